@@ -1,0 +1,34 @@
+//! ZooKeeper's vocabulary as Rust types: the jute codec, requests, replies, watch events, txns,
+//! ids, error codes and path rules.
+//!
+//! In: bytes from a socket or a file. Out: values, and bytes again. Nothing here knows a clock, a
+//! socket, a file or the state of a tree. Decoding borrows from the input wherever it can, so a
+//! request costs no allocation until somebody wants to keep a piece of it.
+//!
+//! Invariant: no decoder trusts a length it has not compared with the bytes that are really there,
+//! so hostile input costs at most memory in proportion to its own size.
+
+pub mod acl;
+pub mod connect;
+pub mod error_code;
+pub mod event;
+pub mod ids;
+pub mod jute;
+pub mod multi;
+pub mod op;
+pub mod path;
+pub mod reply;
+pub mod request;
+pub mod stat;
+pub mod txn;
+
+pub use acl::{Acl, Id, Perms};
+pub use connect::{ConnectRequest, ConnectResponse};
+pub use error_code::ErrorCode;
+pub use event::{EventType, WatchedEvent};
+pub use ids::{SessionId, Xid, Zxid};
+pub use jute::{DecodeError, JuteWrite, Reader};
+pub use op::OpCode;
+pub use request::{ReadRequest, Request, WriteRequest};
+pub use stat::{Stat, StatPersisted};
+pub use txn::{Txn, TxnDigest, TxnHeader};

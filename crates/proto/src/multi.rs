@@ -1,0 +1,159 @@
+//! Multi requests and their results: a list of typed records between headers, closed by a header
+//! that says "done". Apache: `MultiOperationRecord`, `MultiResponse`.
+
+use crate::error_code::ErrorCode;
+use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::op::OpCode;
+use crate::request::{CreateMode, Lifetime, ReadRequest, WriteRequest};
+
+/// Stands before each operation and each result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MultiHeader {
+    /// The op's raw number.
+    pub op: i32,
+    /// The list ends here.
+    pub done: bool,
+    /// A result's error; -1 in requests.
+    pub error: i32,
+}
+
+impl MultiHeader {
+    /// Ends the list.
+    pub const END: MultiHeader = MultiHeader {
+        op: -1,
+        done: true,
+        error: -1,
+    };
+
+    /// Goes before an operation of a request.
+    #[must_use]
+    pub fn operation(op: OpCode) -> Self {
+        MultiHeader {
+            op: op.code(),
+            done: false,
+            error: -1,
+        }
+    }
+
+    /// Goes before a result.
+    #[must_use]
+    pub fn result(op: OpCode) -> Self {
+        MultiHeader {
+            op: op.code(),
+            done: false,
+            error: 0,
+        }
+    }
+
+    /// Reads a header.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(MultiHeader {
+            op: reader.int()?,
+            done: reader.bool()?,
+            error: reader.int()?,
+        })
+    }
+
+    /// Appends the header.
+    pub fn encode(&self, out: &mut impl JuteWrite) {
+        out.put_int(self.op);
+        out.put_bool(self.done);
+        out.put_int(self.error);
+    }
+}
+
+/// Appends the result of an operation that failed, or that a failure elsewhere in the multi undid
+/// (`None`: it stood before the failure).
+pub fn encode_error_result(error: Option<ErrorCode>, out: &mut impl JuteWrite) {
+    let error = error.map_or(0, ErrorCode::code);
+    MultiHeader {
+        op: OpCode::Error.code(),
+        done: false,
+        error,
+    }
+    .encode(out);
+    out.put_int(error);
+}
+
+pub(crate) fn decode_writes<'a>(reader: &mut Reader<'a>) -> Result<Vec<WriteRequest<'a>>> {
+    let mut writes = Vec::new();
+    decode_list(reader, |op, reader| {
+        let mut write =
+            WriteRequest::decode_single(op, reader).ok_or(DecodeError::Undefined {
+                what: "multi op",
+                value: op.code(),
+            })??;
+        settle_create_op(op, &mut write)?;
+        writes.push(write);
+        Ok(())
+    })?;
+    Ok(writes)
+}
+
+/// Inside a multi the flags of a create decide its op, not only the op itself.
+fn settle_create_op(op: OpCode, write: &mut WriteRequest<'_>) -> Result<()> {
+    let WriteRequest::Create(create) = write else {
+        return Ok(());
+    };
+    let undefined = DecodeError::Undefined {
+        what: "create flags",
+        value: create.flags,
+    };
+    let mode = CreateMode::from_flags(create.flags);
+    if op == OpCode::CreateTtl {
+        // Without a TTL mode it is an ordinary create.
+        if mode.is_none_or(|mode| mode.lifetime != Lifetime::Ttl) {
+            create.ttl_ms = None;
+            create.op = OpCode::Create;
+        }
+        return Ok(());
+    }
+    match mode.ok_or(undefined)?.lifetime {
+        Lifetime::Ttl => return Err(undefined),
+        Lifetime::Container => create.op = OpCode::CreateContainer,
+        Lifetime::Persistent | Lifetime::Ephemeral => {}
+    }
+    Ok(())
+}
+
+pub(crate) fn decode_reads<'a>(reader: &mut Reader<'a>) -> Result<Vec<ReadRequest<'a>>> {
+    let mut reads = Vec::new();
+    decode_list(reader, |op, reader| {
+        let undefined = DecodeError::Undefined {
+            what: "multiRead op",
+            value: op.code(),
+        };
+        let mut read = match op {
+            OpCode::GetData | OpCode::GetChildren => {
+                ReadRequest::decode(op, reader).ok_or(undefined)??
+            }
+            _ => return Err(undefined),
+        };
+        // A read inside a multiRead sets no watch, whatever its flag says.
+        if let ReadRequest::GetData { watch, .. } | ReadRequest::GetChildren { watch, .. } =
+            &mut read
+        {
+            *watch = false;
+        }
+        reads.push(read);
+        Ok(())
+    })?;
+    Ok(reads)
+}
+
+fn decode_list<'a>(
+    reader: &mut Reader<'a>,
+    mut element: impl FnMut(OpCode, &mut Reader<'a>) -> Result<()>,
+) -> Result<()> {
+    loop {
+        let header = MultiHeader::decode(reader)?;
+        if header.done {
+            return Ok(());
+        }
+        let op = OpCode::from_code(header.op).ok_or(DecodeError::Undefined {
+            what: "multi op",
+            value: header.op,
+        })?;
+        element(op, reader)?;
+    }
+}
