@@ -1,0 +1,357 @@
+//! Txn → outcome: the only way the tree changes. Apache: `DataTree.processTxn`.
+//!
+//! A txn may meet a tree that already shows it or even later ones, when it is replayed over a
+//! snapshot that was taken while writes went on. So nothing here counts up from what it finds:
+//! versions come from the txn, a parent's cversion and pzxid only ever rise, creating what exists
+//! and deleting what is gone are harmless.
+
+use std::sync::Arc;
+
+use herdsman_proto::txn::{CreateKind, CreateTxn, Data, Entry};
+use herdsman_proto::{
+    Acl, ErrorCode, EventType, SessionId, StatPersisted, Txn, TxnHeader, Zxid, path,
+};
+
+use crate::nodes::NodeId;
+use crate::outcome::Outcome;
+use crate::owner::{self, ttl_owner};
+use crate::tree::Tree;
+use crate::watches::{TableKind, Watcher};
+
+/// A change that somebody watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventType,
+    /// Where.
+    pub path: Box<str>,
+    /// By which txn.
+    pub zxid: Zxid,
+    /// Who may know of it: the ACL of the znode it is about.
+    pub acl: Arc<[Acl]>,
+    /// Who asked, in order.
+    pub watchers: Vec<Watcher>,
+}
+
+/// The events of one or more txns, in order.
+pub type Events = Vec<Event>;
+
+impl Tree {
+    /// Applies a txn. Events are appended; deliver them before anybody can read the new state.
+    pub fn apply(&mut self, entry: &Entry, events: &mut Events) -> Outcome {
+        let outcome = self.apply_txn(&entry.header, &entry.txn, events);
+        // Only after the whole multi: a snapshot named by this zxid must contain all of it.
+        self.last_zxid = self.last_zxid.max(entry.header.zxid);
+        outcome
+    }
+
+    /// Applies a txn that nobody waits for, while a log is replayed.
+    pub fn replay(&mut self, entry: &Entry) {
+        self.apply(entry, &mut Events::new());
+    }
+
+    fn apply_txn(&mut self, header: &TxnHeader, txn: &Txn, events: &mut Events) -> Outcome {
+        match txn {
+            Txn::Create(create) => self.apply_create(header, create, events),
+            Txn::Delete { path, .. } => match self.apply_delete(path, header.zxid, events) {
+                Ok(()) => Outcome::Deleted,
+                Err(code) => Outcome::failed(code),
+            },
+            Txn::SetData {
+                path,
+                data,
+                version,
+                ..
+            } => self.apply_set_data(header, path, data, *version, events),
+            Txn::SetAcl { path, acl, version } => self.apply_set_acl(path, acl, *version),
+            Txn::Check { .. } => Outcome::Checked,
+            Txn::Multi(txns) => self.apply_multi(header, txns, events),
+            Txn::CreateSession { timeout_ms } => {
+                self.sessions.insert(header.session, *timeout_ms);
+                Outcome::Session
+            }
+            Txn::CloseSession { ephemerals } => {
+                self.apply_close_session(header, ephemerals.as_deref().unwrap_or_default(), events);
+                Outcome::Session
+            }
+            Txn::Error(code) => Outcome::Failed(ErrorCode::from_code(*code)),
+        }
+    }
+
+    fn apply_create(
+        &mut self,
+        header: &TxnHeader,
+        txn: &CreateTxn,
+        events: &mut Events,
+    ) -> Outcome {
+        let Some((parent_path, name)) = path::split(&txn.path) else {
+            return Outcome::failed(ErrorCode::BadArguments);
+        };
+        let Some(parent) = self.nodes.find(parent_path) else {
+            return Outcome::failed(ErrorCode::NoNode);
+        };
+        self.raise_parent(parent, parent_path, txn.parent_cversion, header.zxid);
+        if let Some(existing) = self.nodes.child(parent, name) {
+            self.replace_acl(existing, &txn.acl);
+            return Outcome::failed(ErrorCode::NodeExists);
+        }
+        let ephemeral_owner = owner_of(txn.kind, header.session);
+        let stat = StatPersisted::created(header.zxid, header.time_ms, ephemeral_owner);
+        let acl = self.acls.acquire(&txn.acl);
+        let id = self.insert(parent, &txn.path, name, txn.data.clone(), acl, stat);
+        self.own(&txn.path, ephemeral_owner);
+        self.quota_created(parent_path, name, &txn.path, &txn.data);
+        self.notify_created(&txn.path, parent, id, header.zxid, events);
+        let with_stat = !matches!(
+            txn.kind,
+            CreateKind::Plain {
+                with_stat: false,
+                ..
+            }
+        );
+        let stat = with_stat.then(|| self.stat(self.nodes.get(id)));
+        Outcome::Created {
+            path: txn.path.clone(),
+            stat,
+        }
+    }
+
+    /// A parent's cversion and pzxid only rise: replaying an old create must not take them back.
+    fn raise_parent(&mut self, parent: NodeId, parent_path: &str, cversion: i32, zxid: Zxid) {
+        let current = self.nodes.get(parent).stat.cversion;
+        let cversion = if cversion == -1 {
+            current.wrapping_add(1)
+        } else {
+            cversion
+        };
+        // Compared as a distance, so that the counter may wrap around.
+        if cversion.wrapping_sub(current) > 0 {
+            self.update(parent, parent_path, |node| {
+                node.stat.cversion = cversion;
+                node.stat.pzxid = zxid;
+            });
+        }
+    }
+
+    fn replace_acl(&mut self, id: NodeId, acl: &[Acl]) {
+        let new = self.acls.acquire(acl);
+        let old = std::mem::replace(&mut self.nodes.get_mut(id).acl, new);
+        self.acls.release(old);
+    }
+
+    fn apply_delete(
+        &mut self,
+        path: &str,
+        zxid: Zxid,
+        events: &mut Events,
+    ) -> Result<(), ErrorCode> {
+        let (parent_path, name) = path::split(path).ok_or(ErrorCode::BadArguments)?;
+        let parent = self.nodes.find(parent_path).ok_or(ErrorCode::NoNode)?;
+        if zxid > self.nodes.get(parent).stat.pzxid {
+            self.update(parent, parent_path, |node| node.stat.pzxid = zxid);
+        }
+        let id = self.nodes.child(parent, name).ok_or(ErrorCode::NoNode)?;
+        if !self.nodes.get(id).children().is_empty() {
+            // Only a damaged log can ask for this; keep the children rather than lose them.
+            return Err(ErrorCode::NotEmpty);
+        }
+        let removed = self.nodes.remove(id);
+        self.digest.remove(removed.digest);
+        self.data_size -= (path.len() + removed.data_len()) as u64;
+        self.disown(path, removed.stat.ephemeral_owner);
+        self.quota_deleted(parent_path, name, path, &removed.data);
+        let acl = Arc::clone(self.acls.get(removed.acl));
+        self.acls.release(removed.acl);
+        self.notify_deleted(path, &acl, parent, zxid, events);
+        Ok(())
+    }
+
+    fn apply_set_data(
+        &mut self,
+        header: &TxnHeader,
+        path: &str,
+        data: &Data,
+        version: i32,
+        events: &mut Events,
+    ) -> Outcome {
+        let Some(id) = self.nodes.find(path) else {
+            return Outcome::failed(ErrorCode::NoNode);
+        };
+        let before = self.update(id, digest_path(path), |node| {
+            node.stat.mtime = header.time_ms;
+            node.stat.mzxid = header.zxid;
+            node.stat.version = version;
+            std::mem::replace(&mut node.data, data.clone())
+        });
+        let (old, new) = (
+            before.map_or(0, |d| d.len()),
+            data.as_ref().map_or(0, |d| d.len()),
+        );
+        self.data_size = self.data_size - old as u64 + new as u64;
+        self.quota_changed(path, new as i64 - old as i64, 0);
+        self.notify(
+            TableKind::Data,
+            EventType::NodeDataChanged,
+            path,
+            id,
+            header.zxid,
+            events,
+        );
+        Outcome::DataSet(self.stat(self.nodes.get(id)))
+    }
+
+    fn apply_set_acl(&mut self, path: &str, acl: &[Acl], version: i32) -> Outcome {
+        let Some(id) = self.nodes.find(path) else {
+            return Outcome::failed(ErrorCode::NoNode);
+        };
+        self.replace_acl(id, acl);
+        self.update(id, digest_path(path), |node| node.stat.aversion = version);
+        Outcome::AclSet(self.stat(self.nodes.get(id)))
+    }
+
+    fn apply_multi(&mut self, header: &TxnHeader, txns: &[Txn], events: &mut Events) -> Outcome {
+        let failure = txns.iter().position(|txn| matches!(txn, Txn::Error(_)));
+        let results = match failure {
+            None => txns
+                .iter()
+                .map(|txn| self.apply_txn(header, txn, events))
+                .collect(),
+            Some(failed) => txns
+                .iter()
+                .enumerate()
+                .map(|(i, txn)| match txn {
+                    Txn::Error(code) => Outcome::Failed(ErrorCode::from_code(*code)),
+                    _ if i < failed => Outcome::Failed(None),
+                    _ => Outcome::failed(ErrorCode::RuntimeInconsistency),
+                })
+                .collect(),
+        };
+        Outcome::Multi(results)
+    }
+
+    /// Deletes what the txn lists, and what this tree still has of the session: logs of old servers
+    /// have no list, and a replayed one may meet ephemerals that were created later.
+    fn apply_close_session(
+        &mut self,
+        header: &TxnHeader,
+        listed: &[Box<str>],
+        events: &mut Events,
+    ) {
+        self.sessions.remove(&header.session);
+        for path in listed {
+            // Gone already when it is replayed over a later snapshot.
+            _ = self.apply_delete(path, header.zxid, events);
+        }
+        let left: Vec<_> = self.ephemerals(header.session).cloned().collect();
+        for path in left {
+            _ = self.apply_delete(&path, header.zxid, events);
+        }
+        self.ephemerals.remove(&header.session);
+    }
+
+    fn notify_created(
+        &self,
+        path: &str,
+        parent: NodeId,
+        id: NodeId,
+        zxid: Zxid,
+        events: &mut Events,
+    ) {
+        self.notify(
+            TableKind::Data,
+            EventType::NodeCreated,
+            path,
+            id,
+            zxid,
+            events,
+        );
+        self.notify_parent(path, parent, zxid, events);
+    }
+
+    fn notify_parent(&self, path: &str, parent: NodeId, zxid: Zxid, events: &mut Events) {
+        let parent_path = match path::split(path) {
+            Some(("", _)) | None => path::ROOT,
+            Some((parent_path, _)) => parent_path,
+        };
+        self.notify(
+            TableKind::Child,
+            EventType::NodeChildrenChanged,
+            parent_path,
+            parent,
+            zxid,
+            events,
+        );
+    }
+
+    /// Watchers of the data hear first, then those of the children that were not told already.
+    fn notify_deleted(
+        &self,
+        path: &str,
+        acl: &Arc<[Acl]>,
+        parent: NodeId,
+        zxid: Zxid,
+        events: &mut Events,
+    ) {
+        let mut watches = self.watches();
+        let mut watchers = watches.trigger(TableKind::Data, path);
+        for watcher in watches.trigger(TableKind::Child, path) {
+            if !watchers.contains(&watcher) {
+                watchers.push(watcher);
+            }
+        }
+        drop(watches);
+        if !watchers.is_empty() {
+            let acl = Arc::clone(acl);
+            events.push(Event {
+                kind: EventType::NodeDeleted,
+                path: path.into(),
+                zxid,
+                acl,
+                watchers,
+            });
+        }
+        self.notify_parent(path, parent, zxid, events);
+    }
+
+    fn notify(
+        &self,
+        table: TableKind,
+        kind: EventType,
+        path: &str,
+        id: NodeId,
+        zxid: Zxid,
+        events: &mut Events,
+    ) {
+        let watchers = self.watches().trigger(table, path);
+        if !watchers.is_empty() {
+            let acl = Arc::clone(self.acls.get(self.nodes.get(id).acl));
+            events.push(Event {
+                kind,
+                path: path.into(),
+                zxid,
+                acl,
+                watchers,
+            });
+        }
+    }
+}
+
+/// The owner that a create txn gives its znode.
+pub(crate) fn owner_of(kind: CreateKind, session: SessionId) -> i64 {
+    match kind {
+        CreateKind::Plain {
+            ephemeral: true, ..
+        } => session.0,
+        CreateKind::Plain {
+            ephemeral: false, ..
+        } => 0,
+        CreateKind::Container => owner::CONTAINER,
+        // A log may hold what we would have refused; then it is an ordinary znode.
+        CreateKind::Ttl(ttl_ms) => ttl_owner(ttl_ms).unwrap_or(0),
+    }
+}
+
+/// The root's name in the digest is the empty text.
+pub(crate) fn digest_path(path: &str) -> &str {
+    if path == path::ROOT { "" } else { path }
+}

@@ -1,0 +1,304 @@
+//! Authentication schemes: credentials → ids, and ids against the entries of an ACL.
+//! Apache: `DigestAuthenticationProvider`, `IPAuthenticationProvider`.
+//!
+//! `world` and `super` need no credentials; `x509` and `sasl` have their place in [`Schemes`] and
+//! come with the transports that carry them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use herdsman_proto::{ErrorCode, Id};
+use sha1::Digest;
+
+/// Everybody.
+pub const WORLD: &str = "world";
+/// Stands for whoever asks.
+pub const AUTH: &str = "auth";
+/// User and password.
+pub const DIGEST: &str = "digest";
+/// The address a connection comes from.
+pub const IP: &str = "ip";
+/// May do everything.
+pub const SUPER: &str = "super";
+
+/// How passwords are hashed (`…DigestAuthenticationProvider.digestAlg`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DigestAlgorithm {
+    /// The default everywhere.
+    #[default]
+    Sha1,
+    /// Of the SHA-2 family.
+    Sha256,
+    /// Of the SHA-2 family.
+    Sha512,
+}
+
+/// Which schemes this server knows, and their settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schemes {
+    /// `digest` is switched on.
+    pub digest: bool,
+    /// Hash of the passwords.
+    pub digest_algorithm: DigestAlgorithm,
+    /// `user:hash` that becomes the super user.
+    pub super_digest: Option<String>,
+}
+
+impl Default for Schemes {
+    fn default() -> Self {
+        Schemes {
+            digest: true,
+            digest_algorithm: DigestAlgorithm::default(),
+            super_digest: None,
+        }
+    }
+}
+
+impl Schemes {
+    /// Credentials → ids. `peer` is the address the connection comes from.
+    pub fn authenticate(
+        &self,
+        scheme: &str,
+        credentials: &[u8],
+        peer: IpAddr,
+    ) -> Result<Vec<Id>, ErrorCode> {
+        match scheme {
+            DIGEST if self.digest => Ok(self.authenticate_digest(credentials)),
+            IP => Ok(vec![ip_id(peer)]),
+            _ => Err(ErrorCode::AuthFailed),
+        }
+    }
+
+    fn authenticate_digest(&self, credentials: &[u8]) -> Vec<Id> {
+        let text = String::from_utf8_lossy(credentials);
+        let id = digest_id(&text, self.digest_algorithm);
+        let is_super = self
+            .super_digest
+            .as_ref()
+            .is_some_and(|wanted| equal_in_constant_time(wanted, &id));
+        let mut ids = Vec::new();
+        if is_super {
+            ids.push(Id::new(SUPER, ""));
+        }
+        ids.push(Id::new(DIGEST, &id));
+        ids
+    }
+
+    /// The scheme is one that this server can match.
+    fn knows(&self, scheme: &str) -> bool {
+        scheme == IP || (scheme == DIGEST && self.digest)
+    }
+
+    /// An ACL may name this id.
+    #[must_use]
+    pub fn is_valid_id(&self, id: &Id) -> bool {
+        match id.scheme.as_str() {
+            WORLD => id.id == "anyone",
+            DIGEST if self.digest => is_digest_form(&id.id),
+            IP => parse_network(&id.id).is_some(),
+            _ => false,
+        }
+    }
+
+    /// The id proves who somebody is, so that `auth` may stand for it.
+    #[must_use]
+    pub fn is_authenticated(&self, id: &Id) -> bool {
+        id.scheme == DIGEST && self.digest
+    }
+
+    /// `presented` is what the ACL's `wanted` means.
+    #[must_use]
+    pub fn matches(&self, presented: &Id, wanted: &Id) -> bool {
+        presented.scheme == wanted.scheme
+            && self.knows(&wanted.scheme)
+            && if wanted.scheme == IP {
+                ip_matches(&presented.id, &wanted.id)
+            } else {
+                presented.id == wanted.id
+            }
+    }
+
+    /// The name that whoAmI shows: never the hash.
+    #[must_use]
+    pub fn user_name<'a>(&self, id: &'a Id) -> &'a str {
+        match id.scheme.as_str() {
+            DIGEST if self.digest => id.id.split(':').next().unwrap_or_default(),
+            IP => &id.id,
+            _ => "",
+        }
+    }
+}
+
+/// `user:password` → `user:base64(hash(user:password))`.
+#[must_use]
+pub fn digest_id(credentials: &str, algorithm: DigestAlgorithm) -> String {
+    let hash = match algorithm {
+        DigestAlgorithm::Sha1 => STANDARD.encode(sha1::Sha1::digest(credentials)),
+        DigestAlgorithm::Sha256 => STANDARD.encode(sha2::Sha256::digest(credentials)),
+        DigestAlgorithm::Sha512 => STANDARD.encode(sha2::Sha512::digest(credentials)),
+    };
+    let user = credentials.split(':').next().unwrap_or_default();
+    format!("{user}:{hash}")
+}
+
+fn equal_in_constant_time(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .fold(0, |difference, (a, b)| difference | (a ^ b))
+            == 0
+}
+
+/// Exactly two parts, counted as Java's `split` does: empty parts at the end do not count.
+fn is_digest_form(id: &str) -> bool {
+    let mut parts: Vec<_> = id.split(':').collect();
+    while parts.len() > 1 && parts.last().is_some_and(|part| part.is_empty()) {
+        parts.pop();
+    }
+    parts.len() == 2
+}
+
+/// The id of a connection's address. Java writes IPv6 addresses in full.
+#[must_use]
+pub fn ip_id(peer: IpAddr) -> Id {
+    match peer.to_canonical() {
+        IpAddr::V4(v4) => Id::new(IP, &v4.to_string()),
+        IpAddr::V6(v6) => {
+            let groups: Vec<_> = v6
+                .segments()
+                .iter()
+                .map(|group| format!("{group:x}"))
+                .collect();
+            Id::new(IP, &groups.join(":"))
+        }
+    }
+}
+
+fn ip_matches(presented: &str, wanted: &str) -> bool {
+    let Some((network, bits)) = parse_network(wanted) else {
+        return false;
+    };
+    match (parse_address(presented), network) {
+        (Some(IpAddr::V4(a)), IpAddr::V4(b)) => {
+            (u32::from(a) ^ u32::from(b))
+                .checked_shr(32 - bits)
+                .unwrap_or(0)
+                == 0
+        }
+        (Some(IpAddr::V6(a)), IpAddr::V6(b)) => {
+            (u128::from(a) ^ u128::from(b))
+                .checked_shr(128 - bits)
+                .unwrap_or(0)
+                == 0
+        }
+        _ => false,
+    }
+}
+
+fn parse_network(text: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (text, None),
+    };
+    let address = parse_address(address)?;
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Some(bits_max), |bits| {
+        bits.parse().ok().filter(|&bits| bits <= bits_max)
+    })?;
+    Some((address, bits))
+}
+
+fn parse_address(text: &str) -> Option<IpAddr> {
+    if text.contains(':') {
+        return text.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
+    }
+    // Java takes leading zeros for decimal, std refuses them.
+    let mut octets = [0; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        *octet = parts.next()?.parse().ok()?;
+    }
+    parts
+        .next()
+        .is_none()
+        .then(|| IpAddr::V4(Ipv4Addr::from(octets)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_the_well_known_ones() {
+        // From the ZooKeeper documentation's super user example.
+        assert_eq!(
+            digest_id("super:admin", DigestAlgorithm::Sha1),
+            "super:xQJmxLMiHGwaqBvst5y6rkB6HQs="
+        );
+    }
+
+    #[test]
+    fn the_super_digest_adds_an_id() {
+        let super_digest = Some(digest_id("root:pw", DigestAlgorithm::Sha1));
+        let schemes = Schemes {
+            super_digest,
+            ..Schemes::default()
+        };
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let ids = schemes.authenticate(DIGEST, b"root:pw", peer).unwrap();
+        assert_eq!(
+            ids.iter().map(|id| id.scheme.as_str()).collect::<Vec<_>>(),
+            [SUPER, DIGEST]
+        );
+        assert_eq!(
+            schemes
+                .authenticate(DIGEST, b"root:no", peer)
+                .unwrap()
+                .len(),
+            1
+        );
+        assert_eq!(
+            schemes.authenticate("nope", b"", peer),
+            Err(ErrorCode::AuthFailed)
+        );
+    }
+
+    #[test]
+    fn addresses_match_networks() {
+        let check = |presented, wanted, expected| {
+            let schemes = Schemes::default();
+            let matched = schemes.matches(&Id::new(IP, presented), &Id::new(IP, wanted));
+            assert_eq!(matched, expected, "{presented} in {wanted}");
+        };
+        check("10.1.2.3", "10.1.2.3", true);
+        check("10.1.2.3", "10.1.0.0/16", true);
+        check("10.2.2.3", "10.1.0.0/16", false);
+        check("10.2.2.3", "0.0.0.0/0", true);
+        check("0:0:0:0:0:0:0:1", "::1", true);
+        check("2001:db8:0:0:0:0:0:7", "2001:db8::/32", true);
+        check("2001:db9:0:0:0:0:0:7", "2001:db8::/32", false);
+        check("10.1.2.3", "2001:db8::/32", false);
+        check("10.1.2.3", "10.1.2.3/33", false);
+    }
+
+    #[test]
+    fn ids_in_acls_must_have_their_schemes_form() {
+        let schemes = Schemes::default();
+        let valid = |scheme, id| schemes.is_valid_id(&Id::new(scheme, id));
+        assert!(valid(WORLD, "anyone") && valid(DIGEST, "u:h") && valid(IP, "1.2.3.4/8"));
+        assert!(
+            !valid(WORLD, "me")
+                && !valid(DIGEST, "u")
+                && !valid(DIGEST, "a:b:c")
+                && !valid(DIGEST, "u:")
+        );
+        assert!(
+            !valid(IP, "1.2.3")
+                && !valid(IP, "1.2.3.4/33")
+                && !valid("sasl", "u")
+                && !valid("", "")
+        );
+    }
+}

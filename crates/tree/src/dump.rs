@@ -1,0 +1,96 @@
+//! Walks the whole tree for a snapshot, in steps, so that writes go on in between.
+//! Apache: `DataTree.serialize`.
+//!
+//! The result is fuzzy: a znode shows its state at the step that visits it, not at the start. That
+//! is sound because every txn after [`Dump::zxid`] is replayed over it, and replay is idempotent.
+//! Invariants: a parent is visited before its children; a znode that is deleted before its turn is
+//! left out, also when its slot holds another one by then (that one is younger than the note that
+//! was taken of the slot).
+
+use std::sync::Arc;
+
+use herdsman_proto::{Acl, SessionId, StatPersisted, Zxid};
+
+use crate::nodes::NodeId;
+use crate::tree::Tree;
+
+/// A walk in progress.
+#[derive(Debug)]
+pub struct Dump {
+    zxid: Zxid,
+    sessions: Vec<(SessionId, i32)>,
+    acls: Vec<(i64, Arc<[Acl]>)>,
+    /// Znodes still to visit, each with the tree's zxid when it was noted down.
+    rest: Vec<(NodeId, Zxid)>,
+    path: String,
+}
+
+/// Takes each znode of a dump: path, data, ACL key, stat.
+pub type Emit<'a> = dyn FnMut(&str, Option<&[u8]>, i64, &StatPersisted) + 'a;
+
+impl Dump {
+    /// Starts a walk; the snapshot is named by the tree's zxid at this moment.
+    #[must_use]
+    pub fn start(tree: &Tree) -> Self {
+        Dump {
+            zxid: tree.last_zxid(),
+            sessions: tree.sessions().collect(),
+            acls: tree
+                .acls
+                .sorted()
+                .into_iter()
+                .map(|(key, acl)| (key.on_disk(), acl))
+                .collect(),
+            rest: vec![(NodeId::ROOT, tree.last_zxid())],
+            path: String::new(),
+        }
+    }
+
+    /// The last txn that is surely contained.
+    #[must_use]
+    pub fn zxid(&self) -> Zxid {
+        self.zxid
+    }
+
+    /// Sessions that were open at the start.
+    #[must_use]
+    pub fn sessions(&self) -> &[(SessionId, i32)] {
+        &self.sessions
+    }
+
+    /// ACLs that were in use at the start, by key.
+    #[must_use]
+    pub fn acls(&self) -> &[(i64, Arc<[Acl]>)] {
+        &self.acls
+    }
+
+    /// Visits up to `nodes_max` znodes. False when all have been visited.
+    pub fn step(&mut self, tree: &Tree, nodes_max: usize, emit: &mut Emit<'_>) -> bool {
+        for _ in 0..nodes_max {
+            let Some((id, noted)) = self.rest.pop() else {
+                return false;
+            };
+            let Some(node) = tree
+                .nodes
+                .try_get(id)
+                .filter(|node| node.stat.czxid <= noted)
+            else {
+                continue;
+            };
+            self.path.clear();
+            tree.nodes.path_into(id, &mut self.path);
+            emit(
+                &self.path,
+                node.data.as_deref(),
+                node.acl.on_disk(),
+                &node.stat,
+            );
+            self.rest.extend(
+                node.children()
+                    .iter()
+                    .map(|&child| (child, tree.last_zxid())),
+            );
+        }
+        !self.rest.is_empty()
+    }
+}

@@ -1,0 +1,38 @@
+//! The replicated state of a ZooKeeper service, and the two functions that move it:
+//! [`Overlay::prepare`] turns a request into a txn, [`Tree::apply`] turns a txn into an outcome.
+//!
+//! In: requests, txns, and the time and ids that came with them. Out: txns, outcomes, watch events,
+//! encoded replies of reads. Deliberately not here: who asks (connections), when (clocks), in which
+//! order (agreement) and where it is kept (disks).
+//!
+//! Invariants:
+//! - Applying the same txns to two equal trees gives two equal trees, with equal digests.
+//! - Applying a txn a second time changes nothing, because a snapshot may already contain it.
+//! - A watch is registered under the same guard as the read that set it, so no change falls between.
+
+pub mod acls;
+pub mod apply;
+pub mod auth;
+pub mod digest;
+pub mod dump;
+pub mod load;
+pub mod nodes;
+pub mod outcome;
+pub mod overlay;
+pub mod owner;
+pub mod permit;
+pub mod prepare;
+pub mod quota;
+pub mod read;
+pub mod sweep;
+pub mod tree;
+pub mod watches;
+
+pub use apply::{Event, Events};
+pub use dump::Dump;
+pub use load::{LoadError, Loader};
+pub use outcome::Outcome;
+pub use overlay::Overlay;
+pub use prepare::{Caller, Prepared};
+pub use tree::{Tree, TreeOptions};
+pub use watches::{WatchMode, Watcher, Watches};

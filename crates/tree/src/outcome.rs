@@ -1,0 +1,82 @@
+//! What a txn did, in the form its client wants to hear. Apache: `ProcessTxnResult`.
+
+use herdsman_proto::multi::{MultiHeader, encode_error_result};
+use herdsman_proto::{ErrorCode, JuteWrite, OpCode, Stat};
+
+/// The effect of one txn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A znode was created.
+    Created {
+        /// Its full path, sequence number included.
+        path: Box<str>,
+        /// For the ops that answer with a stat.
+        stat: Option<Stat>,
+    },
+    /// A znode was deleted.
+    Deleted,
+    /// Data was replaced.
+    DataSet(Stat),
+    /// An ACL was replaced.
+    AclSet(Stat),
+    /// A version check held.
+    Checked,
+    /// Results of a multi, one each. When one is a failure, all are.
+    Multi(Vec<Outcome>),
+    /// A session was opened or closed.
+    Session,
+    /// An error, or in a failed multi `None` for what stood before the failure.
+    Failed(Option<ErrorCode>),
+}
+
+impl Outcome {
+    /// A failure with its code.
+    #[must_use]
+    pub fn failed(code: ErrorCode) -> Self {
+        Outcome::Failed(Some(code))
+    }
+
+    /// Appends the body of the reply; an error has none.
+    pub fn encode_reply(&self, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+        match self {
+            Outcome::Failed(Some(code)) => return Err(*code),
+            Outcome::Multi(results) => {
+                for result in results {
+                    result.encode_multi_result(out);
+                }
+                MultiHeader::END.encode(out);
+            }
+            single => single.encode_body(out),
+        }
+        Ok(())
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        match self {
+            Outcome::Created { path, stat } => {
+                out.put_string(path);
+                if let Some(stat) = stat {
+                    stat.encode(out);
+                }
+            }
+            Outcome::DataSet(stat) | Outcome::AclSet(stat) => stat.encode(out),
+            Outcome::Deleted | Outcome::Checked | Outcome::Session => {}
+            Outcome::Failed(_) | Outcome::Multi(_) => {}
+        }
+    }
+
+    fn encode_multi_result(&self, out: &mut Vec<u8>) {
+        let op = match self {
+            Outcome::Created { stat: None, .. } => OpCode::Create,
+            Outcome::Created { stat: Some(_), .. } => OpCode::Create2,
+            Outcome::DataSet(_) => OpCode::SetData,
+            Outcome::AclSet(_) => OpCode::SetAcl,
+            Outcome::Checked => OpCode::Check,
+            Outcome::Deleted => OpCode::Delete,
+            Outcome::Failed(code) => return encode_error_result(*code, out),
+            Outcome::Multi(_) | Outcome::Session => return,
+        };
+        MultiHeader::result(op).encode(out);
+        self.encode_body(out);
+    }
+}

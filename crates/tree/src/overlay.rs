@@ -1,0 +1,225 @@
+//! The tree as it will be once everything in flight is committed: changes that were prepared but
+//! not applied yet, laid over the tree. Apache: `outstandingChanges`, `ChangeRecord`.
+//!
+//! Only the leader (or a standalone server) has one. Invariant: asked through the overlay, a path
+//! shows what it will show when the last prepared txn is applied.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use herdsman_proto::txn::Data;
+use herdsman_proto::{Acl, ErrorCode, SessionId, StatPersisted, TxnDigest, Zxid};
+
+use crate::apply::digest_path;
+use crate::digest::TreeDigest;
+use crate::tree::Tree;
+
+/// A znode as it will be.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub stat: StatPersisted,
+    pub children: usize,
+    pub acl: Arc<[Acl]>,
+    pub data: Data,
+    digest: u32,
+}
+
+impl Pending {
+    /// A znode about to be created.
+    pub fn new(stat: StatPersisted, acl: Arc<[Acl]>, data: Data) -> Self {
+        Pending {
+            stat,
+            children: 0,
+            acl,
+            data,
+            digest: 0,
+        }
+    }
+}
+
+/// The newest change of a path: a znode, or `None` for one that will be gone.
+#[derive(Clone, Debug)]
+struct Change {
+    zxid: Zxid,
+    state: Option<Pending>,
+}
+
+/// What a failed multi must put back.
+#[derive(Debug, Default)]
+pub(crate) struct Savepoint {
+    recorded: usize,
+    digest: Option<TreeDigest>,
+}
+
+/// Changes in flight.
+#[derive(Debug)]
+pub struct Overlay {
+    by_path: HashMap<Arc<str>, Change, FixedState>,
+    /// Every change in order, with what it replaced: for clean-up and for rolling back.
+    recorded: VecDeque<(Zxid, Arc<str>, Option<Change>)>,
+    /// The tree digest after the last prepared txn; `None` while nothing is in flight.
+    digest: Option<TreeDigest>,
+}
+
+impl Overlay {
+    /// Nothing in flight.
+    #[must_use]
+    pub fn new(hash_seed: u64) -> Self {
+        Overlay {
+            by_path: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            recorded: VecDeque::new(),
+            digest: None,
+        }
+    }
+
+    /// Changes in flight.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.recorded.len()
+    }
+
+    /// Nothing is in flight.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.recorded.is_empty()
+    }
+
+    /// A path as it will be.
+    pub(crate) fn get(&self, tree: &Tree, path: &str) -> Option<Pending> {
+        match self.by_path.get(digest_path(path)) {
+            Some(change) => change.state.clone(),
+            None => tree.nodes.find(path).map(|id| {
+                let node = tree.nodes.get(id);
+                Pending {
+                    stat: node.stat,
+                    children: node.children().len(),
+                    acl: Arc::clone(tree.acls.get(node.acl)),
+                    data: node.data.clone(),
+                    digest: node.digest,
+                }
+            }),
+        }
+    }
+
+    /// A path that must exist.
+    pub(crate) fn require(&self, tree: &Tree, path: &str) -> Result<Pending, ErrorCode> {
+        self.get(tree, path).ok_or(ErrorCode::NoNode)
+    }
+
+    /// Records a new or changed znode.
+    pub(crate) fn put(&mut self, tree: &Tree, zxid: Zxid, path: &str, mut pending: Pending) {
+        let path = digest_path(path);
+        let mut digest = self.tree_digest(tree);
+        digest.remove(self.digest_now(tree, path));
+        pending.digest = tree.digest_of(path, pending.data.as_deref(), &pending.stat);
+        digest.add(pending.digest);
+        self.digest = Some(digest);
+        self.record(
+            zxid,
+            path,
+            Change {
+                zxid,
+                state: Some(pending),
+            },
+        );
+    }
+
+    /// Records a deletion.
+    pub(crate) fn delete(&mut self, tree: &Tree, zxid: Zxid, path: &str) {
+        let mut digest = self.tree_digest(tree);
+        digest.remove(self.digest_now(tree, path));
+        self.digest = Some(digest);
+        self.record(zxid, path, Change { zxid, state: None });
+    }
+
+    fn record(&mut self, zxid: Zxid, path: &str, change: Change) {
+        let path: Arc<str> = match self.by_path.get_key_value(path) {
+            Some((key, _)) => Arc::clone(key),
+            None => Arc::from(path),
+        };
+        let replaced = self.by_path.insert(Arc::clone(&path), change);
+        self.recorded.push_back((zxid, path, replaced));
+    }
+
+    fn digest_now(&self, tree: &Tree, path: &str) -> u32 {
+        match self.by_path.get(path) {
+            Some(change) => change.state.as_ref().map_or(0, |pending| pending.digest),
+            None => tree
+                .nodes
+                .find(path)
+                .map_or(0, |id| tree.nodes.get(id).digest),
+        }
+    }
+
+    fn tree_digest(&self, tree: &Tree) -> TreeDigest {
+        self.digest.unwrap_or(tree.digest)
+    }
+
+    /// The digest that a txn prepared now carries.
+    pub(crate) fn txn_digest(&self, tree: &Tree) -> Option<TxnDigest> {
+        tree.options.digest.then(|| TxnDigest {
+            version: TxnDigest::VERSION,
+            tree_digest: self.tree_digest(tree).0,
+        })
+    }
+
+    /// Where a multi may have to return to.
+    pub(crate) fn savepoint(&self) -> Savepoint {
+        Savepoint {
+            recorded: self.recorded.len(),
+            digest: self.digest,
+        }
+    }
+
+    /// Undoes everything since the savepoint, parents' sequence numbers included (ZOOKEEPER-1624).
+    pub(crate) fn roll_back(&mut self, savepoint: &Savepoint) {
+        while self.recorded.len() > savepoint.recorded {
+            let (_, path, replaced) = self.recorded.pop_back().expect("longer than the savepoint");
+            match replaced {
+                Some(change) => _ = self.by_path.insert(path, change),
+                None => _ = self.by_path.remove(&path),
+            }
+        }
+        self.digest = savepoint.digest;
+    }
+
+    /// The txn is in the tree now: its changes need no overlay any more.
+    pub fn applied(&mut self, zxid: Zxid) {
+        while self
+            .recorded
+            .front()
+            .is_some_and(|(recorded, ..)| *recorded <= zxid)
+        {
+            let (recorded, path, _) = self.recorded.pop_front().expect("just looked at");
+            if self
+                .by_path
+                .get(&path)
+                .is_some_and(|change| change.zxid == recorded)
+            {
+                self.by_path.remove(&path);
+            }
+        }
+        if self.recorded.is_empty() {
+            self.digest = None;
+        }
+    }
+
+    /// The ephemerals a session will own, in order of their paths.
+    pub(crate) fn ephemerals(&self, tree: &Tree, session: SessionId) -> Vec<Arc<str>> {
+        let mut paths: std::collections::BTreeSet<_> = tree.ephemerals(session).cloned().collect();
+        for (_, path, _) in &self.recorded {
+            let Some(change) = self.by_path.get(path) else {
+                continue;
+            };
+            match &change.state {
+                Some(pending) if pending.stat.ephemeral_owner == session.0 => {
+                    _ = paths.insert(Arc::clone(path));
+                }
+                _ => _ = paths.remove(path),
+            }
+        }
+        paths.into_iter().collect()
+    }
+}

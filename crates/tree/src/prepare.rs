@@ -1,0 +1,123 @@
+//! Request → txn: everything that can go wrong is decided here, in Apache's order, because clients
+//! can see that order in the error codes. Apache: `PrepRequestProcessor.pRequest2Txn`.
+//!
+//! A user's mistake is a txn too (it takes a zxid and is logged). Each kind of request has a file.
+
+mod create;
+mod delete;
+mod multi;
+mod session;
+mod set;
+
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{ErrorCode, Id, Txn, TxnHeader, WriteRequest};
+
+use crate::overlay::Overlay;
+use crate::tree::Tree;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// What the connection has proven to be.
+    pub ids: &'a [Id],
+    /// Why the session may not write, if it may not: it is over, or attached elsewhere.
+    pub refused: Option<ErrorCode>,
+}
+
+impl Caller<'_> {
+    /// The session is in order.
+    pub(crate) fn check_session(&self) -> Result<(), ErrorCode> {
+        self.refused.map_or(Ok(()), Err)
+    }
+}
+
+/// A request on its way to the log.
+pub type Prepared = Entry;
+
+/// Everything a single operation is judged by.
+pub(crate) struct Prepare<'a> {
+    pub tree: &'a Tree,
+    pub overlay: &'a mut Overlay,
+    pub header: TxnHeader,
+    pub caller: Caller<'a>,
+}
+
+impl Overlay {
+    /// Turns a request into a txn, and remembers its changes until they are applied.
+    pub fn prepare(
+        &mut self,
+        tree: &Tree,
+        header: TxnHeader,
+        caller: Caller<'_>,
+        request: &WriteRequest<'_>,
+    ) -> Prepared {
+        let mut prepare = Prepare {
+            tree,
+            overlay: self,
+            header,
+            caller,
+        };
+        let result = match request {
+            WriteRequest::Multi(writes) => prepare.multi(writes),
+            single => prepare.single(single),
+        };
+        self.settle(tree, header, result)
+    }
+
+    /// A request that could not be understood, but whose turn has come.
+    pub fn prepare_error(&mut self, tree: &Tree, header: TxnHeader, code: ErrorCode) -> Prepared {
+        self.settle(tree, header, Err(code))
+    }
+
+    fn settle(&self, tree: &Tree, header: TxnHeader, result: Result<Txn, ErrorCode>) -> Prepared {
+        match result {
+            Ok(txn) => Entry {
+                header,
+                txn,
+                digest: self.txn_digest(tree),
+            },
+            Err(code) => Entry {
+                header,
+                txn: Txn::error(code),
+                digest: None,
+            },
+        }
+    }
+}
+
+impl Prepare<'_> {
+    /// A single operation, alone or inside a multi.
+    fn single(&mut self, request: &WriteRequest<'_>) -> Result<Txn, ErrorCode> {
+        match request {
+            WriteRequest::Create(create) => self.create(create),
+            WriteRequest::Delete { path, version } => self.delete(path, *version),
+            WriteRequest::SetData {
+                path,
+                data,
+                version,
+            } => self.set_data(path, *data, *version),
+            WriteRequest::SetAcl { path, acl, version } => self.set_acl(path, acl, *version),
+            WriteRequest::Check { path, version } => self.check(path, *version),
+            WriteRequest::Reconfig(_) => self.reconfig(),
+            WriteRequest::Multi(_) => Err(ErrorCode::MarshallingError),
+        }
+    }
+
+    /// A standalone server has no members to change.
+    fn reconfig(&self) -> Result<Txn, ErrorCode> {
+        if !self.tree.options.reconfig_enabled {
+            return Err(ErrorCode::ReconfigDisabled);
+        }
+        self.caller.check_session()?;
+        Err(ErrorCode::Unimplemented)
+    }
+}
+
+/// The version after `current`, if `expected` allows it; -1 allows any.
+pub(crate) fn next_version(current: i32, expected: i32) -> Result<i32, ErrorCode> {
+    if expected == -1 || expected == current {
+        Ok(current.wrapping_add(1))
+    } else {
+        Err(ErrorCode::BadVersion)
+    }
+}

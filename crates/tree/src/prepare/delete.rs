@@ -1,0 +1,93 @@
+//! delete, and the sweep's deleteContainer.
+
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{ErrorCode, Perms, Txn, TxnHeader, path};
+
+use super::{Caller, Prepare, Prepared, next_version};
+use crate::overlay::{Overlay, Pending};
+use crate::owner::Owner;
+use crate::tree::Tree;
+
+impl Overlay {
+    /// The sweep found an idle container or TTL znode; it may have come to life since.
+    pub fn prepare_sweep(&mut self, tree: &Tree, header: TxnHeader, path: &str) -> Prepared {
+        let caller = Caller {
+            ids: &[],
+            refused: None,
+        };
+        let mut prepare = Prepare {
+            tree,
+            overlay: self,
+            header,
+            caller,
+        };
+        let result = prepare.delete_container(path);
+        let (txn, failed) = match result {
+            Ok(txn) => (txn, false),
+            Err(code) => (Txn::error(code), true),
+        };
+        let digest = if failed { None } else { self.txn_digest(tree) };
+        Entry {
+            header,
+            txn,
+            digest,
+        }
+    }
+}
+
+impl Prepare<'_> {
+    pub(super) fn delete(&mut self, path: &str, version: i32) -> Result<Txn, ErrorCode> {
+        self.caller.check_session()?;
+        let parent_path = parent_of_deletable(path)?;
+        let parent = self.overlay.require(self.tree, parent_path)?;
+        self.tree
+            .check_acl(&parent.acl, Perms::DELETE, self.caller.ids)?;
+        let znode = self.overlay.require(self.tree, path)?;
+        next_version(znode.stat.version, version)?;
+        if znode.children > 0 {
+            return Err(ErrorCode::NotEmpty);
+        }
+        self.record_delete(path, parent_path, parent);
+        Ok(Txn::Delete {
+            path: path.into(),
+            container: false,
+        })
+    }
+
+    fn delete_container(&mut self, path: &str) -> Result<Txn, ErrorCode> {
+        let parent_path = parent_of_deletable(path)?;
+        let znode = self.overlay.require(self.tree, path)?;
+        if znode.children > 0 {
+            return Err(ErrorCode::NotEmpty);
+        }
+        let owner = self
+            .tree
+            .options
+            .owner_rules
+            .owner(znode.stat.ephemeral_owner);
+        if !matches!(owner, Owner::Container | Owner::Ttl(_)) {
+            return Err(ErrorCode::BadVersion);
+        }
+        let parent = self.overlay.require(self.tree, parent_path)?;
+        self.record_delete(path, parent_path, parent);
+        Ok(Txn::Delete {
+            path: path.into(),
+            container: true,
+        })
+    }
+
+    fn record_delete(&mut self, path: &str, parent_path: &str, mut parent: Pending) {
+        let zxid = self.header.zxid;
+        parent.children -= 1;
+        parent.stat.pzxid = zxid;
+        self.overlay.put(self.tree, zxid, parent_path, parent);
+        self.overlay.delete(self.tree, zxid, path);
+    }
+}
+
+fn parent_of_deletable(path: &str) -> Result<&str, ErrorCode> {
+    match path::split(path) {
+        Some((parent, _)) if !path.contains('\0') && !path::is_special(path) => Ok(parent),
+        _ => Err(ErrorCode::BadArguments),
+    }
+}

@@ -1,0 +1,28 @@
+//! multi: all or none, under one zxid. A failed multi is still a multi txn, in which the failed
+//! operation and those behind it are errors; those before it stay as they were prepared and are
+//! ignored when it is applied.
+
+use herdsman_proto::{ErrorCode, Txn, WriteRequest};
+
+use super::Prepare;
+
+impl Prepare<'_> {
+    pub(super) fn multi(&mut self, writes: &[WriteRequest<'_>]) -> Result<Txn, ErrorCode> {
+        let savepoint = self.overlay.savepoint();
+        let mut failed = false;
+        let mut txns = Vec::with_capacity(writes.len());
+        for write in writes {
+            let txn = if failed {
+                Txn::error(ErrorCode::RuntimeInconsistency)
+            } else {
+                self.single(write).unwrap_or_else(|code| {
+                    failed = true;
+                    self.overlay.roll_back(&savepoint);
+                    Txn::error(code)
+                })
+            };
+            txns.push(txn);
+        }
+        Ok(Txn::Multi(txns))
+    }
+}

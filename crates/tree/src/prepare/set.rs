@@ -1,0 +1,82 @@
+//! setData, setACL, and check.
+
+use std::sync::Arc;
+
+use herdsman_proto::{Acl, ErrorCode, Perms, Txn, path};
+
+use super::{Prepare, next_version};
+
+impl Prepare<'_> {
+    pub(super) fn set_data(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        version: i32,
+    ) -> Result<Txn, ErrorCode> {
+        self.caller.check_session()?;
+        check_path(path)?;
+        let mut znode = self.overlay.require(self.tree, path)?;
+        self.tree
+            .check_acl(&znode.acl, Perms::WRITE, self.caller.ids)?;
+        let before = znode.data.as_ref().map_or(0, |data| data.len() as i64);
+        let after = data.map_or(0, |data| data.len() as i64);
+        self.tree.check_quota(path, after - before, 0)?;
+        let version = next_version(znode.stat.version, version)?;
+        let data = data.map(Arc::from);
+        znode.stat.version = version;
+        znode.stat.mtime = self.header.time_ms;
+        znode.stat.mzxid = self.header.zxid;
+        znode.data.clone_from(&data);
+        self.overlay.put(self.tree, self.header.zxid, path, znode);
+        Ok(Txn::SetData {
+            path: path.into(),
+            data,
+            version,
+            reconfig: false,
+        })
+    }
+
+    pub(super) fn set_acl(
+        &mut self,
+        path: &str,
+        acl: &[Acl],
+        version: i32,
+    ) -> Result<Txn, ErrorCode> {
+        self.caller.check_session()?;
+        check_path(path)?;
+        let acl = self.tree.settle_acl(acl, self.caller.ids)?;
+        let mut znode = self.overlay.require(self.tree, path)?;
+        self.tree
+            .check_acl(&znode.acl, Perms::ADMIN, self.caller.ids)?;
+        let version = next_version(znode.stat.aversion, version)?;
+        znode.stat.aversion = version;
+        znode.acl = Arc::from(&*acl);
+        self.overlay.put(self.tree, self.header.zxid, path, znode);
+        Ok(Txn::SetAcl {
+            path: path.into(),
+            acl,
+            version,
+        })
+    }
+
+    pub(super) fn check(&mut self, path: &str, version: i32) -> Result<Txn, ErrorCode> {
+        self.caller.check_session()?;
+        check_path(path)?;
+        let znode = self.overlay.require(self.tree, path)?;
+        self.tree
+            .check_acl(&znode.acl, Perms::READ, self.caller.ids)?;
+        let version = next_version(znode.stat.version, version)?;
+        Ok(Txn::Check {
+            path: path.into(),
+            version,
+        })
+    }
+}
+
+fn check_path(path: &str) -> Result<(), ErrorCode> {
+    if path::is_valid(path) {
+        Ok(())
+    } else {
+        Err(ErrorCode::BadArguments)
+    }
+}

@@ -1,0 +1,282 @@
+//! Quotas: limits and running totals of subtrees, kept as text in znodes below `/zookeeper/quota`.
+//! Apache: `Quotas`, `StatsTrack`, `PathTrie`, `DataTree.updateQuotaStat`.
+//!
+//! `/zookeeper/quota/app/zookeeper_limits` limits `/app`, and `…/zookeeper_stats` beside it holds the
+//! totals. Totals are kept by each server on its own, without txns. Of nested quotas only the
+//! nearest counts. Soft limits are for reports; hard ones refuse writes, if `enforceQuota` is on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use herdsman_proto::txn::Data;
+use herdsman_proto::{ErrorCode, path};
+
+use crate::nodes::NodeId;
+use crate::tree::Tree;
+
+const LIMITS: &str = "zookeeper_limits";
+const STATS: &str = "zookeeper_stats";
+
+/// Paths that have a quota.
+#[derive(Debug, Default)]
+pub struct Quotas {
+    limited: BTreeSet<Box<str>>,
+}
+
+impl Quotas {
+    /// The nearest limited path at or above `path`.
+    #[must_use]
+    pub fn nearest<'a>(&self, path: &'a str) -> Option<&'a str> {
+        if self.limited.is_empty() {
+            return None;
+        }
+        std::iter::successors(Some(path), |path| {
+            path::split(path).map(|(parent, _)| parent)
+        })
+        .find(|candidate| self.limited.contains(*candidate))
+    }
+
+    /// Paths that have a quota, in order.
+    pub fn limited(&self) -> impl Iterator<Item = &str> {
+        self.limited.iter().map(|path| &**path)
+    }
+}
+
+/// The text of a limits or stats znode: `count=N,bytes=M`, and for hard limits a tail behind an
+/// extra `=` that old readers take for a broken number and skip. -1 stands for "no limit".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals {
+    /// Znodes, the subtree's root included.
+    pub count: i64,
+    /// Bytes of data.
+    pub bytes: i64,
+    /// Hard limit of znodes.
+    pub count_hard: i64,
+    /// Hard limit of bytes.
+    pub bytes_hard: i64,
+}
+
+impl Totals {
+    /// Reads what it can; everything else is "no limit".
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Self {
+        let mut totals = Totals {
+            count: -1,
+            bytes: -1,
+            count_hard: -1,
+            bytes_hard: -1,
+        };
+        for pair in String::from_utf8_lossy(text).split([',', ';']) {
+            let mut parts = pair.split('=');
+            let (key, value) = (
+                parts.next().unwrap_or_default(),
+                parts.next().unwrap_or_default(),
+            );
+            let value = value.parse().unwrap_or(-1);
+            match key {
+                "count" => totals.count = value,
+                "bytes" => totals.bytes = value,
+                "countHardLimit" => totals.count_hard = value,
+                "byteHardLimit" => totals.bytes_hard = value,
+                _ => {}
+            }
+        }
+        totals
+    }
+
+    fn encode(count: i64, bytes: i64) -> Data {
+        Some(Arc::from(
+            format!("count={count},bytes={bytes}").into_bytes(),
+        ))
+    }
+
+    /// The limit in force, hard before soft, and whether it is hard.
+    fn limit(soft: i64, hard: i64) -> Option<(i64, bool)> {
+        if hard > -1 {
+            Some((hard, true))
+        } else {
+            (soft > -1).then_some((soft, false))
+        }
+    }
+}
+
+/// A quota of `/app` is kept in `/zookeeper/quota/app/<file>`.
+fn quota_path(limited: &str, file: &str) -> String {
+    format!("{}{limited}/{file}", path::QUOTA)
+}
+
+fn limited_path(quota_parent: &str) -> Option<&str> {
+    quota_parent
+        .strip_prefix(path::QUOTA)
+        .filter(|limited| limited.starts_with('/'))
+}
+
+impl Tree {
+    /// Would a write that adds so much break a hard limit? Judged by the committed totals, so a
+    /// burst in flight may overshoot, as in Apache.
+    pub(crate) fn check_quota(&self, path: &str, bytes: i64, count: i64) -> Result<(), ErrorCode> {
+        if !self.options.enforce_quota {
+            return Ok(());
+        }
+        let Some(limited) = self.quotas.nearest(path) else {
+            return Ok(());
+        };
+        let totals = |file| self.quota_totals(limited, file);
+        let (Some(limits), Some(used)) = (totals(LIMITS), totals(STATS)) else {
+            return Ok(());
+        };
+        let broken = |added: i64, used: i64, limit: Option<(i64, bool)>| {
+            added != 0 && limit.is_some_and(|(limit, hard)| hard && used + added > limit)
+        };
+        let count_broken = broken(
+            count,
+            used.count,
+            Totals::limit(limits.count, limits.count_hard),
+        );
+        let bytes_broken = broken(
+            bytes,
+            used.bytes,
+            Totals::limit(limits.bytes, limits.bytes_hard),
+        );
+        if count_broken || bytes_broken {
+            Err(ErrorCode::QuotaExceeded)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Limits of a path that has a quota, and what is used of them.
+    #[must_use]
+    pub fn quota(&self, limited: &str) -> Option<(Totals, Totals)> {
+        Some((
+            self.quota_totals(limited, LIMITS)?,
+            self.quota_totals(limited, STATS)?,
+        ))
+    }
+
+    /// Paths that have a quota, in order.
+    pub fn limited_paths(&self) -> impl Iterator<Item = &str> {
+        self.quotas.limited()
+    }
+
+    fn quota_totals(&self, limited: &str, file: &str) -> Option<Totals> {
+        let node = self.nodes.get(self.nodes.find(&quota_path(limited, file))?);
+        Some(Totals::parse(node.data.as_deref().unwrap_or_default()))
+    }
+
+    pub(crate) fn quota_created(&mut self, parent: &str, name: &str, path: &str, data: &Data) {
+        match limited_path(parent) {
+            Some(limited) if name == LIMITS => _ = self.quotas.limited.insert(limited.into()),
+            Some(limited) if name == STATS => self.recount_quota(limited),
+            _ => {}
+        }
+        self.quota_changed(path, data.as_ref().map_or(0, |data| data.len() as i64), 1);
+    }
+
+    pub(crate) fn quota_deleted(&mut self, parent: &str, name: &str, path: &str, data: &Data) {
+        if let Some(limited) = limited_path(parent).filter(|_| name == LIMITS) {
+            self.quotas.limited.remove(limited);
+        }
+        self.quota_changed(path, -data.as_ref().map_or(0, |data| data.len() as i64), -1);
+    }
+
+    /// Adds to the totals of the nearest quota.
+    pub(crate) fn quota_changed(&mut self, path: &str, bytes: i64, count: i64) {
+        let Some(limited) = self.quotas.nearest(path) else {
+            return;
+        };
+        let stats_path = quota_path(limited, STATS);
+        let Some(id) = self.nodes.find(&stats_path) else {
+            return;
+        };
+        let used = Totals::parse(self.nodes.get(id).data.as_deref().unwrap_or_default());
+        self.set_totals(id, &stats_path, used.count + count, used.bytes + bytes);
+    }
+
+    /// Counts a subtree anew, when its totals appear.
+    fn recount_quota(&mut self, limited: &str) {
+        let stats_path = quota_path(limited, STATS);
+        let Some(id) = self.nodes.find(&stats_path) else {
+            return;
+        };
+        let (mut count, mut bytes) = (0, 0);
+        let mut rest: Vec<NodeId> = self.nodes.find(limited).into_iter().collect();
+        while let Some(id) = rest.pop() {
+            let node = self.nodes.get(id);
+            count += 1;
+            bytes += node.data_len() as i64;
+            rest.extend(node.children());
+        }
+        self.set_totals(id, &stats_path, count, bytes);
+    }
+
+    /// Not a change that anybody voted for: version and zxids stay, no watch fires.
+    fn set_totals(&mut self, id: NodeId, stats_path: &str, count: i64, bytes: i64) {
+        let data = Totals::encode(count, bytes);
+        let new = data.as_ref().map_or(0, |data| data.len() as u64);
+        let old = self.update(id, stats_path, |node| {
+            let old = node.data_len() as u64;
+            node.data = data;
+            old
+        });
+        self.data_size = self.data_size - old + new;
+    }
+
+    /// After a snapshot is loaded: finds all limits and counts their subtrees.
+    pub(crate) fn load_quotas(&mut self) {
+        let Some(root) = self.nodes.find(path::QUOTA) else {
+            return;
+        };
+        let mut rest = vec![root];
+        let mut limited = Vec::new();
+        while let Some(id) = rest.pop() {
+            let node = self.nodes.get(id);
+            if node.name() == LIMITS && node.children().is_empty() {
+                let mut parent = String::new();
+                self.nodes.path_into(self.nodes.parent(id), &mut parent);
+                limited.extend(limited_path(&parent).map(Box::<str>::from));
+            }
+            rest.extend(node.children());
+        }
+        for path in limited {
+            self.recount_quota(&path);
+            self.quotas.limited.insert(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_with_and_without_the_hard_tail() {
+        let totals = |count, bytes, count_hard, bytes_hard| Totals {
+            count,
+            bytes,
+            count_hard,
+            bytes_hard,
+        };
+        for (text, expected) in [
+            ("count=5,bytes=10", totals(5, 10, -1, -1)),
+            (
+                "count=-1,bytes=-1=;byteHardLimit=7;countHardLimit=3",
+                totals(-1, -1, 3, 7),
+            ),
+            ("", totals(-1, -1, -1, -1)),
+            ("count=x,bytes=", totals(-1, -1, -1, -1)),
+        ] {
+            assert_eq!(Totals::parse(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_limit_counts() {
+        let quotas = Quotas {
+            limited: ["/a".into(), "/a/b".into()].into(),
+        };
+        assert_eq!(quotas.nearest("/a/b/c"), Some("/a/b"));
+        assert_eq!(quotas.nearest("/a/c"), Some("/a"));
+        assert_eq!(quotas.nearest("/ab"), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Reads: request → reply body, encoded straight from the tree. Apache: `FinalRequestProcessor`.
+//!
+//! The caller holds a read guard of the tree throughout, so a watch is registered before any later
+//! change. Permission is checked before the watch, as in Apache: who may not read hears nothing.
+
+use herdsman_proto::event::ZXID_OF_LATE_EVENTS;
+use herdsman_proto::multi::{MultiHeader, encode_error_result};
+use herdsman_proto::request::{SetWatches, Text};
+use herdsman_proto::{
+    Acl, ErrorCode, EventType, Id, JuteWrite, OpCode, Perms, ReadRequest, SessionId, WatchedEvent,
+};
+
+use crate::auth::DIGEST;
+use crate::nodes::{NodeId, Znode};
+use crate::tree::Tree;
+use crate::watches::{TableKind, WatchMode, Watcher};
+
+/// Who reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// The session, for its own ephemerals.
+    pub session: SessionId,
+    /// The connection, for its watches.
+    pub watcher: Watcher,
+    /// What the connection has proven to be.
+    pub ids: &'a [Id],
+}
+
+type Reply = Result<(), ErrorCode>;
+
+impl Tree {
+    /// Answers a read by appending the body of its reply to `out`.
+    pub fn read(&self, reader: Reader<'_>, request: &ReadRequest<'_>, out: &mut Vec<u8>) -> Reply {
+        match request {
+            ReadRequest::Exists { path, watch } => self.read_exists(reader, path, *watch, out),
+            ReadRequest::GetData { path, watch } => self.read_data(reader, path, *watch, out),
+            ReadRequest::GetAcl { path } => self.read_acl(reader, path, out),
+            ReadRequest::GetChildren {
+                path,
+                watch,
+                with_stat,
+            } => {
+                let node = self.read_children(reader, path, *watch, out)?;
+                if *with_stat {
+                    self.stat(node).encode(out);
+                }
+                Ok(())
+            }
+            ReadRequest::GetAllChildrenNumber { path } => self.read_descendants(reader, path, out),
+            ReadRequest::GetEphemerals { prefix } => {
+                self.read_ephemerals(reader.session, prefix.as_deref().unwrap_or_default(), out);
+                Ok(())
+            }
+            ReadRequest::CheckWatches { path, kind } => {
+                found(self.watches().contains(path, *kind, reader.watcher))
+            }
+            ReadRequest::RemoveWatches { path, kind } => {
+                found(self.watches().remove(path, *kind, reader.watcher))
+            }
+            ReadRequest::AddWatch { path, recursive } => {
+                let mode = if *recursive {
+                    WatchMode::PersistentRecursive
+                } else {
+                    WatchMode::Persistent
+                };
+                self.watches().add_persistent(path, reader.watcher, mode);
+                out.put_int(0);
+                Ok(())
+            }
+            ReadRequest::MultiRead(reads) => {
+                self.read_multi(reader, reads, out);
+                Ok(())
+            }
+            ReadRequest::WhoAmI => {
+                self.read_who_am_i(reader.ids, out);
+                Ok(())
+            }
+            // Its events come before its reply, so it is not a body: see `set_watches`.
+            ReadRequest::SetWatches(_) => Ok(()),
+        }
+    }
+
+    fn readable(&self, reader: Reader<'_>, path: &str) -> Result<&Znode, ErrorCode> {
+        let node = self
+            .nodes
+            .get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
+        self.check_acl(self.acls.get(node.acl), Perms::READ, reader.ids)?;
+        Ok(node)
+    }
+
+    fn read_exists(&self, reader: Reader<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
+        if path.contains('\0') {
+            return Err(ErrorCode::BadArguments);
+        }
+        let node = match self.readable(reader, path) {
+            Err(ErrorCode::NoNode) => None,
+            other => Some(other?),
+        };
+        if watch {
+            self.watches().add(TableKind::Data, path, reader.watcher);
+        }
+        self.stat(node.ok_or(ErrorCode::NoNode)?).encode(out);
+        Ok(())
+    }
+
+    fn read_data(&self, reader: Reader<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
+        let node = self.readable(reader, path)?;
+        if watch {
+            self.watches().add(TableKind::Data, path, reader.watcher);
+        }
+        out.put_buffer(node.data.as_deref());
+        self.stat(node).encode(out);
+        Ok(())
+    }
+
+    fn read_children(
+        &self,
+        reader: Reader<'_>,
+        path: &str,
+        watch: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<&Znode, ErrorCode> {
+        let node = self.readable(reader, path)?;
+        if watch {
+            self.watches().add(TableKind::Child, path, reader.watcher);
+        }
+        out.put_vector(node.children(), |out, &child| {
+            out.put_string(self.nodes.get(child).name());
+        });
+        Ok(node)
+    }
+
+    /// Readers and administrators see the list; hashes of passwords only administrators.
+    fn read_acl(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
+        let node = self
+            .nodes
+            .get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
+        let acl = self.acls.get(node.acl);
+        self.check_acl(acl, Perms::READ.union(Perms::ADMIN), reader.ids)?;
+        let may_see_hashes = self.check_acl(acl, Perms::ADMIN, reader.ids).is_ok();
+        out.put_vector(acl, |out, entry| {
+            if may_see_hashes {
+                entry.encode(out);
+            } else {
+                masked(entry).encode(out);
+            }
+        });
+        self.stat(node).encode(out);
+        Ok(())
+    }
+
+    fn read_descendants(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
+        self.readable(reader, path)?;
+        let top = self.nodes.find(path).ok_or(ErrorCode::NoNode)?;
+        let descendants = if top == NodeId::ROOT {
+            self.nodes.len() - 1
+        } else {
+            self.descendants(top)
+        };
+        out.put_count(descendants);
+        Ok(())
+    }
+
+    fn descendants(&self, top: NodeId) -> usize {
+        let mut count = 0;
+        let mut rest = vec![top];
+        while let Some(id) = rest.pop() {
+            let children = self.nodes.get(id).children();
+            count += children.len();
+            rest.extend(children);
+        }
+        count
+    }
+
+    fn read_ephemerals(&self, session: SessionId, prefix: &str, out: &mut Vec<u8>) {
+        let all = prefix.trim().is_empty() || prefix.trim() == herdsman_proto::path::ROOT;
+        let paths: Vec<_> = self
+            .ephemerals(session)
+            .filter(|path| all || path.starts_with(prefix))
+            .collect();
+        out.put_vector(&paths, |out, path| out.put_string(path));
+    }
+
+    fn read_multi(&self, reader: Reader<'_>, reads: &[ReadRequest<'_>], out: &mut Vec<u8>) {
+        for read in reads {
+            let start = out.len();
+            let op = match read {
+                ReadRequest::GetData { .. } => OpCode::GetData,
+                _ => OpCode::GetChildren,
+            };
+            MultiHeader::result(op).encode(out);
+            if let Err(code) = self.read(reader, read, out) {
+                out.truncate(start);
+                encode_error_result(Some(code), out);
+            }
+        }
+        MultiHeader::END.encode(out);
+    }
+
+    fn read_who_am_i(&self, ids: &[Id], out: &mut Vec<u8>) {
+        out.put_vector(ids, |out, id| {
+            out.put_string(&id.scheme);
+            out.put_string(self.options.schemes.user_name(id));
+        });
+    }
+
+    /// Registers a client's watches again after a reconnect. What changed in the meantime becomes
+    /// an event at once, appended to `out` as whole frames: they precede the reply.
+    pub fn set_watches(&self, reader: Reader<'_>, request: &SetWatches<'_>, out: &mut Vec<u8>) {
+        let mut watches = self.watches();
+        let since = request.relative_zxid;
+        let znode = |path: &Text<'_>| self.nodes.find(path).map(|id| self.nodes.get(id));
+        let mut late = |kind, path: &Text<'_>| {
+            if self.may_hear(reader, znode(path)) {
+                WatchedEvent { kind, path }.encode_frame(ZXID_OF_LATE_EVENTS, out);
+            }
+        };
+        for path in &request.data {
+            match znode(path) {
+                None => late(EventType::NodeDeleted, path),
+                Some(node) if node.stat.mzxid > since => late(EventType::NodeDataChanged, path),
+                Some(_) => watches.add(TableKind::Data, path, reader.watcher),
+            }
+        }
+        for path in &request.exist {
+            match znode(path) {
+                Some(_) => late(EventType::NodeCreated, path),
+                None => watches.add(TableKind::Data, path, reader.watcher),
+            }
+        }
+        for path in &request.child {
+            match znode(path) {
+                None => late(EventType::NodeDeleted, path),
+                Some(node) if node.stat.pzxid > since => late(EventType::NodeChildrenChanged, path),
+                Some(_) => watches.add(TableKind::Child, path, reader.watcher),
+            }
+        }
+        for path in &request.persistent {
+            watches.add_persistent(path, reader.watcher, WatchMode::Persistent);
+        }
+        for path in &request.persistent_recursive {
+            watches.add_persistent(path, reader.watcher, WatchMode::PersistentRecursive);
+        }
+    }
+
+    /// Events found late are filtered by the znode's ACL like all others; Apache does not do that
+    /// here. A missing znode has no ACL to ask.
+    fn may_hear(&self, reader: Reader<'_>, node: Option<&Znode>) -> bool {
+        node.is_none_or(|node| {
+            self.check_acl(self.acls.get(node.acl), Perms::READ, reader.ids)
+                .is_ok()
+        })
+    }
+}
+
+fn found(found: bool) -> Reply {
+    if found {
+        Ok(())
+    } else {
+        Err(ErrorCode::NoWatcher)
+    }
+}
+
+/// `digest:user:hash` without the hash.
+fn masked(entry: &Acl) -> Acl {
+    let mut masked = entry.clone();
+    if masked.id.scheme == DIGEST
+        && let Some((user, _)) = entry.id.id.split_once(':')
+    {
+        masked.id.id = format!("{user}:x");
+    }
+    masked
+}

@@ -1,0 +1,333 @@
+//! The state itself: znodes, ACLs, sessions and what is derived from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use herdsman_proto::{Acl, Perms, SessionId, Stat, StatPersisted, Zxid, path};
+use parking_lot::Mutex;
+
+use crate::acls::{AclKey, Acls};
+use crate::digest::{TreeDigest, znode_digest};
+use crate::nodes::{NewZnode, NodeId, Nodes, Znode};
+use crate::owner::{Owner, OwnerRules};
+use crate::quota::Quotas;
+use crate::watches::Watches;
+
+/// Rules that all servers of an ensemble should share, and the seed of this one's hash tables.
+#[derive(Clone, Debug)]
+pub struct TreeOptions {
+    /// Seeds the hash tables; give each server its own.
+    pub hash_seed: u64,
+    /// Keep the tree digest and write it into txns (`zookeeper.digest.enabled`).
+    pub digest: bool,
+    /// How stored owners are read.
+    pub owner_rules: OwnerRules,
+    /// Skip every ACL check (`skipACL=yes`).
+    pub skip_acl: bool,
+    /// Hard quotas refuse writes (`enforceQuota`).
+    pub enforce_quota: bool,
+    /// A closeSession txn lists the ephemerals it deletes (`closeSessionTxn.enabled`).
+    pub close_session_lists_ephemerals: bool,
+    /// Which authentication schemes may stand in an ACL.
+    pub schemes: crate::auth::Schemes,
+    /// Reconfiguration is switched on (`reconfigEnabled`).
+    pub reconfig_enabled: bool,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        TreeOptions {
+            hash_seed: 0,
+            digest: true,
+            owner_rules: OwnerRules::default(),
+            skip_acl: false,
+            enforce_quota: false,
+            close_session_lists_ephemerals: true,
+            schemes: crate::auth::Schemes::default(),
+            reconfig_enabled: false,
+        }
+    }
+}
+
+/// The replicated state.
+#[derive(Debug)]
+pub struct Tree {
+    pub(crate) options: TreeOptions,
+    pub(crate) nodes: Nodes,
+    pub(crate) acls: Acls,
+    /// Timeout of each open session.
+    pub(crate) sessions: BTreeMap<SessionId, i32>,
+    pub(crate) ephemerals: HashMap<SessionId, BTreeSet<Arc<str>>, FixedState>,
+    pub(crate) ephemeral_count: usize,
+    pub(crate) containers: BTreeSet<Box<str>>,
+    pub(crate) ttls: BTreeSet<Box<str>>,
+    pub(crate) quotas: Quotas,
+    pub(crate) digest: TreeDigest,
+    pub(crate) last_zxid: Zxid,
+    /// Bytes of paths and data, kept up to date for the metric.
+    pub(crate) data_size: u64,
+    watches: Mutex<Watches>,
+}
+
+impl Tree {
+    /// The tree of a server that has never served: the root and the service's own znodes.
+    #[must_use]
+    pub fn new(options: TreeOptions) -> Self {
+        let mut tree = Tree::bare(options);
+        let zookeeper = tree.insert_own(NodeId::ROOT, path::ZOOKEEPER);
+        tree.insert_own(zookeeper, path::QUOTA);
+        tree.ensure_config_node();
+        tree
+    }
+
+    /// Only a root, for the loader.
+    pub(crate) fn bare(options: TreeOptions) -> Self {
+        let stat = StatPersisted::default();
+        let digest = if options.digest {
+            znode_digest("", Some(&[]), &stat)
+        } else {
+            0
+        };
+        let root = NewZnode {
+            data: Some(Arc::from([])),
+            stat,
+            acl: AclKey::OPEN,
+            digest,
+        };
+        let hasher = FixedState::with_seed(options.hash_seed);
+        let mut tree = Tree {
+            nodes: Nodes::new(options.hash_seed, root),
+            acls: Acls::new(options.hash_seed),
+            sessions: BTreeMap::new(),
+            ephemerals: HashMap::with_hasher(hasher),
+            ephemeral_count: 0,
+            containers: BTreeSet::new(),
+            ttls: BTreeSet::new(),
+            quotas: Quotas::default(),
+            digest: TreeDigest::default(),
+            last_zxid: Zxid::ZERO,
+            data_size: 0,
+            watches: Mutex::new(Watches::new(options.hash_seed)),
+            options,
+        };
+        tree.digest.add(digest);
+        tree
+    }
+
+    /// `/zookeeper/config` exists in every tree; snapshots of servers before 3.5 lack it.
+    /// Readable by all, writable only by the super user.
+    pub(crate) fn ensure_config_node(&mut self) {
+        if self.nodes.find(path::CONFIG).is_some() {
+            return;
+        }
+        let Some(zookeeper) = self.nodes.find(path::ZOOKEEPER) else {
+            return;
+        };
+        let config = self.insert_own(zookeeper, path::CONFIG);
+        let acl = self.acls.acquire(&[Acl::world(Perms::READ)]);
+        let node = self.nodes.get_mut(config);
+        node.acl = acl;
+        node.stat.aversion = -1;
+    }
+
+    fn insert_own(&mut self, parent: NodeId, path: &str) -> NodeId {
+        let (_, name) = path::split(path).expect("the service's own paths are absolute");
+        let stat = StatPersisted::default();
+        self.insert(parent, path, name, Some(Arc::from([])), AclKey::OPEN, stat)
+    }
+
+    /// Puts a znode into the arena, the digest and the size. What else a new znode means (owner
+    /// lists, quotas, watches) is the caller's.
+    pub(crate) fn insert(
+        &mut self,
+        parent: NodeId,
+        path: &str,
+        name: &str,
+        data: herdsman_proto::txn::Data,
+        acl: AclKey,
+        stat: StatPersisted,
+    ) -> NodeId {
+        let digest = self.digest_of(path, data.as_deref(), &stat);
+        self.digest.add(digest);
+        self.data_size += (path.len() + data.as_ref().map_or(0, |data| data.len())) as u64;
+        self.nodes.insert(
+            parent,
+            name,
+            NewZnode {
+                data,
+                stat,
+                acl,
+                digest,
+            },
+        )
+    }
+
+    /// Changes a znode and the digest with it.
+    pub(crate) fn update<T>(
+        &mut self,
+        id: NodeId,
+        path: &str,
+        change: impl FnOnce(&mut Znode) -> T,
+    ) -> T {
+        let digest_enabled = self.options.digest;
+        let node = self.nodes.get_mut(id);
+        let result = change(node);
+        if digest_enabled {
+            let before = node.digest;
+            node.digest = znode_digest(path, node.data.as_deref(), &node.stat);
+            self.digest.remove(before);
+            self.digest.add(node.digest);
+        }
+        result
+    }
+
+    pub(crate) fn digest_of(&self, path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u32 {
+        if self.options.digest {
+            znode_digest(path, data, stat)
+        } else {
+            0
+        }
+    }
+
+    /// The last txn applied.
+    #[must_use]
+    pub fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
+    /// The tree digest.
+    #[must_use]
+    pub fn digest(&self) -> i64 {
+        self.digest.0
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn options(&self) -> &TreeOptions {
+        &self.options
+    }
+
+    /// Number of znodes, the root once.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Number of ephemeral znodes.
+    #[must_use]
+    pub fn ephemeral_count(&self) -> usize {
+        self.ephemeral_count
+    }
+
+    /// Bytes of paths and data of all znodes.
+    #[must_use]
+    pub fn data_size(&self) -> u64 {
+        self.data_size
+    }
+
+    /// Open sessions with their timeouts, in order of their ids.
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, i32)> + '_ {
+        self.sessions
+            .iter()
+            .map(|(&session, &timeout_ms)| (session, timeout_ms))
+    }
+
+    /// The timeout of an open session.
+    #[must_use]
+    pub fn session_timeout(&self, session: SessionId) -> Option<i32> {
+        self.sessions.get(&session).copied()
+    }
+
+    /// A session's ephemerals, in order of their paths.
+    pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &Arc<str>> {
+        self.ephemerals.get(&session).into_iter().flatten()
+    }
+
+    /// Sessions that own ephemerals, in order of their ids.
+    #[must_use]
+    pub fn ephemeral_owners(&self) -> Vec<SessionId> {
+        let mut owners: Vec<_> = self
+            .ephemerals
+            .iter()
+            .filter(|(_, paths)| !paths.is_empty())
+            .map(|(&id, _)| id)
+            .collect();
+        owners.sort_unstable();
+        owners
+    }
+
+    /// Sessions that own ephemerals but are not open: their end was lost, and the node closes them.
+    #[must_use]
+    pub fn orphan_ephemeral_owners(&self) -> Vec<SessionId> {
+        let mut owners = self.ephemeral_owners();
+        owners.retain(|owner| !self.sessions.contains_key(owner));
+        owners
+    }
+
+    /// The watches. Take them only under a guard of the tree, so that no change falls in between.
+    pub fn watches(&self) -> parking_lot::MutexGuard<'_, Watches> {
+        self.watches.lock()
+    }
+
+    /// The stat as a client sees it: stored cversion counts creations, clients count changes.
+    #[must_use]
+    pub fn stat(&self, node: &Znode) -> Stat {
+        let stored = &node.stat;
+        let num_children = node.children().len() as i32;
+        Stat {
+            czxid: stored.czxid,
+            mzxid: stored.mzxid,
+            ctime: stored.ctime,
+            mtime: stored.mtime,
+            version: stored.version,
+            cversion: stored.cversion.wrapping_mul(2).wrapping_sub(num_children),
+            aversion: stored.aversion,
+            ephemeral_owner: self
+                .options
+                .owner_rules
+                .visible_owner(stored.ephemeral_owner),
+            data_length: node.data_len() as i32,
+            num_children,
+            pzxid: stored.pzxid,
+        }
+    }
+
+    /// Enters a znode's path where its kind of owner is looked up.
+    pub(crate) fn own(&mut self, path: &str, ephemeral_owner: i64) {
+        match self.options.owner_rules.owner(ephemeral_owner) {
+            Owner::Nobody => {}
+            Owner::Container => _ = self.containers.insert(path.into()),
+            Owner::Ttl(_) => _ = self.ttls.insert(path.into()),
+            Owner::Session(session) => {
+                if self
+                    .ephemerals
+                    .entry(session)
+                    .or_default()
+                    .insert(path.into())
+                {
+                    self.ephemeral_count += 1;
+                }
+            }
+        }
+    }
+
+    /// Takes it out again.
+    pub(crate) fn disown(&mut self, path: &str, ephemeral_owner: i64) {
+        match self.options.owner_rules.owner(ephemeral_owner) {
+            Owner::Nobody => {}
+            Owner::Container => _ = self.containers.remove(path),
+            Owner::Ttl(_) => _ = self.ttls.remove(path),
+            Owner::Session(session) => {
+                if self
+                    .ephemerals
+                    .get_mut(&session)
+                    .is_some_and(|paths| paths.remove(path))
+                {
+                    self.ephemeral_count -= 1;
+                }
+            }
+        }
+    }
+}

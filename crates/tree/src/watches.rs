@@ -1,0 +1,425 @@
+//! Who wants to hear of changes. Two tables, data and child, each from path to watchers.
+//! Apache: `WatchManager`, `WatchStats`.
+//!
+//! A watcher is a connection. A standard watch is spent by its event, persistent ones stay, a
+//! recursive one (data table only) also hears of every descendant. Lists of watchers are sorted, so
+//! events leave in the same order in every run.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use herdsman_proto::request::WatcherType;
+
+/// A connection, as the watch tables know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Watcher(pub u64);
+
+/// How long a watch lasts and how far it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchMode {
+    /// Spent by its first event.
+    Standard,
+    /// Stays.
+    Persistent,
+    /// Stays, and sees descendants.
+    PersistentRecursive,
+}
+
+/// One of the two tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// Set by getData and exists.
+    Data,
+    /// Set by getChildren.
+    Child,
+}
+
+/// The modes in which one watcher watches one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Modes(u8);
+
+impl Modes {
+    fn bit(mode: WatchMode) -> u8 {
+        1 << mode as u8
+    }
+
+    fn contains(self, mode: WatchMode) -> bool {
+        self.0 & Self::bit(mode) != 0
+    }
+
+    fn with(self, mode: WatchMode) -> Self {
+        Modes(self.0 | Self::bit(mode))
+    }
+
+    fn without(self, mode: WatchMode) -> Self {
+        Modes(self.0 & !Self::bit(mode))
+    }
+
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+type Watchers = Vec<(Watcher, Modes)>;
+
+#[derive(Debug)]
+struct Table {
+    by_path: HashMap<Arc<str>, Watchers, FixedState>,
+    by_watcher: HashMap<Watcher, BTreeSet<Arc<str>>, FixedState>,
+    /// Watches in all, a (path, watcher) pair each.
+    count: usize,
+    /// Of them recursive: without any, a change need not look at its ancestors.
+    recursive: usize,
+}
+
+/// All watches of one server.
+#[derive(Debug)]
+pub struct Watches {
+    data: Table,
+    child: Table,
+}
+
+/// Totals for the `wchs` command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchSummary {
+    /// Connections that watch something.
+    pub connections: usize,
+    /// Paths that are watched.
+    pub paths: usize,
+    /// Watches in all.
+    pub watches: usize,
+}
+
+impl Watches {
+    /// No watches.
+    #[must_use]
+    pub fn new(hash_seed: u64) -> Self {
+        Watches {
+            data: Table::new(hash_seed),
+            child: Table::new(hash_seed),
+        }
+    }
+
+    /// Watches in both tables, as Apache's `watch_count` counts them.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.data.count + self.child.count
+    }
+
+    /// Sets a standard watch.
+    pub fn add(&mut self, kind: TableKind, path: &str, watcher: Watcher) {
+        self.table(kind).add(path, watcher, WatchMode::Standard);
+    }
+
+    /// Sets a persistent watch: in both tables, or for a recursive one in the data table only.
+    pub fn add_persistent(&mut self, path: &str, watcher: Watcher, mode: WatchMode) {
+        self.data.add(path, watcher, mode);
+        if mode != WatchMode::PersistentRecursive {
+            self.child.add(path, watcher, mode);
+        }
+    }
+
+    /// The watchers of a change at `path`, sorted; standard watches are spent.
+    pub fn trigger(&mut self, kind: TableKind, path: &str) -> Vec<Watcher> {
+        self.table(kind).trigger(path)
+    }
+
+    /// Does the watcher have such a watch?
+    #[must_use]
+    pub fn contains(&self, path: &str, kind: WatcherType, watcher: Watcher) -> bool {
+        let data = self.data.modes(path, watcher);
+        let child = self.child.modes(path, watcher);
+        match kind {
+            WatcherType::Children => child.contains(WatchMode::Standard),
+            WatcherType::Data => data.contains(WatchMode::Standard),
+            WatcherType::Persistent => data.contains(WatchMode::Persistent),
+            WatcherType::PersistentRecursive => data.contains(WatchMode::PersistentRecursive),
+            WatcherType::Any => !data.is_empty() || !child.is_empty(),
+        }
+    }
+
+    /// Removes such watches; false if there were none.
+    pub fn remove(&mut self, path: &str, kind: WatcherType, watcher: Watcher) -> bool {
+        match kind {
+            WatcherType::Children => self.child.remove(path, watcher, Some(WatchMode::Standard)),
+            WatcherType::Data => self.data.remove(path, watcher, Some(WatchMode::Standard)),
+            WatcherType::Persistent => {
+                let child = self
+                    .child
+                    .remove(path, watcher, Some(WatchMode::Persistent));
+                self.data.remove(path, watcher, Some(WatchMode::Persistent)) || child
+            }
+            WatcherType::PersistentRecursive => {
+                self.data
+                    .remove(path, watcher, Some(WatchMode::PersistentRecursive))
+            }
+            WatcherType::Any => {
+                let child = self.child.remove(path, watcher, None);
+                self.data.remove(path, watcher, None) || child
+            }
+        }
+    }
+
+    /// The connection is gone, and its watches with it.
+    pub fn remove_watcher(&mut self, watcher: Watcher) {
+        self.data.remove_watcher(watcher);
+        self.child.remove_watcher(watcher);
+    }
+
+    /// Totals of the data table, which is what Apache reports.
+    #[must_use]
+    pub fn summary(&self) -> WatchSummary {
+        WatchSummary {
+            connections: self.data.by_watcher.len(),
+            paths: self.data.by_path.len(),
+            watches: self.data.count,
+        }
+    }
+
+    /// Paths of the data table with their watchers, in order of the paths.
+    #[must_use]
+    pub fn by_path(&self) -> Vec<(Arc<str>, Vec<Watcher>)> {
+        let mut all: Vec<_> = self
+            .data
+            .by_path
+            .iter()
+            .map(|(path, watchers)| (Arc::clone(path), watchers.iter().map(|&(w, _)| w).collect()))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Watchers of the data table with their paths, in order of the watchers.
+    #[must_use]
+    pub fn by_watcher(&self) -> Vec<(Watcher, Vec<Arc<str>>)> {
+        let mut all: Vec<_> = self
+            .data
+            .by_watcher
+            .iter()
+            .map(|(&watcher, paths)| (watcher, paths.iter().cloned().collect()))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn table(&mut self, kind: TableKind) -> &mut Table {
+        match kind {
+            TableKind::Data => &mut self.data,
+            TableKind::Child => &mut self.child,
+        }
+    }
+}
+
+impl Table {
+    fn new(hash_seed: u64) -> Self {
+        let hasher = FixedState::with_seed(hash_seed);
+        Table {
+            by_path: HashMap::with_hasher(hasher.clone()),
+            by_watcher: HashMap::with_hasher(hasher),
+            count: 0,
+            recursive: 0,
+        }
+    }
+
+    fn modes(&self, path: &str, watcher: Watcher) -> Modes {
+        let Some(watchers) = self.by_path.get(path) else {
+            return Modes::default();
+        };
+        position(watchers, watcher).map_or(Modes::default(), |i| watchers[i].1)
+    }
+
+    fn add(&mut self, path: &str, watcher: Watcher, mode: WatchMode) {
+        let before = self.modes(path, watcher);
+        self.set_modes(path, watcher, before, before.with(mode));
+    }
+
+    fn remove(&mut self, path: &str, watcher: Watcher, mode: Option<WatchMode>) -> bool {
+        let before = self.modes(path, watcher);
+        let after = mode.map_or(Modes::default(), |mode| before.without(mode));
+        self.set_modes(path, watcher, before, after);
+        before != after
+    }
+
+    fn remove_watcher(&mut self, watcher: Watcher) {
+        for path in self.by_watcher.remove(&watcher).unwrap_or_default() {
+            let before = self.modes(&path, watcher);
+            self.set_modes(&path, watcher, before, Modes::default());
+        }
+    }
+
+    fn trigger(&mut self, path: &str) -> Vec<Watcher> {
+        let mut told: Vec<Watcher> = Vec::new();
+        if self.count == 0 {
+            return told;
+        }
+        if let Some(watchers) = self.by_path.get(path) {
+            let spent: Vec<_> = watchers
+                .iter()
+                .copied()
+                .filter(|(_, modes)| modes.contains(WatchMode::Standard))
+                .collect();
+            told.extend(watchers.iter().map(|&(watcher, _)| watcher));
+            for (watcher, modes) in spent {
+                self.set_modes(path, watcher, modes, modes.without(WatchMode::Standard));
+            }
+        }
+        if self.recursive > 0 {
+            self.add_recursive(path, &mut told);
+        }
+        told
+    }
+
+    fn add_recursive(&self, path: &str, told: &mut Vec<Watcher>) {
+        for ancestor in ancestors(path) {
+            for &(watcher, modes) in self.by_path.get(ancestor).into_iter().flatten() {
+                if modes.contains(WatchMode::PersistentRecursive) {
+                    told.push(watcher);
+                }
+            }
+        }
+        told.sort_unstable();
+        told.dedup();
+    }
+
+    /// The one place where a pair's modes change, so that all counts and both maps agree.
+    fn set_modes(&mut self, path: &str, watcher: Watcher, before: Modes, after: Modes) {
+        if before == after {
+            return;
+        }
+        let recursive = |modes: Modes| usize::from(modes.contains(WatchMode::PersistentRecursive));
+        self.recursive = self.recursive + recursive(after) - recursive(before);
+        self.count = self.count + usize::from(before.is_empty()) - usize::from(after.is_empty());
+        if after.is_empty() {
+            self.unlink(path, watcher);
+            return;
+        }
+        if before.is_empty() {
+            self.link(path, watcher);
+        }
+        let watchers = self.by_path.get_mut(path).expect("linked above or before");
+        let at = position(watchers, watcher).expect("linked above or before");
+        watchers[at].1 = after;
+    }
+
+    fn link(&mut self, path: &str, watcher: Watcher) {
+        let key = match self.by_path.get_key_value(path) {
+            Some((key, _)) => Arc::clone(key),
+            None => Arc::from(path),
+        };
+        let watchers = self.by_path.entry(Arc::clone(&key)).or_default();
+        let at = watchers.partition_point(|&(other, _)| other < watcher);
+        watchers.insert(at, (watcher, Modes::default()));
+        self.by_watcher.entry(watcher).or_default().insert(key);
+    }
+
+    fn unlink(&mut self, path: &str, watcher: Watcher) {
+        if let Some(watchers) = self.by_path.get_mut(path) {
+            if let Some(at) = position(watchers, watcher) {
+                watchers.remove(at);
+            }
+            if watchers.is_empty() {
+                self.by_path.remove(path);
+            }
+        }
+        if let Some(paths) = self.by_watcher.get_mut(&watcher) {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.by_watcher.remove(&watcher);
+            }
+        }
+    }
+}
+
+fn position(watchers: &Watchers, watcher: Watcher) -> Option<usize> {
+    watchers
+        .binary_search_by_key(&watcher, |&(other, _)| other)
+        .ok()
+}
+
+/// The proper ancestors of a path, nearest first, ending with the root.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    let parent = |path: &str| -> Option<usize> {
+        match path.rfind('/') {
+            _ if path == "/" => None,
+            Some(0) => Some(1),
+            other => other,
+        }
+    };
+    std::iter::successors(parent(path).map(|end| &path[..end]), move |path| {
+        parent(path).map(|end| &path[..end])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Watcher = Watcher(1);
+    const B: Watcher = Watcher(2);
+
+    #[test]
+    fn a_standard_watch_is_spent_and_a_persistent_one_stays() {
+        let mut watches = Watches::new(0);
+        watches.add(TableKind::Data, "/x", A);
+        watches.add_persistent("/x", B, WatchMode::Persistent);
+        assert_eq!(watches.count(), 3);
+        assert_eq!(watches.trigger(TableKind::Data, "/x"), [A, B]);
+        assert_eq!(watches.trigger(TableKind::Data, "/x"), [B]);
+        assert_eq!(watches.trigger(TableKind::Child, "/x"), [B]);
+    }
+
+    #[test]
+    fn recursive_watches_see_descendants_once() {
+        let mut watches = Watches::new(0);
+        watches.add_persistent("/", A, WatchMode::PersistentRecursive);
+        watches.add_persistent("/a", A, WatchMode::PersistentRecursive);
+        watches.add(TableKind::Data, "/a/b", B);
+        assert_eq!(watches.trigger(TableKind::Data, "/a/b"), [A, B]);
+        assert_eq!(watches.trigger(TableKind::Data, "/a/b"), [A]);
+        assert_eq!(watches.trigger(TableKind::Data, "/ab"), [A]);
+        assert!(watches.trigger(TableKind::Child, "/a").is_empty());
+    }
+
+    #[test]
+    fn ancestors_end_with_the_root() {
+        let all = |path| ancestors(path).collect::<Vec<_>>();
+        assert_eq!(all("/a/b/c"), ["/a/b", "/a", "/"]);
+        assert_eq!(all("/a"), ["/"]);
+        assert!(all("/").is_empty());
+    }
+
+    #[test]
+    fn a_closed_connection_leaves_nothing_behind() {
+        let mut watches = Watches::new(0);
+        watches.add(TableKind::Data, "/x", A);
+        watches.add(TableKind::Child, "/x", A);
+        watches.add_persistent("/y", A, WatchMode::PersistentRecursive);
+        watches.add(TableKind::Data, "/x", B);
+        watches.remove_watcher(A);
+        assert_eq!(watches.count(), 1);
+        assert_eq!(
+            watches.summary(),
+            WatchSummary {
+                connections: 1,
+                paths: 1,
+                watches: 1
+            }
+        );
+        assert_eq!(watches.data.recursive, 0);
+    }
+
+    #[test]
+    fn removal_knows_the_kinds_apart() {
+        let mut watches = Watches::new(0);
+        watches.add(TableKind::Data, "/x", A);
+        watches.add_persistent("/x", A, WatchMode::Persistent);
+        assert!(!watches.remove("/x", WatcherType::Children, A));
+        assert!(watches.remove("/x", WatcherType::Data, A));
+        assert!(!watches.contains("/x", WatcherType::Data, A));
+        assert!(watches.contains("/x", WatcherType::Persistent, A));
+        assert!(watches.remove("/x", WatcherType::Any, A));
+        assert!(!watches.remove("/x", WatcherType::Any, A));
+    }
+}
