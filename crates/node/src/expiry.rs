@@ -1,0 +1,97 @@
+//! Deadlines in buckets of one tick, as Apache keeps them: a session ends at the first multiple of
+//! the tick after it was last heard of plus its timeout. Apache: `ExpiryQueue`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use herdsman_proto::SessionId;
+
+/// When sessions end.
+#[derive(Debug)]
+pub struct Expiry {
+    tick_ms: u64,
+    buckets: BTreeMap<u64, BTreeSet<SessionId>>,
+}
+
+impl Expiry {
+    /// No deadlines.
+    #[must_use]
+    pub fn new(tick_ms: u64) -> Self {
+        assert!(tick_ms > 0, "a tick has a length");
+        Expiry {
+            tick_ms,
+            buckets: BTreeMap::new(),
+        }
+    }
+
+    /// The bucket in which a deadline falls: rounded up.
+    #[must_use]
+    pub fn bucket(&self, deadline_ms: u64) -> u64 {
+        (deadline_ms / self.tick_ms + 1) * self.tick_ms
+    }
+
+    /// Moves a session from one bucket to another.
+    pub fn set(&mut self, session: SessionId, before: Option<u64>, after: u64) {
+        if before == Some(after) {
+            return;
+        }
+        if let Some(before) = before {
+            self.remove(session, before);
+        }
+        self.buckets.entry(after).or_default().insert(session);
+    }
+
+    /// Takes a session out of its bucket.
+    pub fn remove(&mut self, session: SessionId, bucket: u64) {
+        if let Some(sessions) = self.buckets.get_mut(&bucket) {
+            sessions.remove(&session);
+            if sessions.is_empty() {
+                self.buckets.remove(&bucket);
+            }
+        }
+    }
+
+    /// The earliest bucket.
+    #[must_use]
+    pub fn next(&self) -> Option<u64> {
+        self.buckets.keys().next().copied()
+    }
+
+    /// Sessions whose time is up.
+    pub fn take_due(&mut self, now_ms: u64) -> Vec<SessionId> {
+        let mut due = Vec::new();
+        while let Some(entry) = self
+            .buckets
+            .first_entry()
+            .filter(|entry| *entry.key() <= now_ms)
+        {
+            due.extend(entry.remove());
+        }
+        due
+    }
+
+    /// Buckets with their sessions, earliest first.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, &BTreeSet<SessionId>)> {
+        self.buckets
+            .iter()
+            .map(|(&bucket, sessions)| (bucket, sessions))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_end_at_the_next_tick_after_their_deadline() {
+        let mut expiry = Expiry::new(2000);
+        let session = SessionId(1);
+        let first = expiry.bucket(4000);
+        assert_eq!(first, 6000);
+        expiry.set(session, None, first);
+        expiry.set(session, Some(first), expiry.bucket(7999));
+        assert_eq!(expiry.next(), Some(8000));
+        assert!(expiry.take_due(7999).is_empty());
+        assert_eq!(expiry.take_due(8000), [session]);
+        assert_eq!(expiry.next(), None);
+    }
+}

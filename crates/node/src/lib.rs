@@ -1,0 +1,25 @@
+//! One server's mind: what to do with each thing that happens to it.
+//!
+//! In: [`Input`], one at a time, with the time. Out: [`Outputs`], a plain list of what the driver
+//! must carry out. No clock, thread, socket or file of its own, so a test or a simulator drives the
+//! same code as the server does.
+//!
+//! The way of a write: [`Node::step`] prepares it against the tree and what is in flight, and asks
+//! for its bytes to be appended. When the log reports them durable, they are committed;
+//! [`Node::apply`] puts them into the tree and says what to tell whom. Nothing that depends on a
+//! write is ever said before that write is durable.
+//!
+//! Deliberately not here: reads. They run on the thread that owns their connection, in the order
+//! that its [`Lane`] allows.
+
+pub mod expiry;
+pub mod io;
+pub mod lane;
+pub mod node;
+pub mod pending;
+pub mod sessions;
+pub mod sweeper;
+
+pub use io::{ClientRequest, ConnId, Input, Now, Output, Outputs, StorageState};
+pub use lane::{Lane, Turn};
+pub use node::{Node, NodeSettings};

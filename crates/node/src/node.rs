@@ -1,0 +1,563 @@
+//! The node: sessions, the overlay and what is in flight, moved by one input at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{
+    ErrorCode, Id, JuteWrite, OpCode, Perms, SessionId, Txn, TxnHeader, WatchedEvent, Zxid, reply,
+};
+use herdsman_tree::{Caller, Events, Outcome, Overlay, Tree};
+
+use crate::io::{
+    Answered, ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState,
+};
+use crate::pending::{InFlight, Origin, Waiting};
+use crate::sessions::Sessions;
+use crate::sweeper::{SweepSettings, Sweeper};
+
+/// What a node is told once.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// First byte of session ids; 1 for a standalone server.
+    pub server_id: u8,
+    /// Length of a tick.
+    pub tick_ms: u64,
+    /// Shortest session timeout.
+    pub session_timeout_ms_min: i32,
+    /// Longest session timeout.
+    pub session_timeout_ms_max: i32,
+    /// In which steps the driver reports signs of life.
+    pub touch_step_ms: u64,
+    /// Containers and TTL znodes.
+    pub sweep: SweepSettings,
+    /// Seeds the hash tables.
+    pub hash_seed: u64,
+}
+
+/// A connection whose session is being or has been established.
+#[derive(Debug)]
+struct Conn {
+    session: SessionId,
+    ids: Arc<[Id]>,
+}
+
+/// One server's mind.
+#[derive(Debug)]
+pub struct Node {
+    settings: NodeSettings,
+    overlay: Overlay,
+    sessions: Sessions,
+    conns: HashMap<ConnId, Conn, FixedState>,
+    in_flight: InFlight,
+    sweeper: Sweeper,
+    storage: StorageState,
+    /// The last txn that got a zxid.
+    last_proposed: Zxid,
+    /// The last txn that is durable, and with it committed.
+    committed: Zxid,
+    events: Events,
+}
+
+impl Node {
+    /// A node that takes up a recovered tree: its sessions get a whole timeout to come back.
+    #[must_use]
+    pub fn new(settings: NodeSettings, tree: &Tree, now: Now) -> Self {
+        let NodeSettings {
+            server_id,
+            tick_ms,
+            touch_step_ms,
+            sweep,
+            hash_seed,
+            ..
+        } = settings;
+        let mut sessions = Sessions::new(server_id, now.wall_ms, tick_ms, touch_step_ms);
+        for (session, timeout_ms) in tree.sessions() {
+            sessions.open(session, timeout_ms, None, now.monotonic_ms);
+        }
+        Node {
+            overlay: Overlay::new(hash_seed),
+            sessions,
+            conns: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            in_flight: InFlight::default(),
+            sweeper: Sweeper::new(sweep, now.monotonic_ms),
+            storage: StorageState::Writable,
+            last_proposed: tree.last_zxid(),
+            committed: tree.last_zxid(),
+            events: Events::new(),
+            settings,
+        }
+    }
+
+    /// Ends sessions that own ephemerals but are not open: their end was lost with a log's tail.
+    pub fn close_orphans(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        for session in tree.orphan_ephemeral_owners() {
+            self.propose_close(now, session, None, tree, out);
+        }
+    }
+
+    /// The open sessions.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Whether the log takes txns.
+    #[must_use]
+    pub fn storage(&self) -> StorageState {
+        self.storage
+    }
+
+    /// Requests that wait for the log.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// When [`Input::Tick`] has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<u64> {
+        [self.sessions.next_deadline(), self.sweeper.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Something is committed and waits for [`Node::apply`].
+    #[must_use]
+    pub fn has_committed(&self) -> bool {
+        self.in_flight.has_durable(self.committed)
+    }
+
+    /// Takes one input. If [`Node::has_committed`] holds afterwards, call [`Node::apply`].
+    pub fn step(&mut self, now: Now, input: Input<'_>, tree: &Tree, out: &mut Outputs) {
+        match input {
+            Input::Connect { conn, request, ids } => {
+                self.connect(now, conn, request, ids, tree, out);
+            }
+            Input::Request { conn, xid, request } => {
+                let origin = Origin {
+                    conn,
+                    xid,
+                    since_ms: now.monotonic_ms,
+                };
+                self.request(now, origin, request, tree, out);
+            }
+            Input::Identified { conn, ids } => {
+                if let Some(known) = self.conns.get_mut(&conn) {
+                    known.ids = ids;
+                }
+            }
+            Input::Touch { conn } => {
+                if let Some(known) = self.conns.get(&conn) {
+                    self.sessions.touch(known.session, now.monotonic_ms);
+                }
+            }
+            Input::Disconnected { conn } => self.disconnected(conn, tree),
+            Input::Flushed { zxid } => self.committed = self.committed.max(zxid),
+            Input::Storage(state) => self.storage_changed(state, out),
+            Input::Tick => self.tick(now, tree, out),
+        }
+    }
+
+    fn connect(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        request: ConnectRequest<'_>,
+        ids: Arc<[Id]>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        if request.last_zxid_seen > tree.last_zxid() {
+            return out.close(conn, CloseReason::ClientAhead);
+        }
+        let (min, max) = (
+            self.settings.session_timeout_ms_min,
+            self.settings.session_timeout_ms_max,
+        );
+        let timeout_ms = request.timeout_ms.max(min).min(max);
+        let read_only = request.read_only.map(|_| false);
+        if request.session == SessionId::NONE {
+            return self.open_session(now, conn, timeout_ms, read_only, ids, tree, out);
+        }
+        // The old connection goes first, whatever becomes of the new one, as in Apache.
+        if let Some(old) = self
+            .sessions
+            .get(request.session)
+            .and_then(|session| session.conn)
+        {
+            out.close(old, CloseReason::SessionMoved);
+        }
+        let session = request.session;
+        let password_fits = *request.password == session.password();
+        if password_fits
+            && self
+                .sessions
+                .attach(session, conn, timeout_ms, now.monotonic_ms)
+                .is_ok()
+        {
+            self.conns.insert(conn, Conn { session, ids });
+            self.attached(conn, session, timeout_ms, read_only, out);
+        } else {
+            out.send(conn, None, |out| {
+                ConnectResponse::expired(read_only).encode_frame(out);
+            });
+            out.close(conn, CloseReason::SessionInvalid);
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all that a new session is made of"
+    )]
+    fn open_session(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        ids: Arc<[Id]>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        if self.storage != StorageState::Writable {
+            return out.close(conn, CloseReason::StorageUnavailable);
+        }
+        let session = self.sessions.allocate();
+        self.conns.insert(conn, Conn { session, ids });
+        self.sessions
+            .open(session, timeout_ms, Some(conn), now.monotonic_ms);
+        let header = self.next_header(now, session, 0);
+        let entry = self
+            .overlay
+            .prepare_create_session(tree, header, timeout_ms);
+        self.propose(entry, out, |entry| Waiting::Connect {
+            entry,
+            conn,
+            read_only,
+            since_ms: now.monotonic_ms,
+        });
+    }
+
+    fn attached(
+        &self,
+        conn: ConnId,
+        session: SessionId,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        out: &mut Outputs,
+    ) {
+        out.list.push(Output::Attached {
+            conn,
+            session,
+            timeout_ms,
+        });
+        out.send(conn, None, |out| {
+            ConnectResponse::established(session, timeout_ms, read_only).encode_frame(out);
+        });
+    }
+
+    fn request(
+        &mut self,
+        now: Now,
+        origin: Origin,
+        request: ClientRequest<'_>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let Some(conn) = self.conns.get(&origin.conn) else {
+            return;
+        };
+        let (session, ids) = (conn.session, Arc::clone(&conn.ids));
+        let refused = self.sessions.check(session, origin.conn).err();
+        if refused == Some(ErrorCode::SessionMoved) {
+            return out.close(origin.conn, CloseReason::SessionMoved);
+        }
+        self.sessions.touch(session, now.monotonic_ms);
+        if let ClientRequest::Sync { path } = request {
+            return self.wait_in_line(
+                Waiting::Sync {
+                    origin,
+                    path: path.into(),
+                },
+                tree,
+                out,
+            );
+        }
+        if self.storage != StorageState::Writable {
+            return self.refuse(origin, op_of(&request), ErrorCode::SystemError, tree, out);
+        }
+        let caller = Caller { ids: &ids, refused };
+        let header = TxnHeader {
+            session,
+            cxid: origin.xid.0,
+            zxid: self.last_proposed.next(),
+            time_ms: now.wall_ms,
+        };
+        let entry = match request {
+            ClientRequest::Write(write) => self.overlay.prepare(tree, header, caller, &write),
+            // A multi takes its zxid before it is decoded, the others do not.
+            ClientRequest::Malformed(OpCode::Multi) => {
+                self.overlay
+                    .prepare_error(tree, header, ErrorCode::MarshallingError)
+            }
+            ClientRequest::Malformed(op) => {
+                return self.refuse(origin, op, ErrorCode::MarshallingError, tree, out);
+            }
+            ClientRequest::CloseSession => {
+                return self.propose_close(now, session, Some(origin), tree, out);
+            }
+            ClientRequest::Sync { .. } => unreachable!("answered above"),
+        };
+        self.last_proposed = header.zxid;
+        self.propose(entry, out, |entry| Waiting::Txn {
+            entry,
+            origin: Some(origin),
+        });
+    }
+
+    fn refuse(
+        &mut self,
+        origin: Origin,
+        op: OpCode,
+        code: ErrorCode,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        self.wait_in_line(Waiting::Refusal { origin, op, code }, tree, out);
+    }
+
+    /// Answers at once if nothing is in flight, else behind it.
+    fn wait_in_line(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
+        if self.in_flight.is_empty() {
+            self.answer(waiting, tree.last_zxid(), out);
+        } else {
+            self.in_flight.push(self.last_proposed, waiting);
+        }
+    }
+
+    fn propose_close(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        origin: Option<Origin>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let header = self.next_header(now, session, origin.map_or(0, |origin| origin.xid.0));
+        let entry = self.overlay.prepare_close_session(tree, header);
+        self.sessions.set_closing(session);
+        self.propose(entry, out, |entry| Waiting::Txn { entry, origin });
+    }
+
+    fn next_header(&mut self, now: Now, session: SessionId, cxid: i32) -> TxnHeader {
+        self.last_proposed = self.last_proposed.next();
+        TxnHeader {
+            session,
+            cxid,
+            zxid: self.last_proposed,
+            time_ms: now.wall_ms,
+        }
+    }
+
+    fn propose(
+        &mut self,
+        entry: Entry,
+        out: &mut Outputs,
+        waiting: impl FnOnce(Box<Entry>) -> Waiting,
+    ) {
+        let zxid = entry.header.zxid;
+        let payload = out.fill(|out| entry.encode(out));
+        out.list.push(Output::Append { zxid, payload });
+        self.in_flight.push(zxid, waiting(Box::new(entry)));
+    }
+
+    fn disconnected(&mut self, conn: ConnId, tree: &Tree) {
+        if let Some(known) = self.conns.remove(&conn) {
+            self.sessions.detach(known.session, conn);
+        }
+        tree.watches().remove_watcher(conn.watcher());
+    }
+
+    /// What is in flight may or may not be in the log one day, so those who wait learn that they
+    /// cannot know: their connections close.
+    fn storage_changed(&mut self, state: StorageState, out: &mut Outputs) {
+        if self.storage == StorageState::Failed {
+            return;
+        }
+        self.storage = state;
+        if state != StorageState::Writable {
+            let waiting: BTreeSet<_> = self.in_flight.conns().collect();
+            for conn in waiting {
+                out.close(conn, CloseReason::StorageUnavailable);
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        // Nothing can be ended while nothing can be logged.
+        if self.storage != StorageState::Writable {
+            return;
+        }
+        for session in self.sessions.take_due(now.monotonic_ms) {
+            self.propose_close(now, session, None, tree, out);
+        }
+        while let Some(path) = self.sweeper.next(tree, now) {
+            let header = self.next_header(now, SessionId::NONE, 0);
+            let entry = self.overlay.prepare_sweep(tree, header, &path);
+            self.propose(entry, out, |entry| Waiting::Txn {
+                entry,
+                origin: None,
+            });
+        }
+    }
+
+    /// Puts what is committed into the tree, up to `txns_max` txns. The driver delivers `out` before
+    /// it lets readers see the tree again: an event must reach its watcher before any read that
+    /// shows the change.
+    pub fn apply(&mut self, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
+        for _ in 0..txns_max {
+            let Some(waiting) = self.in_flight.pop_durable(self.committed) else {
+                return;
+            };
+            match waiting {
+                Waiting::Txn { entry, origin } => self.apply_txn(&entry, origin, tree, out),
+                Waiting::Connect {
+                    entry,
+                    conn,
+                    read_only,
+                    ..
+                } => {
+                    self.apply_txn(&entry, None, tree, out);
+                    let session = entry.header.session;
+                    if let Some(open) = self
+                        .sessions
+                        .get(session)
+                        .filter(|open| open.conn == Some(conn))
+                    {
+                        self.attached(conn, session, open.timeout_ms, read_only, out);
+                    }
+                }
+                in_line => self.answer(in_line, tree.last_zxid(), out),
+            }
+        }
+    }
+
+    fn apply_txn(
+        &mut self,
+        entry: &Entry,
+        origin: Option<Origin>,
+        tree: &mut Tree,
+        out: &mut Outputs,
+    ) {
+        let mut events = std::mem::take(&mut self.events);
+        let outcome = tree.apply(entry, &mut events);
+        self.overlay.applied(entry.header.zxid);
+        self.send_events(&events, tree, out);
+        events.clear();
+        self.events = events;
+        if let Some(origin) = origin {
+            self.send_outcome(entry, origin, &outcome, out);
+        }
+        if let Txn::CloseSession { .. } = entry.txn {
+            self.session_ended(entry.header.session, origin.is_some(), out);
+        }
+    }
+
+    fn send_outcome(&self, entry: &Entry, origin: Origin, outcome: &Outcome, out: &mut Outputs) {
+        let zxid = entry.header.zxid;
+        let answered = Answered {
+            xid: origin.xid,
+            op: entry.txn.op(),
+            since_ms: origin.since_ms,
+            zxid,
+        };
+        out.send(origin.conn, Some(answered), |out| {
+            _ = reply::reply(out, origin.xid, zxid, |out| outcome.encode_reply(out));
+        });
+    }
+
+    fn session_ended(&mut self, session: SessionId, by_client: bool, out: &mut Outputs) {
+        let reason = if by_client {
+            CloseReason::SessionClosed
+        } else {
+            CloseReason::SessionExpired
+        };
+        if let Some(conn) = self
+            .sessions
+            .remove(session)
+            .and_then(|session| session.conn)
+        {
+            out.close(conn, reason);
+        }
+    }
+
+    /// Watchers who may not read the znode hear nothing (CVE-2024-23944).
+    fn send_events(&self, events: &Events, tree: &Tree, out: &mut Outputs) {
+        for event in events {
+            let frames = out.fill(|out| {
+                WatchedEvent {
+                    kind: event.kind,
+                    path: &event.path,
+                }
+                .encode_frame(event.zxid, out);
+            });
+            for &watcher in &event.watchers {
+                let conn = ConnId::from(watcher);
+                let ids = self.conns.get(&conn).map_or(&[][..], |known| &known.ids);
+                if tree.check_acl(&event.acl, Perms::READ, ids).is_ok() {
+                    out.list.push(Output::Send {
+                        conn,
+                        frames: frames.clone(),
+                        answers: None,
+                    });
+                }
+            }
+        }
+    }
+
+    fn answer(&self, waiting: Waiting, zxid: Zxid, out: &mut Outputs) {
+        match waiting {
+            Waiting::Sync { origin, path } => {
+                let answered = answered(origin, OpCode::Sync, zxid);
+                out.send(origin.conn, Some(answered), |out| {
+                    _ = reply::reply(out, origin.xid, zxid, |out| {
+                        out.put_string(&path);
+                        Ok(())
+                    });
+                });
+            }
+            Waiting::Refusal { origin, op, code } => {
+                let answered = answered(origin, op, zxid);
+                out.send(origin.conn, Some(answered), |out| {
+                    reply::header_only(out, origin.xid, zxid, Some(code));
+                });
+            }
+            Waiting::Txn { .. } | Waiting::Connect { .. } => {
+                unreachable!("a txn is applied, not answered")
+            }
+        }
+    }
+}
+
+fn answered(origin: Origin, op: OpCode, zxid: Zxid) -> Answered {
+    Answered {
+        xid: origin.xid,
+        op,
+        since_ms: origin.since_ms,
+        zxid,
+    }
+}
+
+fn op_of(request: &ClientRequest<'_>) -> OpCode {
+    match request {
+        ClientRequest::Write(write) => write.op(),
+        ClientRequest::Malformed(op) => *op,
+        ClientRequest::Sync { .. } => OpCode::Sync,
+        ClientRequest::CloseSession => OpCode::CloseSession,
+    }
+}

@@ -1,0 +1,116 @@
+//! Txns on their way to being durable, and what hangs on each: an answer to give afterwards.
+
+use std::collections::VecDeque;
+
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{ErrorCode, Xid, Zxid};
+
+use crate::io::ConnId;
+
+/// The request behind a txn.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// On which connection.
+    pub conn: ConnId,
+    /// Its number.
+    pub xid: Xid,
+    /// When it came in.
+    pub since_ms: u64,
+}
+
+/// What waits for a zxid to be durable.
+#[derive(Debug)]
+pub enum Waiting {
+    /// A txn, to be applied. Without an origin it is the server's own.
+    Txn {
+        /// The txn.
+        entry: Box<Entry>,
+        /// Who asked for it.
+        origin: Option<Origin>,
+    },
+    /// A session to be opened.
+    Connect {
+        /// The createSession txn.
+        entry: Box<Entry>,
+        /// For whom.
+        conn: ConnId,
+        /// The client understands the read-only byte.
+        read_only: Option<bool>,
+        /// When it came in.
+        since_ms: u64,
+    },
+    /// A sync, answered in its turn.
+    Sync {
+        /// Who asked.
+        origin: Origin,
+        /// Echoed.
+        path: Box<str>,
+    },
+    /// An error that takes no zxid but its turn.
+    Refusal {
+        /// Who asked.
+        origin: Origin,
+        /// The op that was asked for.
+        op: herdsman_proto::OpCode,
+        /// What to say.
+        code: ErrorCode,
+    },
+}
+
+impl Waiting {
+    /// The connection that waits for it.
+    #[must_use]
+    pub fn conn(&self) -> Option<ConnId> {
+        match self {
+            Waiting::Txn { origin, .. } => origin.map(|origin| origin.conn),
+            Waiting::Connect { conn, .. } => Some(*conn),
+            Waiting::Sync { origin, .. } | Waiting::Refusal { origin, .. } => Some(origin.conn),
+        }
+    }
+}
+
+/// Everything in flight, in order.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    queue: VecDeque<(Zxid, Waiting)>,
+}
+
+impl InFlight {
+    /// Adds what waits for `zxid`.
+    pub fn push(&mut self, zxid: Zxid, waiting: Waiting) {
+        assert!(
+            self.queue.back().is_none_or(|(last, _)| *last <= zxid),
+            "zxids go up"
+        );
+        self.queue.push_back((zxid, waiting));
+    }
+
+    /// The next one that is durable.
+    pub fn pop_durable(&mut self, durable: Zxid) -> Option<Waiting> {
+        self.queue.front().filter(|(zxid, _)| *zxid <= durable)?;
+        self.queue.pop_front().map(|(_, waiting)| waiting)
+    }
+
+    /// Something is durable and waits to be applied.
+    #[must_use]
+    pub fn has_durable(&self, durable: Zxid) -> bool {
+        self.queue.front().is_some_and(|(zxid, _)| *zxid <= durable)
+    }
+
+    /// Nothing is in flight.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// How many are in flight.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Connections that wait for something.
+    pub fn conns(&self) -> impl Iterator<Item = ConnId> + '_ {
+        self.queue.iter().filter_map(|(_, waiting)| waiting.conn())
+    }
+}

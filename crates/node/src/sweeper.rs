@@ -1,0 +1,70 @@
+//! Paces the deletion of idle containers and TTL znodes. Apache: `ContainerManager`.
+
+use std::collections::VecDeque;
+
+use herdsman_tree::Tree;
+
+use crate::io::Now;
+
+/// How often to look and how fast to delete.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepSettings {
+    /// Time between two looks; 0 switches the sweep off.
+    pub interval_ms: u64,
+    /// Deletions in a minute at the most.
+    pub per_minute_max: u64,
+    /// Containers that never had a child go after this long; `None`: never.
+    pub never_used_ms_max: Option<i64>,
+}
+
+/// The sweep in progress.
+#[derive(Debug)]
+pub struct Sweeper {
+    settings: SweepSettings,
+    next_look_ms: u64,
+    next_delete_ms: u64,
+    found: VecDeque<Box<str>>,
+}
+
+impl Sweeper {
+    /// The first look comes one interval after `now_ms`.
+    #[must_use]
+    pub fn new(settings: SweepSettings, now_ms: u64) -> Self {
+        let next_look_ms = now_ms + settings.interval_ms;
+        Sweeper {
+            settings,
+            next_look_ms,
+            next_delete_ms: 0,
+            found: VecDeque::new(),
+        }
+    }
+
+    /// When there is something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<u64> {
+        if self.settings.interval_ms == 0 {
+            return None;
+        }
+        Some(if self.found.is_empty() {
+            self.next_look_ms
+        } else {
+            self.next_delete_ms
+        })
+    }
+
+    /// The next znode to delete, if it is time.
+    pub fn next(&mut self, tree: &Tree, now: Now) -> Option<Box<str>> {
+        let deadline = self.next_deadline()?;
+        if now.monotonic_ms < deadline {
+            return None;
+        }
+        if self.found.is_empty() {
+            self.next_look_ms = now.monotonic_ms + self.settings.interval_ms;
+            self.found = tree
+                .sweep_candidates(now.wall_ms, self.settings.never_used_ms_max)
+                .into();
+        }
+        self.next_delete_ms = now.monotonic_ms + 60_000 / self.settings.per_minute_max.max(1);
+        self.found.pop_front()
+    }
+}
