@@ -17,10 +17,7 @@ impl Expiry {
     #[must_use]
     pub fn new(tick_ms: u64) -> Self {
         assert!(tick_ms > 0, "a tick has a length");
-        Expiry {
-            tick_ms,
-            buckets: BTreeMap::new(),
-        }
+        Expiry { tick_ms, buckets: BTreeMap::new() }
     }
 
     /// The bucket in which a deadline falls: rounded up.
@@ -59,11 +56,7 @@ impl Expiry {
     /// Sessions whose time is up.
     pub fn take_due(&mut self, now_ms: u64) -> Vec<SessionId> {
         let mut due = Vec::new();
-        while let Some(entry) = self
-            .buckets
-            .first_entry()
-            .filter(|entry| *entry.key() <= now_ms)
-        {
+        while let Some(entry) = self.buckets.first_entry().filter(|entry| *entry.key() <= now_ms) {
             due.extend(entry.remove());
         }
         due
@@ -71,9 +64,7 @@ impl Expiry {
 
     /// Buckets with their sessions, earliest first.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, &BTreeSet<SessionId>)> {
-        self.buckets
-            .iter()
-            .map(|(&bucket, sessions)| (bucket, sessions))
+        self.buckets.iter().map(|(&bucket, sessions)| (bucket, sessions))
     }
 }
 

@@ -208,11 +208,7 @@ impl Outputs {
         fill: impl FnOnce(&mut Vec<u8>),
     ) {
         let frames = self.fill(fill);
-        self.list.push(Output::Send {
-            conn,
-            frames,
-            answers,
-        });
+        self.list.push(Output::Send { conn, frames, answers });
     }
 
     pub(crate) fn close(&mut self, conn: ConnId, reason: CloseReason) {

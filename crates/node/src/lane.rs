@@ -24,10 +24,7 @@ pub struct Lane<T> {
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
-        Lane {
-            in_flight: 0,
-            parked: VecDeque::new(),
-        }
+        Lane { in_flight: 0, parked: VecDeque::new() }
     }
 }
 
@@ -53,21 +50,13 @@ impl<T> Lane<T> {
     /// May a read that just came in run?
     #[must_use]
     pub fn read_turn(&self) -> Turn {
-        if self.outstanding() == 0 {
-            Turn::Now
-        } else {
-            Turn::Later
-        }
+        if self.outstanding() == 0 { Turn::Now } else { Turn::Later }
     }
 
     /// May a write that just came in be handed on?
     #[must_use]
     pub fn write_turn(&self) -> Turn {
-        if self.parked.is_empty() {
-            Turn::Now
-        } else {
-            Turn::Later
-        }
+        if self.parked.is_empty() { Turn::Now } else { Turn::Later }
     }
 
     /// A write was handed on.
@@ -77,11 +66,7 @@ impl<T> Lane<T> {
 
     /// Writes were answered.
     pub fn answered(&mut self, count: usize) {
-        assert!(
-            count <= self.in_flight,
-            "{count} answers for {} writes",
-            self.in_flight
-        );
+        assert!(count <= self.in_flight, "{count} answers for {} writes", self.in_flight);
         self.in_flight -= count;
     }
 

@@ -10,6 +10,7 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{
     ErrorCode, Id, JuteWrite, OpCode, Perms, SessionId, Txn, TxnHeader, WatchedEvent, Zxid, reply,
 };
+use herdsman_tree::overlay::Savepoint;
 use herdsman_tree::{Caller, Events, Outcome, Overlay, Tree};
 
 use crate::io::{
@@ -66,14 +67,7 @@ impl Node {
     /// A node that takes up a recovered tree: its sessions get a whole timeout to come back.
     #[must_use]
     pub fn new(settings: NodeSettings, tree: &Tree, now: Now) -> Self {
-        let NodeSettings {
-            server_id,
-            tick_ms,
-            touch_step_ms,
-            sweep,
-            hash_seed,
-            ..
-        } = settings;
+        let NodeSettings { server_id, tick_ms, touch_step_ms, sweep, hash_seed, .. } = settings;
         let mut sessions = Sessions::new(server_id, now.wall_ms, tick_ms, touch_step_ms);
         for (session, timeout_ms) in tree.sessions() {
             sessions.open(session, timeout_ms, None, now.monotonic_ms);
@@ -117,13 +111,13 @@ impl Node {
         self.in_flight.len()
     }
 
-    /// When [`Input::Tick`] has something to do.
+    /// When [`Input::Tick`] has something to do. Nothing while the log cannot be written.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        [self.sessions.next_deadline(), self.sweeper.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        if self.storage != StorageState::Writable {
+            return None;
+        }
+        [self.sessions.next_deadline(), self.sweeper.next_deadline()].into_iter().flatten().min()
     }
 
     /// Something is committed and waits for [`Node::apply`].
@@ -139,11 +133,7 @@ impl Node {
                 self.connect(now, conn, request, ids, tree, out);
             }
             Input::Request { conn, xid, request } => {
-                let origin = Origin {
-                    conn,
-                    xid,
-                    since_ms: now.monotonic_ms,
-                };
+                let origin = Origin { conn, xid, since_ms: now.monotonic_ms };
                 self.request(now, origin, request, tree, out);
             }
             Input::Identified { conn, ids } => {
@@ -175,30 +165,21 @@ impl Node {
         if request.last_zxid_seen > tree.last_zxid() {
             return out.close(conn, CloseReason::ClientAhead);
         }
-        let (min, max) = (
-            self.settings.session_timeout_ms_min,
-            self.settings.session_timeout_ms_max,
-        );
+        let (min, max) =
+            (self.settings.session_timeout_ms_min, self.settings.session_timeout_ms_max);
         let timeout_ms = request.timeout_ms.max(min).min(max);
         let read_only = request.read_only.map(|_| false);
         if request.session == SessionId::NONE {
             return self.open_session(now, conn, timeout_ms, read_only, ids, tree, out);
         }
         // The old connection goes first, whatever becomes of the new one, as in Apache.
-        if let Some(old) = self
-            .sessions
-            .get(request.session)
-            .and_then(|session| session.conn)
-        {
+        if let Some(old) = self.sessions.get(request.session).and_then(|session| session.conn) {
             out.close(old, CloseReason::SessionMoved);
         }
         let session = request.session;
         let password_fits = *request.password == session.password();
         if password_fits
-            && self
-                .sessions
-                .attach(session, conn, timeout_ms, now.monotonic_ms)
-                .is_ok()
+            && self.sessions.attach(session, conn, timeout_ms, now.monotonic_ms).is_ok()
         {
             self.conns.insert(conn, Conn { session, ids });
             self.attached(conn, session, timeout_ms, read_only, out);
@@ -210,10 +191,7 @@ impl Node {
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "all that a new session is made of"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "all that a new session is made of")]
     fn open_session(
         &mut self,
         now: Now,
@@ -229,12 +207,9 @@ impl Node {
         }
         let session = self.sessions.allocate();
         self.conns.insert(conn, Conn { session, ids });
-        self.sessions
-            .open(session, timeout_ms, Some(conn), now.monotonic_ms);
+        self.sessions.open(session, timeout_ms, Some(conn), now.monotonic_ms);
         let header = self.next_header(now, session, 0);
-        let entry = self
-            .overlay
-            .prepare_create_session(tree, header, timeout_ms);
+        let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
         self.propose(entry, out, |entry| Waiting::Connect {
             entry,
             conn,
@@ -251,11 +226,7 @@ impl Node {
         read_only: Option<bool>,
         out: &mut Outputs,
     ) {
-        out.list.push(Output::Attached {
-            conn,
-            session,
-            timeout_ms,
-        });
+        out.list.push(Output::Attached { conn, session, timeout_ms });
         out.send(conn, None, |out| {
             ConnectResponse::established(session, timeout_ms, read_only).encode_frame(out);
         });
@@ -279,14 +250,7 @@ impl Node {
         }
         self.sessions.touch(session, now.monotonic_ms);
         if let ClientRequest::Sync { path } = request {
-            return self.wait_in_line(
-                Waiting::Sync {
-                    origin,
-                    path: path.into(),
-                },
-                tree,
-                out,
-            );
+            return self.wait_in_line(Waiting::Sync { origin, path: path.into() }, tree, out);
         }
         if self.storage != StorageState::Writable {
             return self.refuse(origin, op_of(&request), ErrorCode::SystemError, tree, out);
@@ -298,12 +262,12 @@ impl Node {
             zxid: self.last_proposed.next(),
             time_ms: now.wall_ms,
         };
+        let savepoint = self.overlay.savepoint();
         let entry = match request {
             ClientRequest::Write(write) => self.overlay.prepare(tree, header, caller, &write),
             // A multi takes its zxid before it is decoded, the others do not.
             ClientRequest::Malformed(OpCode::Multi) => {
-                self.overlay
-                    .prepare_error(tree, header, ErrorCode::MarshallingError)
+                self.overlay.prepare_error(tree, header, ErrorCode::MarshallingError)
             }
             ClientRequest::Malformed(op) => {
                 return self.refuse(origin, op, ErrorCode::MarshallingError, tree, out);
@@ -314,10 +278,17 @@ impl Node {
             ClientRequest::Sync { .. } => unreachable!("answered above"),
         };
         self.last_proposed = header.zxid;
-        self.propose(entry, out, |entry| Waiting::Txn {
-            entry,
-            origin: Some(origin),
-        });
+        let entry = self.within_limit(entry, &savepoint, tree);
+        self.propose(entry, out, |entry| Waiting::Txn { entry, origin: Some(origin) });
+    }
+
+    /// A txn that could not be read back from the log must not get there (ZOOKEEPER-3496).
+    fn within_limit(&mut self, entry: Entry, savepoint: &Savepoint, tree: &Tree) -> Entry {
+        if entry.encoded_len() <= tree.options().txn_bytes_max {
+            return entry;
+        }
+        self.overlay.roll_back(savepoint);
+        self.overlay.prepare_error(tree, entry.header, ErrorCode::BadArguments)
     }
 
     fn refuse(
@@ -331,9 +302,15 @@ impl Node {
         self.wait_in_line(Waiting::Refusal { origin, op, code }, tree, out);
     }
 
-    /// Answers at once if nothing is in flight, else behind it.
+    /// Answers at once if nothing is in flight, else behind it. A log that cannot be written lets
+    /// nothing move on, so then it is enough that the connection itself has nothing in flight; one
+    /// that has is being closed.
     fn wait_in_line(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
-        if self.in_flight.is_empty() {
+        let stuck = self.storage != StorageState::Writable;
+        let conn = waiting.conn();
+        let is_first = self.in_flight.is_empty()
+            || (stuck && self.in_flight.conns().all(|other| Some(other) != conn));
+        if is_first {
             self.answer(waiting, tree.last_zxid(), out);
         } else {
             self.in_flight.push(self.last_proposed, waiting);
@@ -356,12 +333,7 @@ impl Node {
 
     fn next_header(&mut self, now: Now, session: SessionId, cxid: i32) -> TxnHeader {
         self.last_proposed = self.last_proposed.next();
-        TxnHeader {
-            session,
-            cxid,
-            zxid: self.last_proposed,
-            time_ms: now.wall_ms,
-        }
+        TxnHeader { session, cxid, zxid: self.last_proposed, time_ms: now.wall_ms }
     }
 
     fn propose(
@@ -409,10 +381,7 @@ impl Node {
         while let Some(path) = self.sweeper.next(tree, now) {
             let header = self.next_header(now, SessionId::NONE, 0);
             let entry = self.overlay.prepare_sweep(tree, header, &path);
-            self.propose(entry, out, |entry| Waiting::Txn {
-                entry,
-                origin: None,
-            });
+            self.propose(entry, out, |entry| Waiting::Txn { entry, origin: None });
         }
     }
 
@@ -426,18 +395,11 @@ impl Node {
             };
             match waiting {
                 Waiting::Txn { entry, origin } => self.apply_txn(&entry, origin, tree, out),
-                Waiting::Connect {
-                    entry,
-                    conn,
-                    read_only,
-                    ..
-                } => {
+                Waiting::Connect { entry, conn, read_only, .. } => {
                     self.apply_txn(&entry, None, tree, out);
                     let session = entry.header.session;
-                    if let Some(open) = self
-                        .sessions
-                        .get(session)
-                        .filter(|open| open.conn == Some(conn))
+                    if let Some(open) =
+                        self.sessions.get(session).filter(|open| open.conn == Some(conn))
                     {
                         self.attached(conn, session, open.timeout_ms, read_only, out);
                     }
@@ -470,28 +432,17 @@ impl Node {
 
     fn send_outcome(&self, entry: &Entry, origin: Origin, outcome: &Outcome, out: &mut Outputs) {
         let zxid = entry.header.zxid;
-        let answered = Answered {
-            xid: origin.xid,
-            op: entry.txn.op(),
-            since_ms: origin.since_ms,
-            zxid,
-        };
+        let answered =
+            Answered { xid: origin.xid, op: entry.txn.op(), since_ms: origin.since_ms, zxid };
         out.send(origin.conn, Some(answered), |out| {
             _ = reply::reply(out, origin.xid, zxid, |out| outcome.encode_reply(out));
         });
     }
 
     fn session_ended(&mut self, session: SessionId, by_client: bool, out: &mut Outputs) {
-        let reason = if by_client {
-            CloseReason::SessionClosed
-        } else {
-            CloseReason::SessionExpired
-        };
-        if let Some(conn) = self
-            .sessions
-            .remove(session)
-            .and_then(|session| session.conn)
-        {
+        let reason =
+            if by_client { CloseReason::SessionClosed } else { CloseReason::SessionExpired };
+        if let Some(conn) = self.sessions.remove(session).and_then(|session| session.conn) {
             out.close(conn, reason);
         }
     }
@@ -500,21 +451,13 @@ impl Node {
     fn send_events(&self, events: &Events, tree: &Tree, out: &mut Outputs) {
         for event in events {
             let frames = out.fill(|out| {
-                WatchedEvent {
-                    kind: event.kind,
-                    path: &event.path,
-                }
-                .encode_frame(event.zxid, out);
+                WatchedEvent { kind: event.kind, path: &event.path }.encode_frame(event.zxid, out);
             });
             for &watcher in &event.watchers {
                 let conn = ConnId::from(watcher);
                 let ids = self.conns.get(&conn).map_or(&[][..], |known| &known.ids);
                 if tree.check_acl(&event.acl, Perms::READ, ids).is_ok() {
-                    out.list.push(Output::Send {
-                        conn,
-                        frames: frames.clone(),
-                        answers: None,
-                    });
+                    out.list.push(Output::Send { conn, frames: frames.clone(), answers: None });
                 }
             }
         }
@@ -545,12 +488,7 @@ impl Node {
 }
 
 fn answered(origin: Origin, op: OpCode, zxid: Zxid) -> Answered {
-    Answered {
-        xid: origin.xid,
-        op,
-        since_ms: origin.since_ms,
-        zxid,
-    }
+    Answered { xid: origin.xid, op, since_ms: origin.since_ms, zxid }
 }
 
 fn op_of(request: &ClientRequest<'_>) -> OpCode {

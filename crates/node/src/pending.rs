@@ -78,10 +78,7 @@ pub struct InFlight {
 impl InFlight {
     /// Adds what waits for `zxid`.
     pub fn push(&mut self, zxid: Zxid, waiting: Waiting) {
-        assert!(
-            self.queue.back().is_none_or(|(last, _)| *last <= zxid),
-            "zxids go up"
-        );
+        assert!(self.queue.back().is_none_or(|(last, _)| *last <= zxid), "zxids go up");
         self.queue.push_back((zxid, waiting));
     }
 

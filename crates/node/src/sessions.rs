@@ -37,12 +37,7 @@ impl Sessions {
     pub fn new(server_id: u8, wall_ms: i64, tick_ms: u64, touch_step_ms: u64) -> Self {
         let low_56 = (((wall_ms << 24) as u64) >> 8) as i64;
         let next_id = (i64::from(server_id) << 56) | low_56;
-        Sessions {
-            by_id: BTreeMap::new(),
-            expiry: Expiry::new(tick_ms),
-            next_id,
-            touch_step_ms,
-        }
+        Sessions { by_id: BTreeMap::new(), expiry: Expiry::new(tick_ms), next_id, touch_step_ms }
     }
 
     /// An id that no session has.
@@ -59,12 +54,7 @@ impl Sessions {
 
     /// Starts to track a session.
     pub fn open(&mut self, id: SessionId, timeout_ms: i32, conn: Option<ConnId>, now_ms: u64) {
-        let session = Session {
-            timeout_ms,
-            conn,
-            closing: false,
-            bucket: None,
-        };
+        let session = Session { timeout_ms, conn, closing: false, bucket: None };
         self.by_id.insert(id, session);
         self.touch(id, now_ms);
     }
@@ -117,10 +107,7 @@ impl Sessions {
 
     /// The connection is gone; the session lives on until its deadline.
     pub fn detach(&mut self, id: SessionId, conn: ConnId) {
-        if let Some(session) = self
-            .by_id
-            .get_mut(&id)
-            .filter(|session| session.conn == Some(conn))
+        if let Some(session) = self.by_id.get_mut(&id).filter(|session| session.conn == Some(conn))
         {
             session.conn = None;
         }
@@ -162,10 +149,7 @@ impl Sessions {
     pub fn take_due(&mut self, now_ms: u64) -> Vec<SessionId> {
         let due = self.expiry.take_due(now_ms);
         for id in &due {
-            let session = self
-                .by_id
-                .get_mut(id)
-                .expect("only tracked sessions have deadlines");
+            let session = self.by_id.get_mut(id).expect("only tracked sessions have deadlines");
             session.bucket = None;
             session.closing = true;
         }
@@ -174,9 +158,7 @@ impl Sessions {
 
     /// Deadlines and the sessions that have them, earliest first.
     pub fn deadlines(&self) -> impl Iterator<Item = (u64, Vec<SessionId>)> + '_ {
-        self.expiry
-            .buckets()
-            .map(|(bucket, sessions)| (bucket, sessions.iter().copied().collect()))
+        self.expiry.buckets().map(|(bucket, sessions)| (bucket, sessions.iter().copied().collect()))
     }
 }
 

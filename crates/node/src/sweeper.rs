@@ -31,12 +31,7 @@ impl Sweeper {
     #[must_use]
     pub fn new(settings: SweepSettings, now_ms: u64) -> Self {
         let next_look_ms = now_ms + settings.interval_ms;
-        Sweeper {
-            settings,
-            next_look_ms,
-            next_delete_ms: 0,
-            found: VecDeque::new(),
-        }
+        Sweeper { settings, next_look_ms, next_delete_ms: 0, found: VecDeque::new() }
     }
 
     /// When there is something to do.
@@ -45,11 +40,7 @@ impl Sweeper {
         if self.settings.interval_ms == 0 {
             return None;
         }
-        Some(if self.found.is_empty() {
-            self.next_look_ms
-        } else {
-            self.next_delete_ms
-        })
+        Some(if self.found.is_empty() { self.next_look_ms } else { self.next_delete_ms })
     }
 
     /// The next znode to delete, if it is time.
@@ -60,9 +51,7 @@ impl Sweeper {
         }
         if self.found.is_empty() {
             self.next_look_ms = now.monotonic_ms + self.settings.interval_ms;
-            self.found = tree
-                .sweep_candidates(now.wall_ms, self.settings.never_used_ms_max)
-                .into();
+            self.found = tree.sweep_candidates(now.wall_ms, self.settings.never_used_ms_max).into();
         }
         self.next_delete_ms = now.monotonic_ms + 60_000 / self.settings.per_minute_max.max(1);
         self.found.pop_front()

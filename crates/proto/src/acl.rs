@@ -46,10 +46,7 @@ impl Id {
     /// A principal of the given scheme.
     #[must_use]
     pub fn new(scheme: &str, id: &str) -> Self {
-        Id {
-            scheme: scheme.to_owned(),
-            id: id.to_owned(),
-        }
+        Id { scheme: scheme.to_owned(), id: id.to_owned() }
     }
 
     /// Everybody.
@@ -85,18 +82,12 @@ impl Acl {
     /// `world:anyone` with the given permissions.
     #[must_use]
     pub fn world(perms: Perms) -> Self {
-        Acl {
-            perms,
-            id: Id::anyone(),
-        }
+        Acl { perms, id: Id::anyone() }
     }
 
     /// Reads an entry.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(Acl {
-            perms: Perms(reader.int()?),
-            id: Id::decode(reader)?,
-        })
+        Ok(Acl { perms: Perms(reader.int()?), id: Id::decode(reader)? })
     }
 
     /// Appends the entry.

@@ -32,18 +32,8 @@ impl<'a> ConnectRequest<'a> {
         let timeout_ms = reader.int()?;
         let session = SessionId(reader.long()?);
         let password = reader.buffer()?.unwrap_or_default();
-        let read_only = if reader.is_empty() {
-            None
-        } else {
-            Some(reader.bool()?)
-        };
-        Ok(ConnectRequest {
-            last_zxid_seen,
-            timeout_ms,
-            session,
-            password,
-            read_only,
-        })
+        let read_only = if reader.is_empty() { None } else { Some(reader.bool()?) };
+        Ok(ConnectRequest { last_zxid_seen, timeout_ms, session, password, read_only })
     }
 
     /// Appends the whole frame.
@@ -78,23 +68,13 @@ impl ConnectResponse {
     /// An established session.
     #[must_use]
     pub fn established(session: SessionId, timeout_ms: i32, read_only: Option<bool>) -> Self {
-        ConnectResponse {
-            timeout_ms,
-            session,
-            password: session.password(),
-            read_only,
-        }
+        ConnectResponse { timeout_ms, session, password: session.password(), read_only }
     }
 
     /// "That session is over": the connection closes behind it.
     #[must_use]
     pub fn expired(read_only: Option<bool>) -> Self {
-        ConnectResponse {
-            timeout_ms: 0,
-            session: SessionId::NONE,
-            password: [0; 16],
-            read_only,
-        }
+        ConnectResponse { timeout_ms: 0, session: SessionId::NONE, password: [0; 16], read_only }
     }
 
     /// Appends the whole frame.
@@ -117,20 +97,10 @@ impl ConnectResponse {
         let timeout_ms = reader.int()?;
         let session = SessionId(reader.long()?);
         let password = reader.buffer()?.unwrap_or_default();
-        let password = password
-            .try_into()
-            .map_err(|_| DecodeError::Length(password.len() as i32))?;
-        let read_only = if reader.is_empty() {
-            None
-        } else {
-            Some(reader.bool()?)
-        };
-        Ok(ConnectResponse {
-            timeout_ms,
-            session,
-            password,
-            read_only,
-        })
+        let password =
+            password.try_into().map_err(|_| DecodeError::Length(password.len() as i32))?;
+        let read_only = if reader.is_empty() { None } else { Some(reader.bool()?) };
+        Ok(ConnectResponse { timeout_ms, session, password, read_only })
     }
 }
 
@@ -144,10 +114,7 @@ mod tests {
             let mut out = Vec::new();
             ConnectResponse::established(SessionId(7), 4000, read_only).encode_frame(&mut out);
             assert_eq!(out.len(), 4 + bytes);
-            assert_eq!(
-                ConnectResponse::decode(&out[4..]).unwrap().read_only,
-                read_only
-            );
+            assert_eq!(ConnectResponse::decode(&out[4..]).unwrap().read_only, read_only);
         }
     }
 

@@ -88,10 +88,7 @@ impl ErrorCode {
     /// The code for a number on the wire or in a log.
     #[must_use]
     pub fn from_code(code: i32) -> Option<ErrorCode> {
-        ErrorCode::ALL
-            .iter()
-            .copied()
-            .find(|known| known.code() == code)
+        ErrorCode::ALL.iter().copied().find(|known| known.code() == code)
     }
 }
 

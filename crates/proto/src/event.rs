@@ -25,10 +25,7 @@ impl EventType {
             2 => Ok(EventType::NodeDeleted),
             3 => Ok(EventType::NodeDataChanged),
             4 => Ok(EventType::NodeChildrenChanged),
-            _ => Err(DecodeError::Undefined {
-                what: "event type",
-                value,
-            }),
+            _ => Err(DecodeError::Undefined { what: "event type", value }),
         }
     }
 }
@@ -50,12 +47,7 @@ impl<'a> WatchedEvent<'a> {
     /// while watches are registered again carry -1.
     pub fn encode_frame(&self, zxid: Zxid, out: &mut Vec<u8>) {
         reply::frame(out, |out| {
-            ReplyHeader {
-                xid: Xid::NOTIFICATION,
-                zxid,
-                error: None,
-            }
-            .encode(out);
+            ReplyHeader { xid: Xid::NOTIFICATION, zxid, error: None }.encode(out);
             out.put_int(self.kind as i32);
             out.put_int(SYNC_CONNECTED);
             out.put_string(self.path);

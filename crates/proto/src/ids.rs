@@ -47,10 +47,7 @@ impl SessionId {
     /// accepts a session opened by another one. The mixing is `java.util.Random`'s.
     /// Apache: `ZooKeeperServer.generatePasswd`.
     #[must_use]
-    #[expect(
-        clippy::little_endian_bytes,
-        reason = "Random.nextBytes emits the low byte first"
-    )]
+    #[expect(clippy::little_endian_bytes, reason = "Random.nextBytes emits the low byte first")]
     pub fn password(self) -> [u8; 16] {
         const SECRET: i64 = 0xB341_5C00;
         const MULTIPLIER: u64 = 0x5_DEEC_E66D;

@@ -56,10 +56,7 @@ impl<'a> Reader<'a> {
     /// A reader that refuses strings and buffers longer than `field_bytes_max`.
     #[must_use]
     pub fn with_limit(bytes: &'a [u8], field_bytes_max: usize) -> Self {
-        Reader {
-            rest: bytes,
-            field_bytes_max,
-        }
+        Reader { rest: bytes, field_bytes_max }
     }
 
     /// What has not been read yet.
@@ -89,10 +86,7 @@ impl<'a> Reader<'a> {
         let (head, tail) = self
             .rest
             .split_first_chunk::<N>()
-            .ok_or(DecodeError::Truncated {
-                wanted: N,
-                available,
-            })?;
+            .ok_or(DecodeError::Truncated { wanted: N, available })?;
         self.rest = tail;
         Ok(*head)
     }
@@ -235,36 +229,21 @@ mod tests {
         assert_eq!(reader.bool(), Ok(true));
         assert_eq!(reader.required_string().as_deref(), Ok("zürich"));
         assert_eq!(reader.buffer(), Ok(None));
-        assert_eq!(
-            reader.vector(Reader::required_string),
-            Ok(vec!["a".into(), "b".into()])
-        );
+        assert_eq!(reader.vector(Reader::required_string), Ok(vec!["a".into(), "b".into()]));
         assert!(reader.is_empty());
     }
 
     #[test]
     fn lengths_are_checked_before_anything_is_believed() {
         let check = |bytes: &[u8], expected| assert_eq!(Reader::new(bytes).buffer(), Err(expected));
-        check(
-            &[0, 0],
-            DecodeError::Truncated {
-                wanted: 4,
-                available: 2,
-            },
-        );
+        check(&[0, 0], DecodeError::Truncated { wanted: 4, available: 2 });
         check(&(-2i32).to_be_bytes(), DecodeError::Length(-2));
         check(
             &i32::MAX.to_be_bytes(),
-            DecodeError::Truncated {
-                wanted: i32::MAX as usize,
-                available: 0,
-            },
+            DecodeError::Truncated { wanted: i32::MAX as usize, available: 0 },
         );
         let long = [0, 0, 0, 3, 1, 2, 3];
-        assert_eq!(
-            Reader::with_limit(&long, 2).buffer(),
-            Err(DecodeError::Length(3))
-        );
+        assert_eq!(Reader::with_limit(&long, 2).buffer(), Err(DecodeError::Length(3)));
         let two_billion = i32::MAX.to_be_bytes();
         assert!(Reader::new(&two_billion).vector(Reader::int).is_err());
     }
@@ -272,9 +251,6 @@ mod tests {
     #[test]
     fn broken_utf8_is_replaced_as_java_does() {
         let bytes = [0, 0, 0, 3, b'/', 0xff, b'a'];
-        assert_eq!(
-            Reader::new(&bytes).required_string().as_deref(),
-            Ok("/\u{fffd}a")
-        );
+        assert_eq!(Reader::new(&bytes).required_string().as_deref(), Ok("/\u{fffd}a"));
     }
 }

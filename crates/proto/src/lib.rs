@@ -10,6 +10,7 @@
 
 pub mod acl;
 pub mod connect;
+mod encode;
 pub mod error_code;
 pub mod event;
 pub mod ids;

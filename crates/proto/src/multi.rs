@@ -19,39 +19,23 @@ pub struct MultiHeader {
 
 impl MultiHeader {
     /// Ends the list.
-    pub const END: MultiHeader = MultiHeader {
-        op: -1,
-        done: true,
-        error: -1,
-    };
+    pub const END: MultiHeader = MultiHeader { op: -1, done: true, error: -1 };
 
     /// Goes before an operation of a request.
     #[must_use]
     pub fn operation(op: OpCode) -> Self {
-        MultiHeader {
-            op: op.code(),
-            done: false,
-            error: -1,
-        }
+        MultiHeader { op: op.code(), done: false, error: -1 }
     }
 
     /// Goes before a result.
     #[must_use]
     pub fn result(op: OpCode) -> Self {
-        MultiHeader {
-            op: op.code(),
-            done: false,
-            error: 0,
-        }
+        MultiHeader { op: op.code(), done: false, error: 0 }
     }
 
     /// Reads a header.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(MultiHeader {
-            op: reader.int()?,
-            done: reader.bool()?,
-            error: reader.int()?,
-        })
+        Ok(MultiHeader { op: reader.int()?, done: reader.bool()?, error: reader.int()? })
     }
 
     /// Appends the header.
@@ -66,23 +50,15 @@ impl MultiHeader {
 /// (`None`: it stood before the failure).
 pub fn encode_error_result(error: Option<ErrorCode>, out: &mut impl JuteWrite) {
     let error = error.map_or(0, ErrorCode::code);
-    MultiHeader {
-        op: OpCode::Error.code(),
-        done: false,
-        error,
-    }
-    .encode(out);
+    MultiHeader { op: OpCode::Error.code(), done: false, error }.encode(out);
     out.put_int(error);
 }
 
 pub(crate) fn decode_writes<'a>(reader: &mut Reader<'a>) -> Result<Vec<WriteRequest<'a>>> {
     let mut writes = Vec::new();
     decode_list(reader, |op, reader| {
-        let mut write =
-            WriteRequest::decode_single(op, reader).ok_or(DecodeError::Undefined {
-                what: "multi op",
-                value: op.code(),
-            })??;
+        let mut write = WriteRequest::decode_single(op, reader)
+            .ok_or(DecodeError::Undefined { what: "multi op", value: op.code() })??;
         settle_create_op(op, &mut write)?;
         writes.push(write);
         Ok(())
@@ -95,16 +71,17 @@ fn settle_create_op(op: OpCode, write: &mut WriteRequest<'_>) -> Result<()> {
     let WriteRequest::Create(create) = write else {
         return Ok(());
     };
-    let undefined = DecodeError::Undefined {
-        what: "create flags",
-        value: create.flags,
-    };
+    let undefined = DecodeError::Undefined { what: "create flags", value: create.flags };
     let mode = CreateMode::from_flags(create.flags);
     if op == OpCode::CreateTtl {
-        // Without a TTL mode it is an ordinary create.
-        if mode.is_none_or(|mode| mode.lifetime != Lifetime::Ttl) {
+        let lifetime = mode.map(|mode| mode.lifetime);
+        if lifetime != Some(Lifetime::Ttl) {
+            // Without a TTL mode it is an ordinary create, or a container's.
             create.ttl_ms = None;
-            create.op = OpCode::Create;
+            create.op = match lifetime {
+                Some(Lifetime::Container) => OpCode::CreateContainer,
+                _ => OpCode::Create,
+            };
         }
         return Ok(());
     }
@@ -119,10 +96,7 @@ fn settle_create_op(op: OpCode, write: &mut WriteRequest<'_>) -> Result<()> {
 pub(crate) fn decode_reads<'a>(reader: &mut Reader<'a>) -> Result<Vec<ReadRequest<'a>>> {
     let mut reads = Vec::new();
     decode_list(reader, |op, reader| {
-        let undefined = DecodeError::Undefined {
-            what: "multiRead op",
-            value: op.code(),
-        };
+        let undefined = DecodeError::Undefined { what: "multiRead op", value: op.code() };
         let mut read = match op {
             OpCode::GetData | OpCode::GetChildren => {
                 ReadRequest::decode(op, reader).ok_or(undefined)??
@@ -150,10 +124,40 @@ fn decode_list<'a>(
         if header.done {
             return Ok(());
         }
-        let op = OpCode::from_code(header.op).ok_or(DecodeError::Undefined {
-            what: "multi op",
-            value: header.op,
-        })?;
+        let op = OpCode::from_code(header.op)
+            .ok_or(DecodeError::Undefined { what: "multi op", value: header.op })?;
         element(op, reader)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::CreateRequest;
+
+    /// The op that a create becomes inside a multi; `None` when the multi cannot be decoded.
+    fn settled(op: OpCode, flags: i32) -> Option<(OpCode, Option<i64>)> {
+        let ttl_ms = (op == OpCode::CreateTtl).then_some(5);
+        let create =
+            CreateRequest { op, path: "/a".into(), data: None, acl: Vec::new(), flags, ttl_ms };
+        let mut bytes = Vec::new();
+        WriteRequest::Multi(vec![WriteRequest::Create(create)]).encode(&mut bytes);
+        match decode_writes(&mut Reader::new(&bytes)).ok()?.pop()? {
+            WriteRequest::Create(create) => Some((create.op, create.ttl_ms)),
+            other => unreachable!("{other:?} is no create"),
+        }
+    }
+
+    #[test]
+    fn flags_decide_the_op_of_a_create_in_a_multi() {
+        assert_eq!(settled(OpCode::Create2, 3), Some((OpCode::Create2, None)));
+        assert_eq!(settled(OpCode::Create2, 4), Some((OpCode::CreateContainer, None)));
+        assert_eq!(settled(OpCode::CreateContainer, 0), Some((OpCode::CreateContainer, None)));
+        assert_eq!(settled(OpCode::Create, 5), None);
+        assert_eq!(settled(OpCode::Create, 9), None);
+        assert_eq!(settled(OpCode::CreateTtl, 6), Some((OpCode::CreateTtl, Some(5))));
+        assert_eq!(settled(OpCode::CreateTtl, 0), Some((OpCode::Create, None)));
+        assert_eq!(settled(OpCode::CreateTtl, 4), Some((OpCode::CreateContainer, None)));
+        assert_eq!(settled(OpCode::CreateTtl, 9), Some((OpCode::Create, None)));
     }
 }

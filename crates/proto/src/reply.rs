@@ -52,21 +52,11 @@ pub fn reply(
 ) -> std::result::Result<(), ErrorCode> {
     frame(out, |out| {
         let start = out.len();
-        ReplyHeader {
-            xid,
-            zxid,
-            error: None,
-        }
-        .encode(out);
+        ReplyHeader { xid, zxid, error: None }.encode(out);
         let result = fill(out);
         if let Err(code) = result {
             out.truncate(start);
-            ReplyHeader {
-                xid,
-                zxid,
-                error: Some(code),
-            }
-            .encode(out);
+            ReplyHeader { xid, zxid, error: Some(code) }.encode(out);
         }
         result
     })
@@ -91,10 +81,7 @@ mod tests {
         assert_eq!(failed, Err(ErrorCode::NoNode));
         let mut reader = Reader::new(&out);
         assert_eq!(reader.int(), Ok(16));
-        assert_eq!(
-            ReplyHeader::decode(&mut reader),
-            Ok((Xid(5), Zxid(9), -101))
-        );
+        assert_eq!(ReplyHeader::decode(&mut reader), Ok((Xid(5), Zxid(9), -101)));
         assert!(reader.is_empty());
     }
 }

@@ -23,10 +23,7 @@ pub struct RequestHeader {
 impl RequestHeader {
     /// Reads the header.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(RequestHeader {
-            xid: Xid(reader.int()?),
-            op: reader.int()?,
-        })
+        Ok(RequestHeader { xid: Xid(reader.int()?), op: reader.int()? })
     }
 
     /// Appends the header.
@@ -245,6 +242,18 @@ pub enum WatcherType {
 }
 
 impl WatcherType {
+    /// The number on the wire.
+    #[must_use]
+    pub fn code(self) -> i32 {
+        match self {
+            WatcherType::Children => 1,
+            WatcherType::Data => 2,
+            WatcherType::Any => 3,
+            WatcherType::Persistent => 4,
+            WatcherType::PersistentRecursive => 5,
+        }
+    }
+
     fn from_code(value: i32) -> Result<Self> {
         match value {
             1 => Ok(WatcherType::Children),
@@ -252,10 +261,7 @@ impl WatcherType {
             3 => Ok(WatcherType::Any),
             4 => Ok(WatcherType::Persistent),
             5 => Ok(WatcherType::PersistentRecursive),
-            _ => Err(DecodeError::Undefined {
-                what: "watcher type",
-                value,
-            }),
+            _ => Err(DecodeError::Undefined { what: "watcher type", value }),
         }
     }
 }
@@ -296,10 +302,7 @@ impl CreateMode {
             6 => (Lifetime::Ttl, true),
             _ => return None,
         };
-        Some(CreateMode {
-            sequential,
-            lifetime,
-        })
+        Some(CreateMode { sequential, lifetime })
     }
 }
 
@@ -313,26 +316,16 @@ impl<'a> Request<'a> {
             return read.map(Request::Read);
         }
         match op {
-            OpCode::Sync => Ok(Request::Sync {
-                path: reader.required_string()?,
-            }),
+            OpCode::Sync => Ok(Request::Sync { path: reader.required_string()? }),
             OpCode::Ping => Ok(Request::Ping),
             OpCode::Auth => {
                 reader.int()?;
                 let scheme = reader.required_string()?;
-                Ok(Request::Auth {
-                    scheme,
-                    credentials: reader.buffer()?.unwrap_or_default(),
-                })
+                Ok(Request::Auth { scheme, credentials: reader.buffer()?.unwrap_or_default() })
             }
-            OpCode::Sasl => Ok(Request::Sasl {
-                token: reader.buffer()?.unwrap_or_default(),
-            }),
+            OpCode::Sasl => Ok(Request::Sasl { token: reader.buffer()?.unwrap_or_default() }),
             OpCode::CloseSession => Ok(Request::CloseSession),
-            _ => Err(DecodeError::Undefined {
-                what: "op",
-                value: op.code(),
-            }),
+            _ => Err(DecodeError::Undefined { what: "op", value: op.code() }),
         }
     }
 }
@@ -375,21 +368,13 @@ impl<'a> WriteRequest<'a> {
 
     fn decode_set_data(reader: &mut Reader<'a>) -> Result<Self> {
         let path = reader.required_string()?;
-        Ok(WriteRequest::SetData {
-            path,
-            data: reader.buffer()?,
-            version: reader.int()?,
-        })
+        Ok(WriteRequest::SetData { path, data: reader.buffer()?, version: reader.int()? })
     }
 
     fn decode_set_acl(reader: &mut Reader<'a>) -> Result<Self> {
         let path = reader.required_string()?;
         let acl = reader.vector(Acl::decode)?;
-        Ok(WriteRequest::SetAcl {
-            path,
-            acl,
-            version: reader.int()?,
-        })
+        Ok(WriteRequest::SetAcl { path, acl, version: reader.int()? })
     }
 
     /// The op that this request is.
@@ -413,19 +398,8 @@ impl<'a> CreateRequest<'a> {
         let data = reader.buffer()?;
         let acl = reader.vector(Acl::decode)?;
         let flags = reader.int()?;
-        let ttl_ms = if op == OpCode::CreateTtl {
-            Some(reader.long()?)
-        } else {
-            None
-        };
-        Ok(CreateRequest {
-            op,
-            path,
-            data,
-            acl,
-            flags,
-            ttl_ms,
-        })
+        let ttl_ms = if op == OpCode::CreateTtl { Some(reader.long()?) } else { None };
+        Ok(CreateRequest { op, path, data, acl, flags, ttl_ms })
     }
 }
 
@@ -452,21 +426,19 @@ impl<'a> ReadRequest<'a> {
             }
             OpCode::GetChildren => Self::decode_children(reader, false),
             OpCode::GetChildren2 => Self::decode_children(reader, true),
-            OpCode::GetAcl => reader
-                .required_string()
-                .map(|path| ReadRequest::GetAcl { path }),
-            OpCode::GetAllChildrenNumber => reader
-                .required_string()
-                .map(|path| ReadRequest::GetAllChildrenNumber { path }),
-            OpCode::GetEphemerals => reader
-                .string()
-                .map(|prefix| ReadRequest::GetEphemerals { prefix }),
-            OpCode::CheckWatches => Self::decode_typed(reader, |path, kind| {
-                ReadRequest::CheckWatches { path, kind }
-            }),
-            OpCode::RemoveWatches => Self::decode_typed(reader, |path, kind| {
-                ReadRequest::RemoveWatches { path, kind }
-            }),
+            OpCode::GetAcl => reader.required_string().map(|path| ReadRequest::GetAcl { path }),
+            OpCode::GetAllChildrenNumber => {
+                reader.required_string().map(|path| ReadRequest::GetAllChildrenNumber { path })
+            }
+            OpCode::GetEphemerals => {
+                reader.string().map(|prefix| ReadRequest::GetEphemerals { prefix })
+            }
+            OpCode::CheckWatches => {
+                Self::decode_typed(reader, |path, kind| ReadRequest::CheckWatches { path, kind })
+            }
+            OpCode::RemoveWatches => {
+                Self::decode_typed(reader, |path, kind| ReadRequest::RemoveWatches { path, kind })
+            }
             OpCode::SetWatches | OpCode::SetWatches2 => {
                 SetWatches::decode(op, reader).map(ReadRequest::SetWatches)
             }
@@ -489,36 +461,20 @@ impl<'a> ReadRequest<'a> {
         reader: &mut Reader<'a>,
         make: impl FnOnce(Text<'a>, WatcherType) -> Self,
     ) -> Result<Self> {
-        Ok(make(
-            reader.required_string()?,
-            WatcherType::from_code(reader.int()?)?,
-        ))
+        Ok(make(reader.required_string()?, WatcherType::from_code(reader.int()?)?))
     }
 
     fn decode_children(reader: &mut Reader<'a>, with_stat: bool) -> Result<Self> {
         let path = reader.required_string()?;
-        Ok(ReadRequest::GetChildren {
-            path,
-            watch: reader.bool()?,
-            with_stat,
-        })
+        Ok(ReadRequest::GetChildren { path, watch: reader.bool()?, with_stat })
     }
 
     fn decode_add_watch(reader: &mut Reader<'a>) -> Result<Self> {
         let path = reader.required_string()?;
         match reader.int()? {
-            0 => Ok(ReadRequest::AddWatch {
-                path,
-                recursive: false,
-            }),
-            1 => Ok(ReadRequest::AddWatch {
-                path,
-                recursive: true,
-            }),
-            value => Err(DecodeError::Undefined {
-                what: "watch mode",
-                value,
-            }),
+            0 => Ok(ReadRequest::AddWatch { path, recursive: false }),
+            1 => Ok(ReadRequest::AddWatch { path, recursive: true }),
+            value => Err(DecodeError::Undefined { what: "watch mode", value }),
         }
     }
 }

@@ -142,15 +142,9 @@ impl Txn {
     pub fn op(&self) -> OpCode {
         match self {
             Txn::Create(create) => create.op(),
-            Txn::Delete {
-                container: false, ..
-            } => OpCode::Delete,
-            Txn::Delete {
-                container: true, ..
-            } => OpCode::DeleteContainer,
-            Txn::SetData {
-                reconfig: false, ..
-            } => OpCode::SetData,
+            Txn::Delete { container: false, .. } => OpCode::Delete,
+            Txn::Delete { container: true, .. } => OpCode::DeleteContainer,
+            Txn::SetData { reconfig: false, .. } => OpCode::SetData,
             Txn::SetData { reconfig: true, .. } => OpCode::Reconfig,
             Txn::SetAcl { .. } => OpCode::SetAcl,
             Txn::Check { .. } => OpCode::Check,
@@ -166,12 +160,7 @@ impl Txn {
         match self {
             Txn::Create(create) => create.encode(out),
             Txn::Delete { path, .. } => out.put_string(path),
-            Txn::SetData {
-                path,
-                data,
-                version,
-                ..
-            } => {
+            Txn::SetData { path, data, version, .. } => {
                 out.put_string(path);
                 out.put_buffer(data.as_deref());
                 out.put_int(*version);
@@ -188,12 +177,36 @@ impl Txn {
             Txn::Multi(txns) => out.put_vector(txns, Self::encode_sub_txn),
             Txn::CreateSession { timeout_ms } => out.put_int(*timeout_ms),
             Txn::CloseSession { ephemerals: None } => {}
-            Txn::CloseSession {
-                ephemerals: Some(paths),
-            } => {
+            Txn::CloseSession { ephemerals: Some(paths) } => {
                 out.put_vector(paths, |out, path| out.put_string(path));
             }
             Txn::Error(code) => out.put_int(*code),
+        }
+    }
+
+    /// The body's size, without writing it.
+    fn encoded_len(&self) -> usize {
+        let text = |path: &str| 4 + path.len();
+        let buffer = |data: &Data| 4 + data.as_ref().map_or(0, |data| data.len());
+        match self {
+            Txn::Create(create) => {
+                let rest = match create.kind {
+                    CreateKind::Plain { .. } => 5,
+                    CreateKind::Container => 4,
+                    CreateKind::Ttl(_) => 12,
+                };
+                text(&create.path) + buffer(&create.data) + acl_len(&create.acl) + rest
+            }
+            Txn::Delete { path, .. } => text(path),
+            Txn::SetData { path, data, .. } => text(path) + buffer(data) + 4,
+            Txn::SetAcl { path, acl, .. } => text(path) + acl_len(acl) + 4,
+            Txn::Check { path, .. } => text(path) + 4,
+            Txn::Multi(txns) => 4 + txns.iter().map(|txn| 8 + txn.encoded_len()).sum::<usize>(),
+            Txn::CreateSession { .. } | Txn::Error(_) => 4,
+            Txn::CloseSession { ephemerals: None } => 0,
+            Txn::CloseSession { ephemerals: Some(paths) } => {
+                4 + paths.iter().map(|path| text(path)).sum::<usize>()
+            }
         }
     }
 
@@ -208,10 +221,9 @@ impl Txn {
             OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
                 CreateTxn::decode(op, reader).map(Txn::Create)
             }
-            OpCode::Delete | OpCode::DeleteContainer => Ok(Txn::Delete {
-                path: path(reader)?,
-                container: op == OpCode::DeleteContainer,
-            }),
+            OpCode::Delete | OpCode::DeleteContainer => {
+                Ok(Txn::Delete { path: path(reader)?, container: op == OpCode::DeleteContainer })
+            }
             OpCode::SetData | OpCode::Reconfig => Ok(Txn::SetData {
                 path: path(reader)?,
                 data: reader.buffer()?.map(Arc::from),
@@ -223,20 +235,12 @@ impl Txn {
                 acl: reader.vector(Acl::decode)?,
                 version: reader.int()?,
             }),
-            OpCode::Check => Ok(Txn::Check {
-                path: path(reader)?,
-                version: reader.int()?,
-            }),
+            OpCode::Check => Ok(Txn::Check { path: path(reader)?, version: reader.int()? }),
             OpCode::Multi => reader.vector(Self::decode_sub_txn).map(Txn::Multi),
-            OpCode::CreateSession => Ok(Txn::CreateSession {
-                timeout_ms: reader.int()?,
-            }),
+            OpCode::CreateSession => Ok(Txn::CreateSession { timeout_ms: reader.int()? }),
             OpCode::CloseSession => Ok(Self::decode_close_session(reader)),
             OpCode::Error => reader.int().map(Txn::Error),
-            _ => Err(DecodeError::Undefined {
-                what: "txn type",
-                value: op.code(),
-            }),
+            _ => Err(DecodeError::Undefined { what: "txn type", value: op.code() }),
         }
     }
 
@@ -246,10 +250,7 @@ impl Txn {
         match op {
             // A multi in a multi would recurse as deep as the sender likes; no server writes one.
             OpCode::Multi | OpCode::CreateSession | OpCode::CloseSession => {
-                Err(DecodeError::Undefined {
-                    what: "multi txn type",
-                    value: op.code(),
-                })
+                Err(DecodeError::Undefined { what: "multi txn type", value: op.code() })
             }
             _ => Txn::decode(op, &mut Reader::new(body)),
         }
@@ -266,28 +267,23 @@ impl Txn {
     }
 }
 
+fn acl_len(acl: &[Acl]) -> usize {
+    4 + acl.iter().map(|entry| 12 + entry.id.scheme.len() + entry.id.id.len()).sum::<usize>()
+}
+
 fn path(reader: &mut Reader<'_>) -> Result<Box<str>> {
-    reader
-        .required_string()
-        .map(|path| path.into_owned().into_boxed_str())
+    reader.required_string().map(|path| path.into_owned().into_boxed_str())
 }
 
 fn op_code(value: i32) -> Result<OpCode> {
-    OpCode::from_code(value).ok_or(DecodeError::Undefined {
-        what: "txn type",
-        value,
-    })
+    OpCode::from_code(value).ok_or(DecodeError::Undefined { what: "txn type", value })
 }
 
 impl CreateTxn {
     fn op(&self) -> OpCode {
         match self.kind {
-            CreateKind::Plain {
-                with_stat: false, ..
-            } => OpCode::Create,
-            CreateKind::Plain {
-                with_stat: true, ..
-            } => OpCode::Create2,
+            CreateKind::Plain { with_stat: false, .. } => OpCode::Create,
+            CreateKind::Plain { with_stat: true, .. } => OpCode::Create2,
             CreateKind::Container => OpCode::CreateContainer,
             CreateKind::Ttl(_) => OpCode::CreateTtl,
         }
@@ -321,22 +317,10 @@ impl CreateTxn {
                 let ephemeral = reader.bool()?;
                 // Servers before 3.4 end here.
                 let parent_cversion = if reader.is_empty() { -1 } else { reader.int()? };
-                (
-                    CreateKind::Plain {
-                        ephemeral,
-                        with_stat,
-                    },
-                    parent_cversion,
-                )
+                (CreateKind::Plain { ephemeral, with_stat }, parent_cversion)
             }
         };
-        Ok(CreateTxn {
-            kind,
-            path,
-            data,
-            acl,
-            parent_cversion,
-        })
+        Ok(CreateTxn { kind, path, data, acl, parent_cversion })
     }
 }
 
@@ -354,6 +338,7 @@ pub struct Entry {
 impl Entry {
     /// Appends the payload.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
         out.put_long(self.header.session.0);
         out.put_int(self.header.cxid);
         out.put_long(self.header.zxid.0);
@@ -364,6 +349,15 @@ impl Entry {
             out.put_int(digest.version);
             out.put_long(digest.tree_digest);
         }
+        debug_assert_eq!(out.len() - start, self.encoded_len(), "{self:?}");
+    }
+
+    /// The payload's size, without writing it.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        const HEADER_BYTES: usize = 32;
+        const DIGEST_BYTES: usize = 12;
+        HEADER_BYTES + self.txn.encoded_len() + self.digest.map_or(0, |_| DIGEST_BYTES)
     }
 
     /// Reads a payload.
@@ -373,17 +367,10 @@ impl Entry {
         let txn = Txn::decode(op_code(op)?, &mut reader)?;
         let digest = match reader.rest().len() {
             0 => None,
-            12 => Some(TxnDigest {
-                version: reader.int()?,
-                tree_digest: reader.long()?,
-            }),
+            12 => Some(TxnDigest { version: reader.int()?, tree_digest: reader.long()? }),
             trailing => return Err(DecodeError::Trailing(trailing)),
         };
-        Ok(Entry {
-            header,
-            txn,
-            digest,
-        })
+        Ok(Entry { header, txn, digest })
     }
 
     /// Reads the header and the raw type.

@@ -17,11 +17,7 @@ impl AclKey {
     /// The key as snapshots write it: -1 for the open ACL.
     #[must_use]
     pub fn on_disk(self) -> i64 {
-        if self == AclKey::OPEN {
-            -1
-        } else {
-            i64::from(self.0)
-        }
+        if self == AclKey::OPEN { -1 } else { i64::from(self.0) }
     }
 }
 
@@ -59,10 +55,7 @@ impl Acls {
             return AclKey::OPEN;
         }
         if let Some(&key) = self.by_acl.get(acl) {
-            self.by_key
-                .get_mut(&key)
-                .expect("both maps hold the same keys")
-                .uses += 1;
+            self.by_key.get_mut(&key).expect("both maps hold the same keys").uses += 1;
             return key;
         }
         self.last_key += 1;
@@ -90,11 +83,7 @@ impl Acls {
         if key == AclKey::OPEN {
             return &self.open;
         }
-        &self
-            .by_key
-            .get(&key)
-            .expect("a znode's key is counted, so it is stored")
-            .acl
+        &self.by_key.get(&key).expect("a znode's key is counted, so it is stored").acl
     }
 
     /// Stores an ACL under the key a snapshot gave it, not counted yet. Several keys may name equal
@@ -126,11 +115,8 @@ impl Acls {
     /// All stored ACLs, in order of their keys.
     #[must_use]
     pub fn sorted(&self) -> Vec<(AclKey, Arc<[Acl]>)> {
-        let mut all: Vec<_> = self
-            .by_key
-            .iter()
-            .map(|(&key, stored)| (key, Arc::clone(&stored.acl)))
-            .collect();
+        let mut all: Vec<_> =
+            self.by_key.iter().map(|(&key, stored)| (key, Arc::clone(&stored.acl))).collect();
         all.sort_unstable_by_key(|&(key, _)| key);
         all
     }
@@ -147,10 +133,7 @@ mod tests {
     use herdsman_proto::Id;
 
     fn digest_acl(user: &str) -> Vec<Acl> {
-        vec![Acl {
-            perms: Perms::ALL,
-            id: Id::new("digest", user),
-        }]
+        vec![Acl { perms: Perms::ALL, id: Id::new("digest", user) }]
     }
 
     #[test]

@@ -42,6 +42,7 @@ impl Tree {
         let outcome = self.apply_txn(&entry.header, &entry.txn, events);
         // Only after the whole multi: a snapshot named by this zxid must contain all of it.
         self.last_zxid = self.last_zxid.max(entry.header.zxid);
+        self.digest_log.note(self.last_zxid, self.digest);
         outcome
     }
 
@@ -57,12 +58,9 @@ impl Tree {
                 Ok(()) => Outcome::Deleted,
                 Err(code) => Outcome::failed(code),
             },
-            Txn::SetData {
-                path,
-                data,
-                version,
-                ..
-            } => self.apply_set_data(header, path, data, *version, events),
+            Txn::SetData { path, data, version, .. } => {
+                self.apply_set_data(header, path, data, *version, events)
+            }
             Txn::SetAcl { path, acl, version } => self.apply_set_acl(path, acl, *version),
             Txn::Check { .. } => Outcome::Checked,
             Txn::Multi(txns) => self.apply_multi(header, txns, events),
@@ -102,28 +100,15 @@ impl Tree {
         self.own(&txn.path, ephemeral_owner);
         self.quota_created(parent_path, name, &txn.path, &txn.data);
         self.notify_created(&txn.path, parent, id, header.zxid, events);
-        let with_stat = !matches!(
-            txn.kind,
-            CreateKind::Plain {
-                with_stat: false,
-                ..
-            }
-        );
+        let with_stat = !matches!(txn.kind, CreateKind::Plain { with_stat: false, .. });
         let stat = with_stat.then(|| self.stat(self.nodes.get(id)));
-        Outcome::Created {
-            path: txn.path.clone(),
-            stat,
-        }
+        Outcome::Created { path: txn.path.clone(), stat }
     }
 
     /// A parent's cversion and pzxid only rise: replaying an old create must not take them back.
     fn raise_parent(&mut self, parent: NodeId, parent_path: &str, cversion: i32, zxid: Zxid) {
         let current = self.nodes.get(parent).stat.cversion;
-        let cversion = if cversion == -1 {
-            current.wrapping_add(1)
-        } else {
-            cversion
-        };
+        let cversion = if cversion == -1 { current.wrapping_add(1) } else { cversion };
         // Compared as a distance, so that the counter may wrap around.
         if cversion.wrapping_sub(current) > 0 {
             self.update(parent, parent_path, |node| {
@@ -151,10 +136,33 @@ impl Tree {
             self.update(parent, parent_path, |node| node.stat.pzxid = zxid);
         }
         let id = self.nodes.child(parent, name).ok_or(ErrorCode::NoNode)?;
-        if !self.nodes.get(id).children().is_empty() {
-            // Only a damaged log can ask for this; keep the children rather than lose them.
-            return Err(ErrorCode::NotEmpty);
+        self.remove_descendants(id);
+        let acl = self.remove_leaf(id, path);
+        self.notify_deleted(path, &acl, parent, zxid, events);
+        Ok(())
+    }
+
+    /// Replayed over a later tree, a deletion may meet a znode that came back since, with children.
+    /// They are younger than this txn and their own txns bring them back; kept, they would also
+    /// keep what happened to the znode in its first life.
+    fn remove_descendants(&mut self, top: NodeId) {
+        let mut found = self.nodes.get(top).children().to_vec();
+        let mut next = 0;
+        while let Some(&id) = found.get(next) {
+            found.extend_from_slice(self.nodes.get(id).children());
+            next += 1;
         }
+        let mut path = String::new();
+        for id in found.into_iter().rev() {
+            path.clear();
+            self.nodes.path_into(id, &mut path);
+            self.remove_leaf(id, &path);
+        }
+    }
+
+    /// Takes a childless znode out, and gives the ACL it had.
+    fn remove_leaf(&mut self, id: NodeId, path: &str) -> Arc<[Acl]> {
+        let (parent_path, name) = path::split(path).expect("a znode's path is absolute");
         let removed = self.nodes.remove(id);
         self.digest.remove(removed.digest);
         self.data_size -= (path.len() + removed.data_len()) as u64;
@@ -162,8 +170,7 @@ impl Tree {
         self.quota_deleted(parent_path, name, path, &removed.data);
         let acl = Arc::clone(self.acls.get(removed.acl));
         self.acls.release(removed.acl);
-        self.notify_deleted(path, &acl, parent, zxid, events);
-        Ok(())
+        acl
     }
 
     fn apply_set_data(
@@ -183,20 +190,10 @@ impl Tree {
             node.stat.version = version;
             std::mem::replace(&mut node.data, data.clone())
         });
-        let (old, new) = (
-            before.map_or(0, |d| d.len()),
-            data.as_ref().map_or(0, |d| d.len()),
-        );
+        let (old, new) = (before.map_or(0, |d| d.len()), data.as_ref().map_or(0, |d| d.len()));
         self.data_size = self.data_size - old as u64 + new as u64;
         self.quota_changed(path, new as i64 - old as i64, 0);
-        self.notify(
-            TableKind::Data,
-            EventType::NodeDataChanged,
-            path,
-            id,
-            header.zxid,
-            events,
-        );
+        self.notify(TableKind::Data, EventType::NodeDataChanged, path, id, header.zxid, events);
         Outcome::DataSet(self.stat(self.nodes.get(id)))
     }
 
@@ -212,10 +209,7 @@ impl Tree {
     fn apply_multi(&mut self, header: &TxnHeader, txns: &[Txn], events: &mut Events) -> Outcome {
         let failure = txns.iter().position(|txn| matches!(txn, Txn::Error(_)));
         let results = match failure {
-            None => txns
-                .iter()
-                .map(|txn| self.apply_txn(header, txn, events))
-                .collect(),
+            None => txns.iter().map(|txn| self.apply_txn(header, txn, events)).collect(),
             Some(failed) => txns
                 .iter()
                 .enumerate()
@@ -257,14 +251,7 @@ impl Tree {
         zxid: Zxid,
         events: &mut Events,
     ) {
-        self.notify(
-            TableKind::Data,
-            EventType::NodeCreated,
-            path,
-            id,
-            zxid,
-            events,
-        );
+        self.notify(TableKind::Data, EventType::NodeCreated, path, id, zxid, events);
         self.notify_parent(path, parent, zxid, events);
     }
 
@@ -325,13 +312,7 @@ impl Tree {
         let watchers = self.watches().trigger(table, path);
         if !watchers.is_empty() {
             let acl = Arc::clone(self.acls.get(self.nodes.get(id).acl));
-            events.push(Event {
-                kind,
-                path: path.into(),
-                zxid,
-                acl,
-                watchers,
-            });
+            events.push(Event { kind, path: path.into(), zxid, acl, watchers });
         }
     }
 }
@@ -339,12 +320,8 @@ impl Tree {
 /// The owner that a create txn gives its znode.
 pub(crate) fn owner_of(kind: CreateKind, session: SessionId) -> i64 {
     match kind {
-        CreateKind::Plain {
-            ephemeral: true, ..
-        } => session.0,
-        CreateKind::Plain {
-            ephemeral: false, ..
-        } => 0,
+        CreateKind::Plain { ephemeral: true, .. } => session.0,
+        CreateKind::Plain { ephemeral: false, .. } => 0,
         CreateKind::Container => owner::CONTAINER,
         // A log may hold what we would have refused; then it is an ordinary znode.
         CreateKind::Ttl(ttl_ms) => ttl_owner(ttl_ms).unwrap_or(0),

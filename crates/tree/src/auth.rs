@@ -31,6 +31,8 @@ pub enum DigestAlgorithm {
     /// Of the SHA-2 family.
     Sha256,
     /// Of the SHA-2 family.
+    Sha384,
+    /// Of the SHA-2 family.
     Sha512,
 }
 
@@ -47,11 +49,7 @@ pub struct Schemes {
 
 impl Default for Schemes {
     fn default() -> Self {
-        Schemes {
-            digest: true,
-            digest_algorithm: DigestAlgorithm::default(),
-            super_digest: None,
-        }
+        Schemes { digest: true, digest_algorithm: DigestAlgorithm::default(), super_digest: None }
     }
 }
 
@@ -73,10 +71,8 @@ impl Schemes {
     fn authenticate_digest(&self, credentials: &[u8]) -> Vec<Id> {
         let text = String::from_utf8_lossy(credentials);
         let id = digest_id(&text, self.digest_algorithm);
-        let is_super = self
-            .super_digest
-            .as_ref()
-            .is_some_and(|wanted| equal_in_constant_time(wanted, &id));
+        let is_super =
+            self.super_digest.as_ref().is_some_and(|wanted| equal_in_constant_time(wanted, &id));
         let mut ids = Vec::new();
         if is_super {
             ids.push(Id::new(SUPER, ""));
@@ -136,6 +132,7 @@ pub fn digest_id(credentials: &str, algorithm: DigestAlgorithm) -> String {
     let hash = match algorithm {
         DigestAlgorithm::Sha1 => STANDARD.encode(sha1::Sha1::digest(credentials)),
         DigestAlgorithm::Sha256 => STANDARD.encode(sha2::Sha256::digest(credentials)),
+        DigestAlgorithm::Sha384 => STANDARD.encode(sha2::Sha384::digest(credentials)),
         DigestAlgorithm::Sha512 => STANDARD.encode(sha2::Sha512::digest(credentials)),
     };
     let user = credentials.split(':').next().unwrap_or_default();
@@ -144,11 +141,7 @@ pub fn digest_id(credentials: &str, algorithm: DigestAlgorithm) -> String {
 
 fn equal_in_constant_time(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    a.len() == b.len()
-        && a.iter()
-            .zip(b)
-            .fold(0, |difference, (a, b)| difference | (a ^ b))
-            == 0
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 /// Exactly two parts, counted as Java's `split` does: empty parts at the end do not count.
@@ -166,11 +159,7 @@ pub fn ip_id(peer: IpAddr) -> Id {
     match peer.to_canonical() {
         IpAddr::V4(v4) => Id::new(IP, &v4.to_string()),
         IpAddr::V6(v6) => {
-            let groups: Vec<_> = v6
-                .segments()
-                .iter()
-                .map(|group| format!("{group:x}"))
-                .collect();
+            let groups: Vec<_> = v6.segments().iter().map(|group| format!("{group:x}")).collect();
             Id::new(IP, &groups.join(":"))
         }
     }
@@ -182,16 +171,10 @@ fn ip_matches(presented: &str, wanted: &str) -> bool {
     };
     match (parse_address(presented), network) {
         (Some(IpAddr::V4(a)), IpAddr::V4(b)) => {
-            (u32::from(a) ^ u32::from(b))
-                .checked_shr(32 - bits)
-                .unwrap_or(0)
-                == 0
+            (u32::from(a) ^ u32::from(b)).checked_shr(32 - bits).unwrap_or(0) == 0
         }
         (Some(IpAddr::V6(a)), IpAddr::V6(b)) => {
-            (u128::from(a) ^ u128::from(b))
-                .checked_shr(128 - bits)
-                .unwrap_or(0)
-                == 0
+            (u128::from(a) ^ u128::from(b)).checked_shr(128 - bits).unwrap_or(0) == 0
         }
         _ => false,
     }
@@ -204,9 +187,8 @@ fn parse_network(text: &str) -> Option<(IpAddr, u32)> {
     };
     let address = parse_address(address)?;
     let bits_max = if address.is_ipv4() { 32 } else { 128 };
-    let bits = bits.map_or(Some(bits_max), |bits| {
-        bits.parse().ok().filter(|&bits| bits <= bits_max)
-    })?;
+    let bits =
+        bits.map_or(Some(bits_max), |bits| bits.parse().ok().filter(|&bits| bits <= bits_max))?;
     Some((address, bits))
 }
 
@@ -220,10 +202,7 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     for octet in &mut octets {
         *octet = parts.next()?.parse().ok()?;
     }
-    parts
-        .next()
-        .is_none()
-        .then(|| IpAddr::V4(Ipv4Addr::from(octets)))
+    parts.next().is_none().then(|| IpAddr::V4(Ipv4Addr::from(octets)))
 }
 
 #[cfg(test)]
@@ -242,27 +221,12 @@ mod tests {
     #[test]
     fn the_super_digest_adds_an_id() {
         let super_digest = Some(digest_id("root:pw", DigestAlgorithm::Sha1));
-        let schemes = Schemes {
-            super_digest,
-            ..Schemes::default()
-        };
+        let schemes = Schemes { super_digest, ..Schemes::default() };
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let ids = schemes.authenticate(DIGEST, b"root:pw", peer).unwrap();
-        assert_eq!(
-            ids.iter().map(|id| id.scheme.as_str()).collect::<Vec<_>>(),
-            [SUPER, DIGEST]
-        );
-        assert_eq!(
-            schemes
-                .authenticate(DIGEST, b"root:no", peer)
-                .unwrap()
-                .len(),
-            1
-        );
-        assert_eq!(
-            schemes.authenticate("nope", b"", peer),
-            Err(ErrorCode::AuthFailed)
-        );
+        assert_eq!(ids.iter().map(|id| id.scheme.as_str()).collect::<Vec<_>>(), [SUPER, DIGEST]);
+        assert_eq!(schemes.authenticate(DIGEST, b"root:no", peer).unwrap().len(), 1);
+        assert_eq!(schemes.authenticate("nope", b"", peer), Err(ErrorCode::AuthFailed));
     }
 
     #[test]

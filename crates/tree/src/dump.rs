@@ -35,12 +35,7 @@ impl Dump {
         Dump {
             zxid: tree.last_zxid(),
             sessions: tree.sessions().collect(),
-            acls: tree
-                .acls
-                .sorted()
-                .into_iter()
-                .map(|(key, acl)| (key.on_disk(), acl))
-                .collect(),
+            acls: tree.acls.sorted().into_iter().map(|(key, acl)| (key.on_disk(), acl)).collect(),
             rest: vec![(NodeId::ROOT, tree.last_zxid())],
             path: String::new(),
         }
@@ -70,26 +65,13 @@ impl Dump {
             let Some((id, noted)) = self.rest.pop() else {
                 return false;
             };
-            let Some(node) = tree
-                .nodes
-                .try_get(id)
-                .filter(|node| node.stat.czxid <= noted)
-            else {
+            let Some(node) = tree.nodes.try_get(id).filter(|node| node.stat.czxid <= noted) else {
                 continue;
             };
             self.path.clear();
             tree.nodes.path_into(id, &mut self.path);
-            emit(
-                &self.path,
-                node.data.as_deref(),
-                node.acl.on_disk(),
-                &node.stat,
-            );
-            self.rest.extend(
-                node.children()
-                    .iter()
-                    .map(|&child| (child, tree.last_zxid())),
-            );
+            emit(&self.path, node.data.as_deref(), node.acl.on_disk(), &node.stat);
+            self.rest.extend(node.children().iter().map(|&child| (child, tree.last_zxid())));
         }
         !self.rest.is_empty()
     }

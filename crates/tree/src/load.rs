@@ -33,10 +33,7 @@ impl Loader {
     /// An empty one.
     #[must_use]
     pub fn new(options: TreeOptions) -> Self {
-        Loader {
-            tree: Tree::bare(options),
-            root_seen: false,
-        }
+        Loader { tree: Tree::bare(options), root_seen: false }
     }
 
     /// An open session.

@@ -126,17 +126,13 @@ impl Nodes {
     /// The znode in a slot that is known to be taken.
     #[must_use]
     pub fn get(&self, id: NodeId) -> &Znode {
-        self.try_get(id)
-            .expect("the id was taken from the tree under the same guard")
+        self.try_get(id).expect("the id was taken from the tree under the same guard")
     }
 
     /// The znode in a slot, if it is taken.
     #[must_use]
     pub fn try_get(&self, id: NodeId) -> Option<&Znode> {
-        self.blocks
-            .get(id.0 as usize / BLOCK)?
-            .get(id.0 as usize % BLOCK)?
-            .as_ref()
+        self.blocks.get(id.0 as usize / BLOCK)?.get(id.0 as usize % BLOCK)?.as_ref()
     }
 
     /// The znode in a slot that is known to be taken.
@@ -162,9 +158,7 @@ impl Nodes {
     pub fn child(&self, parent: NodeId, name: &str) -> Option<NodeId> {
         let hash = self.hash(parent, name);
         self.index
-            .find(spread(hash), |entry| {
-                entry.hash == hash && self.is(entry.node, parent, name)
-            })
+            .find(spread(hash), |entry| entry.hash == hash && self.is(entry.node, parent, name))
             .map(|entry| entry.node)
     }
 
@@ -172,15 +166,10 @@ impl Nodes {
     pub fn insert(&mut self, parent: NodeId, name: &str, new: NewZnode) -> NodeId {
         let slot_in_parent = self.get(parent).children().len() as u32;
         let id = self.place(znode(name, parent, slot_in_parent, new));
-        self.get_mut(parent)
-            .children
-            .get_or_insert_default()
-            .push(id);
+        self.get_mut(parent).children.get_or_insert_default().push(id);
         let hash = self.hash(parent, name);
         self.index
-            .insert_unique(spread(hash), IndexEntry { hash, node: id }, |entry| {
-                spread(entry.hash)
-            });
+            .insert_unique(spread(hash), IndexEntry { hash, node: id }, |entry| spread(entry.hash));
         id
     }
 
@@ -191,11 +180,7 @@ impl Nodes {
         let removed = self.blocks[id.0 as usize / BLOCK][id.0 as usize % BLOCK]
             .take()
             .expect("the id was taken from the tree under the same guard");
-        assert!(
-            removed.children().is_empty(),
-            "{} still has children",
-            removed.name
-        );
+        assert!(removed.children().is_empty(), "{} still has children", removed.name);
         self.free.push(id);
         self.count -= 1;
         removed
@@ -205,17 +190,10 @@ impl Nodes {
         let node = self.get(id);
         let (parent, slot) = (node.parent, node.slot_in_parent as usize);
         let hash = self.hash(parent, &node.name);
-        if let Ok(entry) = self
-            .index
-            .find_entry(spread(hash), |entry| entry.node == id)
-        {
+        if let Ok(entry) = self.index.find_entry(spread(hash), |entry| entry.node == id) {
             entry.remove();
         }
-        let siblings = self
-            .get_mut(parent)
-            .children
-            .as_mut()
-            .expect("a parent lists its child");
+        let siblings = self.get_mut(parent).children.as_mut().expect("a parent lists its child");
         siblings.swap_remove(slot);
         match siblings.get(slot).copied() {
             Some(moved) => self.get_mut(moved).slot_in_parent = slot as u32,
@@ -224,15 +202,16 @@ impl Nodes {
         }
     }
 
-    /// Appends a znode's full path; nothing for the root.
+    /// Appends a znode's full path; nothing for the root. A loop, not a recursion: clients decide
+    /// how deep the tree is.
     pub fn path_into(&self, id: NodeId, path: &mut String) {
-        if id == NodeId::ROOT {
-            return;
+        let parent = |&id: &NodeId| Some(self.get(id).parent);
+        let ancestry: Vec<_> =
+            std::iter::successors(Some(id), parent).take_while(|&id| id != NodeId::ROOT).collect();
+        for id in ancestry.into_iter().rev() {
+            path.push('/');
+            path.push_str(&self.get(id).name);
         }
-        let node = self.get(id);
-        self.path_into(node.parent, path);
-        path.push('/');
-        path.push_str(&node.name);
     }
 
     /// The parent's id.
@@ -260,31 +239,14 @@ impl Nodes {
             self.blocks.push(Vec::with_capacity(BLOCK));
         }
         let id = (self.blocks.len() - 1) * BLOCK + self.blocks.last().map_or(0, Vec::len);
-        self.blocks
-            .last_mut()
-            .expect("a block was just ensured")
-            .push(Some(node));
+        self.blocks.last_mut().expect("a block was just ensured").push(Some(node));
         NodeId(u32::try_from(id).expect("fewer than 2^32 znodes"))
     }
 }
 
 fn znode(name: &str, parent: NodeId, slot_in_parent: u32, new: NewZnode) -> Znode {
-    let NewZnode {
-        data,
-        stat,
-        acl,
-        digest,
-    } = new;
-    Znode {
-        name: name.into(),
-        parent,
-        slot_in_parent,
-        children: None,
-        data,
-        stat,
-        acl,
-        digest,
-    }
+    let NewZnode { data, stat, acl, digest } = new;
+    Znode { name: name.into(), parent, slot_in_parent, children: None, data, stat, acl, digest }
 }
 
 /// The index wants 64 well-mixed bits; the arena keeps 32 of them for each entry.
@@ -299,12 +261,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn new() -> NewZnode {
-        NewZnode {
-            data: None,
-            stat: StatPersisted::default(),
-            acl: AclKey::OPEN,
-            digest: 0,
-        }
+        NewZnode { data: None, stat: StatPersisted::default(), acl: AclKey::OPEN, digest: 0 }
     }
 
     proptest! {
@@ -345,13 +302,19 @@ mod tests {
     }
 
     #[test]
+    fn a_very_deep_path_is_spelled_without_recursion() {
+        let mut nodes = Nodes::new(7, new());
+        let deepest = (0..200_000).fold(NodeId::ROOT, |id, _| nodes.insert(id, "a", new()));
+        let mut path = String::new();
+        nodes.path_into(deepest, &mut path);
+        assert_eq!(path.len(), 400_000);
+    }
+
+    #[test]
     fn only_exact_paths_are_found() {
         let mut nodes = Nodes::new(1, new());
         nodes.insert(NodeId::ROOT, "a", new());
-        assert_eq!(
-            (nodes.find(""), nodes.find("/")),
-            (Some(NodeId::ROOT), Some(NodeId::ROOT))
-        );
+        assert_eq!((nodes.find(""), nodes.find("/")), (Some(NodeId::ROOT), Some(NodeId::ROOT)));
         assert!(nodes.find("/a").is_some());
         for wrong in ["a", "/a/", "//a", "/b", "/a/b", "//"] {
             assert_eq!(nodes.find(wrong), None, "{wrong}");

@@ -29,13 +29,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// A znode about to be created.
     pub fn new(stat: StatPersisted, acl: Arc<[Acl]>, data: Data) -> Self {
-        Pending {
-            stat,
-            children: 0,
-            acl,
-            data,
-            digest: 0,
-        }
+        Pending { stat, children: 0, acl, data, digest: 0 }
     }
 }
 
@@ -46,9 +40,9 @@ struct Change {
     state: Option<Pending>,
 }
 
-/// What a failed multi must put back.
-#[derive(Debug, Default)]
-pub(crate) struct Savepoint {
+/// A state of the overlay to which it can return.
+#[derive(Debug)]
+pub struct Savepoint {
     recorded: usize,
     digest: Option<TreeDigest>,
 }
@@ -116,14 +110,7 @@ impl Overlay {
         pending.digest = tree.digest_of(path, pending.data.as_deref(), &pending.stat);
         digest.add(pending.digest);
         self.digest = Some(digest);
-        self.record(
-            zxid,
-            path,
-            Change {
-                zxid,
-                state: Some(pending),
-            },
-        );
+        self.record(zxid, path, Change { zxid, state: Some(pending) });
     }
 
     /// Records a deletion.
@@ -146,10 +133,7 @@ impl Overlay {
     fn digest_now(&self, tree: &Tree, path: &str) -> u32 {
         match self.by_path.get(path) {
             Some(change) => change.state.as_ref().map_or(0, |pending| pending.digest),
-            None => tree
-                .nodes
-                .find(path)
-                .map_or(0, |id| tree.nodes.get(id).digest),
+            None => tree.nodes.find(path).map_or(0, |id| tree.nodes.get(id).digest),
         }
     }
 
@@ -165,16 +149,14 @@ impl Overlay {
         })
     }
 
-    /// Where a multi may have to return to.
-    pub(crate) fn savepoint(&self) -> Savepoint {
-        Savepoint {
-            recorded: self.recorded.len(),
-            digest: self.digest,
-        }
+    /// Where a multi, or a txn that turns out too large, may have to return to.
+    #[must_use]
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { recorded: self.recorded.len(), digest: self.digest }
     }
 
     /// Undoes everything since the savepoint, parents' sequence numbers included (ZOOKEEPER-1624).
-    pub(crate) fn roll_back(&mut self, savepoint: &Savepoint) {
+    pub fn roll_back(&mut self, savepoint: &Savepoint) {
         while self.recorded.len() > savepoint.recorded {
             let (_, path, replaced) = self.recorded.pop_back().expect("longer than the savepoint");
             match replaced {
@@ -187,17 +169,9 @@ impl Overlay {
 
     /// The txn is in the tree now: its changes need no overlay any more.
     pub fn applied(&mut self, zxid: Zxid) {
-        while self
-            .recorded
-            .front()
-            .is_some_and(|(recorded, ..)| *recorded <= zxid)
-        {
+        while self.recorded.front().is_some_and(|(recorded, ..)| *recorded <= zxid) {
             let (recorded, path, _) = self.recorded.pop_front().expect("just looked at");
-            if self
-                .by_path
-                .get(&path)
-                .is_some_and(|change| change.zxid == recorded)
-            {
+            if self.by_path.get(&path).is_some_and(|change| change.zxid == recorded) {
                 self.by_path.remove(&path);
             }
         }

@@ -48,11 +48,7 @@ impl OwnerRules {
                 return Owner::Ttl(stored & TTL_MS_MAX);
             }
         }
-        if stored == CONTAINER {
-            Owner::Container
-        } else {
-            Owner::Session(SessionId(stored))
-        }
+        if stored == CONTAINER { Owner::Container } else { Owner::Session(SessionId(stored)) }
     }
 
     /// The session that a client sees as the owner, or 0.
@@ -68,9 +64,7 @@ impl OwnerRules {
 /// The stored owner for a time to live; `None` when it is out of range.
 #[must_use]
 pub fn ttl_owner(ttl_ms: i64) -> Option<i64> {
-    (1..=TTL_MS_MAX)
-        .contains(&ttl_ms)
-        .then_some(EXTENDED_MASK | ttl_ms)
+    (1..=TTL_MS_MAX).contains(&ttl_ms).then_some(EXTENDED_MASK | ttl_ms)
 }
 
 #[cfg(test)]
@@ -80,14 +74,8 @@ mod tests {
     #[test]
     fn owners_are_read_by_the_rules_in_force() {
         let plain = OwnerRules::default();
-        let extended = OwnerRules {
-            extended_types: true,
-            ..plain
-        };
-        let emulating = OwnerRules {
-            emulate_353_ttl: true,
-            ..extended
-        };
+        let extended = OwnerRules { extended_types: true, ..plain };
+        let emulating = OwnerRules { emulate_353_ttl: true, ..extended };
         let ttl = ttl_owner(1234).unwrap();
         let check = |rules: OwnerRules, stored, expected| assert_eq!(rules.owner(stored), expected);
         check(plain, 0, Owner::Nobody);
@@ -102,10 +90,7 @@ mod tests {
 
     #[test]
     fn times_to_live_have_a_range() {
-        assert_eq!(
-            (ttl_owner(0), ttl_owner(-1), ttl_owner(TTL_MS_MAX + 1)),
-            (None, None, None)
-        );
+        assert_eq!((ttl_owner(0), ttl_owner(-1), ttl_owner(TTL_MS_MAX + 1)), (None, None, None));
         assert!(ttl_owner(TTL_MS_MAX).is_some());
     }
 }

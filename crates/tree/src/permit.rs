@@ -14,18 +14,11 @@ impl Tree {
             || acl
                 .iter()
                 .any(|entry| entry.perms.intersects(wanted) && self.is_meant(&entry.id, ids));
-        if allowed {
-            Ok(())
-        } else {
-            Err(ErrorCode::NoAuth)
-        }
+        if allowed { Ok(()) } else { Err(ErrorCode::NoAuth) }
     }
 
     fn is_meant(&self, wanted: &Id, ids: &[Id]) -> bool {
-        is_anyone(wanted)
-            || ids
-                .iter()
-                .any(|id| self.options.schemes.matches(id, wanted))
+        is_anyone(wanted) || ids.iter().any(|id| self.options.schemes.matches(id, wanted))
     }
 
     /// Checks a list that a client wants to set, and spells out `auth` entries. Duplicates go.
@@ -39,10 +32,7 @@ impl Tree {
             if entry.id.scheme == AUTH {
                 let before = settled.len();
                 let proven = ids.iter().filter(|id| schemes.is_authenticated(id));
-                settled.extend(proven.map(|id| Acl {
-                    perms: entry.perms,
-                    id: id.clone(),
-                }));
+                settled.extend(proven.map(|id| Acl { perms: entry.perms, id: id.clone() }));
                 if settled.len() == before {
                     return Err(ErrorCode::InvalidAcl);
                 }
@@ -52,11 +42,7 @@ impl Tree {
                 return Err(ErrorCode::InvalidAcl);
             }
         }
-        if settled.is_empty() {
-            Err(ErrorCode::InvalidAcl)
-        } else {
-            Ok(settled)
-        }
+        if settled.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(settled) }
     }
 }
 

@@ -51,12 +51,7 @@ impl Overlay {
         caller: Caller<'_>,
         request: &WriteRequest<'_>,
     ) -> Prepared {
-        let mut prepare = Prepare {
-            tree,
-            overlay: self,
-            header,
-            caller,
-        };
+        let mut prepare = Prepare { tree, overlay: self, header, caller };
         let result = match request {
             WriteRequest::Multi(writes) => prepare.multi(writes),
             single => prepare.single(single),
@@ -71,16 +66,8 @@ impl Overlay {
 
     fn settle(&self, tree: &Tree, header: TxnHeader, result: Result<Txn, ErrorCode>) -> Prepared {
         match result {
-            Ok(txn) => Entry {
-                header,
-                txn,
-                digest: self.txn_digest(tree),
-            },
-            Err(code) => Entry {
-                header,
-                txn: Txn::error(code),
-                digest: None,
-            },
+            Ok(txn) => Entry { header, txn, digest: self.txn_digest(tree) },
+            Err(code) => Entry { header, txn: Txn::error(code), digest: None },
         }
     }
 }
@@ -91,11 +78,7 @@ impl Prepare<'_> {
         match request {
             WriteRequest::Create(create) => self.create(create),
             WriteRequest::Delete { path, version } => self.delete(path, *version),
-            WriteRequest::SetData {
-                path,
-                data,
-                version,
-            } => self.set_data(path, *data, *version),
+            WriteRequest::SetData { path, data, version } => self.set_data(path, *data, *version),
             WriteRequest::SetAcl { path, acl, version } => self.set_acl(path, acl, *version),
             WriteRequest::Check { path, version } => self.check(path, *version),
             WriteRequest::Reconfig(_) => self.reconfig(),

@@ -30,10 +30,8 @@ impl Quotas {
         if self.limited.is_empty() {
             return None;
         }
-        std::iter::successors(Some(path), |path| {
-            path::split(path).map(|(parent, _)| parent)
-        })
-        .find(|candidate| self.limited.contains(*candidate))
+        std::iter::successors(Some(path), |path| path::split(path).map(|(parent, _)| parent))
+            .find(|candidate| self.limited.contains(*candidate))
     }
 
     /// Paths that have a quota, in order.
@@ -60,18 +58,10 @@ impl Totals {
     /// Reads what it can; everything else is "no limit".
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
-        let mut totals = Totals {
-            count: -1,
-            bytes: -1,
-            count_hard: -1,
-            bytes_hard: -1,
-        };
+        let mut totals = Totals { count: -1, bytes: -1, count_hard: -1, bytes_hard: -1 };
         for pair in String::from_utf8_lossy(text).split([',', ';']) {
             let mut parts = pair.split('=');
-            let (key, value) = (
-                parts.next().unwrap_or_default(),
-                parts.next().unwrap_or_default(),
-            );
+            let (key, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let value = value.parse().unwrap_or(-1);
             match key {
                 "count" => totals.count = value,
@@ -85,18 +75,12 @@ impl Totals {
     }
 
     fn encode(count: i64, bytes: i64) -> Data {
-        Some(Arc::from(
-            format!("count={count},bytes={bytes}").into_bytes(),
-        ))
+        Some(Arc::from(format!("count={count},bytes={bytes}").into_bytes()))
     }
 
     /// The limit in force, hard before soft, and whether it is hard.
     fn limit(soft: i64, hard: i64) -> Option<(i64, bool)> {
-        if hard > -1 {
-            Some((hard, true))
-        } else {
-            (soft > -1).then_some((soft, false))
-        }
+        if hard > -1 { Some((hard, true)) } else { (soft > -1).then_some((soft, false)) }
     }
 }
 
@@ -106,9 +90,7 @@ fn quota_path(limited: &str, file: &str) -> String {
 }
 
 fn limited_path(quota_parent: &str) -> Option<&str> {
-    quota_parent
-        .strip_prefix(path::QUOTA)
-        .filter(|limited| limited.starts_with('/'))
+    quota_parent.strip_prefix(path::QUOTA).filter(|limited| limited.starts_with('/'))
 }
 
 impl Tree {
@@ -128,30 +110,17 @@ impl Tree {
         let broken = |added: i64, used: i64, limit: Option<(i64, bool)>| {
             added != 0 && limit.is_some_and(|(limit, hard)| hard && used + added > limit)
         };
-        let count_broken = broken(
-            count,
-            used.count,
-            Totals::limit(limits.count, limits.count_hard),
-        );
-        let bytes_broken = broken(
-            bytes,
-            used.bytes,
-            Totals::limit(limits.bytes, limits.bytes_hard),
-        );
-        if count_broken || bytes_broken {
-            Err(ErrorCode::QuotaExceeded)
-        } else {
-            Ok(())
-        }
+        let count_broken =
+            broken(count, used.count, Totals::limit(limits.count, limits.count_hard));
+        let bytes_broken =
+            broken(bytes, used.bytes, Totals::limit(limits.bytes, limits.bytes_hard));
+        if count_broken || bytes_broken { Err(ErrorCode::QuotaExceeded) } else { Ok(()) }
     }
 
     /// Limits of a path that has a quota, and what is used of them.
     #[must_use]
     pub fn quota(&self, limited: &str) -> Option<(Totals, Totals)> {
-        Some((
-            self.quota_totals(limited, LIMITS)?,
-            self.quota_totals(limited, STATS)?,
-        ))
+        Some((self.quota_totals(limited, LIMITS)?, self.quota_totals(limited, STATS)?))
     }
 
     /// Paths that have a quota, in order.
@@ -251,18 +220,11 @@ mod tests {
 
     #[test]
     fn limits_are_read_with_and_without_the_hard_tail() {
-        let totals = |count, bytes, count_hard, bytes_hard| Totals {
-            count,
-            bytes,
-            count_hard,
-            bytes_hard,
-        };
+        let totals =
+            |count, bytes, count_hard, bytes_hard| Totals { count, bytes, count_hard, bytes_hard };
         for (text, expected) in [
             ("count=5,bytes=10", totals(5, 10, -1, -1)),
-            (
-                "count=-1,bytes=-1=;byteHardLimit=7;countHardLimit=3",
-                totals(-1, -1, 3, 7),
-            ),
+            ("count=-1,bytes=-1=;byteHardLimit=7;countHardLimit=3", totals(-1, -1, 3, 7)),
             ("", totals(-1, -1, -1, -1)),
             ("count=x,bytes=", totals(-1, -1, -1, -1)),
         ] {
@@ -272,9 +234,7 @@ mod tests {
 
     #[test]
     fn the_nearest_limit_counts() {
-        let quotas = Quotas {
-            limited: ["/a".into(), "/a/b".into()].into(),
-        };
+        let quotas = Quotas { limited: ["/a".into(), "/a/b".into()].into() };
         assert_eq!(quotas.nearest("/a/b/c"), Some("/a/b"));
         assert_eq!(quotas.nearest("/a/c"), Some("/a"));
         assert_eq!(quotas.nearest("/ab"), None);

@@ -35,11 +35,7 @@ impl Tree {
             ReadRequest::Exists { path, watch } => self.read_exists(reader, path, *watch, out),
             ReadRequest::GetData { path, watch } => self.read_data(reader, path, *watch, out),
             ReadRequest::GetAcl { path } => self.read_acl(reader, path, out),
-            ReadRequest::GetChildren {
-                path,
-                watch,
-                with_stat,
-            } => {
+            ReadRequest::GetChildren { path, watch, with_stat } => {
                 let node = self.read_children(reader, path, *watch, out)?;
                 if *with_stat {
                     self.stat(node).encode(out);
@@ -58,11 +54,8 @@ impl Tree {
                 found(self.watches().remove(path, *kind, reader.watcher))
             }
             ReadRequest::AddWatch { path, recursive } => {
-                let mode = if *recursive {
-                    WatchMode::PersistentRecursive
-                } else {
-                    WatchMode::Persistent
-                };
+                let mode =
+                    if *recursive { WatchMode::PersistentRecursive } else { WatchMode::Persistent };
                 self.watches().add_persistent(path, reader.watcher, mode);
                 out.put_int(0);
                 Ok(())
@@ -81,9 +74,7 @@ impl Tree {
     }
 
     fn readable(&self, reader: Reader<'_>, path: &str) -> Result<&Znode, ErrorCode> {
-        let node = self
-            .nodes
-            .get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
+        let node = self.nodes.get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
         self.check_acl(self.acls.get(node.acl), Perms::READ, reader.ids)?;
         Ok(node)
     }
@@ -132,9 +123,7 @@ impl Tree {
 
     /// Readers and administrators see the list; hashes of passwords only administrators.
     fn read_acl(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
-        let node = self
-            .nodes
-            .get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
+        let node = self.nodes.get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
         let acl = self.acls.get(node.acl);
         self.check_acl(acl, Perms::READ.union(Perms::ADMIN), reader.ids)?;
         let may_see_hashes = self.check_acl(acl, Perms::ADMIN, reader.ids).is_ok();
@@ -152,11 +141,8 @@ impl Tree {
     fn read_descendants(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
         self.readable(reader, path)?;
         let top = self.nodes.find(path).ok_or(ErrorCode::NoNode)?;
-        let descendants = if top == NodeId::ROOT {
-            self.nodes.len() - 1
-        } else {
-            self.descendants(top)
-        };
+        let descendants =
+            if top == NodeId::ROOT { self.nodes.len() - 1 } else { self.descendants(top) };
         out.put_count(descendants);
         Ok(())
     }
@@ -174,10 +160,8 @@ impl Tree {
 
     fn read_ephemerals(&self, session: SessionId, prefix: &str, out: &mut Vec<u8>) {
         let all = prefix.trim().is_empty() || prefix.trim() == herdsman_proto::path::ROOT;
-        let paths: Vec<_> = self
-            .ephemerals(session)
-            .filter(|path| all || path.starts_with(prefix))
-            .collect();
+        let paths: Vec<_> =
+            self.ephemerals(session).filter(|path| all || path.starts_with(prefix)).collect();
         out.put_vector(&paths, |out, path| out.put_string(path));
     }
 
@@ -247,18 +231,13 @@ impl Tree {
     /// here. A missing znode has no ACL to ask.
     fn may_hear(&self, reader: Reader<'_>, node: Option<&Znode>) -> bool {
         node.is_none_or(|node| {
-            self.check_acl(self.acls.get(node.acl), Perms::READ, reader.ids)
-                .is_ok()
+            self.check_acl(self.acls.get(node.acl), Perms::READ, reader.ids).is_ok()
         })
     }
 }
 
 fn found(found: bool) -> Reply {
-    if found {
-        Ok(())
-    } else {
-        Err(ErrorCode::NoWatcher)
-    }
+    if found { Ok(()) } else { Err(ErrorCode::NoWatcher) }
 }
 
 /// `digest:user:hash` without the hash.

@@ -9,14 +9,9 @@ impl Tree {
     /// that is given), and childless TTL znodes that nobody wrote for their time. In order.
     #[must_use]
     pub fn sweep_candidates(&self, now_ms: i64, never_used_ms_max: Option<i64>) -> Vec<Box<str>> {
-        let containers = self
-            .containers
-            .iter()
-            .filter(|path| self.is_unused(path, now_ms, never_used_ms_max));
-        let ttls = self
-            .ttls
-            .iter()
-            .filter(|path| self.is_expired(path, now_ms));
+        let containers =
+            self.containers.iter().filter(|path| self.is_unused(path, now_ms, never_used_ms_max));
+        let ttls = self.ttls.iter().filter(|path| self.is_expired(path, now_ms));
         containers.chain(ttls).cloned().collect()
     }
 

@@ -9,7 +9,7 @@ use herdsman_proto::{Acl, Perms, SessionId, Stat, StatPersisted, Zxid, path};
 use parking_lot::Mutex;
 
 use crate::acls::{AclKey, Acls};
-use crate::digest::{TreeDigest, znode_digest};
+use crate::digest::{DigestLog, TreeDigest, znode_digest};
 use crate::nodes::{NewZnode, NodeId, Nodes, Znode};
 use crate::owner::{Owner, OwnerRules};
 use crate::quota::Quotas;
@@ -32,6 +32,8 @@ pub struct TreeOptions {
     pub close_session_lists_ephemerals: bool,
     /// Which authentication schemes may stand in an ACL.
     pub schemes: crate::auth::Schemes,
+    /// No txn may be larger, or the log could not be read again (`jute.maxbuffer` and its extra).
+    pub txn_bytes_max: usize,
     /// Reconfiguration is switched on (`reconfigEnabled`).
     pub reconfig_enabled: bool,
 }
@@ -46,6 +48,7 @@ impl Default for TreeOptions {
             enforce_quota: false,
             close_session_lists_ephemerals: true,
             schemes: crate::auth::Schemes::default(),
+            txn_bytes_max: 2 * 0xf_ffff,
             reconfig_enabled: false,
         }
     }
@@ -65,6 +68,7 @@ pub struct Tree {
     pub(crate) ttls: BTreeSet<Box<str>>,
     pub(crate) quotas: Quotas,
     pub(crate) digest: TreeDigest,
+    pub(crate) digest_log: DigestLog,
     pub(crate) last_zxid: Zxid,
     /// Bytes of paths and data, kept up to date for the metric.
     pub(crate) data_size: u64,
@@ -85,17 +89,8 @@ impl Tree {
     /// Only a root, for the loader.
     pub(crate) fn bare(options: TreeOptions) -> Self {
         let stat = StatPersisted::default();
-        let digest = if options.digest {
-            znode_digest("", Some(&[]), &stat)
-        } else {
-            0
-        };
-        let root = NewZnode {
-            data: Some(Arc::from([])),
-            stat,
-            acl: AclKey::OPEN,
-            digest,
-        };
+        let digest = if options.digest { znode_digest("", Some(&[]), &stat) } else { 0 };
+        let root = NewZnode { data: Some(Arc::from([])), stat, acl: AclKey::OPEN, digest };
         let hasher = FixedState::with_seed(options.hash_seed);
         let mut tree = Tree {
             nodes: Nodes::new(options.hash_seed, root),
@@ -107,6 +102,7 @@ impl Tree {
             ttls: BTreeSet::new(),
             quotas: Quotas::default(),
             digest: TreeDigest::default(),
+            digest_log: DigestLog::default(),
             last_zxid: Zxid::ZERO,
             data_size: 0,
             watches: Mutex::new(Watches::new(options.hash_seed)),
@@ -152,16 +148,7 @@ impl Tree {
         let digest = self.digest_of(path, data.as_deref(), &stat);
         self.digest.add(digest);
         self.data_size += (path.len() + data.as_ref().map_or(0, |data| data.len())) as u64;
-        self.nodes.insert(
-            parent,
-            name,
-            NewZnode {
-                data,
-                stat,
-                acl,
-                digest,
-            },
-        )
+        self.nodes.insert(parent, name, NewZnode { data, stat, acl, digest })
     }
 
     /// Changes a znode and the digest with it.
@@ -184,11 +171,7 @@ impl Tree {
     }
 
     pub(crate) fn digest_of(&self, path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u32 {
-        if self.options.digest {
-            znode_digest(path, data, stat)
-        } else {
-            0
-        }
+        if self.options.digest { znode_digest(path, data, stat) } else { 0 }
     }
 
     /// The last txn applied.
@@ -201,6 +184,12 @@ impl Tree {
     #[must_use]
     pub fn digest(&self) -> i64 {
         self.digest.0
+    }
+
+    /// Digests of the recent past.
+    #[must_use]
+    pub fn digest_log(&self) -> &DigestLog {
+        &self.digest_log
     }
 
     /// The rules in force.
@@ -229,9 +218,7 @@ impl Tree {
 
     /// Open sessions with their timeouts, in order of their ids.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, i32)> + '_ {
-        self.sessions
-            .iter()
-            .map(|(&session, &timeout_ms)| (session, timeout_ms))
+        self.sessions.iter().map(|(&session, &timeout_ms)| (session, timeout_ms))
     }
 
     /// The timeout of an open session.
@@ -284,10 +271,7 @@ impl Tree {
             version: stored.version,
             cversion: stored.cversion.wrapping_mul(2).wrapping_sub(num_children),
             aversion: stored.aversion,
-            ephemeral_owner: self
-                .options
-                .owner_rules
-                .visible_owner(stored.ephemeral_owner),
+            ephemeral_owner: self.options.owner_rules.visible_owner(stored.ephemeral_owner),
             data_length: node.data_len() as i32,
             num_children,
             pzxid: stored.pzxid,
@@ -301,12 +285,7 @@ impl Tree {
             Owner::Container => _ = self.containers.insert(path.into()),
             Owner::Ttl(_) => _ = self.ttls.insert(path.into()),
             Owner::Session(session) => {
-                if self
-                    .ephemerals
-                    .entry(session)
-                    .or_default()
-                    .insert(path.into())
-                {
+                if self.ephemerals.entry(session).or_default().insert(path.into()) {
                     self.ephemeral_count += 1;
                 }
             }
@@ -320,11 +299,7 @@ impl Tree {
             Owner::Container => _ = self.containers.remove(path),
             Owner::Ttl(_) => _ = self.ttls.remove(path),
             Owner::Session(session) => {
-                if self
-                    .ephemerals
-                    .get_mut(&session)
-                    .is_some_and(|paths| paths.remove(path))
-                {
+                if self.ephemerals.get_mut(&session).is_some_and(|paths| paths.remove(path)) {
                     self.ephemeral_count -= 1;
                 }
             }

@@ -96,10 +96,7 @@ impl Watches {
     /// No watches.
     #[must_use]
     pub fn new(hash_seed: u64) -> Self {
-        Watches {
-            data: Table::new(hash_seed),
-            child: Table::new(hash_seed),
-        }
+        Watches { data: Table::new(hash_seed), child: Table::new(hash_seed) }
     }
 
     /// Watches in both tables, as Apache's `watch_count` counts them.
@@ -146,14 +143,11 @@ impl Watches {
             WatcherType::Children => self.child.remove(path, watcher, Some(WatchMode::Standard)),
             WatcherType::Data => self.data.remove(path, watcher, Some(WatchMode::Standard)),
             WatcherType::Persistent => {
-                let child = self
-                    .child
-                    .remove(path, watcher, Some(WatchMode::Persistent));
+                let child = self.child.remove(path, watcher, Some(WatchMode::Persistent));
                 self.data.remove(path, watcher, Some(WatchMode::Persistent)) || child
             }
             WatcherType::PersistentRecursive => {
-                self.data
-                    .remove(path, watcher, Some(WatchMode::PersistentRecursive))
+                self.data.remove(path, watcher, Some(WatchMode::PersistentRecursive))
             }
             WatcherType::Any => {
                 let child = self.child.remove(path, watcher, None);
@@ -333,9 +327,7 @@ impl Table {
 }
 
 fn position(watchers: &Watchers, watcher: Watcher) -> Option<usize> {
-    watchers
-        .binary_search_by_key(&watcher, |&(other, _)| other)
-        .ok()
+    watchers.binary_search_by_key(&watcher, |&(other, _)| other).ok()
 }
 
 /// The proper ancestors of a path, nearest first, ending with the root.
@@ -399,14 +391,7 @@ mod tests {
         watches.add(TableKind::Data, "/x", B);
         watches.remove_watcher(A);
         assert_eq!(watches.count(), 1);
-        assert_eq!(
-            watches.summary(),
-            WatchSummary {
-                connections: 1,
-                paths: 1,
-                watches: 1
-            }
-        );
+        assert_eq!(watches.summary(), WatchSummary { connections: 1, paths: 1, watches: 1 });
         assert_eq!(watches.data.recursive, 0);
     }
 

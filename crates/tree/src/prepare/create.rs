@@ -21,8 +21,7 @@ impl Prepare<'_> {
             .ok_or(ErrorCode::BadArguments)?;
         let acl = self.tree.settle_acl(&request.acl, self.caller.ids)?;
         let mut parent = self.overlay.require(self.tree, parent_path)?;
-        self.tree
-            .check_acl(&parent.acl, Perms::CREATE, self.caller.ids)?;
+        self.tree.check_acl(&parent.acl, Perms::CREATE, self.caller.ids)?;
         let full_path = full_path(&request.path, mode, parent.stat.cversion);
         if !path::is_valid(&full_path) {
             return Err(ErrorCode::BadArguments);
@@ -48,13 +47,7 @@ impl Prepare<'_> {
         let znode = Pending::new(stat, Arc::from(&*acl), data.clone());
         self.overlay.put(self.tree, zxid, parent_path, parent);
         self.overlay.put(self.tree, zxid, &full_path, znode);
-        Ok(Txn::Create(CreateTxn {
-            kind,
-            path: full_path,
-            data,
-            acl,
-            parent_cversion,
-        }))
+        Ok(Txn::Create(CreateTxn { kind, path: full_path, data, acl, parent_cversion }))
     }
 
     /// The op decides the kind of txn, the flags decide ephemeral and sequential.
@@ -68,11 +61,7 @@ impl Prepare<'_> {
             return Err(ErrorCode::Unimplemented);
         }
         let ttl_ms = request.ttl_ms.unwrap_or(-1);
-        let ttl_fits = if is_ttl {
-            ttl_owner(ttl_ms).is_some()
-        } else {
-            ttl_ms < 0
-        };
+        let ttl_fits = if is_ttl { ttl_owner(ttl_ms).is_some() } else { ttl_ms < 0 };
         if !ttl_fits {
             return Err(ErrorCode::BadArguments);
         }
@@ -82,18 +71,11 @@ impl Prepare<'_> {
             OpCode::CreateTtl if is_ttl => Ok(CreateKind::Ttl(ttl_ms)),
             // Apache would log a txn here that no server can apply.
             OpCode::CreateTtl => Err(ErrorCode::BadArguments),
-            op => Ok(CreateKind::Plain {
-                ephemeral,
-                with_stat: op == OpCode::Create2,
-            }),
+            op => Ok(CreateKind::Plain { ephemeral, with_stat: op == OpCode::Create2 }),
         }
     }
 }
 
 fn full_path(path: &str, mode: CreateMode, parent_cversion: i32) -> Box<str> {
-    if mode.sequential {
-        format!("{path}{parent_cversion:010}").into()
-    } else {
-        path.into()
-    }
+    if mode.sequential { format!("{path}{parent_cversion:010}").into() } else { path.into() }
 }

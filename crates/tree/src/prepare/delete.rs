@@ -11,27 +11,15 @@ use crate::tree::Tree;
 impl Overlay {
     /// The sweep found an idle container or TTL znode; it may have come to life since.
     pub fn prepare_sweep(&mut self, tree: &Tree, header: TxnHeader, path: &str) -> Prepared {
-        let caller = Caller {
-            ids: &[],
-            refused: None,
-        };
-        let mut prepare = Prepare {
-            tree,
-            overlay: self,
-            header,
-            caller,
-        };
+        let caller = Caller { ids: &[], refused: None };
+        let mut prepare = Prepare { tree, overlay: self, header, caller };
         let result = prepare.delete_container(path);
         let (txn, failed) = match result {
             Ok(txn) => (txn, false),
             Err(code) => (Txn::error(code), true),
         };
         let digest = if failed { None } else { self.txn_digest(tree) };
-        Entry {
-            header,
-            txn,
-            digest,
-        }
+        Entry { header, txn, digest }
     }
 }
 
@@ -40,18 +28,14 @@ impl Prepare<'_> {
         self.caller.check_session()?;
         let parent_path = parent_of_deletable(path)?;
         let parent = self.overlay.require(self.tree, parent_path)?;
-        self.tree
-            .check_acl(&parent.acl, Perms::DELETE, self.caller.ids)?;
+        self.tree.check_acl(&parent.acl, Perms::DELETE, self.caller.ids)?;
         let znode = self.overlay.require(self.tree, path)?;
         next_version(znode.stat.version, version)?;
         if znode.children > 0 {
             return Err(ErrorCode::NotEmpty);
         }
         self.record_delete(path, parent_path, parent);
-        Ok(Txn::Delete {
-            path: path.into(),
-            container: false,
-        })
+        Ok(Txn::Delete { path: path.into(), container: false })
     }
 
     fn delete_container(&mut self, path: &str) -> Result<Txn, ErrorCode> {
@@ -60,20 +44,13 @@ impl Prepare<'_> {
         if znode.children > 0 {
             return Err(ErrorCode::NotEmpty);
         }
-        let owner = self
-            .tree
-            .options
-            .owner_rules
-            .owner(znode.stat.ephemeral_owner);
+        let owner = self.tree.options.owner_rules.owner(znode.stat.ephemeral_owner);
         if !matches!(owner, Owner::Container | Owner::Ttl(_)) {
             return Err(ErrorCode::BadVersion);
         }
         let parent = self.overlay.require(self.tree, parent_path)?;
         self.record_delete(path, parent_path, parent);
-        Ok(Txn::Delete {
-            path: path.into(),
-            container: true,
-        })
+        Ok(Txn::Delete { path: path.into(), container: true })
     }
 
     fn record_delete(&mut self, path: &str, parent_path: &str, mut parent: Pending) {

@@ -1,11 +1,16 @@
 //! createSession and closeSession.
 
+use std::sync::Arc;
+
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{Txn, TxnHeader, path};
 
 use super::Prepared;
 use crate::overlay::Overlay;
 use crate::tree::Tree;
+
+/// Room for a txn's header, the list's count and the digest.
+const ENVELOPE_BYTES: usize = 64;
 
 impl Overlay {
     /// A new session.
@@ -15,11 +20,7 @@ impl Overlay {
         header: TxnHeader,
         timeout_ms: i32,
     ) -> Prepared {
-        Entry {
-            header,
-            txn: Txn::CreateSession { timeout_ms },
-            digest: self.txn_digest(tree),
-        }
+        Entry { header, txn: Txn::CreateSession { timeout_ms }, digest: self.txn_digest(tree) }
     }
 
     /// The end of a session: its ephemerals, in the tree and in flight, are part of the txn.
@@ -35,12 +36,20 @@ impl Overlay {
             }
             self.delete(tree, header.zxid, path);
         }
-        let listed = tree.options.close_session_lists_ephemerals;
-        let ephemerals = listed.then(|| ephemerals.iter().map(|path| (**path).into()).collect());
-        Entry {
-            header,
-            txn: Txn::CloseSession { ephemerals },
-            digest: self.txn_digest(tree),
+        self.settle_close(tree, header, &ephemerals)
+    }
+
+    /// A list that no reader of the log would accept is left out: whoever applies the txn then
+    /// deletes what the session owns there, as servers before 3.6 did. Without a list there is no
+    /// digest either, because its bytes could be taken for one.
+    fn settle_close(&self, tree: &Tree, header: TxnHeader, paths: &[Arc<str>]) -> Prepared {
+        let bytes: usize = paths.iter().map(|path| path.len() + 4).sum();
+        let fits = bytes + ENVELOPE_BYTES <= tree.options.txn_bytes_max;
+        if tree.options.close_session_lists_ephemerals && fits {
+            let ephemerals = Some(paths.iter().map(|path| (**path).into()).collect());
+            Entry { header, txn: Txn::CloseSession { ephemerals }, digest: self.txn_digest(tree) }
+        } else {
+            Entry { header, txn: Txn::CloseSession { ephemerals: None }, digest: None }
         }
     }
 }

@@ -16,8 +16,7 @@ impl Prepare<'_> {
         self.caller.check_session()?;
         check_path(path)?;
         let mut znode = self.overlay.require(self.tree, path)?;
-        self.tree
-            .check_acl(&znode.acl, Perms::WRITE, self.caller.ids)?;
+        self.tree.check_acl(&znode.acl, Perms::WRITE, self.caller.ids)?;
         let before = znode.data.as_ref().map_or(0, |data| data.len() as i64);
         let after = data.map_or(0, |data| data.len() as i64);
         self.tree.check_quota(path, after - before, 0)?;
@@ -28,12 +27,7 @@ impl Prepare<'_> {
         znode.stat.mzxid = self.header.zxid;
         znode.data.clone_from(&data);
         self.overlay.put(self.tree, self.header.zxid, path, znode);
-        Ok(Txn::SetData {
-            path: path.into(),
-            data,
-            version,
-            reconfig: false,
-        })
+        Ok(Txn::SetData { path: path.into(), data, version, reconfig: false })
     }
 
     pub(super) fn set_acl(
@@ -46,37 +40,24 @@ impl Prepare<'_> {
         check_path(path)?;
         let acl = self.tree.settle_acl(acl, self.caller.ids)?;
         let mut znode = self.overlay.require(self.tree, path)?;
-        self.tree
-            .check_acl(&znode.acl, Perms::ADMIN, self.caller.ids)?;
+        self.tree.check_acl(&znode.acl, Perms::ADMIN, self.caller.ids)?;
         let version = next_version(znode.stat.aversion, version)?;
         znode.stat.aversion = version;
         znode.acl = Arc::from(&*acl);
         self.overlay.put(self.tree, self.header.zxid, path, znode);
-        Ok(Txn::SetAcl {
-            path: path.into(),
-            acl,
-            version,
-        })
+        Ok(Txn::SetAcl { path: path.into(), acl, version })
     }
 
     pub(super) fn check(&mut self, path: &str, version: i32) -> Result<Txn, ErrorCode> {
         self.caller.check_session()?;
         check_path(path)?;
         let znode = self.overlay.require(self.tree, path)?;
-        self.tree
-            .check_acl(&znode.acl, Perms::READ, self.caller.ids)?;
+        self.tree.check_acl(&znode.acl, Perms::READ, self.caller.ids)?;
         let version = next_version(znode.stat.version, version)?;
-        Ok(Txn::Check {
-            path: path.into(),
-            version,
-        })
+        Ok(Txn::Check { path: path.into(), version })
     }
 }
 
 fn check_path(path: &str) -> Result<(), ErrorCode> {
-    if path::is_valid(path) {
-        Ok(())
-    } else {
-        Err(ErrorCode::BadArguments)
-    }
+    if path::is_valid(path) { Ok(()) } else { Err(ErrorCode::BadArguments) }
 }

@@ -1,0 +1,139 @@
+//! `herdsman server`: runs a server in the foreground.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use herdsman_server::config::{Loaded, SystemProperties};
+use herdsman_server::{Config, Server, StartError};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+/// Run a server in the foreground; logs go to standard error.
+///
+/// Without arguments it listens on 127.0.0.1:2181 and keeps its data in ./herdsman-data. With a
+/// zoo.cfg written for Apache ZooKeeper it does what that says. SIGTERM or Ctrl-C stops it.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  herdsman server
+  herdsman server conf/zoo.cfg
+  herdsman server -Dzookeeper.extendedTypesEnabled=true -Djute.maxbuffer=4194304 zoo.cfg
+  herdsman server 2181 /var/lib/zookeeper
+
+The environment variables SERVER_JVMFLAGS and JVMFLAGS are searched for -Dname=value as well.
+HERDSMAN_LOG sets the log level (error, warn, info, debug, or per module); info by default.")]
+pub struct Arguments {
+    /// A system property as Apache takes it, for example -Dzookeeper.snapCount=10000
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    properties: Vec<String>,
+    /// A zoo.cfg; or PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]]
+    #[arg(value_name = "ZOO_CFG", num_args = 0..=4)]
+    config: Vec<String>,
+}
+
+pub fn run(arguments: Arguments) -> ExitCode {
+    let start = Instant::now();
+    log_to_stderr();
+    stop_on_panic();
+    let loaded = match load(&arguments) {
+        Ok(loaded) => loaded,
+        Err(failure) => {
+            error!("{failure}");
+            return ExitCode::from(failure.exit_code());
+        }
+    };
+    for warning in &loaded.warnings {
+        warn!("{warning}");
+    }
+    match serve(loaded.config, start) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            error!("{failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("HERDSMAN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_ansi(ansi)
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+/// A broken invariant must not go on serving: what is acknowledged is in the log, and a restart
+/// finds it there.
+fn stop_on_panic() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        print(info);
+        std::process::abort();
+    }));
+}
+
+fn load(arguments: &Arguments) -> Result<Loaded, herdsman_server::config::ConfigError> {
+    let mut properties = SystemProperties::new();
+    for variable in ["SERVER_JVMFLAGS", "JVMFLAGS"] {
+        if let Ok(flags) = std::env::var(variable) {
+            properties.add_flags(&flags);
+        }
+    }
+    for property in &arguments.properties {
+        properties.add_flag(property);
+    }
+    match arguments.config.as_slice() {
+        [] => Config::standalone_default(&properties),
+        [file] => Config::load(Path::new(file), &properties),
+        several => {
+            let several: Vec<_> = several.iter().map(String::as_str).collect();
+            Config::from_args(&several, &properties)
+        }
+    }
+}
+
+fn serve(config: Config, start: Instant) -> Result<(), StartError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut served = Ok(());
+    runtime.block_on(async {
+        served = serve_until_signalled(config, start).await;
+    });
+    // A start that was interrupted may still be reading; it has nothing to finish.
+    runtime.shutdown_background();
+    served
+}
+
+async fn serve_until_signalled(config: Config, start: Instant) -> Result<(), StartError> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut stop = std::pin::pin!(async {
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM"),
+            _ = interrupt.recv() => info!("interrupted"),
+        }
+    });
+    let starting = tokio::task::spawn_blocking(move || Server::start(config));
+    let server = tokio::select! {
+        started = starting => started.map_err(std::io::Error::other)??,
+        () = &mut stop => return Ok(()),
+    };
+    match server.address() {
+        Some(address) => {
+            info!(
+                "serving clients on {address}, {} ms after the start",
+                start.elapsed().as_millis()
+            );
+        }
+        None => warn!("no client port is configured: nobody can connect"),
+    }
+    stop.await;
+    server.stop();
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! The connections of one server, as the rest of it sees them.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use herdsman_node::ConnId;
+use parking_lot::Mutex;
+
+use crate::outbox::Outbox;
+use crate::stats::ConnStats;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Client {
+    /// Its id.
+    pub id: ConnId,
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    /// When it came, milliseconds since 1970.
+    pub established_ms: i64,
+    /// What waits to be sent.
+    pub outbox: Outbox,
+    /// Its counters.
+    pub stats: Mutex<ConnStats>,
+}
+
+/// Why a connection is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Too many from this address.
+    #[error("more than {0} connections from this address (maxClientCnxns)")]
+    PerAddress(usize),
+    /// Too many in all.
+    #[error("more than {0} connections (maxCnxns)")]
+    Total(usize),
+}
+
+/// How many connections are let in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnLimits {
+    /// From one address; `None` is no limit.
+    pub per_address_max: Option<usize>,
+    /// In all; `None` is no limit.
+    pub total_max: Option<usize>,
+    /// Bytes that may wait for a client that does not read.
+    pub outbox_bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_id: HashMap<ConnId, Arc<Client>>,
+    per_address: HashMap<IpAddr, usize>,
+}
+
+/// All connections.
+#[derive(Debug)]
+pub struct Clients {
+    table: Mutex<Table>,
+    next_id: AtomicU64,
+    limits: ConnLimits,
+}
+
+impl Clients {
+    /// None yet.
+    #[must_use]
+    pub fn new(limits: ConnLimits) -> Self {
+        Clients { table: Mutex::default(), next_id: AtomicU64::new(1), limits }
+    }
+
+    /// Lets a connection in, unless a limit forbids it.
+    pub fn admit(&self, peer: SocketAddr, established_ms: i64) -> Result<Arc<Client>, Refused> {
+        let mut table = self.table.lock();
+        if let Some(max) = self.limits.total_max.filter(|&max| table.by_id.len() >= max) {
+            return Err(Refused::Total(max));
+        }
+        let address = peer.ip().to_canonical();
+        let of_address = table.per_address.entry(address).or_default();
+        if let Some(max) = self.limits.per_address_max.filter(|&max| *of_address >= max) {
+            return Err(Refused::PerAddress(max));
+        }
+        *of_address += 1;
+        let id = ConnId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let outbox = Outbox::new(self.limits.outbox_bytes_max);
+        let client = Arc::new(Client { id, peer, established_ms, outbox, stats: Mutex::default() });
+        table.by_id.insert(id, Arc::clone(&client));
+        Ok(client)
+    }
+
+    /// The connection is gone.
+    pub fn remove(&self, client: &Client) {
+        let mut table = self.table.lock();
+        if table.by_id.remove(&client.id).is_none() {
+            return;
+        }
+        let address = client.peer.ip().to_canonical();
+        if let Some(count) = table.per_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                table.per_address.remove(&address);
+            }
+        }
+    }
+
+    /// Number of connections.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.lock().by_id.len()
+    }
+
+    /// There are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them, oldest first.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Client>> {
+        let mut all: Vec<_> = self.table.lock().by_id.values().cloned().collect();
+        all.sort_unstable_by_key(|client| client.id);
+        all
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, id: ConnId) -> Option<Arc<Client>> {
+        self.table.lock().by_id.get(&id).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_hold_and_places_come_free_again() {
+        let limits =
+            ConnLimits { per_address_max: Some(2), total_max: Some(3), outbox_bytes_max: 1 };
+        let clients = Clients::new(limits);
+        let from = |text: &str| clients.admit(text.parse().unwrap(), 0);
+        let first = from("10.0.0.1:1").unwrap();
+        from("10.0.0.1:2").unwrap();
+        assert_eq!(from("10.0.0.1:3").unwrap_err(), Refused::PerAddress(2));
+        assert_eq!(from("[::ffff:10.0.0.1]:3").unwrap_err(), Refused::PerAddress(2));
+        from("10.0.0.2:1").unwrap();
+        assert_eq!(from("10.0.0.3:1").unwrap_err(), Refused::Total(3));
+        clients.remove(&first);
+        clients.remove(&first);
+        from("10.0.0.1:4").unwrap();
+        assert_eq!(clients.len(), 3);
+    }
+}

@@ -1,0 +1,44 @@
+//! The server's clocks: the only place that reads them.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use herdsman_node::Now;
+
+/// Reads the time for the core.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    /// Starts to count.
+    #[must_use]
+    pub fn start() -> Self {
+        Clock { start: Instant::now() }
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        Now { monotonic_ms: self.monotonic_ms(), wall_ms: wall_ms() }
+    }
+
+    /// Milliseconds since the start.
+    #[must_use]
+    pub fn monotonic_ms(&self) -> u64 {
+        millis(self.start.elapsed())
+    }
+}
+
+/// Milliseconds since 1970.
+#[must_use]
+pub fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A duration in whole milliseconds.
+#[must_use]
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,234 @@
+//! Whether the server runs alone or in an ensemble, and who is in it. Apache:
+//! `QuorumPeerConfig.setupQuorumPeerConfig` and `parseDynamicConfig`.
+//!
+//! Names are compared as text, because nothing is resolved here: where Apache would compare addresses
+//! behind two different names, we only compare ports.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use super::error::{ConfigError, Place};
+use super::load::{self, Loading, ReadFile};
+use super::members::{Member, Membership, Role, ServerId};
+use super::quorum::Mode;
+use super::types::Endpoint;
+
+/// The largest server number that TTL znodes leave room for.
+const SERVER_ID_MAX_WITH_TTL: i64 = 254;
+
+/// Completes membership, mode and client ports. `membership` is what zoo.cfg itself has.
+pub(super) fn decide(
+    loading: &mut Loading,
+    membership: Membership,
+    path: &Path,
+    files: ReadFile<'_>,
+) -> Result<(), ConfigError> {
+    let mut membership = membership;
+    let mut source = path.to_owned();
+    if let Some(dynamic) = loading.draft.raw.dynamic_config_file.take() {
+        source = PathBuf::from(dynamic);
+        membership = read_dynamic(&source, files)?;
+        loading.draft.config.quorum.proposed = read_proposed(loading, path, files)?;
+    }
+    let problem = |text: String| ConfigError::rule(Place::File(source.clone()), text);
+    if loading.is_set("oraclePath") {
+        // The oracle decides between two servers; Apache does not look at groups then.
+        membership.groups.clear();
+        membership.weights.clear();
+    }
+    membership.complete_groups().map_err(problem)?;
+    check_addresses(loading, &membership).map_err(problem)?;
+    let ensemble = is_ensemble(loading, &membership, &source).map_err(problem)?;
+    let my_id = read_my_id(loading, files)?;
+    let me = my_id.and_then(|id| membership.members.get(&id));
+    if let Some(me) = me {
+        merge_client_port(loading, me).map_err(problem)?;
+    }
+    let role = me.map_or(Role::Participant, |me| me.role);
+    if role != loading.draft.raw.peer_type {
+        let text =
+            format!("peerType differs from the list of servers, by which this server is {role}");
+        loading.warn(loading.place("peerType"), text);
+    }
+    loading.draft.config.quorum.membership = membership;
+    if ensemble {
+        let my_id = check_ensemble(loading, my_id)?;
+        loading.draft.config.mode = Mode::Ensemble { my_id, role };
+    } else if loading.draft.config.listen.client.is_none() {
+        loading
+            .warn(loading.place("clientPort"), "clientPort is not set, so no client can connect");
+    }
+    Ok(())
+}
+
+/// The members in the file that `dynamicConfigFile` names; its version is in its name.
+fn read_dynamic(path: &Path, files: ReadFile<'_>) -> Result<Membership, ConfigError> {
+    let mut membership = read_members(path, files)?;
+    if membership.version != 0 {
+        let problem = "a dynamic file has its version in its name, not in a line";
+        return Err(ConfigError::rule(Place::File(path.to_owned()), problem));
+    }
+    membership.version = version_of_name(&path.to_string_lossy());
+    Ok(membership)
+}
+
+/// The membership that was proposed last, which has its version in a line.
+fn read_proposed(
+    loading: &mut Loading,
+    path: &Path,
+    files: ReadFile<'_>,
+) -> Result<Option<Membership>, ConfigError> {
+    let next = PathBuf::from(format!("{}.dynamic.next", path.display()));
+    match read_members(&next, files) {
+        Ok(mut proposed) => {
+            let broken = |problem| ConfigError::rule(Place::File(next.clone()), problem);
+            proposed.complete_groups().map_err(broken)?;
+            Ok(Some(proposed))
+        }
+        Err(ConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(None)
+        }
+        Err(ConfigError::Read { source, .. }) => {
+            loading.warn(Place::File(next), format!("cannot be read and is passed over: {source}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that has only `server.`, `group.` and `weight.` lines, and maybe a version.
+fn read_members(path: &Path, files: ReadFile<'_>) -> Result<Membership, ConfigError> {
+    let mut membership = Membership::default();
+    for (key, entry) in load::parse(path, &load::read(path, files)?)?.in_file_order() {
+        let outcome = match membership.take_line(key, &entry.value) {
+            Some(outcome) => outcome,
+            None if key == "version" => u64::from_str_radix(&entry.value, 16)
+                .map(|version| membership.version = version)
+                .map_err(|_| "is not a hexadecimal number".to_owned()),
+            None => Err("is not about a server, a group or a weight".to_owned()),
+        };
+        outcome.map_err(|problem| {
+            let problem = format!("{key}={} {problem}", entry.value);
+            ConfigError::rule(Place::line(path, entry.line), problem)
+        })?;
+    }
+    Ok(membership)
+}
+
+/// The hexadecimal number after the last dot, 0 if there is none.
+fn version_of_name(name: &str) -> u64 {
+    let suffix = name.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+    i64::from_str_radix(suffix, 16)
+        .ok()
+        .and_then(|version| u64::try_from(version).ok())
+        .unwrap_or(0)
+}
+
+fn check_addresses(loading: &Loading, membership: &Membership) -> Result<(), String> {
+    let mut several = membership.members.iter().filter(|(_, member)| member.addresses.len() > 1);
+    match several.next() {
+        Some((id, _)) if !loading.draft.config.quorum.multi_address => {
+            Err(format!("server.{id} has several addresses; that needs multiAddress.enabled=true"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the members make an ensemble; what Apache refuses or remarks about their number.
+fn is_ensemble(
+    loading: &mut Loading,
+    membership: &Membership,
+    source: &Path,
+) -> Result<bool, String> {
+    let alone_allowed = loading.draft.config.quorum.standalone_enabled;
+    let observers = membership.observers().count();
+    let remark = match membership.participants().count() {
+        0 if !alone_allowed => {
+            return Err("standaloneEnabled=false needs at least one participant".to_owned());
+        }
+        0 if observers > 0 => return Err("there are observers but no participants".to_owned()),
+        0 => return Ok(false),
+        1 if alone_allowed && observers > 0 => {
+            return Err("there are observers but only one participant; add more of them, or \
+                        set standaloneEnabled=false"
+                .to_owned());
+        }
+        1 if alone_allowed => "there is one server only; it runs standalone",
+        1 | 2 => "no server may fail; three servers are needed for that",
+        even if even % 2 == 0 => "an odd number of participants would tolerate as many failures",
+        _ => return Ok(true),
+    };
+    loading.warn(Place::File(source.to_owned()), remark);
+    Ok(!alone_allowed || membership.participants().count() > 1)
+}
+
+/// The number in `dataDir/myid`, if the file exists.
+fn read_my_id(loading: &Loading, files: ReadFile<'_>) -> Result<Option<ServerId>, ConfigError> {
+    let path = loading.draft.config.storage.data_dir.join("myid");
+    let bytes = match files(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ConfigError::Read { path, source }),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().next().unwrap_or_default().trim();
+    match line.parse() {
+        Ok(id) => Ok(Some(ServerId(id))),
+        Err(_) => {
+            let problem = format!("{line:?} is not the number of a server, such as 1");
+            Err(ConfigError::rule(Place::Line(path, 1), problem))
+        }
+    }
+}
+
+/// The client port may be in zoo.cfg and in this server's own line; then they must agree.
+fn merge_client_port(loading: &mut Loading, me: &Member) -> Result<(), String> {
+    let listen = &mut loading.draft.config.listen;
+    if let (Some(fixed), Some(own)) = (&listen.client, &me.client)
+        && (fixed.port != own.port || differ(fixed.host.as_deref(), own.host.as_deref()))
+    {
+        return Err(format!("clientPort says {fixed} but this server's own line says {own}"));
+    }
+    let all_addresses = |endpoint: &Endpoint| Endpoint {
+        host: endpoint.host.clone().filter(|host| host != "0.0.0.0"),
+        port: endpoint.port,
+    };
+    listen.client = me.client.as_ref().map(all_addresses).or(listen.client.take());
+    listen.secure_client =
+        me.secure_client.as_ref().map(all_addresses).or(listen.secure_client.take());
+    Ok(())
+}
+
+/// Whether two hosts are surely not the same. The first may be all addresses, which fits any.
+fn differ(fixed: Option<&str>, own: Option<&str>) -> bool {
+    let address = |host: Option<&str>| host.and_then(|host| host.parse::<IpAddr>().ok());
+    matches!((address(fixed), address(own)), (Some(one), Some(other)) if one != other)
+}
+
+/// What an ensemble cannot do without.
+fn check_ensemble(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId, ConfigError> {
+    let config = &loading.draft.config;
+    for (key, ticks) in [
+        ("initLimit", config.quorum.init_limit_ticks),
+        ("syncLimit", config.quorum.sync_limit_ticks),
+    ] {
+        if ticks == 0 {
+            return Err(loading.broken(key, format!("{key} is not set; an ensemble needs it")));
+        }
+    }
+    let path = config.storage.data_dir.join("myid");
+    match my_id {
+        None => {
+            let problem = "is missing; write the number of this server into it";
+            Err(ConfigError::rule(Place::File(path), problem))
+        }
+        Some(id) if config.znodes.ttl && id.0 > SERVER_ID_MAX_WITH_TTL => {
+            let problem = format!(
+                "{id} is too large: extendedTypesEnabled leaves room for {SERVER_ID_MAX_WITH_TTL}"
+            );
+            Err(ConfigError::rule(Place::Line(path, 1), problem))
+        }
+        Some(id) => Ok(id),
+    }
+}

@@ -1,0 +1,251 @@
+//! Goes through the files, flags and arguments, fills a draft by the table, and hands it on to the
+//! rules. Everything that a user set is visited once, in the order of the file and then of the flags.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use super::draft::Draft;
+use super::error::{ConfigError, Place, Warning};
+use super::flags::SystemProperties;
+use super::members::Membership;
+use super::properties::Properties;
+use super::setting::{Initial, Setting, Shape, Source, Status, Store};
+use super::settings;
+use super::types::{Given, Secret};
+use super::{Loaded, ensemble, rules};
+
+/// Reads a file; tests have files that exist only in memory.
+pub(super) type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
+
+/// A configuration on its way: what was read, where, and what there is to say about it.
+pub(super) struct Loading {
+    pub(super) draft: Draft,
+    pub(super) warnings: Vec<Warning>,
+    places: BTreeMap<String, Place>,
+    base: Place,
+}
+
+impl Loading {
+    /// The defaults of the table. `base` is where a mistake is that no line is to blame for.
+    fn new(base: Place) -> Self {
+        let mut draft = Draft::default();
+        for setting in settings::all() {
+            if let Initial::Is(text) = setting.initial {
+                let remark = setting.apply(&mut draft, text);
+                assert_eq!(remark, Ok(None), "the default of {} is {text:?}", setting.key);
+            }
+        }
+        Self { draft, warnings: Vec::new(), places: BTreeMap::new(), base }
+    }
+
+    /// Where a key was set, or where it should have been.
+    pub(super) fn place(&self, key: &str) -> Place {
+        self.places.get(key).unwrap_or(&self.base).clone()
+    }
+
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.places.contains_key(key)
+    }
+
+    pub(super) fn warn(&mut self, place: Place, text: impl Into<String>) {
+        self.warnings.push(Warning::new(place, text));
+    }
+
+    /// A rule over the value of `key` is broken.
+    pub(super) fn broken(&self, key: &str, problem: impl Into<String>) -> ConfigError {
+        ConfigError::rule(self.place(key), problem)
+    }
+
+    /// Takes one setting. `key` differs from the setting's where that is a pattern.
+    fn take(
+        &mut self,
+        setting: &Setting,
+        key: &str,
+        text: &str,
+        place: Place,
+    ) -> Result<(), ConfigError> {
+        let shown = if setting.shape == Shape::Secret { "…" } else { text };
+        match setting.apply(&mut self.draft, text) {
+            Ok(None) => {}
+            Ok(Some(odd)) => self.warn(place.clone(), format!("{key}={shown} {odd}")),
+            Err(expected) => {
+                let (key, value, expected) =
+                    (key.to_owned(), shown.to_owned(), expected.to_owned());
+                return Err(ConfigError::Value { place, key, value, expected });
+            }
+        }
+        let silent = match setting.status {
+            Status::NotYet => false,
+            Status::NotYetUnless(absent) => text.eq_ignore_ascii_case(absent),
+            Status::Acted | Status::Ensemble | Status::Ignored(_) => true,
+        };
+        if !silent {
+            self.warn(place.clone(), format!("{key} is not acted on yet"));
+        }
+        if matches!(setting.store, Store::Kept) {
+            self.draft.config.given.push(given(key, text, place.clone()));
+        }
+        self.places.insert(key.to_owned(), place);
+        Ok(())
+    }
+
+    /// Takes the keys of zoo.cfg, except those about members, which are returned.
+    fn take_file(&mut self, path: &Path, file: &Properties) -> Result<Membership, ConfigError> {
+        let mut membership = Membership::default();
+        for (key, entry) in file.in_file_order() {
+            let place = Place::line(path, entry.line);
+            if let Some(outcome) = membership.take_line(key, &entry.value) {
+                if file.get("dynamicConfigFile").is_some() {
+                    let problem = format!("{key} must be in the file that dynamicConfigFile names");
+                    return Err(ConfigError::rule(place, problem));
+                }
+                outcome.map_err(|problem| {
+                    ConfigError::rule(place.clone(), format!("{key}={} {problem}", entry.value))
+                })?;
+                self.places.insert(key.to_owned(), place);
+                continue;
+            }
+            let Some(setting) = settings::by_key(key) else {
+                self.warn(place.clone(), unknown_text(key));
+                self.draft.config.unknown.push(given(key, &entry.value, place));
+                continue;
+            };
+            if setting.source == Source::Bare {
+                let text =
+                    format!("Apache takes {key} only as the flag -D{key}; here it counts, too");
+                self.warn(place.clone(), text);
+            }
+            self.take(setting, key, &entry.value, place)?;
+        }
+        Ok(membership)
+    }
+
+    /// Takes system properties, except those that the file has set.
+    fn take_properties(&mut self, properties: &SystemProperties) -> Result<(), ConfigError> {
+        for (name, text) in properties.iter() {
+            let place = Place::Flag(name.to_owned());
+            let Some((setting, key)) = settings::by_property(name) else {
+                if let Some(key) = name.strip_prefix("zookeeper.") {
+                    self.warn(place.clone(), unknown_flag_text(key));
+                    self.draft.config.unknown.push(given(name, text, place));
+                }
+                continue;
+            };
+            let outranked = match setting.source {
+                Source::Bare => false,
+                _ if self.is_set_in_file(key) => true,
+                Source::PropertyOrBare => {
+                    name == key && properties.get(&format!("zookeeper.{key}")).is_some()
+                }
+                _ => false,
+            };
+            if !outranked {
+                self.take(setting, key, text, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_set_in_file(&self, key: &str) -> bool {
+        matches!(self.places.get(key), Some(Place::Line(..)))
+    }
+}
+
+pub(super) fn given(key: &str, text: &str, place: Place) -> Given {
+    Given { key: key.to_owned(), value: Secret(text.to_owned()), place }
+}
+
+fn unknown_text(key: &str) -> String {
+    let kept = format!("unknown setting {key}; kept as system property zookeeper.{key}");
+    let plain = key.strip_prefix("zookeeper.").filter(|plain| settings::by_key(plain).is_some());
+    match plain.or_else(|| settings::nearest(key)) {
+        Some(meant) => format!("{kept}; did you mean {meant}?"),
+        None => kept,
+    }
+}
+
+fn unknown_flag_text(key: &str) -> String {
+    if settings::by_key(key).is_some_and(|setting| setting.source == Source::File) {
+        return format!("{key} is read from the configuration file only");
+    }
+    match settings::nearest(key) {
+        Some(meant) => format!("unknown setting; did you mean {meant}?"),
+        None => "unknown setting".to_owned(),
+    }
+}
+
+/// Parses a properties file that was read from `path`.
+pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Properties, ConfigError> {
+    Properties::parse(bytes)
+        .map_err(|bad| ConfigError::rule(Place::line(path, bad.line), bad.to_string()))
+}
+
+pub(super) fn read(path: &Path, files: ReadFile<'_>) -> Result<Vec<u8>, ConfigError> {
+    files(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })
+}
+
+pub(super) fn from_file(
+    path: &Path,
+    properties: &SystemProperties,
+    files: ReadFile<'_>,
+) -> Result<Loaded, ConfigError> {
+    let file = parse(path, &read(path, files)?)?;
+    let mut loading = Loading::new(Place::File(path.to_owned()));
+    for (key, line) in &file.overridden {
+        loading.warn(
+            Place::line(path, *line),
+            format!("{key} is set again further down; the last one counts"),
+        );
+    }
+    for line in &file.beyond_ascii {
+        loading.warn(Place::line(path, *line), "is read as UTF-8; Apache reads ISO-8859-1");
+    }
+    let membership = loading.take_file(path, &file)?;
+    loading.take_properties(properties)?;
+    rules::finish(&mut loading)?;
+    ensemble::decide(&mut loading, membership, path, files)?;
+    loading.draft.config.file = Some(path.to_owned());
+    Ok(Loaded { config: loading.draft.config, warnings: loading.warnings })
+}
+
+pub(super) fn from_args(
+    args: &[&str],
+    properties: &SystemProperties,
+) -> Result<Loaded, ConfigError> {
+    const NAMES: [&str; 4] = ["clientPort", "dataDir", "tickTime", "maxClientCnxns"];
+    if !(2..=NAMES.len()).contains(&args.len()) {
+        let problem = format!(
+            "{} arguments; expected a configuration file, or port dataDir [tickTime] [maxClientCnxns]",
+            args.len()
+        );
+        return Err(ConfigError::rule(Place::Arguments, problem));
+    }
+    let no_limit = ("maxClientCnxns", "0");
+    let given = [no_limit].into_iter().chain(NAMES.into_iter().zip(args.iter().copied()));
+    standalone(&Place::Arguments, given, properties)
+}
+
+pub(super) fn standalone_default(properties: &SystemProperties) -> Result<Loaded, ConfigError> {
+    let given = [
+        ("clientPort", "2181"),
+        ("clientPortAddress", "127.0.0.1"),
+        ("dataDir", "./herdsman-data"),
+    ];
+    standalone(&Place::Defaults, given.into_iter(), properties)
+}
+
+fn standalone<'a>(
+    place: &Place,
+    given: impl Iterator<Item = (&'a str, &'a str)>,
+    properties: &SystemProperties,
+) -> Result<Loaded, ConfigError> {
+    let mut loading = Loading::new(place.clone());
+    for (key, text) in given {
+        let setting = settings::by_key(key).expect("the table has the positional arguments");
+        loading.take(setting, key, text, place.clone())?;
+    }
+    loading.take_properties(properties)?;
+    rules::finish(&mut loading)?;
+    Ok(Loaded { config: loading.draft.config, warnings: loading.warnings })
+}

@@ -1,0 +1,89 @@
+//! Clients: their ports and sessions, and the bounds on what they may take.
+
+use crate::config::field::settings;
+use crate::config::setting::Initial::{Derived, Is, Unset};
+use crate::config::setting::Setting;
+use crate::config::setting::Status::{Acted, Ensemble, Ignored, NotYet, NotYetUnless};
+
+pub(super) static SETTINGS: &[Setting] = settings! {
+    "clientPort", File Port => raw.client_port, Unset, "", Acted,
+        "Port for clients.";
+    "clientPortAddress", File Text => raw.client_port_address, Derived("all addresses"), "", Acted,
+        "Address or host name that the client port listens on.";
+    "clientPortListenBacklog", File Int => listen.backlog, Is("-1"), "connections", Acted,
+        "How many connections may wait to be accepted; negative leaves it to the system.";
+    "secureClientPort", File Port => raw.secure_client_port, Unset, "", NotYet,
+        "Port for clients that speak TLS.";
+    "secureClientPortAddress", File Text => raw.secure_client_port_address, Derived("all addresses"), "", NotYet,
+        "Address or host name that the TLS client port listens on.";
+    "clientTcpKeepAlive", Property Flag => listen.tcp_keep_alive, Is("false"), "", Acted,
+        "Whether client connections get TCP keep-alive probes.";
+    "nio.sessionlessCnxnTimeout", Property LooseInt => listen.sessionless_timeout_ms, Is("10000"), "ms", Acted,
+        "How long a connection may stay open without a session.";
+    "tickTime", File Int => raw.tick_ms, Is("3000"), "ms", Acted,
+        "The unit of time; session expiry is rounded up to it.";
+    "minSessionTimeout", File Int => raw.timeout_min_ms, Derived("2 × tickTime"), "ms", Acted,
+        "The shortest session timeout a client gets.";
+    "maxSessionTimeout", File Int => raw.timeout_max_ms, Derived("20 × tickTime"), "ms", Acted,
+        "The longest session timeout a client gets.";
+    "closeSessionTxn.enabled", Property Flag => sessions.close_lists_ephemerals, Is("true"), "", Acted,
+        "Whether the transaction that ends a session lists the ephemerals it deletes.";
+    "localSessionsEnabled", File Bool => quorum.local_sessions, Is("false"), "", Ensemble,
+        "Whether new sessions are known to their own server only.";
+    "localSessionsUpgradingEnabled", File Bool => quorum.local_sessions_upgrade, Is("false"), "", Ensemble,
+        "Whether a local session becomes a global one when it creates an ephemeral.";
+};
+
+pub(super) static LIMITS: &[Setting] = settings! {
+    "maxClientCnxns", File Int => limits.connections_per_address_max, Is("60"), "connections", Acted,
+        "Connections from one address; 0 sets no limit.";
+    "maxCnxns", Property LooseInt => limits.connections_max, Is("0"), "connections", Acted,
+        "Connections in all; 0 sets no limit.";
+    "jute.maxbuffer", Bare LooseInt => limits.frame_bytes_max, Is("1048575"), "bytes", Acted,
+        "Size of a request, and so of the data of a znode.";
+    "jute.maxbuffer.extrasize", Property LooseInt => raw.frame_extra_bytes, Derived("jute.maxbuffer"), "bytes", Acted,
+        "What a record from a disk or a peer may have on top of jute.maxbuffer, at least 1024.";
+    "globalOutstandingLimit", Property LooseInt => limits.outstanding_max, Is("1000"), "requests", Acted,
+        "Requests in flight beyond which a connection with requests of its own is not read.";
+    "largeRequestThreshold", Property LooseInt => raw.large_request_bytes, Is("-1"), "bytes", Acted,
+        "Size from which a request counts as large; -1 is off.";
+    "largeRequestMaxBytes", Property LooseInt => raw.large_requests_bytes, Is("104857600"), "bytes", Acted,
+        "Sum of all large requests in flight; one above it has its connection closed.";
+    "throttled_op_wait_time", Property LooseInt => request_throttle.op_wait_ms_max, Is("0"), "ms", Acted,
+        "Requests that waited longer are answered with ThrottledOp; 0 is off.";
+    "request_throttle_max_requests", Property LooseInt => request_throttle.requests_max, Is("0"), "requests", Acted,
+        "Requests in flight beyond which new ones wait; 0 is off.";
+    "request_throttle_stall_time", Property LooseInt => request_throttle.stall_ms, Is("100"), "ms", Acted,
+        "How long such a request waits before it looks again.";
+    "request_throttle_drop_stale", Property Flag => request_throttle.drop_stale, Is("true"), "", Acted,
+        "Whether a request that went stale while it waited is dropped.";
+    "request_stale_connection_check", Property Flag => request_throttle.stale_by_connection, Is("true"), "", NotYetUnless("true"),
+        "Whether a request of a closed connection is stale.";
+    "request_stale_latency_check", Property Flag => request_throttle.stale_by_latency, Is("false"), "", NotYetUnless("false"),
+        "Whether a request older than its session's timeout is stale.";
+    "request_throttler.shutdownTimeout", Property LooseInt => kept, Is("10000"), "ms",
+        Ignored("a shutdown answers nothing that it did not finish"),
+        "How long Apache's throttler finishes requests at shutdown.";
+    "connection_throttle_tokens", Property LooseInt => connection_throttle.tokens_max, Is("0"), "tokens", Acted,
+        "Size of the token bucket that new connections draw from; 0 is off.";
+    "connection_throttle_fill_time", Property LooseInt => connection_throttle.fill_ms, Is("1"), "ms", Acted,
+        "Time in which the bucket gets connection_throttle_fill_count tokens.";
+    "connection_throttle_fill_count", Property LooseInt => connection_throttle.fill_tokens, Is("1"), "tokens", Acted,
+        "Tokens the bucket gets each connection_throttle_fill_time.";
+    "connection_throttle_freeze_time", Property LooseInt => connection_throttle.freeze_ms, Is("-1"), "ms", Acted,
+        "Time between changes of the probability at which connections are dropped; -1 never drops at random.";
+    "connection_throttle_drop_increase", Property Float => connection_throttle.drop_increase, Is("0.02"), "", Acted,
+        "Added to that probability when the bucket is empty.";
+    "connection_throttle_drop_decrease", Property Float => connection_throttle.drop_decrease, Is("0.002"), "", Acted,
+        "Taken from that probability when the bucket is full enough.";
+    "connection_throttle_decrease_ratio", Property Float => connection_throttle.decrease_ratio, Is("0"), "", Acted,
+        "What part of the bucket counts as full enough.";
+    "connection_throttle_weight_enabled", Property Flag => connection_throttle.weights, Is("false"), "", Acted,
+        "Whether kinds of sessions cost different numbers of tokens.";
+    "connection_throttle_global_session_weight", Property LooseInt => raw.global_session_weight, Is("3"), "tokens", Acted,
+        "What a new global session costs.";
+    "connection_throttle_renew_session_weight", Property LooseInt => raw.renew_session_weight, Is("2"), "tokens", Acted,
+        "What a session that connects again costs.";
+    "connection_throttle_local_session_weight", Property LooseInt => raw.local_session_weight, Is("1"), "tokens", Acted,
+        "What a new local session costs.";
+};

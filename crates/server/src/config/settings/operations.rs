@@ -1,0 +1,122 @@
+//! What operators look through: four-letter words, admin server, metrics, audit; and the names of
+//! Apache's own machinery, for which there is nothing here.
+
+use crate::config::field::settings;
+use crate::config::setting::Initial::{Derived, Is, Unset};
+use crate::config::setting::Setting;
+use crate::config::setting::Status::{Acted, Ignored, NotYet, NotYetUnless};
+
+pub(super) static SETTINGS: &[Setting] = settings! {
+    "4lw.commands.whitelist", Property Text => raw.four_letter_words, Is(""), "", Acted,
+        "Four-letter words that are answered, with commas between; `*` is all of them, `srvr` always is.";
+    "readonlymode.enabled", Bare Flag => raw.read_only_mode, Is("false"), "", NotYetUnless("false"),
+        "Whether a server without a quorum serves reads to clients that ask for it; also allows `isro`.";
+    "admin.enableServer", Property NotFalse => kept, Is("true"), "", NotYetUnless("false"),
+        "Whether the admin server runs.";
+    "admin.serverAddress", Property Text => kept, Is("0.0.0.0"), "", NotYet,
+        "Address it listens on.";
+    "admin.serverPort", Property LooseInt => kept, Is("8080"), "", NotYet,
+        "Port it listens on.";
+    "admin.idleTimeout", Property LooseInt => kept, Is("30000"), "ms", NotYet,
+        "How long one of its connections may be idle.";
+    "admin.commandURL", Property Text => kept, Is("/commands"), "", NotYet,
+        "Path under which its commands are.";
+    "admin.httpVersion", Property LooseInt => kept, Is("11"), "", NotYet,
+        "HTTP version it speaks.";
+    "admin.portUnification", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether its port takes both HTTP and HTTPS.";
+    "admin.forceHttps", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether it takes HTTPS only.";
+    "admin.needClientAuth", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether it asks for a client certificate.";
+    "admin.snapshot.enabled", Property Flag => kept, Is("true"), "", NotYetUnless("false"),
+        "Whether a snapshot can be fetched from it.";
+    "admin.restore.enabled", Property Flag => kept, Is("true"), "", NotYetUnless("false"),
+        "Whether a snapshot can be restored through it.";
+    "admin.rateLimiterIntervalInMS", Property LooseInt => kept, Is("300000"), "ms", NotYet,
+        "The shortest time between two snapshots or restores.";
+    "metricsProvider.className", File Text => kept, Derived("built in"), "", NotYet,
+        "Java class that publishes metrics; the Prometheus one gives an HTTP port.";
+    "metricsProvider.httpHost", File Text => kept, Is("0.0.0.0"), "", NotYet,
+        "Address of the metrics port.";
+    "metricsProvider.httpPort", File Port => kept, Unset, "", NotYet,
+        "Port for metrics over HTTP.";
+    "metricsProvider.httpsPort", File Port => kept, Unset, "", NotYet,
+        "Port for metrics over HTTPS.";
+    "metricsProvider.exportJvmInfo", File Text => kept, Is("true"), "", Ignored("there is no JVM"),
+        "Whether metrics of the JVM are published.";
+    "metricsProvider.numWorkerThreads", File Text => kept, Is("10"), "threads", Ignored("metrics need no threads"),
+        "Threads that compute summaries.";
+    "metricsProvider.*", File Secret => kept, Unset, "", NotYet,
+        "Further settings of the metrics provider, `ssl.` ones among them.";
+    "audit.enable", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether an audit log is written.";
+    "audit.impl.class", Property Text => kept, Unset, "", Ignored("Java classes are not loaded"),
+        "Java class that writes it.";
+    "pathStats.enabled", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether the paths used most are counted.";
+    "pathStats.slotCapacity", Property LooseInt => kept, Is("60"), "slots", NotYet,
+        "Slots of time that are counted.";
+    "pathStats.slotDuration", Property LooseInt => kept, Is("15"), "s", NotYet,
+        "Length of a slot.";
+    "pathStats.maxDepth", Property LooseInt => kept, Is("6"), "", NotYet,
+        "How much of a path is counted.";
+    "pathStats.sampleRate", Property Float => kept, Is("0.1"), "", NotYet,
+        "What part of the requests is counted.";
+    "pathStats.initialDelay", Property LooseLong => kept, Is("5"), "min", NotYet,
+        "When the counts are first written to the log.";
+    "pathStats.delay", Property LooseLong => kept, Is("5"), "min", NotYet,
+        "How often they are written to the log.";
+    "pathStats.topPathMax", Property LooseInt => kept, Is("20"), "paths", NotYet,
+        "How many paths are written to the log.";
+};
+
+const ONE_STACK: &str = "there is one network stack, with threads of its own choice";
+const ONE_TABLE: &str = "there is one kind of watch table, and it needs no cleaner";
+const NO_JVM: &str = "there is no JVM";
+const NO_CACHE: &str = "replies are not cached";
+const NO_PROCESSOR: &str = "there is no commit processor";
+const LOG: &str = "the log goes to stderr";
+const CLIENT: &str = "it is for clients";
+
+pub(super) static WITHOUT_MEANING: &[Setting] = settings! {
+    "serverCnxnFactory", Property Text => kept, Derived("NIO"), "", Ignored(ONE_STACK), "Network stack of the server.";
+    "nio.numSelectorThreads", Property LooseInt => kept, Derived("√(cores / 2)"), "threads", Ignored(ONE_STACK), "Selector threads.";
+    "nio.numWorkerThreads", Property LooseInt => kept, Derived("2 × cores"), "threads", Ignored(ONE_STACK), "Worker threads.";
+    "nio.directBufferBytes", Property LooseInt => kept, Is("65536"), "bytes", Ignored(ONE_STACK), "Buffers of the worker threads.";
+    "nio.shutdownTimeout", Property LooseLong => kept, Is("5000"), "ms", Ignored(ONE_STACK), "How long threads may take to end.";
+    "netty.advancedFlowControl.enabled", Property Flag => kept, Is("false"), "", Ignored(ONE_STACK), "Flow control of the Netty stack.";
+    "intBufferStartingSizeBytes", Property LooseInt => kept, Is("1024"), "bytes", Ignored("buffers keep their size"), "First size of a reply's buffer.";
+    "commitProcessor.numWorkerThreads", Property LooseInt => kept, Derived("cores"), "threads", Ignored(NO_PROCESSOR), "Threads that answer reads.";
+    "commitProcessor.shutdownTimeout", Property LooseLong => kept, Is("5000"), "ms", Ignored(NO_PROCESSOR), "How long they may take to end.";
+    "commitProcessor.maxReadBatchSize", Property LooseInt => kept, Is("-1"), "requests", Ignored(NO_PROCESSOR), "Reads between two commits.";
+    "commitProcessor.maxCommitBatchSize", Property LooseInt => kept, Is("1"), "requests", Ignored(NO_PROCESSOR), "Commits between two reads.";
+    "maxResponseCacheSize", Property LooseInt => kept, Is("400"), "replies", Ignored(NO_CACHE), "Replies to getData kept.";
+    "maxGetChildrenResponseCacheSize", Property LooseInt => kept, Is("400"), "replies", Ignored(NO_CACHE), "Replies to getChildren kept.";
+    "watchManagerName", Property Text => kept, Derived("WatchManager"), "", Ignored(ONE_TABLE), "Class of the watch table.";
+    "watcherCleanThreadsNum", Property LooseInt => kept, Is("2"), "threads", Ignored(ONE_TABLE), "Threads that clean it.";
+    "watcherCleanThreshold", Property LooseInt => kept, Is("1000"), "watchers", Ignored(ONE_TABLE), "Dead watchers that start a cleaning.";
+    "watcherCleanIntervalInSeconds", Property LooseInt => kept, Is("600"), "s", Ignored(ONE_TABLE), "Time between cleanings.";
+    "maxInProcessingDeadWatchers", Property LooseInt => kept, Is("-1"), "watchers", Ignored(ONE_TABLE), "Dead watchers that hold up closing.";
+    "bitHashCacheSize", Property LooseInt => kept, Is("10"), "", Ignored(ONE_TABLE), "Watchers of a path kept as a set.";
+    "jvm.pause.monitor", File Bool => kept, Is("false"), "", Ignored(NO_JVM), "Whether garbage collection pauses are reported.";
+    "jvm.pause.info-threshold.ms", File Long => kept, Is("1000"), "ms", Ignored(NO_JVM), "Pause that is reported.";
+    "jvm.pause.warn-threshold.ms", File Long => kept, Is("10000"), "ms", Ignored(NO_JVM), "Pause that is warned about.";
+    "jvm.pause.sleep.time.ms", File Long => kept, Is("500"), "ms", Ignored(NO_JVM), "How often the monitor looks.";
+    "jmx.log4j.*", Property Text => kept, Unset, "", Ignored(NO_JVM), "JMX of Apache's logging.";
+    "log.*", Property Text => kept, Unset, "", Ignored(LOG), "Where Apache's start script puts the log.";
+    "root.logger", Property Text => kept, Unset, "", Ignored(LOG), "Log level of Apache's start script.";
+    "console.threshold", Property Text => kept, Unset, "", Ignored(LOG), "Log level of Apache's start script.";
+    "tracelog.*", Property Text => kept, Unset, "", Ignored(LOG), "Where Apache's start script puts the trace log.";
+    "traceFile", Property Text => kept, Unset, "", Ignored("Apache no longer reads it either"), "Trace of requests in old releases.";
+    "client.secure", Property Flag => kept, Unset, "", Ignored(CLIENT), "Whether a client uses TLS.";
+    "clientCnxnSocket", Property Text => kept, Unset, "", Ignored(CLIENT), "Network stack of a client.";
+    "sasl.client", Property Flag => kept, Unset, "", Ignored(CLIENT), "Whether a client uses SASL.";
+    "sasl.client*", Property Text => kept, Unset, "", Ignored(CLIENT), "SASL of a client.";
+    "server.principal", Property Text => kept, Unset, "", Ignored(CLIENT), "Principal that a client expects; only as a flag.";
+    "server.realm", Property Text => kept, Unset, "", Ignored(CLIENT), "Realm that a client expects; only as a flag.";
+    "request.timeout", Property LooseInt => kept, Unset, "ms", Ignored(CLIENT), "How long a client waits for a reply.";
+    "disableAutoWatchReset", Property Flag => kept, Unset, "", Ignored(CLIENT), "Whether a client forgets its watches.";
+    "shuffleDnsResponse", Property Flag => kept, Unset, "", Ignored(CLIENT), "Whether a client mixes its servers' addresses.";
+    "hostProvider.dnsSrvRefreshIntervalSeconds", Property LooseInt => kept, Unset, "s", Ignored(CLIENT), "How often a client looks up its servers.";
+};

@@ -1,0 +1,82 @@
+//! Kinds of znodes, access to them, and how clients prove who they are.
+
+use crate::config::field::settings;
+use crate::config::setting::Initial::{Derived, Is, Unset};
+use crate::config::setting::Setting;
+use crate::config::setting::Status::{Acted, Ensemble, Ignored, NotYet, NotYetUnless};
+
+pub(super) static SETTINGS: &[Setting] = settings! {
+    "enforceQuota", Property Flag => znodes.enforce_quota, Is("false"), "", Acted,
+        "Whether hard quotas refuse writes; soft ones only log.";
+    "extendedTypesEnabled", Property Flag => znodes.ttl, Is("false"), "", Acted,
+        "Whether znodes with a time to live can be created.";
+    "emulate353TTLNodes", Property Flag => znodes.ttl_of_353, Is("false"), "", Acted,
+        "Whether the TTL znodes of release 3.5.3 are understood.";
+    "znode.container.checkIntervalMs", Bare LooseInt => znodes.sweep_interval_ms, Is("60000"), "ms", Acted,
+        "Time between sweeps for empty containers and expired TTL znodes.";
+    "znode.container.maxPerMinute", Bare LooseInt => znodes.sweep_per_minute_max, Is("10000"), "znodes", Acted,
+        "How many such znodes are removed in a minute.";
+    "znode.container.maxNeverUsedIntervalMs", Bare LooseLong => znodes.never_used_ms_max, Is("0"), "ms", Acted,
+        "Age at which a container that never had a child is removed; 0 never does.";
+    "skipACL", Property OnlyYes => access.skip_acl, Is("no"), "", Acted,
+        "Whether ACLs are not checked at all.";
+    "enableEagerACLCheck", Property Flag => access.eager_acl_check, Is("false"), "", Ensemble,
+        "Whether a server checks ACLs before it forwards a write to the leader.";
+};
+
+pub(super) static AUTHENTICATION: &[Setting] = settings! {
+    "DigestAuthenticationProvider.enabled", Property Flag => access.digest_scheme, Is("true"), "", Acted,
+        "Whether the digest scheme exists.";
+    "DigestAuthenticationProvider.superDigest", Property Secret => access.super_digest, Unset, "", Acted,
+        "`super:<digest>` of the user who may do everything.";
+    "DigestAuthenticationProvider.digestAlg", Property Word => access.digest_algorithm, Is("SHA1"), "", Acted,
+        "Hash of the digest scheme: SHA1, SHA-256, SHA-384 or SHA-512.";
+    "authProvider.*", Property Text => kept, Unset, "", NotYet,
+        "Java class of a further authentication scheme.";
+    "superUser", Property Text => kept, Unset, "", NotYet,
+        "SASL user who may do everything.";
+    "superUser.*", Property Text => kept, Unset, "", NotYet,
+        "Further SASL users who may do everything.";
+    "X509AuthenticationProvider.superUser", Property Text => kept, Unset, "", NotYet,
+        "Subject of the client certificate that may do everything.";
+    "SASLAuthenticationProvider.superPassword", Property Secret => kept, Unset, "", NotYet,
+        "SASL password of the user `super`.";
+    "letAnySaslUserDoX", Property Text => kept, Unset, "", NotYet,
+        "SASL user as whom every SASL user counts.";
+    "IPAuthenticationProvider.usexforwardedfor", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether the admin server believes X-Forwarded-For.";
+    "allowSaslFailedClients", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether a client whose SASL login failed may go on without.";
+    "sessionRequireClientSASLAuth", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether clients must log in with SASL.";
+    "enforce.auth.enabled", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether clients must log in with one of enforce.auth.schemes.";
+    "enforce.auth.schemes", Property Text => kept, Unset, "", NotYet,
+        "The schemes of which a client must use one.";
+    "ensembleAuthName", Property Text => kept, Unset, "", NotYet,
+        "Names of the ensemble, one of which a client of the ensemble scheme must give.";
+    "sasl.serverconfig", Property Text => kept, Is("Server"), "", NotYet,
+        "JAAS section of the server for its clients.";
+    "java.security.auth.login.config", Bare Path => kept, Unset, "", NotYet,
+        "The JAAS file.";
+    "kerberos.removeHostFromPrincipal", Property OnlyTrue => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether the host is cut from a Kerberos principal.";
+    "kerberos.removeRealmFromPrincipal", Property OnlyTrue => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether the realm is cut from a Kerberos principal.";
+    "kerberos.canonicalizeHostNames", Property Flag => kept, Is("false"), "", Ensemble,
+        "Whether host names of servers are made canonical for Kerberos.";
+    "kerberos.minReLoginTimeMs", Property LooseLong => kept, Is("60000"), "ms", NotYet,
+        "The shortest time between two Kerberos logins.";
+    "security.auth_to_local", Property Text => kept, Is("DEFAULT"), "", NotYet,
+        "Rules from Kerberos principals to user names.";
+    "requireKerberosConfig", Property OnlyTrue => kept, Is("false"), "", NotYetUnless("false"),
+        "Whether the Kerberos configuration must be there.";
+    "kinit", Property Path => kept, Derived("/usr/bin/kinit"), "", NotYet,
+        "Program that renews the Kerberos ticket.";
+    "requireClientAuthScheme", Property Text => kept, Unset, "",
+        Ignored("Apache's server does not read it either"),
+        "Seen in guides for SASL.";
+    "jaasLoginRenew", Property LooseInt => kept, Unset, "ms",
+        Ignored("Apache's server does not read it either"),
+        "Seen in guides for SASL.";
+};

@@ -1,0 +1,48 @@
+//! Files: where they are, how they grow, when they are synced and when they go.
+
+use crate::config::field::settings;
+use crate::config::setting::Initial::{Derived, Is};
+use crate::config::setting::Setting;
+use crate::config::setting::Status::{Acted, Ignored, NotYetUnless};
+
+pub(super) static SETTINGS: &[Setting] = settings! {
+    "dataDir", File Path => raw.data_dir, Derived("required"), "", Acted,
+        "Directory of the snapshots and of the file myid; the files are in its folder version-2.";
+    "dataLogDir", File Path => raw.data_log_dir, Derived("dataDir"), "", Acted,
+        "Directory of the transaction logs; best on a device of its own.";
+    "datadir.autocreate", Property Flag => storage.create_directories, Is("true"), "", Acted,
+        "Whether missing data directories are created at start.";
+    "db.autocreate", Property Flag => storage.create_database, Is("true"), "", NotYetUnless("true"),
+        "Whether an empty data directory is taken for a valid empty tree.";
+    "forceSync", Property NotNo => storage.force_sync, Is("yes"), "", Acted,
+        "Whether a change is synced to disk before it is answered; `no` risks acknowledged data.";
+    "fsync.warningthresholdms", PropertyOrBare LooseLong => storage.sync_warning_ms, Is("1000"), "ms", Acted,
+        "A sync that takes longer than this is reported in the log.";
+    "flushDelay", Property LooseLong => storage.flush_delay_ms, Is("0"), "ms", Acted,
+        "How long a change may wait for others to share its sync; 0 does not wait.";
+    "maxBatchSize", Property LooseInt => storage.batch_requests_max, Is("1000"), "requests", Acted,
+        "How many changes one sync covers at most; 0 or less sets no limit.";
+    "maxWriteQueuePollTime", Property LooseLong => kept, Derived("flushDelay / 3"), "ms",
+        Ignored("a batch ends by flushDelay or maxBatchSize"),
+        "How long Apache's sync thread waits for the next change.";
+    "preAllocSize", Property LooseLong => raw.preallocate_kib, Is("65536"), "KiB", Acted,
+        "How much a log file grows at once, filled with zeros; 0 does not grow it ahead.";
+    "snapCount", Property LooseInt => raw.snapshot_txns, Is("100000"), "txns", Acted,
+        "Changes between two snapshots, at least 2; the actual number is random between half of it and all.";
+    "snapSizeLimitInKb", Property LooseLong => raw.snapshot_log_kib, Is("4194304"), "KiB", Acted,
+        "Log size that also brings on a snapshot, randomised in the same way; 0 or less is off.";
+    "txnLogSizeLimitInKb", Property LooseLong => raw.log_file_kib, Is("-1"), "KiB", Acted,
+        "Size at which a new log file is begun; 0 or less is off.";
+    "snapshot.compression.method", Property Text => raw.compression, Is(""), "", Acted,
+        "Compression of new snapshots: nothing, `gz` or `snappy`; all three are always read.";
+    "snapshot.trust.empty", Property Flag => storage.trust_empty_snapshot, Is("false"), "", Acted,
+        "Whether logs without any snapshot are accepted, for upgrades from before 3.5.";
+    "digest.enabled", Property Flag => storage.digest, Is("true"), "", Acted,
+        "Whether a digest of the whole tree is kept, logged and checked.";
+    "serializeLastProcessedZxid.enabled", Property Flag => storage.last_zxid_in_snapshots, Is("true"), "", Acted,
+        "Whether snapshots end with the last zxid they hold; releases before 3.9 do not expect it.";
+    "autopurge.purgeInterval", File Word => raw.purge_interval, Is("1"), "h", Acted,
+        "Time between removals of old snapshots and logs; 0 or less is off. Also with ms, s, m, h or d. Apache's default is 0.";
+    "autopurge.snapRetainCount", File Int => raw.snapshots_kept, Is("3"), "files", Acted,
+        "Snapshots that a purge keeps, at least 3, with the logs they need.";
+};

@@ -1,0 +1,263 @@
+//! The typed configuration, by area. Plain data: the table in [`settings`](super::settings) fills
+//! it, `rules` checks it. Units and bounds are in the names; an `Option` whose
+//! setting has an "off" value is `None` when it is off.
+
+use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+
+use super::error::Place;
+
+/// A host and port to listen on or to connect to. Names are not resolved here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Host name or address, IPv6 without brackets; `None` means all local addresses.
+    pub host: Option<String>,
+    /// TCP port; 0 lets the system choose.
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.as_deref() {
+            Some(host) if host.contains(':') => write!(f, "[{host}]:{}", self.port),
+            host => write!(f, "{}:{}", host.unwrap_or("0.0.0.0"), self.port),
+        }
+    }
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// Where clients connect.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listen {
+    /// The plain client port, if any.
+    pub client: Option<Endpoint>,
+    /// The TLS client port, if any.
+    pub secure_client: Option<Endpoint>,
+    /// How many connections may wait to be accepted; `None` leaves it to the system.
+    pub backlog: Option<u32>,
+    /// Whether client sockets get keep-alive probes.
+    pub tcp_keep_alive: bool,
+    /// How long a connection may stay without a session.
+    pub sessionless_timeout_ms: u32,
+}
+
+/// The compression of new snapshots.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// None, with a checksum.
+    #[default]
+    None,
+    /// gzip, `.gz`.
+    Gzip,
+    /// snappy, `.snappy`.
+    Snappy,
+}
+
+/// When old snapshots and logs are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purge {
+    /// Time from one purge to the next.
+    pub interval_ms: u64,
+    /// Snapshots to keep, with the logs they need; at least 3.
+    pub snapshots_kept: u32,
+}
+
+/// Files of the server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Storage {
+    /// Snapshots and `myid`; the files are in its `version-2` folder.
+    pub data_dir: PathBuf,
+    /// Transaction logs; the same as `data_dir` unless set.
+    pub log_dir: PathBuf,
+    /// Whether missing directories are made at start.
+    pub create_directories: bool,
+    /// Whether an empty directory counts as a valid empty tree.
+    pub create_database: bool,
+    /// How much a log file grows at once; 0 never grows it ahead.
+    pub preallocate_bytes: u64,
+    /// Transactions between two snapshots, at least 2; the actual point is random in its upper half.
+    pub snapshot_txns: u32,
+    /// Log bytes between two snapshots.
+    pub snapshot_log_bytes: Option<NonZeroU64>,
+    /// Size at which a new log file is begun.
+    pub log_file_bytes_max: Option<NonZeroU64>,
+    /// Whether nothing is answered before the disk has it.
+    pub force_sync: bool,
+    /// A sync that takes longer is reported.
+    pub sync_warning_ms: u64,
+    /// How long a batch may wait for company; 0 does not wait.
+    pub flush_delay_ms: u64,
+    /// How many requests one sync covers at most.
+    pub batch_requests_max: Option<NonZeroU32>,
+    /// Compression of new snapshots.
+    pub compression: Compression,
+    /// Whether logs without any snapshot are accepted.
+    pub trust_empty_snapshot: bool,
+    /// Whether the digest of the tree is kept, logged and checked.
+    pub digest: bool,
+    /// Whether snapshots end with the last zxid they hold.
+    pub last_zxid_in_snapshots: bool,
+    /// Removal of old files; `None` keeps them all.
+    pub purge: Option<Purge>,
+}
+
+/// Sessions and their time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sessions {
+    /// The unit of time that session expiry is rounded to.
+    pub tick_ms: u32,
+    /// The shortest timeout a client gets.
+    pub timeout_min_ms: u32,
+    /// The longest timeout a client gets.
+    pub timeout_max_ms: u32,
+    /// Whether the transaction that ends a session lists its ephemerals.
+    pub close_lists_ephemerals: bool,
+}
+
+/// Bounds on what clients may take.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Limits {
+    /// Connections from one address.
+    pub connections_per_address_max: Option<NonZeroU32>,
+    /// Connections in all.
+    pub connections_max: Option<NonZeroU32>,
+    /// Requests in flight before connections with requests of their own are no longer read.
+    pub outstanding_max: u32,
+    /// Size of a request; also of the data of a znode.
+    pub frame_bytes_max: u32,
+    /// What a record read from disk or a peer may have on top of `frame_bytes_max`.
+    pub frame_extra_bytes_max: u32,
+    /// Sum of all large requests in flight.
+    pub large_requests_bytes_max: u32,
+    /// Size from which a request is large; `None` means that none is.
+    pub large_request_bytes_min: Option<NonZeroU32>,
+}
+
+/// Holding back requests when too many are in flight.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RequestThrottle {
+    /// Requests in flight before new ones wait.
+    pub requests_max: Option<NonZeroU32>,
+    /// How long one waits at most before it looks again.
+    pub stall_ms: u32,
+    /// Whether a request that is stale by then is dropped.
+    pub drop_stale: bool,
+    /// Whether a request older than its session's timeout is stale.
+    pub stale_by_latency: bool,
+    /// Whether a request of a closed connection is stale.
+    pub stale_by_connection: bool,
+    /// Requests that waited longer get `ThrottledOp`.
+    pub op_wait_ms_max: Option<NonZeroU32>,
+}
+
+/// The token bucket for new connections. Tokens and fill are already multiplied by the weight of a
+/// global session where weights are on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ConnectionThrottle {
+    /// Size of the bucket; `None` lets every connection in.
+    pub tokens_max: Option<NonZeroU32>,
+    /// Time in which `fill_tokens` are added; at least 1.
+    pub fill_ms: u32,
+    /// Tokens added each `fill_ms`.
+    pub fill_tokens: u32,
+    /// Time between changes of the drop probability; `None` turns dropping at random off.
+    pub freeze_ms: Option<u32>,
+    /// Added to the drop probability when the bucket is empty.
+    pub drop_increase: f64,
+    /// Taken from the drop probability when the bucket is full enough.
+    pub drop_decrease: f64,
+    /// What part of the bucket must be full for that.
+    pub decrease_ratio: f64,
+    /// Whether kinds of sessions cost differently.
+    pub weights: bool,
+    /// Tokens a new global session costs.
+    pub global_session_weight: u32,
+    /// Tokens a renewed session costs.
+    pub renew_session_weight: u32,
+    /// Tokens a new local session costs.
+    pub local_session_weight: u32,
+}
+
+/// The hash in `digest` ids.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DigestAlgorithm {
+    /// SHA-1, what every other server expects.
+    #[default]
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+/// Who may do what.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Access {
+    /// Whether ACLs are not checked at all.
+    pub skip_acl: bool,
+    /// Whether a follower checks ACLs before it forwards a write.
+    pub eager_acl_check: bool,
+    /// Whether the `digest` scheme exists.
+    pub digest_scheme: bool,
+    /// The hash of the `digest` scheme.
+    pub digest_algorithm: DigestAlgorithm,
+    /// `super:<digest>` of the user that may do everything.
+    pub super_digest: Option<Secret>,
+}
+
+/// Kinds of znodes beyond the plain ones, and quotas.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Znodes {
+    /// Whether TTL znodes may be created.
+    pub ttl: bool,
+    /// Whether TTL znodes written by 3.5.3 are understood.
+    pub ttl_of_353: bool,
+    /// Whether hard quotas refuse writes.
+    pub enforce_quota: bool,
+    /// Time between two sweeps for empty containers and expired TTL znodes.
+    pub sweep_interval_ms: u32,
+    /// Removals per minute.
+    pub sweep_per_minute_max: u32,
+    /// Age at which a container that never had a child is removed.
+    pub never_used_ms_max: Option<NonZeroU64>,
+}
+
+/// Which four-letter words are answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FourLetterWords {
+    /// Whether all are.
+    pub all: bool,
+    /// Those that are; always has `srvr`.
+    pub listed: std::collections::BTreeSet<String>,
+}
+
+impl FourLetterWords {
+    /// Whether a word is answered.
+    #[must_use]
+    pub fn allows(&self, word: &str) -> bool {
+        self.all || self.listed.contains(word)
+    }
+}
+
+/// A setting that was given but is not part of the typed configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Its name in zoo.cfg.
+    pub key: String,
+    /// Its text; hidden from logs because it can be a password.
+    pub value: Secret,
+    /// Where it was given.
+    pub place: Place,
+}

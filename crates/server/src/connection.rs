@@ -1,0 +1,293 @@
+//! One client's connection: a task on the I/O thread that accepted it, from the first byte to the
+//! last. Apache: `NIOServerCnxn`.
+//!
+//! Every turn of its loop does all that can be done without waiting: take what the core has for it,
+//! serve the frames that are here, write once. Reads are answered on the spot from the shared tree;
+//! requests that need the log go to the core, and what follows them waits in the [`Lane`].
+//!
+//! Limits: a frame (`jute.maxbuffer`), replies not read by the client (`OUTPUT_BYTES_MAX` stops
+//! serving, [`Outbox`](crate::outbox) closes), requests in flight (`globalOutstandingLimit` stops
+//! reading), the time without a session.
+
+mod handshake;
+mod serve;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use herdsman_node::{Input, Lane};
+use herdsman_proto::{Id, SessionId};
+use herdsman_tree::auth;
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tracing::debug;
+
+use crate::clients::Client;
+use crate::intake::{BadLength, Intake};
+use crate::io_threads::Shared;
+use crate::outbox::{Closing, Taken};
+
+/// Replies that may wait for a client before its next request is served.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// How long a closing connection may take to send its last replies.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    #[error("closed by the client")]
+    ByClient,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    BadLength(#[from] BadLength),
+    #[error("undecodable {0}")]
+    Undecodable(&'static str),
+    #[error("{0:?}")]
+    Closing(Closing),
+    #[error("no session within the time allowed")]
+    Sessionless,
+    #[error("four-letter word answered")]
+    Word,
+    #[error("{0}")]
+    Refused(&'static str),
+}
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The first frame, or a four-letter word, is expected.
+    AwaitingConnect,
+    /// The core decides about the session.
+    AwaitingSession,
+    /// Requests are served.
+    Serving,
+    /// Nothing more is read; the last replies go out.
+    Closing,
+}
+
+/// A connection and all it owns.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    stream: TcpStream,
+    intake: Intake,
+    output: Vec<u8>,
+    /// How much of `output` is written.
+    written: usize,
+    lane: Lane<serve::Parked>,
+    ids: Arc<[Id]>,
+    session: SessionId,
+    stage: Stage,
+    ended: Option<Ended>,
+    deadline: Option<Instant>,
+    touched_ms: u64,
+    /// Large requests in flight, see `largeRequestMaxBytes`.
+    large_bytes: u64,
+}
+
+impl Connection {
+    pub fn new(shared: Arc<Shared>, client: Arc<Client>, stream: TcpStream) -> Self {
+        let sessionless = Duration::from_millis(shared.settings.sessionless_timeout_ms);
+        let ids = Arc::from([auth::ip_id(client.peer.ip())]);
+        Connection {
+            intake: Intake::new(shared.settings.frame_bytes_max),
+            output: Vec::new(),
+            written: 0,
+            lane: Lane::default(),
+            ids,
+            session: SessionId::NONE,
+            stage: Stage::AwaitingConnect,
+            ended: None,
+            deadline: Some(Instant::now() + sessionless),
+            touched_ms: 0,
+            large_bytes: 0,
+            shared,
+            client,
+            stream,
+        }
+    }
+
+    /// Serves the connection to its end.
+    pub async fn run(mut self) {
+        let ended = match self.serve_until_closed().await {
+            Ok(ended) | Err(ended) => ended,
+        };
+        debug!(peer = %self.client.peer, session = %self.session, "connection ended: {ended}");
+        let core = &self.shared.core;
+        core.step(Input::Disconnected { conn: self.client.id });
+        core.clients.remove(&self.client);
+        core.stats.connections_dropped.add(1);
+        self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
+        if matches!(ended, Ended::Sessionless) {
+            core.stats.sessionless_expired.add(1);
+        }
+    }
+
+    async fn serve_until_closed(&mut self) -> Result<Ended, Ended> {
+        loop {
+            self.take_outbox();
+            if let Err(ended) = self.advance() {
+                self.close(ended);
+            }
+            self.write()?;
+            if self.stage == Stage::Closing && self.output.is_empty() {
+                self.say_goodbye().await;
+                return Err(self.ended.take().unwrap_or(Ended::ByClient));
+            }
+            self.wait().await?;
+        }
+    }
+
+    /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
+    /// the client could lose the last reply.
+    async fn say_goodbye(&mut self) {
+        _ = self.stream.shutdown().await;
+        let mut unread = [0; 4096];
+        while let Ok(1..) = self.stream.try_read(&mut unread) {}
+    }
+
+    /// Does all that can be done with the bytes that are here.
+    fn advance(&mut self) -> Result<(), Ended> {
+        if self.stage == Stage::AwaitingConnect {
+            self.handshake()?;
+        }
+        if self.stage == Stage::Serving {
+            self.serve()?;
+        }
+        Ok(())
+    }
+
+    /// Stops reading; what is in the output still goes out.
+    fn close(&mut self, ended: Ended) {
+        if self.stage != Stage::Closing {
+            self.stage = Stage::Closing;
+            self.ended = Some(ended);
+            self.deadline = Some(Instant::now() + LINGER);
+        }
+    }
+
+    fn take_outbox(&mut self) {
+        let Some(taken) = self.client.outbox.take(&mut self.output) else { return };
+        self.accept(&taken);
+    }
+
+    fn accept(&mut self, taken: &Taken) {
+        if taken.answered > 0 {
+            self.lane.answered(taken.answered);
+            self.release_large();
+        }
+        if let Some((session, timeout_ms)) = taken.attached {
+            self.session = session;
+            self.stage = Stage::Serving;
+            self.deadline = None;
+            let mut stats = self.client.stats.lock();
+            stats.session = session;
+            stats.timeout_ms = timeout_ms;
+        }
+        let stats = &self.shared.core.stats;
+        stats.packets_sent.add(taken.frames);
+        self.client.stats.lock().sent += taken.frames;
+        if let Some(why) = taken.closing {
+            self.close(Ended::Closing(why));
+        }
+    }
+
+    fn release_large(&mut self) {
+        if self.lane.in_flight() == 0 && self.large_bytes > 0 {
+            self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
+            self.large_bytes = 0;
+        }
+    }
+
+    /// One write, as much as the socket takes.
+    fn write(&mut self) -> Result<(), Ended> {
+        while self.written < self.output.len() {
+            match self.stream.try_write(&self.output[self.written..]) {
+                Ok(0) => return Err(Ended::ByClient),
+                Ok(count) => {
+                    self.written += count;
+                    self.shared.core.stats.bytes_sent.add(count as u64);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.written = 0;
+        if self.output.capacity() > OUTPUT_BYTES_MAX {
+            self.output = Vec::new();
+        } else {
+            self.output.clear();
+        }
+        Ok(())
+    }
+
+    fn unsent(&self) -> usize {
+        self.output.len() - self.written
+    }
+
+    /// Reading more makes sense: somebody will serve it soon.
+    fn may_read(&self) -> bool {
+        match self.stage {
+            Stage::AwaitingConnect => true,
+            Stage::Serving => self.unsent() < OUTPUT_BYTES_MAX && !self.is_throttled(),
+            Stage::AwaitingSession | Stage::Closing => false,
+        }
+    }
+
+    /// Too much is in flight, and some of it is this connection's. Apache: `shouldThrottle`.
+    fn is_throttled(&self) -> bool {
+        let outstanding = self.shared.core.stats.outstanding.load(Ordering::Relaxed);
+        self.lane.parked() >= self.shared.settings.parked_max
+            || (self.lane.in_flight() > 0 && outstanding > self.shared.settings.outstanding_max)
+    }
+
+    async fn wait(&mut self) -> Result<(), Ended> {
+        let interest = match (self.may_read(), self.unsent() > 0) {
+            (true, true) => Interest::READABLE | Interest::WRITABLE,
+            (true, false) => Interest::READABLE,
+            (false, true) => Interest::WRITABLE,
+            // A closed peer is noticed even while nothing is wanted from it.
+            (false, false) => Interest::ERROR,
+        };
+        let deadline = self.deadline;
+        tokio::select! {
+            biased;
+            ready = self.stream.ready(interest) => {
+                let ready = ready?;
+                if ready.is_readable() && self.may_read() {
+                    self.read()?;
+                } else if ready.is_error() {
+                    return Err(Ended::ByClient);
+                }
+            }
+            () = self.client.outbox.notified() => {}
+            () = sleep_until(deadline), if deadline.is_some() => {
+                return Err(self.ended.take().unwrap_or(Ended::Sessionless));
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), Ended> {
+        match self.stream.try_read_buf(self.intake.room()) {
+            Ok(0) => Err(Ended::ByClient),
+            Ok(count) => {
+                self.shared.core.stats.bytes_received.add(count as u64);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

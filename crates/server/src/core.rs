@@ -1,0 +1,174 @@
+//! The node, its tree and everything its outputs go to, behind locks that any thread may take.
+//!
+//! The thread that has an input steps the node itself: a hand-off to another thread would cost more
+//! than the step. Outputs are carried out before the node's lock is released, so appends reach the
+//! log in zxid order and replies reach a connection in theirs.
+//!
+//! Order of locks: node, then tree, then an outbox. A thread that holds the tree never asks for the
+//! node.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use herdsman_node::io::{Answered, CloseReason};
+use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs};
+use herdsman_proto::OpCode;
+use herdsman_tree::Tree;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+
+use crate::clients::{Client, Clients};
+use crate::clock::Clock;
+use crate::commit::CommitQueue;
+use crate::outbox::Closing;
+use crate::stats::ServerStats;
+
+/// Txns applied in one go; readers get in between two goes.
+const TXNS_PER_GUARD: usize = 256;
+
+struct Mind {
+    node: Node,
+    out: Outputs,
+    to_wake: Vec<Arc<Client>>,
+}
+
+/// The shared heart of a server.
+pub struct Core {
+    mind: Mutex<Mind>,
+    tree: RwLock<Tree>,
+    /// The connections.
+    pub clients: Clients,
+    /// Counters.
+    pub stats: ServerStats,
+    /// Clocks.
+    pub clock: Clock,
+    commit_queue: Arc<CommitQueue>,
+}
+
+impl Core {
+    /// Joins a node, its tree and the way to the log.
+    #[must_use]
+    pub fn new(
+        node: Node,
+        tree: Tree,
+        clients: Clients,
+        stats: ServerStats,
+        clock: Clock,
+        commit_queue: Arc<CommitQueue>,
+    ) -> Self {
+        let mind = Mind { node, out: Outputs::default(), to_wake: Vec::new() };
+        Core {
+            mind: Mutex::new(mind),
+            tree: RwLock::new(tree),
+            clients,
+            stats,
+            clock,
+            commit_queue,
+        }
+    }
+
+    /// The tree, to read. Hold it briefly, and never while calling [`Core::step`].
+    pub fn tree(&self) -> RwLockReadGuard<'_, Tree> {
+        self.tree.read()
+    }
+
+    /// Looks at the node.
+    pub fn with_node<T>(&self, look: impl FnOnce(&Node) -> T) -> T {
+        look(&self.mind.lock().node)
+    }
+
+    /// Gives the node an input and carries out what it asks for.
+    pub fn step(&self, input: Input<'_>) {
+        self.drive(|node, now, tree, out| node.step(now, input, tree, out));
+    }
+
+    /// Ends sessions whose end was lost.
+    pub fn close_orphans(&self) {
+        self.drive(|node, now, tree, out| node.close_orphans(now, tree, out));
+    }
+
+    fn drive(&self, step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs)) {
+        let now = self.clock.now();
+        let mut mind = self.mind.lock();
+        let Mind { node, out, to_wake } = &mut *mind;
+        step(node, now, &self.tree.read(), out);
+        self.deliver(now, out, to_wake);
+        while node.has_committed() {
+            let mut tree = self.tree.write();
+            node.apply(&mut tree, TXNS_PER_GUARD, out);
+            // Before readers get in again: see `outbox`.
+            self.deliver(now, out, to_wake);
+        }
+        let to_wake = std::mem::take(to_wake);
+        drop(mind);
+        for client in to_wake {
+            client.outbox.wake();
+        }
+    }
+
+    fn deliver(&self, now: Now, out: &mut Outputs, to_wake: &mut Vec<Arc<Client>>) {
+        for output in &out.list {
+            match output {
+                Output::Append { zxid, payload } => {
+                    self.commit_queue.push(*zxid, &out.bytes[payload.clone()]);
+                }
+                Output::Send { conn, frames, answers } => {
+                    self.send(now, *conn, &out.bytes[frames.clone()], *answers, to_wake);
+                }
+                Output::Attached { conn, session, timeout_ms } => {
+                    self.tell(*conn, to_wake, |client| client.outbox.attach(*session, *timeout_ms));
+                }
+                Output::Close { conn, reason } => {
+                    if *reason == CloseReason::SessionExpired {
+                        self.stats.sessions_expired.add(1);
+                    }
+                    self.tell(*conn, to_wake, |client| client.outbox.close(Closing::Core(*reason)));
+                }
+            }
+        }
+        self.commit_queue.wake();
+        out.clear();
+    }
+
+    fn send(
+        &self,
+        now: Now,
+        conn: ConnId,
+        frames: &[u8],
+        answers: Option<Answered>,
+        to_wake: &mut Vec<Arc<Client>>,
+    ) {
+        if let Some(answered) = answers {
+            self.note_answer(now, answered, frames.len());
+        }
+        self.tell(conn, to_wake, |client| {
+            if let Some(Answered { xid, op, since_ms, zxid }) = answers {
+                client.stats.lock().answered(op, xid, zxid, since_ms, now.monotonic_ms);
+            }
+            client.outbox.send(frames, answers.is_some())
+        });
+    }
+
+    fn note_answer(&self, now: Now, answered: Answered, bytes: usize) {
+        let latency_ms = now.monotonic_ms.saturating_sub(answered.since_ms);
+        self.stats.latency.add(latency_ms);
+        if answered.op != OpCode::Sync {
+            self.stats.update_latency.add(latency_ms);
+            self.stats.commits.add(1);
+        }
+        self.stats.responded(bytes as u64);
+        self.stats.outstanding.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn tell(
+        &self,
+        conn: ConnId,
+        to_wake: &mut Vec<Arc<Client>>,
+        tell: impl FnOnce(&Client) -> bool,
+    ) {
+        if let Some(client) = self.clients.get(conn)
+            && tell(&client)
+        {
+            to_wake.push(client);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Why a server does not start.
+
+use std::io;
+use std::path::PathBuf;
+
+use herdsman_store::{DirLockError, RecoverError, SnapshotWriteError};
+
+use crate::config::ConfigError;
+
+/// Why a server does not start. Each message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is not one that this server can run.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A directory cannot be made.
+    #[error("cannot make {path}: {source}", path = path.display())]
+    Directory {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another server uses the directory.
+    #[error(transparent)]
+    Lock(#[from] DirLockError),
+    /// The data directory cannot be read.
+    #[error(transparent)]
+    Recover(#[from] Box<RecoverError>),
+    /// The first snapshot cannot be written.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotWriteError),
+    /// The client port cannot be opened.
+    #[error("cannot listen on {endpoint}: {source}; is another server running there?")]
+    Bind {
+        /// The address.
+        endpoint: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread or socket cannot be had.
+    #[error("the system refuses what the server needs: {0}")]
+    System(#[from] io::Error),
+}
+
+impl StartError {
+    /// The process's exit code, as Apache has them.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            StartError::Config(error) => error.exit_code(),
+            StartError::Directory { .. } | StartError::Lock(_) => 3,
+            StartError::Snapshot(_) => 10,
+            StartError::Recover(_) | StartError::Bind { .. } | StartError::System(_) => 1,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Threads that own connections: one current-thread runtime each, connections stay where they are.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use herdsman_tree::auth::Schemes;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+use tracing::warn;
+
+use crate::clients::Client;
+use crate::clock;
+use crate::config::Config;
+use crate::connection::Connection;
+use crate::core::Core;
+use crate::throttle::SessionThrottle;
+
+/// Accepted connections that may wait for a thread to take them.
+const ACCEPTED_MAX: usize = 1024;
+
+/// What connections need to know, computed once.
+#[derive(Debug)]
+pub(crate) struct ConnSettings {
+    pub frame_bytes_max: usize,
+    pub field_bytes_max: usize,
+    pub outstanding_max: u64,
+    pub parked_max: usize,
+    pub op_wait_ms_max: Option<u64>,
+    pub large_request_bytes_min: Option<u64>,
+    pub large_requests_bytes_max: u64,
+    pub sessionless_timeout_ms: u64,
+    pub touch_step_ms: u64,
+    pub tcp_keep_alive: bool,
+    pub schemes: Schemes,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub core: Arc<Core>,
+    pub config: Arc<Config>,
+    pub settings: ConnSettings,
+    pub connection_throttle: SessionThrottle,
+    /// Bytes of large requests in flight.
+    pub large_bytes: AtomicU64,
+    pub trace_mask: AtomicU64,
+    pub stopping: AtomicBool,
+}
+
+type Accepted = (std::net::TcpStream, Arc<Client>);
+
+/// The running threads.
+pub(crate) struct IoThreads {
+    senders: Vec<mpsc::Sender<Accepted>>,
+    next: AtomicUsize,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl IoThreads {
+    pub fn start(shared: &Arc<Shared>, count: usize) -> io::Result<Self> {
+        let mut threads =
+            IoThreads { senders: Vec::new(), next: AtomicUsize::new(0), handles: Vec::new() };
+        for i in 0..count {
+            let (sender, receiver) = mpsc::channel(ACCEPTED_MAX);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let shared = Arc::clone(shared);
+            let work = move || {
+                let local = LocalSet::new();
+                local.block_on(&runtime, take_connections(shared, receiver));
+                // Connections that are closing get the time that they allow themselves.
+                runtime.block_on(local);
+            };
+            threads.handles.push(std::thread::Builder::new().name(format!("io-{i}")).spawn(work)?);
+            threads.senders.push(sender);
+        }
+        Ok(threads)
+    }
+
+    /// Gives a new connection to the next thread.
+    pub fn hand_over(&self, shared: &Shared, stream: std::net::TcpStream, peer: SocketAddr) {
+        let client = match shared.core.clients.admit(peer, clock::wall_ms()) {
+            Ok(client) => client,
+            Err(refused) => {
+                shared.core.stats.connections_rejected.add(1);
+                warn!(%peer, "connection refused: {refused}");
+                return;
+            }
+        };
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
+        if let Err(unsent) = self.senders[next].try_send((stream, client)) {
+            let (_, client) = unsent.into_inner();
+            warn!(%peer, "connection refused: too many new connections at once");
+            shared.core.clients.remove(&client);
+        }
+    }
+
+    /// Lets the threads end, and waits for them.
+    pub fn join(self) {
+        drop(self.senders);
+        for handle in self.handles {
+            _ = handle.join();
+        }
+    }
+}
+
+async fn take_connections(shared: Arc<Shared>, mut accepted: mpsc::Receiver<Accepted>) {
+    while let Some((stream, client)) = accepted.recv().await {
+        match prepare(&shared, stream) {
+            Ok(stream) => {
+                let connection = Connection::new(Arc::clone(&shared), client, stream);
+                tokio::task::spawn_local(connection.run());
+            }
+            Err(error) => {
+                warn!(peer = %client.peer, "connection lost before it began: {error}");
+                shared.core.clients.remove(&client);
+            }
+        }
+    }
+}
+
+fn prepare(shared: &Shared, stream: std::net::TcpStream) -> io::Result<tokio::net::TcpStream> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    if shared.settings.tcp_keep_alive {
+        socket2::SockRef::from(&stream).set_keepalive(true)?;
+    }
+    tokio::net::TcpStream::from_std(stream)
+}

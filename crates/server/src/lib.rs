@@ -1,0 +1,31 @@
+//! The server around the core: sockets, threads, timers, configuration and operators' doors.
+//!
+//! [`Server::start`] recovers a data directory and serves clients until it is stopped. Threads: one
+//! accepts connections, one per core serves them, one makes txns durable, one ticks, one takes
+//! snapshots. They meet in [`core::Core`].
+
+pub mod clients;
+pub mod clock;
+pub mod commit;
+pub mod config;
+mod connection;
+pub mod core;
+pub mod error;
+pub mod intake;
+mod io_threads;
+mod listener;
+pub mod outbox;
+pub mod server;
+mod settings;
+pub mod snapshots;
+mod startup;
+pub mod stats;
+pub mod test_server;
+pub mod throttle;
+mod ticker;
+pub mod words;
+
+pub use config::Config;
+pub use error::StartError;
+pub use server::Server;
+pub use test_server::TestServer;

@@ -1,0 +1,148 @@
+//! What the core has to tell one connection: frames to send, and what changed for it.
+//!
+//! Filled by whichever thread applies a txn, emptied by the I/O thread that owns the connection.
+//! The rule that watches rest on: an event is put in here while the writer side of the tree is held,
+//! and a reader empties this before it appends a reply of its own. So a client sees the event before
+//! any reply that shows the change. (`a_watch_event_precedes_the_read_that_shows_it` tests it.)
+//!
+//! Limit: `bytes_max`. A client that does not read its events and replies is disconnected when more
+//! is waiting for it; it can come back and register its watches again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use herdsman_node::io::CloseReason;
+use herdsman_proto::SessionId;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Why a connection ends, from the server's side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// The core wants it.
+    Core(CloseReason),
+    /// Too much is waiting for a client that does not read.
+    SlowReader,
+    /// The server stops.
+    Shutdown,
+}
+
+/// What was waiting.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Requests that were answered.
+    pub answered: usize,
+    /// Frames among what was sent, for statistics.
+    pub frames: u64,
+    /// The session is established, with this timeout.
+    pub attached: Option<(SessionId, i32)>,
+    /// Close once everything is sent.
+    pub closing: Option<Closing>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    taken: Taken,
+}
+
+/// The outbox of one connection.
+#[derive(Debug)]
+pub struct Outbox {
+    waiting: Mutex<Waiting>,
+    /// Something waits. Lets the owner look without taking the lock.
+    filled: AtomicBool,
+    notify: Notify,
+    bytes_max: usize,
+}
+
+impl Outbox {
+    /// Nothing waits.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Outbox {
+            waiting: Mutex::default(),
+            filled: AtomicBool::new(false),
+            notify: Notify::new(),
+            bytes_max,
+        }
+    }
+
+    /// Adds a frame; `answers` says whether it completes a request. True if the owner must be woken.
+    pub fn send(&self, frame: &[u8], answers: bool) -> bool {
+        self.fill(|waiting| {
+            if waiting.bytes.len() + frame.len() > self.bytes_max && !waiting.bytes.is_empty() {
+                waiting.taken.closing.get_or_insert(Closing::SlowReader);
+            }
+            // Behind a close nothing is sent any more, but requests still count as answered.
+            if waiting.taken.closing.is_none() {
+                waiting.bytes.extend_from_slice(frame);
+                waiting.taken.frames += 1;
+            }
+            waiting.taken.answered += usize::from(answers);
+        })
+    }
+
+    /// The session is established. True if the owner must be woken.
+    pub fn attach(&self, session: SessionId, timeout_ms: i32) -> bool {
+        self.fill(|waiting| waiting.taken.attached = Some((session, timeout_ms)))
+    }
+
+    /// Close once what was sent before is out. True if the owner must be woken.
+    pub fn close(&self, why: Closing) -> bool {
+        self.fill(|waiting| _ = waiting.taken.closing.get_or_insert(why))
+    }
+
+    fn fill(&self, fill: impl FnOnce(&mut Waiting)) -> bool {
+        let mut waiting = self.waiting.lock();
+        fill(&mut waiting);
+        !self.filled.swap(true, Ordering::AcqRel)
+    }
+
+    /// Wakes the owner.
+    pub fn wake(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Waits until something was put in.
+    pub async fn notified(&self) {
+        self.notify.notified().await;
+    }
+
+    /// Moves what waits to the end of `out`.
+    pub fn take(&self, out: &mut Vec<u8>) -> Option<Taken> {
+        if !self.filled.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut waiting = self.waiting.lock();
+        self.filled.store(false, Ordering::Release);
+        out.append(&mut waiting.bytes);
+        Some(std::mem::take(&mut waiting.taken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_leave_in_order_and_only_the_first_one_wakes() {
+        let outbox = Outbox::new(100);
+        assert!(outbox.send(b"event ", false));
+        assert!(!outbox.send(b"reply", true));
+        let mut out = b"> ".to_vec();
+        let taken = outbox.take(&mut out).unwrap();
+        assert_eq!((&out[..], taken.answered, taken.frames), (&b"> event reply"[..], 1, 2));
+        assert!(outbox.take(&mut out).is_none());
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_closed_not_collected_for() {
+        let outbox = Outbox::new(10);
+        outbox.send(b"123456", false);
+        outbox.send(b"123456", true);
+        outbox.send(b"x", false);
+        let mut out = Vec::new();
+        let taken = outbox.take(&mut out).unwrap();
+        assert_eq!((out.len(), taken.closing, taken.answered), (6, Some(Closing::SlowReader), 1));
+    }
+}

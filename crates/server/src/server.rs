@@ -1,0 +1,229 @@
+//! A running standalone server: recovery, threads, and their orderly end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use herdsman_node::{Node, NodeSettings};
+use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, RecoverOptions, Recovered};
+use tracing::info;
+
+use crate::clients::{Clients, ConnLimits};
+use crate::clock::Clock;
+use crate::commit::{CommitQueue, CommitSettings, Committer};
+use crate::config::{Config, Endpoint};
+use crate::core::Core;
+use crate::error::StartError;
+use crate::io_threads::{IoThreads, Shared};
+use crate::listener::{self, Listener};
+use crate::outbox::Closing;
+use crate::settings;
+use crate::snapshots::{self, SnapshotPolicy, SnapshotRequests, SnapshotSettings, Snapshotter};
+use crate::startup;
+use crate::stats::ServerStats;
+use crate::ticker::Ticker;
+
+/// Clients get this long to read their last replies when the server stops.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// A running server. Dropping it stops it.
+pub struct Server {
+    running: Option<Running>,
+    address: Option<SocketAddr>,
+}
+
+struct Running {
+    shared: Arc<Shared>,
+    listener: Option<Listener>,
+    ticker: Ticker,
+    commit_queue: Arc<CommitQueue>,
+    committer: JoinHandle<()>,
+    snapshotter: Snapshotter,
+    _lock: DirLock,
+}
+
+impl Server {
+    /// Recovers the data directory and serves clients.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_on(config, Arc::new(RealDisk))
+    }
+
+    /// The same, on a given disk.
+    pub fn start_on(config: Config, disk: Arc<dyn Disk>) -> Result<Self, StartError> {
+        config.require_standalone()?;
+        let hash_seed = settings::random_seed();
+        let stats = ServerStats::default();
+        let storage = &config.storage;
+        let dirs = Dirs::below(&storage.data_dir, &storage.log_dir);
+        let lock = startup::open_dirs(&*disk, &config, &dirs)?;
+        let options = RecoverOptions {
+            tree: settings::tree_options(&config, hash_seed),
+            trust_empty: storage.trust_empty_snapshot,
+            accept_loss_after: None,
+        };
+        let recovered = startup::recover(&*disk, &dirs, &options, &stats)?;
+        let snapshot_settings = settings::snapshot_settings(&config, &disk, &dirs);
+        if recovered.fresh {
+            let look = |look: &mut dyn FnMut(&herdsman_tree::Tree)| look(&recovered.tree);
+            snapshots::write_snapshot(&snapshot_settings, &look, &|| false)?;
+        }
+        let listener = config
+            .listen
+            .client
+            .as_ref()
+            .map(|endpoint| bind(endpoint, config.listen.backlog))
+            .transpose()?;
+        let log = LogWriter::new(
+            Arc::clone(&disk),
+            &dirs.log,
+            recovered.tree.last_zxid(),
+            settings::log_options(&config),
+        );
+        let parts = Parts { config, hash_seed, stats, lock, recovered, snapshot_settings, log };
+        let (running, address) = parts.run(listener)?;
+        Ok(Server { running: Some(running), address })
+    }
+
+    /// Where clients connect; `None` without a client port.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Ends the server as a killed process would: what is not in the log by now will not be.
+    pub fn kill(mut self) {
+        if let Some(running) = self.running.take() {
+            running.commit_queue.abandon();
+            running.stop();
+        }
+    }
+
+    /// Ends the server: no new connections, what is in flight is written, clients are told.
+    pub fn stop(mut self) {
+        self.shut_down();
+    }
+
+    fn shut_down(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+fn bind(endpoint: &Endpoint, backlog: Option<u32>) -> Result<std::net::TcpListener, StartError> {
+    listener::bind(endpoint, backlog)
+        .map_err(|source| StartError::Bind { endpoint: endpoint.to_string(), source })
+}
+
+/// What a server is put together from.
+struct Parts {
+    config: Config,
+    hash_seed: u64,
+    stats: ServerStats,
+    lock: DirLock,
+    recovered: Recovered,
+    snapshot_settings: SnapshotSettings,
+    log: LogWriter,
+}
+
+impl Parts {
+    fn run(
+        self,
+        listener: Option<std::net::TcpListener>,
+    ) -> Result<(Running, Option<SocketAddr>), StartError> {
+        let Parts { config, hash_seed, stats, lock, recovered, snapshot_settings, log } = self;
+        let clock = Clock::start();
+        let node_settings: NodeSettings = settings::node_settings(&config, hash_seed);
+        let touch_step_ms = node_settings.touch_step_ms;
+        let node = Node::new(node_settings, &recovered.tree, clock.now());
+        let commit_queue = Arc::new(CommitQueue::default());
+        let limits: ConnLimits = settings::conn_limits(&config);
+        let clients = Clients::new(limits);
+        let queue = Arc::clone(&commit_queue);
+        let core = Arc::new(Core::new(node, recovered.tree, clients, stats, clock, queue));
+        let requests = Arc::new(SnapshotRequests::default());
+        let policy: SnapshotPolicy =
+            settings::snapshot_policy(&config, recovered.txns_replayed, Arc::clone(&requests));
+        let commit_settings: CommitSettings = settings::commit_settings(&config);
+        let committer = Committer::new(
+            Arc::clone(&core),
+            Arc::clone(&commit_queue),
+            log,
+            commit_settings,
+            policy,
+        );
+        let committer =
+            std::thread::Builder::new().name("commit".to_owned()).spawn(|| committer.run())?;
+        let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
+        core.close_orphans();
+        let ticker = Ticker::start(Arc::clone(&core))?;
+        let shared = Arc::new(shared(core, config, touch_step_ms));
+        let listener = listener.map(|listener| serve(listener, &shared)).transpose()?;
+        let address = listener.as_ref().map(Listener::address);
+        let running =
+            Running { shared, listener, ticker, commit_queue, committer, snapshotter, _lock: lock };
+        Ok((running, address))
+    }
+}
+
+fn shared(core: Arc<Core>, config: Config, touch_step_ms: u64) -> Shared {
+    Shared {
+        core,
+        settings: settings::conn_settings(&config, touch_step_ms),
+        connection_throttle: crate::throttle::SessionThrottle::new(
+            config.connection_throttle.clone(),
+        ),
+        config: Arc::new(config),
+        large_bytes: AtomicU64::new(0),
+        trace_mask: AtomicU64::new(settings::TRACE_MASK_DEFAULT),
+        stopping: AtomicBool::new(false),
+    }
+}
+
+fn serve(listener: std::net::TcpListener, shared: &Arc<Shared>) -> io::Result<Listener> {
+    let threads = IoThreads::start(shared, settings::io_threads())?;
+    Listener::start(listener, Arc::clone(shared), threads)
+}
+
+impl Running {
+    fn stop(self) {
+        let Running { shared, listener, ticker, commit_queue, committer, snapshotter, _lock } =
+            self;
+        info!("stopping");
+        shared.stopping.store(true, Ordering::Release);
+        let threads = listener.and_then(Listener::stop);
+        ticker.stop();
+        drain(&shared, &commit_queue);
+        commit_queue.stop();
+        _ = committer.join();
+        for client in shared.core.clients.all() {
+            client.outbox.close(Closing::Shutdown);
+            client.outbox.wake();
+        }
+        if let Some(threads) = threads {
+            threads.join();
+        }
+        snapshotter.stop();
+        info!("stopped");
+    }
+}
+
+/// What is in flight gets a moment to be written and answered.
+fn drain(shared: &Shared, commit_queue: &CommitQueue) {
+    let deadline = Instant::now() + STOP_GRACE;
+    while !commit_queue.is_stopping()
+        && shared.core.with_node(Node::in_flight) > 0
+        && Instant::now() < deadline
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,171 @@
+//! Configuration → what each part of the server is told. Nothing below `server` sees a [`Config`].
+
+use std::hash::{BuildHasher, RandomState};
+use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::Arc;
+use std::time::Duration;
+
+use herdsman_node::NodeSettings;
+use herdsman_node::sweeper::SweepSettings;
+use herdsman_store::snapshot::LastZxid;
+use herdsman_store::{Compression, Dirs, Disk, LogOptions, SyncMode};
+use herdsman_tree::TreeOptions;
+use herdsman_tree::auth::{DigestAlgorithm, Schemes};
+use herdsman_tree::owner::OwnerRules;
+
+use crate::clients::ConnLimits;
+use crate::commit::CommitSettings;
+use crate::config::{self, Config};
+use crate::io_threads::ConnSettings;
+use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings};
+
+/// A standalone server's id, in the first byte of its session ids.
+const STANDALONE_ID: u8 = 1;
+/// Bytes that may wait for a client that does not read its events.
+const OUTBOX_BYTES_MAX: usize = 16 << 20;
+/// Requests of one connection that may wait behind a write of its own.
+const PARKED_MAX: usize = 1024;
+/// Txns in one sync, when the configuration sets no limit.
+const BATCH_TXNS_MAX: usize = 1000;
+/// What Apache's word `gtmk` answers when nobody has set a mask.
+pub(crate) const TRACE_MASK_DEFAULT: u64 = 306;
+
+/// A seed that nobody outside can know.
+pub(crate) fn random_seed() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// One thread a core, but not so many that they only get in each other's way.
+pub(crate) fn io_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 16)
+}
+
+fn schemes(config: &Config) -> Schemes {
+    Schemes {
+        digest: config.access.digest_scheme,
+        digest_algorithm: match config.access.digest_algorithm {
+            config::DigestAlgorithm::Sha1 => DigestAlgorithm::Sha1,
+            config::DigestAlgorithm::Sha256 => DigestAlgorithm::Sha256,
+            config::DigestAlgorithm::Sha384 => DigestAlgorithm::Sha384,
+            config::DigestAlgorithm::Sha512 => DigestAlgorithm::Sha512,
+        },
+        super_digest: config.access.super_digest.as_ref().map(|secret| secret.0.clone()),
+    }
+}
+
+fn field_bytes_max(config: &Config) -> usize {
+    let limits = &config.limits;
+    limits.frame_bytes_max.saturating_add(limits.frame_extra_bytes_max) as usize
+}
+
+pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
+    TreeOptions {
+        hash_seed,
+        digest: config.storage.digest,
+        owner_rules: OwnerRules {
+            extended_types: config.znodes.ttl,
+            emulate_353_ttl: config.znodes.ttl_of_353,
+        },
+        skip_acl: config.access.skip_acl,
+        enforce_quota: config.znodes.enforce_quota,
+        close_session_lists_ephemerals: config.sessions.close_lists_ephemerals,
+        schemes: schemes(config),
+        txn_bytes_max: field_bytes_max(config),
+        reconfig_enabled: config.quorum.reconfig_enabled,
+    }
+}
+
+pub(crate) fn node_settings(config: &Config, hash_seed: u64) -> NodeSettings {
+    let sessions = &config.sessions;
+    let timeout = |ms: u32| i32::try_from(ms).unwrap_or(i32::MAX);
+    NodeSettings {
+        server_id: STANDALONE_ID,
+        tick_ms: u64::from(sessions.tick_ms.max(1)),
+        session_timeout_ms_min: timeout(sessions.timeout_min_ms),
+        session_timeout_ms_max: timeout(sessions.timeout_max_ms),
+        touch_step_ms: u64::from(sessions.tick_ms / 16),
+        sweep: SweepSettings {
+            interval_ms: u64::from(config.znodes.sweep_interval_ms),
+            per_minute_max: u64::from(config.znodes.sweep_per_minute_max),
+            never_used_ms_max: config.znodes.never_used_ms_max.map(|ms| ms.get().cast_signed()),
+        },
+        hash_seed,
+    }
+}
+
+pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
+    let count = |max: Option<NonZeroU32>| max.map(|max| max.get() as usize);
+    ConnLimits {
+        per_address_max: count(config.limits.connections_per_address_max),
+        total_max: count(config.limits.connections_max),
+        outbox_bytes_max: OUTBOX_BYTES_MAX,
+    }
+}
+
+pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings {
+    let limits = &config.limits;
+    let throttle = &config.request_throttle;
+    let outstanding_max = u64::from(limits.outstanding_max)
+        .min(throttle.requests_max.map_or(u64::MAX, |max| u64::from(max.get())));
+    ConnSettings {
+        frame_bytes_max: limits.frame_bytes_max as usize,
+        field_bytes_max: field_bytes_max(config),
+        outstanding_max,
+        parked_max: PARKED_MAX,
+        op_wait_ms_max: throttle.op_wait_ms_max.map(|max| u64::from(max.get())),
+        large_request_bytes_min: limits.large_request_bytes_min.map(|min| u64::from(min.get())),
+        large_requests_bytes_max: u64::from(limits.large_requests_bytes_max),
+        sessionless_timeout_ms: u64::from(config.listen.sessionless_timeout_ms),
+        touch_step_ms,
+        tcp_keep_alive: config.listen.tcp_keep_alive,
+        schemes: schemes(config),
+    }
+}
+
+pub(crate) fn log_options(config: &Config) -> LogOptions {
+    LogOptions {
+        pre_alloc_bytes: config.storage.preallocate_bytes,
+        file_bytes_max: config.storage.log_file_bytes_max.map(NonZeroU64::get),
+        payload_bytes_max: field_bytes_max(config),
+    }
+}
+
+pub(crate) fn commit_settings(config: &Config) -> CommitSettings {
+    let storage = &config.storage;
+    CommitSettings {
+        sync: if storage.force_sync { SyncMode::Sync } else { SyncMode::NoSync },
+        batch_txns_max: storage.batch_requests_max.map_or(BATCH_TXNS_MAX, |max| max.get() as usize),
+        sync_warning_ms: storage.sync_warning_ms,
+    }
+}
+
+pub(crate) fn snapshot_policy(
+    config: &Config,
+    txns_replayed: u64,
+    requests: Arc<SnapshotRequests>,
+) -> SnapshotPolicy {
+    let storage = &config.storage;
+    let log_bytes_max = storage.snapshot_log_bytes.map(NonZeroU64::get);
+    SnapshotPolicy::new(u64::from(storage.snapshot_txns), log_bytes_max, txns_replayed, requests)
+}
+
+pub(crate) fn snapshot_settings(
+    config: &Config,
+    disk: &Arc<dyn Disk>,
+    dirs: &Dirs,
+) -> SnapshotSettings {
+    let storage = &config.storage;
+    SnapshotSettings {
+        disk: Arc::clone(disk),
+        dirs: dirs.clone(),
+        compression: match storage.compression {
+            config::Compression::None => Compression::None,
+            config::Compression::Gzip => Compression::Gzip,
+            config::Compression::Snappy => Compression::Snappy,
+        },
+        last_zxid: if storage.last_zxid_in_snapshots { LastZxid::Write } else { LastZxid::Omit },
+        purge: storage
+            .purge
+            .map(|purge| (Duration::from_millis(purge.interval_ms), purge.snapshots_kept as usize)),
+    }
+}

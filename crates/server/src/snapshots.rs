@@ -1,0 +1,282 @@
+//! Snapshots while writes go on, and removal of old files.
+//!
+//! A thread of its own walks the tree in small steps, under a read guard each, and writes between
+//! the steps. The result is fuzzy and replay makes it exact: see `herdsman_tree::dump`. At most one
+//! snapshot is under way; a request that comes meanwhile is not kept, the next count will ask again.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use herdsman_store::snapshot::LastZxid;
+use herdsman_store::{
+    Compression, Dirs, Disk, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer, purge,
+};
+use herdsman_tree::{Dump, Tree};
+use parking_lot::{Condvar, Mutex};
+use tracing::{error, info, warn};
+
+use crate::clock::millis;
+use crate::core::Core;
+
+/// Znodes written down under one guard of the tree.
+const NODES_PER_GUARD: usize = 128;
+/// Written down before it goes to the disk.
+const SPILL_BYTES: usize = 256 * 1024;
+
+/// When a snapshot is due. Apache: `SyncRequestProcessor.shouldSnapshot`.
+#[derive(Debug)]
+pub struct SnapshotPolicy {
+    txns_max: u64,
+    log_bytes_max: Option<u64>,
+    txns: u64,
+    log_bytes_before: u64,
+    due_txns: u64,
+    due_log_bytes: Option<u64>,
+    requests: Arc<SnapshotRequests>,
+    random: RandomState,
+    draws: u64,
+}
+
+impl SnapshotPolicy {
+    /// Counts from here; `txns` are in the log already since the last snapshot.
+    #[must_use]
+    pub fn new(
+        txns_max: u64,
+        log_bytes_max: Option<u64>,
+        txns: u64,
+        requests: Arc<SnapshotRequests>,
+    ) -> Self {
+        let mut policy = SnapshotPolicy {
+            txns_max,
+            log_bytes_max,
+            txns,
+            log_bytes_before: 0,
+            due_txns: 0,
+            due_log_bytes: None,
+            requests,
+            random: RandomState::new(),
+            draws: 0,
+        };
+        policy.draw();
+        policy
+    }
+
+    /// Servers of an ensemble should not all snapshot at once, so the point is a random one in the
+    /// upper half.
+    fn draw(&mut self) {
+        self.draws += 1;
+        let draw = self.random.hash_one(self.draws);
+        let upper_half = |max: u64| max / 2 + draw % (max / 2).max(1) + 1;
+        self.due_txns = upper_half(self.txns_max);
+        self.due_log_bytes = self.log_bytes_max.map(upper_half);
+    }
+
+    /// Counts txns that were logged. True when the log should roll, because a snapshot was asked for.
+    pub fn count(&mut self, txns: usize, log_bytes: u64) -> bool {
+        self.txns += txns as u64;
+        let bytes = log_bytes - self.log_bytes_before;
+        let due = self.txns >= self.due_txns || self.due_log_bytes.is_some_and(|due| bytes >= due);
+        if !due || !self.requests.request() {
+            return false;
+        }
+        self.txns = 0;
+        self.log_bytes_before = log_bytes;
+        self.draw();
+        true
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Wanted,
+    Busy,
+    Stopping,
+}
+
+/// How the snapshotting thread is asked.
+#[derive(Debug)]
+pub struct SnapshotRequests {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Default for SnapshotRequests {
+    fn default() -> Self {
+        SnapshotRequests { state: Mutex::new(State::Idle), changed: Condvar::new() }
+    }
+}
+
+impl SnapshotRequests {
+    /// Asks for a snapshot; false if one is under way or the server stops.
+    pub fn request(&self) -> bool {
+        let mut state = self.state.lock();
+        if *state != State::Idle {
+            return false;
+        }
+        *state = State::Wanted;
+        self.changed.notify_all();
+        true
+    }
+
+    fn stop(&self) {
+        *self.state.lock() = State::Stopping;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a request until `deadline`. `Some(true)`: take a snapshot; `None`: stop.
+    fn wait(&self, deadline: Option<Instant>) -> Option<bool> {
+        let mut state = self.state.lock();
+        loop {
+            match *state {
+                State::Stopping => return None,
+                State::Wanted => {
+                    *state = State::Busy;
+                    return Some(true);
+                }
+                State::Idle | State::Busy => match deadline {
+                    None => self.changed.wait(&mut state),
+                    Some(deadline) => {
+                        if self.changed.wait_until(&mut state, deadline).timed_out() {
+                            return Some(false);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    fn done(&self) {
+        let mut state = self.state.lock();
+        if *state == State::Busy {
+            *state = State::Idle;
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        *self.state.lock() == State::Stopping
+    }
+}
+
+/// How and where snapshots are kept.
+#[derive(Clone)]
+pub struct SnapshotSettings {
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+    /// Where.
+    pub dirs: Dirs,
+    /// How they are packed.
+    pub compression: Compression,
+    /// Whether the trailer has the last zxid.
+    pub last_zxid: LastZxid,
+    /// How often old files are removed, and how many snapshots stay.
+    pub purge: Option<(Duration, usize)>,
+}
+
+/// The snapshotting thread.
+pub struct Snapshotter {
+    requests: Arc<SnapshotRequests>,
+    handle: JoinHandle<()>,
+}
+
+impl Snapshotter {
+    /// Starts it.
+    pub fn start(
+        core: Arc<Core>,
+        requests: Arc<SnapshotRequests>,
+        settings: SnapshotSettings,
+    ) -> std::io::Result<Self> {
+        let asked = Arc::clone(&requests);
+        let work = move || serve_requests(&core, &asked, &settings);
+        let handle = std::thread::Builder::new().name("snapshot".to_owned()).spawn(work)?;
+        Ok(Snapshotter { requests, handle })
+    }
+
+    /// Ends it; a snapshot under way is given up, it would be taken again after the next start.
+    pub fn stop(self) {
+        self.requests.stop();
+        _ = self.handle.join();
+    }
+}
+
+fn serve_requests(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSettings) {
+    let mut purge_at = settings.purge.map(|_| Instant::now());
+    while let Some(snapshot_wanted) = requests.wait(purge_at) {
+        if snapshot_wanted {
+            take_snapshot(core, requests, settings);
+            requests.done();
+        } else if let Some((interval, keep)) = settings.purge {
+            purge_old_files(settings, keep);
+            purge_at = Some(Instant::now() + interval);
+        }
+    }
+}
+
+fn take_snapshot(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSettings) {
+    let start = Instant::now();
+    let step = |look: &mut dyn FnMut(&Tree)| look(&core.tree());
+    match write_snapshot(settings, &step, &|| requests.is_stopping()) {
+        Ok(Some(file)) => {
+            let took_ms = millis(start.elapsed());
+            core.stats.snapshot.add(took_ms);
+            info!("snapshot {} of {} bytes took {took_ms} ms", file.path.display(), file.bytes);
+        }
+        Ok(None) => info!("snapshot given up: the server stops"),
+        Err(failure) => {
+            core.stats.snapshot_errors.add(1);
+            error!("{failure}; the logs keep everything until a later snapshot succeeds");
+        }
+    }
+}
+
+/// Gives a look at the tree, for a moment.
+type Look<'a> = dyn Fn(&mut dyn FnMut(&Tree)) + 'a;
+
+/// Writes a snapshot, looking at the tree in steps. `None` when `give_up` said so.
+pub fn write_snapshot(
+    settings: &SnapshotSettings,
+    look: &Look<'_>,
+    give_up: &dyn Fn() -> bool,
+) -> Result<Option<SnapshotFile>, SnapshotWriteError> {
+    let mut started = None;
+    look(&mut |tree| started = Some(Dump::start(tree)));
+    let mut dump = started.expect("a look happens at once");
+    let mut writer = SnapshotWriter::begin(
+        Arc::clone(&settings.disk),
+        &settings.dirs.data,
+        (dump.zxid(), settings.compression),
+        dump.sessions(),
+        dump.acls(),
+    )?;
+    let mut more = true;
+    while more {
+        look(&mut |tree| {
+            more = dump.step(tree, NODES_PER_GUARD, &mut |path, data, acl, stat| {
+                writer.encode_node(path, data, acl, stat);
+            });
+        });
+        if writer.buffered_bytes() >= SPILL_BYTES {
+            writer.spill(&mut |_| {})?;
+            if give_up() {
+                return Ok(None);
+            }
+        }
+    }
+    let mut trailer = Trailer::default();
+    look(&mut |tree| trailer = Trailer::of(tree, settings.last_zxid));
+    writer.finish(&trailer, &mut |_| {}).map(Some)
+}
+
+fn purge_old_files(settings: &SnapshotSettings, keep: usize) {
+    match purge(&*settings.disk, &settings.dirs, keep) {
+        Ok(removed) if removed.is_empty() => {}
+        Ok(removed) => {
+            let names: Vec<PathBuf> = removed;
+            info!("purge removed {} old files, {keep} snapshots stay (autopurge)", names.len());
+        }
+        Err(failure) => warn!("purge failed: {failure}; it will be tried again"),
+    }
+}

@@ -1,0 +1,107 @@
+//! From a data directory to a tree, with a word about the progress when it takes long.
+
+use std::time::{Duration, Instant};
+
+use herdsman_store::{DirLock, Dirs, Disk, Progress, RecoverOptions, Recovered, lock_dirs};
+use tracing::{error, info, warn};
+
+use crate::clock::millis;
+use crate::config::{Config, check_directories};
+use crate::error::StartError;
+use crate::stats::ServerStats;
+
+/// A start that takes longer says how far it is, this often.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Makes and locks the directories.
+pub(crate) fn open_dirs(
+    disk: &dyn Disk,
+    config: &Config,
+    dirs: &Dirs,
+) -> Result<DirLock, StartError> {
+    let storage = &config.storage;
+    check_directories(storage)?;
+    let made =
+        |path: &std::path::Path, source| StartError::Directory { path: path.to_owned(), source };
+    disk.create_dir(&dirs.data).map_err(|source| made(&dirs.data, source))?;
+    disk.create_dir(&dirs.log).map_err(|source| made(&dirs.log, source))?;
+    Ok(lock_dirs(disk, &storage.data_dir, &storage.log_dir, std::process::id())?)
+}
+
+/// Loads the tree and says what was found.
+pub(crate) fn recover(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    options: &RecoverOptions,
+    stats: &ServerStats,
+) -> Result<Recovered, StartError> {
+    let start = Instant::now();
+    let mut clock = PhaseClock { start, told: start, log_start: None };
+    let recovered =
+        herdsman_store::recover(disk, dirs, options, &mut |progress| clock.tell(progress))
+            .map_err(Box::new)?;
+    let log_start = clock.log_start.unwrap_or_else(Instant::now);
+    stats.startup_snapshot_load.add(millis(log_start - start));
+    stats.startup_txns_load.add(millis(log_start.elapsed()));
+    stats.startup_txns.add(recovered.txns_replayed);
+    report(&recovered, start.elapsed(), stats);
+    Ok(recovered)
+}
+
+struct PhaseClock {
+    start: Instant,
+    told: Instant,
+    log_start: Option<Instant>,
+}
+
+impl PhaseClock {
+    fn tell(&mut self, progress: Progress<'_>) {
+        let now = Instant::now();
+        if matches!(progress, Progress::Log { .. }) {
+            self.log_start.get_or_insert(now);
+        }
+        if now - self.told < PROGRESS_EVERY {
+            return;
+        }
+        self.told = now;
+        let seconds = (now - self.start).as_secs();
+        match progress {
+            Progress::Snapshot { path, bytes, bytes_total } => {
+                let percent = bytes * 100 / bytes_total.max(1);
+                info!("starting for {seconds} s: {percent} % of {} read", path.display());
+            }
+            Progress::Log { zxid, .. } => {
+                info!("starting for {seconds} s: log replayed up to {zxid}")
+            }
+        }
+    }
+}
+
+fn report(recovered: &Recovered, took: Duration, stats: &ServerStats) {
+    for damaged in &recovered.damaged_snapshots {
+        warn!("{damaged}; an older snapshot and the logs since gave the whole state");
+    }
+    if let Some(cut) = &recovered.cut {
+        warn!(
+            "{}: cut a torn tail at offset {}: a write that was never acknowledged",
+            cut.path.display(),
+            cut.offset
+        );
+    }
+    if let Some(mismatch) = &recovered.digest_mismatch {
+        stats.digest_mismatches.add(1);
+        error!(
+            "digest after {} is {:x}, the file says {:x}: this server's tree may differ from others'",
+            mismatch.zxid, mismatch.found, mismatch.expected
+        );
+    }
+    let tree = &recovered.tree;
+    info!(
+        "recovered {} znodes and {} sessions up to {} in {} ms ({} txns replayed)",
+        tree.node_count(),
+        tree.sessions().count(),
+        tree.last_zxid(),
+        took.as_millis(),
+        recovered.txns_replayed,
+    );
+}

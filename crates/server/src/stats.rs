@@ -1,0 +1,265 @@
+//! Counters of one server and of each connection. Apache: `ServerStats`, `ServerCnxn`.
+//!
+//! Each counter has one meaning and is written where that thing happens; four-letter words and
+//! metrics only read. Latencies are in whole milliseconds, as Apache reports them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use herdsman_proto::{OpCode, SessionId, Xid, Zxid};
+use parking_lot::Mutex;
+
+/// A number that only grows, until somebody resets it.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Back to nothing.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Minimum, maximum, sum and count of a series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub sum: u64,
+    /// The smallest; 0 without any.
+    pub min: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Series {
+    /// Adds one value.
+    pub fn add(&mut self, value: u64) {
+        self.add_many(value, 1);
+    }
+
+    /// Adds the same value several times.
+    pub fn add_many(&mut self, value: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count += times;
+        self.sum += value * times;
+    }
+
+    /// The mean, to four decimals as Apache prints it.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        (self.sum as f64 / self.count as f64 * 10_000.0).round() / 10_000.0
+    }
+}
+
+/// A series that several threads add to.
+#[derive(Debug, Default)]
+pub struct SharedSeries(Mutex<Series>);
+
+impl SharedSeries {
+    /// Adds one value.
+    pub fn add(&self, value: u64) {
+        self.0.lock().add(value);
+    }
+
+    /// Adds the same value several times.
+    pub fn add_many(&self, value: u64, times: u64) {
+        self.0.lock().add_many(value, times);
+    }
+
+    /// A copy.
+    #[must_use]
+    pub fn get(&self) -> Series {
+        *self.0.lock()
+    }
+
+    /// Back to nothing.
+    pub fn reset(&self) {
+        *self.0.lock() = Series::default();
+    }
+}
+
+/// Counters of the whole server.
+#[derive(Debug, Default)]
+pub struct ServerStats {
+    /// Frames received.
+    pub packets_received: Counter,
+    /// Frames sent.
+    pub packets_sent: Counter,
+    /// Bytes of requests.
+    pub bytes_received: Counter,
+    /// Bytes of replies and events.
+    pub bytes_sent: Counter,
+    /// Time from a request's arrival to its reply, reads and writes.
+    pub latency: SharedSeries,
+    /// The same, of reads.
+    pub read_latency: SharedSeries,
+    /// The same, of writes.
+    pub update_latency: SharedSeries,
+    /// Bytes of a reply.
+    pub response_bytes: SharedSeries,
+    /// The last reply's bytes.
+    pub last_response_bytes: AtomicU64,
+    /// Requests that wait for the log, or behind one that does.
+    pub outstanding: AtomicU64,
+    /// Connections with a session asked for.
+    pub connection_requests: Counter,
+    /// Sessions that were taken up again.
+    pub connection_revalidations: Counter,
+    /// Connections refused by a limit.
+    pub connections_rejected: Counter,
+    /// Connections closed, for any reason.
+    pub connections_dropped: Counter,
+    /// Connections that never got a session in time.
+    pub sessionless_expired: Counter,
+    /// Sessions that ended by themselves.
+    pub sessions_expired: Counter,
+    /// Credentials that were refused.
+    pub auth_failed: Counter,
+    /// Requests that cost their connection by their size.
+    pub large_requests_rejected: Counter,
+    /// Requests answered with `ThrottledOp`.
+    pub throttled_ops: Counter,
+    /// Time of one log sync.
+    pub fsync: SharedSeries,
+    /// Syncs that took longer than the warning threshold.
+    pub fsync_slow: Counter,
+    /// Txns in one sync.
+    pub batch_size: SharedSeries,
+    /// Txns committed.
+    pub commits: Counter,
+    /// Time of one snapshot.
+    pub snapshot: SharedSeries,
+    /// Snapshots that failed.
+    pub snapshot_errors: Counter,
+    /// Time to load the newest snapshot at the start.
+    pub startup_snapshot_load: SharedSeries,
+    /// Time to replay the log at the start.
+    pub startup_txns_load: SharedSeries,
+    /// Txns replayed at the start.
+    pub startup_txns: SharedSeries,
+    /// Events told to watchers.
+    pub events_sent: Counter,
+    /// Bytes of those events.
+    pub watch_bytes: Counter,
+    /// Digests that did not match while a log was replayed.
+    pub digest_mismatches: Counter,
+    /// Failures after which the log takes no more.
+    pub unrecoverable_errors: Counter,
+}
+
+impl ServerStats {
+    /// What the word `srst` resets.
+    pub fn reset(&self) {
+        self.latency.reset();
+        self.read_latency.reset();
+        self.update_latency.reset();
+        self.packets_received.reset();
+        self.packets_sent.reset();
+        self.response_bytes.reset();
+        self.last_response_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// A reply of so many bytes was sent.
+    pub fn responded(&self, bytes: u64) {
+        self.response_bytes.add(bytes);
+        self.last_response_bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Counters of one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnStats {
+    /// Frames received.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Requests not answered yet.
+    pub queued: usize,
+    /// Its session.
+    pub session: SessionId,
+    /// The session's timeout.
+    pub timeout_ms: i32,
+    /// The last request answered.
+    pub last_op: Option<OpCode>,
+    /// Its number.
+    pub last_xid: Xid,
+    /// The zxid of its reply.
+    pub last_zxid: Zxid,
+    /// When it was answered.
+    pub last_response_ms: u64,
+    /// How long it took.
+    pub last_latency_ms: u64,
+    /// Of all its requests.
+    pub latency: Series,
+}
+
+impl Default for ConnStats {
+    fn default() -> Self {
+        ConnStats {
+            received: 0,
+            sent: 0,
+            queued: 0,
+            session: SessionId::NONE,
+            timeout_ms: 0,
+            last_op: None,
+            last_xid: Xid(-1),
+            last_zxid: Zxid(-1),
+            last_response_ms: 0,
+            last_latency_ms: 0,
+            latency: Series::default(),
+        }
+    }
+}
+
+impl ConnStats {
+    /// What the word `crst` resets.
+    pub fn reset(&mut self) {
+        let ConnStats { session, timeout_ms, queued, .. } = *self;
+        *self = ConnStats { session, timeout_ms, queued, ..ConnStats::default() };
+    }
+
+    /// A request was answered.
+    pub fn answered(&mut self, op: OpCode, xid: Xid, zxid: Zxid, since_ms: u64, now_ms: u64) {
+        let latency_ms = now_ms.saturating_sub(since_ms);
+        self.last_op = Some(op);
+        self.last_xid = xid;
+        self.last_zxid = zxid;
+        self.last_response_ms = now_ms;
+        self.last_latency_ms = latency_ms;
+        self.latency.add(latency_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_keep_their_extremes() {
+        let mut series = Series::default();
+        series.add(5);
+        series.add_many(2, 3);
+        series.add_many(9, 0);
+        assert_eq!((series.min, series.max, series.count, series.sum), (2, 5, 4, 11));
+        assert!((series.mean() - 2.75).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,110 @@
+//! A server for tests: in this process, on a free port, with a directory of its own.
+//!
+//! ```
+//! let server = herdsman_server::TestServer::start();
+//! let address = server.address(); // give this to any ZooKeeper client
+//! # assert!(std::net::TcpStream::connect(address).is_ok());
+//! ```
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::config::{Config, Endpoint, SystemProperties};
+use crate::error::StartError;
+use crate::server::Server;
+
+/// A running server and its temporary directory, which goes when this is dropped.
+///
+/// Methods panic when the server cannot be started: in a test that is the message one wants.
+pub struct TestServer {
+    server: Option<Server>,
+    config: Config,
+    directory: TempDir,
+}
+
+impl TestServer {
+    /// An empty server with default settings, except for a short tick and all four-letter words.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(|_| {})
+    }
+
+    /// An empty server with settings of its own.
+    #[must_use]
+    pub fn start_with(adjust: impl FnOnce(&mut Config)) -> Self {
+        let directory =
+            TempDir::with_prefix("herdsman-test-").expect("a temporary directory can be made");
+        let loaded = Config::standalone_default(&SystemProperties::default());
+        let mut config = loaded.expect("the default configuration is valid").config;
+        config.listen.client = Some(Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
+        config.storage.data_dir = directory.path().to_owned();
+        config.storage.log_dir = directory.path().to_owned();
+        config.storage.preallocate_bytes = 1 << 20;
+        config.four_letter_words.all = true;
+        adjust(&mut config);
+        let mut server = TestServer { server: None, config, directory };
+        server.start_again();
+        server
+    }
+
+    /// Where clients connect. The port stays the same over restarts.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.as_ref().and_then(Server::address).expect("the server is running")
+    }
+
+    /// The address as a connect string.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where logs and snapshots are.
+    #[must_use]
+    pub fn version_dir(&self) -> PathBuf {
+        self.directory.path().join("version-2")
+    }
+
+    /// Stops the server in order.
+    pub fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop();
+        }
+    }
+
+    /// Stops the server as `kill -9` would: nothing more is written or answered.
+    pub fn kill(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.kill();
+        }
+    }
+
+    /// Starts it again on the same directory and port.
+    pub fn start_again(&mut self) {
+        self.try_start().expect("the server starts");
+    }
+
+    /// Starts it again on the same directory and port, or says why not.
+    pub fn try_start(&mut self) -> Result<(), StartError> {
+        let server = Server::start(self.config.clone())?;
+        if let (Some(address), Some(client)) = (server.address(), &mut self.config.listen.client) {
+            client.port = address.port();
+        }
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Stops and starts it.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.start_again();
+    }
+}

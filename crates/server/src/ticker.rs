@@ -1,0 +1,50 @@
+//! The thread that tells the node that time has passed.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use herdsman_node::Input;
+use parking_lot::{Condvar, Mutex};
+
+use crate::core::Core;
+
+/// Sessions come and go, so look at least this often for the next deadline.
+const STEP_MS_MAX: u64 = 100;
+const STEP_MS_MIN: u64 = 1;
+
+/// The running thread.
+pub(crate) struct Ticker {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    handle: JoinHandle<()>,
+}
+
+impl Ticker {
+    pub fn start(core: Arc<Core>) -> std::io::Result<Self> {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let stopped = Arc::clone(&stop);
+        let tick = move || {
+            let (flag, signal) = &*stopped;
+            let mut stopping = flag.lock();
+            while !*stopping {
+                let now_ms = core.clock.monotonic_ms();
+                let deadline_ms = core.with_node(herdsman_node::Node::next_deadline);
+                if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
+                    core.step(Input::Tick);
+                }
+                let rest_ms =
+                    deadline_ms.map_or(STEP_MS_MAX, |deadline| deadline.saturating_sub(now_ms));
+                let rest = Duration::from_millis(rest_ms.clamp(STEP_MS_MIN, STEP_MS_MAX));
+                signal.wait_for(&mut stopping, rest);
+            }
+        };
+        let handle = std::thread::Builder::new().name("ticker".to_owned()).spawn(tick)?;
+        Ok(Ticker { stop, handle })
+    }
+
+    pub fn stop(self) {
+        *self.stop.0.lock() = true;
+        self.stop.1.notify_one();
+        _ = self.handle.join();
+    }
+}

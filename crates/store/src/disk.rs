@@ -1,0 +1,209 @@
+//! The one trait written for simulation: all that the store asks of a disk.
+//!
+//! In: paths and bytes. Out: bytes and `io::Error`s. [`RealDisk`] does it with system calls,
+//! [`MemoryDisk`] in memory with crashes, torn writes and faults on command.
+//!
+//! What a caller may count on, and no more: after [`WriteFile::sync_data`] returned `Ok`, what was
+//! written and the file's length survive a crash; after [`Disk::sync_dir`] returned `Ok`, so do the
+//! names in that directory. [`Disk::rename`] replaces its target in one piece. Everything not synced
+//! may survive in whole, in part or not at all.
+
+mod memory;
+mod real;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use memory::{MemoryDisk, SECTOR_BYTES, Unsynced};
+pub use real::RealDisk;
+
+/// A disk.
+pub trait Disk: Send + Sync {
+    /// Makes a new, empty file; one of that name must not exist.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>>;
+
+    /// Opens a file that exists, to change it.
+    fn open_write(&self, path: &Path) -> io::Result<Box<dyn WriteFile>>;
+
+    /// Opens a file that exists, to read it.
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn ReadFile>>;
+
+    /// The plain files in a directory, by name.
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// Gives a file another name, replacing what had it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes a directory and its parents where they are missing, durably.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Bytes that an ordinary user can still write below a directory.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+
+    /// Takes an exclusive lock on a file, making it if needed, and writes `note` into it. The lock
+    /// ends with the returned value or with the process.
+    fn lock(&self, path: &Path, note: &str) -> Result<Box<dyn DiskLock>, LockError>;
+}
+
+/// A file being written.
+pub trait WriteFile: Send {
+    /// Writes all of `bytes` at `offset`. After an error any part of them may be there.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Grows the file to `bytes`, reading as zeros, and reserves the room where the file system can.
+    fn allocate(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Cuts the file, or grows it with zeros.
+    fn set_len(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Makes content and length durable. After an error nothing is known about what was written
+    /// since the last success, and asking again proves nothing.
+    fn sync_data(&mut self) -> io::Result<()>;
+
+    /// The file's length.
+    fn bytes(&self) -> io::Result<u64>;
+}
+
+/// A file being read.
+pub trait ReadFile: Send {
+    /// Reads at `offset`; 0 is the end of the file.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// The file's length.
+    fn bytes(&self) -> io::Result<u64>;
+}
+
+/// A lock, held until dropped.
+pub trait DiskLock: Send + Sync {}
+
+/// Why a lock was not given.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody has it.
+    #[error("held by {note:?}")]
+    Held {
+        /// What the holder wrote into the file.
+        note: String,
+    },
+    /// The file could not be made, locked or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A file in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// Its name; one that is not UTF-8 is none of ours and left out.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// The disk has no room for what was asked: worth another try when somebody has made some.
+#[must_use]
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Reads a whole small file.
+pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = disk.open_read(path)?;
+    let bytes = file.bytes()?;
+    if bytes > bytes_max {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("{bytes} bytes where at most {bytes_max} are expected"),
+        ));
+    }
+    let mut content = Vec::new();
+    Stream::new(file, 0).read_rest(&mut content)?;
+    Ok(content)
+}
+
+/// Replaces a small file in one piece: a temporary file, synced, renamed, and the directory synced.
+pub(crate) fn replace_whole(
+    disk: &dyn Disk,
+    dir: &Path,
+    (temporary, name): (&str, &str),
+    content: &[u8],
+) -> io::Result<()> {
+    let temporary = dir.join(temporary);
+    remove_if_there(disk, &temporary)?;
+    let mut file = disk.create(&temporary)?;
+    file.write_at(0, content)?;
+    file.sync_data()?;
+    drop(file);
+    disk.rename(&temporary, &dir.join(name))?;
+    disk.sync_dir(dir)
+}
+
+/// Removes a file that may be there.
+pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// A [`ReadFile`] read from front to back.
+pub(crate) struct Stream {
+    file: Box<dyn ReadFile>,
+    offset: u64,
+}
+
+impl Stream {
+    pub(crate) fn new(file: Box<dyn ReadFile>, offset: u64) -> Self {
+        Stream { file, offset }
+    }
+
+    fn read_rest(&mut self, content: &mut Vec<u8>) -> io::Result<()> {
+        io::Read::read_to_end(self, content).map(|_| ())
+    }
+}
+
+impl io::Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(self.offset, buffer)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+/// Where a server keeps its files: the `version-2` directories of `dataDir` and `dataLogDir`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dirs {
+    /// Snapshots and epoch files.
+    pub data: PathBuf,
+    /// Txn logs; may be the same.
+    pub log: PathBuf,
+}
+
+impl Dirs {
+    /// The directories below the configured ones.
+    #[must_use]
+    pub fn below(data_dir: &Path, data_log_dir: &Path) -> Self {
+        Dirs { data: data_dir.join("version-2"), log: data_log_dir.join("version-2") }
+    }
+
+    /// Makes both where they are missing.
+    pub fn create(&self, disk: &dyn Disk) -> io::Result<()> {
+        disk.create_dir(&self.data)?;
+        disk.create_dir(&self.log)
+    }
+}
+
+/// Bytes of the files in a directory, for the four-letter word `dirs`. A directory that is not there
+/// has none.
+pub fn dir_bytes(disk: &dyn Disk, dir: &Path) -> io::Result<u64> {
+    match disk.list(dir) {
+        Ok(entries) => Ok(entries.iter().map(|entry| entry.bytes).sum()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,37 @@
+//! Memory that survives a crash: txn log, snapshots, epoch files, recovery and purge, in the formats of
+//! Apache ZooKeeper.
+//!
+//! In: encoded txns and the tree's znodes. Out: "this is durable", and after a restart the tree as it
+//! was. Everything goes through [`disk::Disk`]; the store owns no thread and reads no clock, so the
+//! simulator runs the very code that the server runs.
+//!
+//! The promises, each with its argument where it is kept:
+//! - What [`LogWriter::flush`] has reported is there after any crash ([`log::writer`]).
+//! - A torn tail is cut; damage is never cut silently ([`log::ending`]), nor is a hole stepped over
+//!   ([`log::walk`]).
+//! - A snapshot has its name only when it is whole and durable ([`snapshot::writer`]).
+//! - Recovery gives the whole state or refuses, saying where and what to do ([`mod@recover`]).
+//!
+//! The formats are drawn in docs/formats.md.
+
+pub mod disk;
+pub mod epoch;
+pub mod lock;
+pub mod log;
+pub mod names;
+pub mod purge;
+pub mod recover;
+pub mod snapshot;
+#[cfg(test)]
+mod testing;
+
+pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes};
+pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write_epoch};
+pub use lock::{DirLock, DirLockError, lock_dirs};
+pub use log::truncate::{TruncateError, truncate};
+pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
+pub use names::{Compression, LogName, SnapshotName};
+pub use purge::{PurgePlan, plan_purge, purge};
+pub use recover::{Progress, RecoverError, RecoverOptions, Recovered, recover};
+pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};
+pub use snapshot::{LastZxid, Trailer, ZxidDigest};

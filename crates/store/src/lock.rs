@@ -1,0 +1,86 @@
+//! One server per data directory: two would write one log.
+//!
+//! The lock is the operating system's, on `herdsman.lock` in `dataDir` (not in `version-2`, which other
+//! programs list), so it ends with the process whatever happens to it. The file itself stays; it holds
+//! the process id of its last owner, for the message. Apache takes no lock.
+
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Disk, DiskLock, LockError};
+
+const FILE_NAME: &str = "herdsman.lock";
+
+/// Why a data directory was not locked.
+#[derive(Debug, thiserror::Error)]
+pub enum DirLockError {
+    /// Another process has it.
+    #[error(
+        "{dir} is in use by another server, {owner} (it holds {path}). Stop it, or give this one a dataDir of its own",
+        dir = dir.display(), path = path.display()
+    )]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The lock file.
+        path: PathBuf,
+        /// What its owner wrote into it.
+        owner: String,
+    },
+    /// The lock file could not be made or locked.
+    #[error("cannot lock {path}: {source}", path = path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Directories locked for this server, until dropped.
+pub struct DirLock {
+    _locks: Vec<Box<dyn DiskLock>>,
+}
+
+/// Locks `dataDir`, and `dataLogDir` if it is another one.
+pub fn lock_dirs(
+    disk: &dyn Disk,
+    data_dir: &Path,
+    data_log_dir: &Path,
+    process_id: u32,
+) -> Result<DirLock, DirLockError> {
+    let mut locks = vec![lock_dir(disk, data_dir, process_id)?];
+    if data_log_dir != data_dir {
+        locks.push(lock_dir(disk, data_log_dir, process_id)?);
+    }
+    Ok(DirLock { _locks: locks })
+}
+
+fn lock_dir(
+    disk: &dyn Disk,
+    dir: &Path,
+    process_id: u32,
+) -> Result<Box<dyn DiskLock>, DirLockError> {
+    let path = dir.join(FILE_NAME);
+    disk.lock(&path, &format!("process {process_id}\n")).map_err(|error| match error {
+        LockError::Held { note } => {
+            DirLockError::InUse { dir: dir.to_owned(), path, owner: note.trim().to_owned() }
+        }
+        LockError::Io(source) => DirLockError::Io { path, source },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+
+    #[test]
+    fn a_second_server_is_told_who_has_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = lock_dirs(&RealDisk, dir.path(), dir.path(), 4711).unwrap();
+        let error = lock_dirs(&RealDisk, dir.path(), dir.path(), 4712).err().unwrap();
+        assert!(error.to_string().contains("process 4711"), "{error}");
+        drop(lock);
+        lock_dirs(&RealDisk, dir.path(), dir.path(), 4712).unwrap();
+    }
+}

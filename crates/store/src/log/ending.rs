@@ -1,0 +1,267 @@
+//! Why the records of a log file stop where they stop: the end, a torn write, or damage.
+//!
+//! The question decides between "go on" and "somebody who was told that a write succeeded may be
+//! wrong", so here is the whole argument.
+//!
+//! **What a crash leaves.** A batch is one write at the end of a file that holds only zeros there
+//! (or ends there), and nothing is written behind it before its sync has returned. After a power
+//! failure any sectors of the one unsynced batch may be missing, that is, zero. Everything before it
+//! was synced. Journaling file systems make the pieces appear from front to back: the preallocated
+//! blocks read as zeros until the journal, which is written after the data, says otherwise. So a
+//! torn batch is, in practice, a *prefix*: whole records, then one record whose end is missing, then
+//! zeros to the end of the file.
+//!
+//! **The rule.** Let P be the end of the last valid record and E the end of the last byte behind it
+//! that is not zero.
+//! - E = P: the end.
+//! - The bytes from P to E are the beginning of one record: its head is incomplete, or its end mark
+//!   lies at or behind E. Then it is *torn*. A record that was synced has its end mark, so no synced
+//!   record is lost by cutting here. One exception is looked for: a whole record whose length field
+//!   was damaged also seems to end later than it does. If the stored checksum fits a shorter payload
+//!   that an end mark follows, it is damage.
+//! - Anything else is *damage*: a record with its end mark in place and a wrong checksum, a wrong end
+//!   mark, a hole with something behind it.
+//!
+//! **What the rule cannot know.** If record k is torn and record k+1 of the same batch is whole, the
+//! file looks exactly as if a synced record k had been zeroed later. Apache's format does not mark
+//! where a batch begins, so content cannot tell the two apart. We do not guess: it counts as damage,
+//! and the operator, who may know that the power failed, can accept the loss by naming the last good
+//! txn. The other way round, the last record's end vanishing into zeros after its sync looks like a
+//! torn write, and no log without a second copy can see that.
+//!
+//! Damage in a file is harmless when the next file starts with exactly the txn that is missing: then
+//! what is damaged was dropped by an earlier restart, and nobody has to look here.
+//!
+//! Apache: `FileTxnIterator.next` takes a length of 0, a missing end mark and the end of the file for
+//! the end, wherever they stand, and so drops the rest of a file after one damaged length.
+
+use std::io;
+
+use herdsman_proto::Zxid;
+
+use super::record::{RecordReader, valid_record};
+use super::{
+    HEADER, HEADER_CHECKED_BYTES, PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES,
+    RECORD_HEAD_BYTES,
+};
+use crate::disk::ReadFile;
+
+const CHUNK_BYTES: usize = 256 << 10;
+const ADLER_MODULUS: u32 = 65521;
+
+/// Why the records stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing follows.
+    Clean,
+    /// The beginning of a record that was never completed follows.
+    Torn {
+        /// How much of it there is.
+        bytes: u64,
+    },
+    /// What follows cannot come from an interrupted write.
+    Damaged(Damage),
+}
+
+/// What is wrong at the place where the records stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// In words.
+    pub why: &'static str,
+    /// The next valid record, if there is one in the file: its offset and zxid.
+    pub next_valid: Option<(u64, Zxid)>,
+}
+
+/// Looks at what follows the last valid record.
+pub fn classify(reader: &RecordReader) -> io::Result<Ending> {
+    let file = reader.file();
+    let start = reader.offset();
+    let end = last_nonzero_end(file, start, reader.file_bytes())?;
+    if end == start {
+        return Ok(Ending::Clean);
+    }
+    let damage = if reader.header_valid() {
+        record_damage(file, start, end)?
+    } else {
+        header_damage(file, end)?
+    };
+    Ok(match damage {
+        None => Ending::Torn { bytes: end - start },
+        Some(why) => {
+            Ending::Damaged(Damage { why, next_valid: find_record(file, start + 1, end)? })
+        }
+    })
+}
+
+/// What is wrong with a header, unless it is the beginning of a right one.
+fn header_damage(file: &dyn ReadFile, end: u64) -> io::Result<Option<&'static str>> {
+    if end <= HEADER_CHECKED_BYTES as u64 {
+        let mut found = vec![0; usize::try_from(end).unwrap_or(HEADER_CHECKED_BYTES)];
+        read_exactly(file, 0, &mut found)?;
+        if HEADER.starts_with(&found) {
+            return Ok(None);
+        }
+    }
+    Ok(Some("the file does not start with a txn log's header"))
+}
+
+/// What is wrong with the record at `start`, unless it is the beginning of a right one.
+fn record_damage(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<Option<&'static str>> {
+    if end <= start + RECORD_HEAD_BYTES as u64 {
+        return Ok(None);
+    }
+    let mut head = [0; RECORD_HEAD_BYTES];
+    read_exactly(file, start, &mut head)?;
+    let (crc, length) = parse_head(&head);
+    let Some(length) = u64::try_from(length).ok().filter(|length| *length > 0) else {
+        return Ok(Some(if head == [0; RECORD_HEAD_BYTES] {
+            "there is a gap of zeros, and something behind it"
+        } else {
+            "the record's length is impossible"
+        }));
+    };
+    let record_end = start + RECORD_EXTRA_BYTES as u64 + length;
+    if end < record_end {
+        let whole = shorter_record_fits(file, start, end, crc)?;
+        return Ok(whole.then_some("the record is whole, but its length field is wrong"));
+    }
+    let mut mark = [0];
+    read_exactly(file, record_end - 1, &mut mark)?;
+    Ok(Some(if mark == [RECORD_END] {
+        "the record's checksum is wrong"
+    } else {
+        "the record's end mark is wrong"
+    }))
+}
+
+fn parse_head(head: &[u8]) -> (u64, i32) {
+    let mut crc = [0; 8];
+    crc.copy_from_slice(&head[..8]);
+    let mut length = [0; 4];
+    length.copy_from_slice(&head[8..RECORD_HEAD_BYTES]);
+    (u64::from_be_bytes(crc), i32::from_be_bytes(length))
+}
+
+/// Some end mark before `end` closes a payload that has the checksum `crc`.
+fn shorter_record_fits(file: &dyn ReadFile, start: u64, end: u64, crc: u64) -> io::Result<bool> {
+    let (mut low, mut high) = (1u32, 0u32);
+    let mut length = 0;
+    let mut found = false;
+    let payload = start + RECORD_HEAD_BYTES as u64;
+    for_each_chunk(file, payload, end, &mut |chunk| {
+        for &byte in chunk {
+            if byte == RECORD_END
+                && length >= PAYLOAD_BYTES_MIN
+                && u64::from(high << 16 | low) == crc
+            {
+                found = true;
+                return false;
+            }
+            low = (low + u32::from(byte)) % ADLER_MODULUS;
+            high = (high + low) % ADLER_MODULUS;
+            length += 1;
+        }
+        true
+    })?;
+    Ok(found)
+}
+
+/// Finds the first whole, valid record that starts at `from` or later and ends by `to`.
+fn find_record(file: &dyn ReadFile, from: u64, to: u64) -> io::Result<Option<(u64, Zxid)>> {
+    let mut chunk_start = from;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while chunk_start + RECORD_HEAD_BYTES as u64 <= to {
+        let wanted = usize::try_from(to - chunk_start).map_or(CHUNK_BYTES, |n| n.min(CHUNK_BYTES));
+        read_exactly(file, chunk_start, &mut chunk[..wanted])?;
+        for (index, head) in chunk[..wanted].windows(RECORD_HEAD_BYTES).enumerate() {
+            let offset = chunk_start + index as u64;
+            if let Some(length) = plausible_length(head, to - offset)
+                && let Some(zxid) = record_at(file, offset, length)?
+            {
+                return Ok(Some((offset, zxid)));
+            }
+        }
+        // The last bytes may be the beginning of a head.
+        chunk_start += (wanted - (RECORD_HEAD_BYTES - 1)) as u64;
+    }
+    Ok(None)
+}
+
+/// A record's length, if the head can be one: a checksum of 32 bits, never 0, and a length that fits.
+fn plausible_length(head: &[u8], rest: u64) -> Option<usize> {
+    let (crc, length) = parse_head(head);
+    let length = usize::try_from(length).ok()?;
+    let plausible = crc != 0
+        && crc <= u64::from(u32::MAX)
+        && length >= PAYLOAD_BYTES_MIN
+        && (length + RECORD_EXTRA_BYTES) as u64 <= rest;
+    plausible.then_some(length)
+}
+
+fn record_at(file: &dyn ReadFile, offset: u64, length: usize) -> io::Result<Option<Zxid>> {
+    let bytes = length + RECORD_EXTRA_BYTES;
+    let mut mark = [0];
+    read_exactly(file, offset + bytes as u64 - 1, &mut mark)?;
+    if mark != [RECORD_END] {
+        return Ok(None);
+    }
+    let mut record = vec![0; bytes];
+    read_exactly(file, offset, &mut record)?;
+    Ok(valid_record(&record).map(|(zxid, _)| zxid))
+}
+
+/// The offset behind the last byte that is not zero between `start` and `end`; `start` if all are.
+fn last_nonzero_end(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<u64> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut chunk_end = end;
+    while chunk_end > start {
+        let chunk_start = chunk_end.saturating_sub(CHUNK_BYTES as u64).max(start);
+        let bytes = usize::try_from(chunk_end - chunk_start).expect("at most a chunk");
+        read_exactly(file, chunk_start, &mut chunk[..bytes])?;
+        if let Some(index) = chunk[..bytes].iter().rposition(|byte| *byte != 0) {
+            return Ok(chunk_start + index as u64 + 1);
+        }
+        chunk_end = chunk_start;
+    }
+    Ok(start)
+}
+
+fn for_each_chunk(
+    file: &dyn ReadFile,
+    start: u64,
+    end: u64,
+    visit: &mut dyn FnMut(&[u8]) -> bool,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut at = start;
+    while at < end {
+        let bytes = usize::try_from(end - at).map_or(CHUNK_BYTES, |n| n.min(CHUNK_BYTES));
+        read_exactly(file, at, &mut chunk[..bytes])?;
+        if !visit(&chunk[..bytes]) {
+            break;
+        }
+        at += bytes as u64;
+    }
+    Ok(())
+}
+
+/// Reads bytes that are there, since they lie before the file's end.
+pub(crate) fn read_exactly(
+    file: &dyn ReadFile,
+    mut offset: u64,
+    mut buffer: &mut [u8],
+) -> io::Result<()> {
+    while !buffer.is_empty() {
+        let read = file.read_at(offset, buffer)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        offset += read as u64;
+        buffer = &mut buffer[read..];
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "ending_tests.rs"]
+mod tests;

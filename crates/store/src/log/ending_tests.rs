@@ -1,0 +1,114 @@
+use super::*;
+use crate::testing::*;
+
+/// A file with these bytes, and how its records end.
+fn ending(content: Vec<u8>) -> (usize, Ending) {
+    let disk = disk();
+    disk.put(&log_path(1), content);
+    let mut reader = RecordReader::open(&disk, &log_path(1)).unwrap();
+    let mut records = 0;
+    while reader.next_record().unwrap().is_some() {
+        records += 1;
+    }
+    (records, classify(&reader).unwrap())
+}
+
+fn padded(mut content: Vec<u8>, bytes: usize) -> Vec<u8> {
+    content.resize(content.len() + bytes, 0);
+    content
+}
+
+fn two_records() -> (Vec<u8>, usize) {
+    let first = log_bytes(&[create(1, 700)]).len();
+    (log_bytes(&[create(1, 700), create(2, 1500)]), first)
+}
+
+/// Cut anywhere, with the file ending there or going on with zeros, the whole records come back and
+/// the rest is a torn write.
+#[test]
+fn a_write_torn_at_any_byte_is_a_torn_tail() {
+    let (content, first) = two_records();
+    for cut in 0..content.len() {
+        for padding in [0, 1, 5000] {
+            let (records, ending) = ending(padded(content[..cut].to_vec(), padding));
+            assert_eq!(records, usize::from(cut >= first), "cut at {cut}");
+            assert!(
+                matches!(ending, Ending::Clean | Ending::Torn { .. }),
+                "cut at {cut}: {ending:?}"
+            );
+        }
+    }
+    let (records, ending) = ending(padded(content, 5000));
+    assert_eq!((records, ending), (2, Ending::Clean));
+}
+
+/// Whatever bit turns over in a synced record, the record is still read or damage is reported.
+#[test]
+fn a_flipped_bit_never_passes_for_a_torn_tail() {
+    let (content, _) = two_records();
+    for padding in [0, 4000] {
+        let whole = padded(content.clone(), padding);
+        for offset in 0..content.len() {
+            for bit in 0..8 {
+                let mut flipped = whole.clone();
+                flipped[offset] ^= 1 << bit;
+                let (records, ending) = ending(flipped);
+                let told = matches!(ending, Ending::Damaged(_));
+                assert!(records == 2 || told, "bit {bit} of {offset}: {ending:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_length_that_swallows_the_rest_of_the_file_is_found_out() {
+    let (content, first) = two_records();
+    for at in [16, first] {
+        for length in [0x7fff_ffff, 100_000, 4000] {
+            let mut content = padded(content.clone(), 200_000);
+            content[at + 8..at + 12].copy_from_slice(&i32::to_be_bytes(length));
+            let (_, ending) = ending(content);
+            assert!(matches!(ending, Ending::Damaged(_)), "{at} {length}: {ending:?}");
+        }
+    }
+}
+
+#[test]
+fn damage_names_the_next_valid_record() {
+    let (mut content, first) = two_records();
+    content[100] ^= 1;
+    let expected =
+        Damage { why: "the record's checksum is wrong", next_valid: Some((first as u64, Zxid(2))) };
+    assert_eq!(ending(content), (0, Ending::Damaged(expected)));
+}
+
+/// Record 1 is torn, record 2 of the same batch is whole: nothing tells this from rot, so it is damage.
+#[test]
+fn a_hole_with_a_record_behind_it_is_damage() {
+    let (content, first) = two_records();
+    for hole in [16..first, 16..512, 512..first] {
+        let mut content = content.clone();
+        content[hole.clone()].fill(0);
+        let (records, ending) = ending(content);
+        assert_eq!(records, 0);
+        let Ending::Damaged(damage) = ending else {
+            panic!("{hole:?}: {ending:?}");
+        };
+        assert_eq!(damage.next_valid, Some((first as u64, Zxid(2))));
+    }
+}
+
+#[test]
+fn headers() {
+    let (content, _) = two_records();
+    assert_eq!(ending(Vec::new()), (0, Ending::Clean));
+    assert_eq!(ending(vec![0; 9000]), (0, Ending::Clean));
+    assert_eq!(ending(content[..16].to_vec()), (0, Ending::Clean));
+    assert_eq!(ending(padded(content[..3].to_vec(), 100)), (0, Ending::Torn { bytes: 3 }));
+    let mut missing = content.clone();
+    missing[..16].fill(0);
+    assert!(matches!(ending(missing), (0, Ending::Damaged(_))));
+    let mut snapshot = content;
+    snapshot[..4].copy_from_slice(b"ZKSN");
+    assert!(matches!(ending(snapshot), (0, Ending::Damaged(_))));
+}

@@ -1,0 +1,165 @@
+//! Reads the records of one log file.
+//!
+//! In: a file. Out: its records, one after the other, each with a valid checksum; then the offset
+//! where they stop. Why they stop there (the end, a torn write, damage) is for [`super::ending`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use herdsman_proto::Zxid;
+
+use super::{
+    HEADER, HEADER_BYTES, HEADER_CHECKED_BYTES, PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES,
+    RECORD_HEAD_BYTES,
+};
+use crate::disk::{Disk, ReadFile};
+
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// A record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Where it starts in its file.
+    pub offset: u64,
+    /// The txn's place in the order.
+    pub zxid: Zxid,
+    /// The txn, encoded.
+    pub payload: &'a [u8],
+}
+
+/// A log file being read.
+pub struct RecordReader {
+    file: Box<dyn ReadFile>,
+    path: PathBuf,
+    file_bytes: u64,
+    /// Where the next record starts.
+    offset: u64,
+    /// Bytes of the file from `window_offset` on.
+    window: Vec<u8>,
+    window_offset: u64,
+    header_valid: bool,
+}
+
+impl RecordReader {
+    /// Opens a file and looks at its header.
+    pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
+        let file = disk.open_read(path)?;
+        let mut reader = RecordReader {
+            file_bytes: file.bytes()?,
+            file,
+            path: path.to_owned(),
+            offset: 0,
+            window: Vec::new(),
+            window_offset: 0,
+            header_valid: false,
+        };
+        let header = reader.view(HEADER.len())?;
+        reader.header_valid = header
+            .is_some_and(|found| found[..HEADER_CHECKED_BYTES] == HEADER[..HEADER_CHECKED_BYTES]);
+        if reader.header_valid {
+            reader.offset = HEADER_BYTES;
+        }
+        Ok(reader)
+    }
+
+    /// The next record; `None` where there is none that is whole and valid.
+    pub fn next_record(&mut self) -> io::Result<Option<Record<'_>>> {
+        let Some(payload_bytes) = self.next_payload_bytes()? else {
+            return Ok(None);
+        };
+        let record_bytes = payload_bytes + RECORD_EXTRA_BYTES;
+        let Some((zxid, _)) = self.view(record_bytes)?.and_then(valid_record) else {
+            return Ok(None);
+        };
+        let offset = self.offset;
+        self.offset += record_bytes as u64;
+        let at = usize::try_from(offset - self.window_offset).expect("the window is in memory");
+        let payload = at + RECORD_HEAD_BYTES..at + RECORD_HEAD_BYTES + payload_bytes;
+        Ok(Some(Record { offset, zxid, payload: &self.window[payload] }))
+    }
+
+    /// The length that the next record claims, if the file is long enough for it.
+    fn next_payload_bytes(&mut self) -> io::Result<Option<usize>> {
+        if !self.header_valid {
+            return Ok(None);
+        }
+        let rest = self.file_bytes - self.offset;
+        let Some(head) = self.view(RECORD_HEAD_BYTES)? else {
+            return Ok(None);
+        };
+        let length = i32::from_be_bytes([head[8], head[9], head[10], head[11]]);
+        Ok(usize::try_from(length).ok().filter(|&length| {
+            length >= PAYLOAD_BYTES_MIN && (length + RECORD_EXTRA_BYTES) as u64 <= rest
+        }))
+    }
+
+    /// The header is there and is a log's.
+    #[must_use]
+    pub fn header_valid(&self) -> bool {
+        self.header_valid
+    }
+
+    /// Where the next record starts or should start: up to here everything is valid.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The file's length.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// The file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file itself, for a closer look.
+    pub(super) fn file(&self) -> &dyn ReadFile {
+        &*self.file
+    }
+
+    /// The next `count` bytes, without moving on; `None` when the file has fewer.
+    fn view(&mut self, count: usize) -> io::Result<Option<&[u8]>> {
+        let mut at =
+            usize::try_from(self.offset - self.window_offset).expect("the window is in memory");
+        if self.window.len() < at + count {
+            self.window.drain(..at);
+            self.window_offset = self.offset;
+            at = 0;
+            self.fill(count)?;
+        }
+        Ok(self.window.get(at..at + count))
+    }
+
+    /// Reads on until the window has `count` bytes, in large pieces.
+    fn fill(&mut self, count: usize) -> io::Result<()> {
+        while self.window.len() < count {
+            let old = self.window.len();
+            let next = self.window_offset + old as u64;
+            let rest = usize::try_from(self.file_bytes.saturating_sub(next)).unwrap_or(usize::MAX);
+            self.window.resize(old + CHUNK_BYTES.max(count - old).min(rest), 0);
+            let read = self.file.read_at(next, &mut self.window[old..])?;
+            self.window.truncate(old + read);
+            if read == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes exactly one record apart: zxid and payload, if length, end mark and checksum are right.
+pub(super) fn valid_record(record: &[u8]) -> Option<(Zxid, &[u8])> {
+    let (payload, end) = record
+        .get(RECORD_HEAD_BYTES..)?
+        .split_at_checked(record.len().checked_sub(RECORD_EXTRA_BYTES)?)?;
+    let (crc, length) = record[..RECORD_HEAD_BYTES].split_at(8);
+    let valid = end == [RECORD_END]
+        && length == u32::try_from(payload.len()).ok()?.to_be_bytes()
+        && crc == super::checksum(payload).to_be_bytes();
+    super::payload_zxid(payload).filter(|_| valid).map(|zxid| (zxid, payload))
+}

@@ -1,0 +1,423 @@
+//! Appends batches of txns to the log.
+//!
+//! In: encoded txns in zxid order. Out: `Ok` from [`LogWriter::flush`] once the whole batch is
+//! durable: one write at the current position and one sync, however many txns it holds.
+//! Apache: `FileTxnLog.append`/`commit`, `FilePadding`.
+//!
+//! Deliberately not here: threads and clocks. The caller gathers a batch while the disk works, and
+//! measures how long a flush takes.
+//!
+//! Invariants:
+//! - Up to the end of the last batch that was flushed, the file holds whole records and nothing else.
+//! - Nothing is written past a batch that was not flushed: a failure other than a full disk is final,
+//!   and every later call reports it. A failed sync in particular is never retried, because the
+//!   kernel may have dropped what it could not write and say "done" the next time.
+//! - A full disk takes nothing: what was written of the batch is cut off again, the batch stays
+//!   buffered, and [`LogWriter::flush`] may be called again when there is room.
+//! - No record is longer than what a reader accepts (ZOOKEEPER-3496, ZOOKEEPER-4843).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use herdsman_proto::Zxid;
+
+use super::{HEADER, HEADER_BYTES};
+use crate::disk::{Disk, WriteFile, is_full};
+use crate::names::LogName;
+
+/// Room that must be left in the file before a batch; with less, the file grows.
+const ROOM_BYTES_MIN: u64 = 4096;
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The file grows by this much at a time; 0 lets it grow with each batch. Apache: `preAllocSize`.
+    pub pre_alloc_bytes: u64,
+    /// A file longer than this is the last batch's. Apache: `txnLogSizeLimitInKb`.
+    pub file_bytes_max: Option<u64>,
+    /// No payload may be longer. Apache reads `jute.maxbuffer` plus `jute.maxbuffer.extrasize`.
+    pub payload_bytes_max: usize,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions {
+            pre_alloc_bytes: 64 << 20,
+            file_bytes_max: None,
+            payload_bytes_max: 2 * 0xf_ffff,
+        }
+    }
+}
+
+/// Whether a flush waits for the disk. Apache: `forceSync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// What is flushed survives a power failure.
+    Sync,
+    /// What is flushed survives the process.
+    NoSync,
+}
+
+/// Why a txn is not in the log.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AppendError {
+    /// No reader would accept it; nothing was buffered.
+    #[error(
+        "txn {zxid} of {bytes} bytes is larger than the {bytes_max} that a log record may have"
+    )]
+    TooLarge {
+        /// Which.
+        zxid: Zxid,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The disk is full. The batch is still buffered, the file ends after the last flushed record.
+    #[error("no room to append to {path}: {source}", path = path.display())]
+    Full {
+        /// The log file.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// The log is unusable from here on, in this process.
+    #[error("cannot {action} {path}: {source}; the log takes no more txns until a restart has verified it", path = path.display())]
+    Failed {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+}
+
+/// What a flush has made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// The last txn in the log.
+    pub last_zxid: Zxid,
+    /// Txns of this batch.
+    pub records: usize,
+    /// Bytes of this batch.
+    pub bytes: usize,
+}
+
+/// The end of the log.
+pub struct LogWriter {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    options: LogOptions,
+    file: Option<OpenFile>,
+    batch: Batch,
+    /// The last txn that was flushed.
+    last_zxid: Zxid,
+    written_bytes: u64,
+    roll_wanted: bool,
+    failed: Option<AppendError>,
+}
+
+/// Records gathered and not flushed yet.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    records: usize,
+    zxids: Option<(Zxid, Zxid)>,
+}
+
+struct OpenFile {
+    file: Box<dyn WriteFile>,
+    path: PathBuf,
+    /// Where the next batch goes; 0 until the header is written.
+    position: u64,
+    /// The file's length as far as we have grown it.
+    bytes: u64,
+    data_synced: bool,
+    name_synced: bool,
+}
+
+impl LogWriter {
+    /// A log that goes on after `last_zxid`, in a file of its own.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        dir: impl Into<PathBuf>,
+        last_zxid: Zxid,
+        options: LogOptions,
+    ) -> Self {
+        LogWriter {
+            disk,
+            dir: dir.into(),
+            options,
+            file: None,
+            batch: Batch::default(),
+            last_zxid,
+            written_bytes: 0,
+            roll_wanted: false,
+            failed: None,
+        }
+    }
+
+    /// Adds a txn to the batch. Panics when zxids do not rise: the order is the caller's promise.
+    pub fn append(&mut self, zxid: Zxid, payload: &[u8]) -> Result<(), AppendError> {
+        self.check_usable()?;
+        let last = self.batch.zxids.map_or(self.last_zxid, |(_, last)| last);
+        assert!(zxid > last, "txn {zxid} appended after {last}");
+        let bytes_max = self.options.payload_bytes_max;
+        if payload.len() > bytes_max {
+            return Err(AppendError::TooLarge { zxid, bytes: payload.len(), bytes_max });
+        }
+        super::encode_record(payload, &mut self.batch.bytes);
+        self.batch.records += 1;
+        let first = self.batch.zxids.map_or(zxid, |(first, _)| first);
+        self.batch.zxids = Some((first, zxid));
+        Ok(())
+    }
+
+    /// Writes the batch and, with [`SyncMode::Sync`], waits until it is durable.
+    pub fn flush(&mut self, sync: SyncMode) -> Result<Flushed, AppendError> {
+        self.check_usable()?;
+        if let Some((first, _)) = self.batch.zxids {
+            self.open(first)?;
+            self.reserve()?;
+            self.write()?;
+        }
+        if sync == SyncMode::Sync {
+            self.sync()?;
+        }
+        Ok(self.finish_batch())
+    }
+
+    /// Lets the next batch start a new file, once the batch that is buffered now is in the old one.
+    pub fn roll(&mut self) {
+        self.roll_wanted = true;
+        if self.batch.zxids.is_none() {
+            self.close();
+        }
+    }
+
+    /// Drops the buffered batch: its txns will not be in the log.
+    pub fn discard(&mut self) {
+        self.batch = Batch::default();
+        // A file without records is named by a txn that may never come.
+        if self.file.as_ref().is_some_and(|open| open.position <= HEADER_BYTES) {
+            self.remove_empty_file();
+        }
+    }
+
+    /// The last txn that was flushed.
+    #[must_use]
+    pub fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
+    /// Bytes of the batch so far.
+    #[must_use]
+    pub fn batch_bytes(&self) -> usize {
+        self.batch.bytes.len()
+    }
+
+    /// Txns of the batch so far.
+    #[must_use]
+    pub fn batch_records(&self) -> usize {
+        self.batch.records
+    }
+
+    /// Bytes of records flushed since this value was made; what `snapSizeLimitInKb` is compared with.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// The file that the next batch goes to, if it is open already, and its length without padding.
+    #[must_use]
+    pub fn current_file(&self) -> Option<(&Path, u64)> {
+        self.file.as_ref().map(|open| (open.path.as_path(), open.position))
+    }
+
+    fn check_usable(&self) -> Result<(), AppendError> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Opens the file for the batch unless one is open.
+    fn open(&mut self, first: Zxid) -> Result<(), AppendError> {
+        if self.file.is_some() {
+            return Ok(());
+        }
+        let path = LogName { zxid: first }.path(&self.dir);
+        match self.disk.create(&path) {
+            Ok(file) => {
+                tracing::debug!(path = %path.display(), "new log file");
+                self.file = Some(OpenFile {
+                    file,
+                    path,
+                    position: 0,
+                    bytes: 0,
+                    data_synced: false,
+                    name_synced: false,
+                });
+                Ok(())
+            }
+            Err(error) if is_full(&error) => Err(full(&path, error)),
+            Err(error) => Err(self.fail("create", &path, error)),
+        }
+    }
+
+    /// Grows the file so that the batch fits.
+    fn reserve(&mut self) -> Result<(), AppendError> {
+        let open = self.file.as_mut().expect("opened before");
+        let start = open.position.max(HEADER_BYTES);
+        let end = start + self.batch.bytes.len() as u64;
+        let wanted = grown_bytes(start, open.bytes.max(HEADER_BYTES), end, self.options);
+        if wanted <= open.bytes {
+            return Ok(());
+        }
+        match open.file.allocate(wanted) {
+            Ok(()) => {
+                open.bytes = wanted;
+                Ok(())
+            }
+            Err(error) if is_full(&error) => {
+                let path = open.path.clone();
+                self.cut_back(error, &path)
+            }
+            Err(error) => {
+                let path = open.path.clone();
+                Err(self.fail("grow", &path, error))
+            }
+        }
+    }
+
+    /// Writes the header if it is missing, then the whole batch.
+    fn write(&mut self) -> Result<(), AppendError> {
+        let open = self.file.as_mut().expect("opened before");
+        open.data_synced = false;
+        let mut result = Ok(());
+        if open.position == 0 {
+            result = open.file.write_at(0, &HEADER);
+            if result.is_ok() {
+                open.position = HEADER_BYTES;
+            }
+        }
+        let result = result.and_then(|()| open.file.write_at(open.position, &self.batch.bytes));
+        match result {
+            Ok(()) => {
+                open.position += self.batch.bytes.len() as u64;
+                open.bytes = open.bytes.max(open.position);
+                Ok(())
+            }
+            Err(error) if is_full(&error) => {
+                let path = open.path.clone();
+                self.cut_back(error, &path)
+            }
+            Err(error) => {
+                let path = open.path.clone();
+                Err(self.fail("write", &path, error))
+            }
+        }
+    }
+
+    /// There was no room: leaves the file as the last batch left it.
+    fn cut_back(&mut self, cause: io::Error, path: &Path) -> Result<(), AppendError> {
+        let open = self.file.as_mut().expect("opened before");
+        match open.file.set_len(open.position) {
+            Ok(()) => {
+                open.bytes = open.position;
+                Err(full(path, cause))
+            }
+            Err(error) => Err(self.fail("cut back", path, error)),
+        }
+    }
+
+    /// Makes the file durable and, when it is new, its name.
+    fn sync(&mut self) -> Result<(), AppendError> {
+        let Some(open) = &mut self.file else {
+            return Ok(());
+        };
+        if !open.data_synced {
+            if let Err(error) = open.file.sync_data() {
+                let path = open.path.clone();
+                return Err(self.fail("sync", &path, error));
+            }
+            open.data_synced = true;
+        }
+        if !open.name_synced {
+            if let Err(error) = self.disk.sync_dir(&self.dir) {
+                let path = self.dir.clone();
+                return Err(self.fail("sync", &path, error));
+            }
+            open.name_synced = true;
+        }
+        Ok(())
+    }
+
+    fn finish_batch(&mut self) -> Flushed {
+        let bytes = self.batch.bytes.len();
+        let records = std::mem::take(&mut self.batch.records);
+        self.batch.bytes.clear();
+        if let Some((_, last)) = self.batch.zxids.take() {
+            self.last_zxid = last;
+        }
+        self.written_bytes += bytes as u64;
+        let position = self.file.as_ref().map_or(0, |open| open.position);
+        if self.roll_wanted || self.options.file_bytes_max.is_some_and(|max| position > max) {
+            self.close();
+        }
+        Flushed { last_zxid: self.last_zxid, records, bytes }
+    }
+
+    /// Ends the file; what was allocated and not used goes back to the disk.
+    fn close(&mut self) {
+        self.roll_wanted = false;
+        if let Some(mut open) = self.file.take()
+            && open.bytes > open.position
+            && let Err(error) = open.file.set_len(open.position)
+        {
+            tracing::warn!(path = %open.path.display(), %error, "log file keeps its padding");
+        }
+    }
+
+    fn remove_empty_file(&mut self) {
+        if let Some(open) = self.file.take()
+            && let Err(error) = self.disk.remove(&open.path)
+        {
+            let path = open.path.clone();
+            self.fail("remove", &path, error);
+        }
+    }
+
+    /// Remembers the failure for good.
+    fn fail(&mut self, action: &'static str, path: &Path, source: io::Error) -> AppendError {
+        let error = AppendError::Failed { action, path: path.to_owned(), source: Arc::new(source) };
+        tracing::error!(%error, "txn log failed");
+        self.failed = Some(error.clone());
+        error
+    }
+}
+
+fn full(path: &Path, source: io::Error) -> AppendError {
+    AppendError::Full { path: path.to_owned(), source: Arc::new(source) }
+}
+
+/// The file's length before a batch is written from `start` to `end`. Apache's rule
+/// (`FilePadding.calculateFileSizeWithPadding`), then as many steps more as the batch needs, so that
+/// a full disk shows before anything is written.
+fn grown_bytes(start: u64, bytes: u64, end: u64, options: LogOptions) -> u64 {
+    let step = options.pre_alloc_bytes;
+    if step == 0 {
+        return bytes;
+    }
+    let mut grown = bytes;
+    if start + ROOM_BYTES_MIN >= bytes {
+        grown = if start > bytes { (start + step) / step * step } else { bytes + step };
+    }
+    if end > grown {
+        grown += (end - grown).div_ceil(step) * step;
+    }
+    grown
+}
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! Removes snapshots and logs that no recovery needs.
+//!
+//! Kept: the newest N snapshots that look whole, and every log file that may hold a txn after the oldest
+//! of them. So recovery may find the newest N-1 snapshots damaged and still give the whole state.
+//! A snapshot that does not look whole counts for nothing: it is neither kept as one of the N nor is it
+//! a reason to remove anything older (ZOOKEEPER-3231). With fewer than N whole ones nothing goes.
+//!
+//! Apache: `PurgeTxnLog`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use herdsman_proto::Zxid;
+
+use crate::disk::{Dirs, Disk};
+use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
+use crate::snapshot::reader::looks_whole;
+
+/// The fewest snapshots that Apache lets an operator keep; a smaller number is taken for this one.
+pub const SNAPSHOTS_KEPT_MIN: usize = 3;
+
+/// A snapshot, as far as purging looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its name.
+    pub name: SnapshotName,
+    /// It can be recovered from, as far as a quick look tells.
+    pub whole: bool,
+}
+
+/// What to remove.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PurgePlan {
+    /// Snapshots.
+    pub snapshots: Vec<SnapshotName>,
+    /// Logs.
+    pub logs: Vec<LogName>,
+}
+
+/// Decides what to remove, from names alone.
+#[must_use]
+pub fn plan_purge(snapshots: &[Candidate], logs: &[LogName], keep: usize) -> PurgePlan {
+    let mut whole: Vec<Zxid> = snapshots
+        .iter()
+        .filter(|snapshot| snapshot.whole)
+        .map(|snapshot| snapshot.name.zxid)
+        .collect();
+    whole.sort();
+    whole.dedup();
+    let keep = keep.max(1);
+    let Some(oldest_kept) = whole.len().checked_sub(keep).map(|index| whole[index]) else {
+        return PurgePlan::default();
+    };
+    // The file that starts at or before the oldest kept snapshot may go on behind it.
+    let first_log = logs.iter().map(|log| log.zxid).filter(|zxid| *zxid <= oldest_kept).max();
+    PurgePlan {
+        snapshots: snapshots
+            .iter()
+            .map(|snapshot| snapshot.name)
+            .filter(|name| name.zxid < oldest_kept)
+            .collect(),
+        logs: logs.iter().copied().filter(|log| Some(log.zxid) < first_log).collect(),
+    }
+}
+
+/// Looks at the files, plans, and removes, oldest first. Returns what was removed.
+pub fn purge(disk: &dyn Disk, dirs: &Dirs, keep: usize) -> io::Result<Vec<PathBuf>> {
+    let mut snapshots = Vec::new();
+    for name in list_snapshots(disk, &dirs.data)? {
+        snapshots.push(Candidate { name, whole: looks_whole(disk, &dirs.data, name)? });
+    }
+    let logs = list_logs(disk, &dirs.log)?;
+    let plan = plan_purge(&snapshots, &logs, keep.max(SNAPSHOTS_KEPT_MIN));
+    let mut removed = Vec::new();
+    let snapshot_paths = plan.snapshots.iter().map(|name| name.path(&dirs.data));
+    let log_paths = plan.logs.iter().map(|name| name.path(&dirs.log));
+    // Snapshots first: without its logs an old snapshot is useless, the other way round is only waste.
+    for path in snapshot_paths.chain(log_paths) {
+        remove(disk, &path)?;
+        removed.push(path);
+    }
+    Ok(removed)
+}
+
+fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    tracing::info!(path = %path.display(), "purging");
+    crate::disk::remove_if_there(disk, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::Compression;
+
+    /// Snapshots as zxids, negative ones not whole; what goes, as zxids.
+    fn check(snapshots: &[i64], logs: &[i64], keep: usize, gone: (&[i64], &[i64])) {
+        let candidates: Vec<Candidate> = snapshots
+            .iter()
+            .map(|zxid| Candidate {
+                name: SnapshotName { zxid: Zxid(zxid.abs()), compression: Compression::None },
+                whole: *zxid >= 0,
+            })
+            .collect();
+        let logs: Vec<LogName> = logs.iter().map(|zxid| LogName { zxid: Zxid(*zxid) }).collect();
+        let plan = plan_purge(&candidates, &logs, keep);
+        let zxids: Vec<i64> = plan.snapshots.iter().map(|name| name.zxid.0).collect();
+        assert_eq!(zxids, gone.0, "snapshots of {snapshots:?}, keep {keep}");
+        let zxids: Vec<i64> = plan.logs.iter().map(|name| name.zxid.0).collect();
+        assert_eq!(zxids, gone.1, "logs of {snapshots:?}, keep {keep}");
+    }
+
+    #[test]
+    fn what_goes() {
+        check(&[], &[1, 5], 3, (&[], &[]));
+        check(&[0, 10, 20], &[1, 11, 21], 3, (&[], &[]));
+        check(&[0, 10, 20, 30], &[1, 11, 21, 31], 3, (&[0], &[]));
+        check(&[0, 10, 20, 30, 40], &[1, 11, 21, 31, 41], 3, (&[0, 10], &[1]));
+        // A log that spans several snapshots stays as long as one of them needs it.
+        check(&[10, 20, 30, 40, 50], &[1, 45], 3, (&[10, 20], &[]));
+        check(&[10, 20, 30, 40, 50], &[1, 15, 45], 3, (&[10, 20], &[1]));
+        // Damaged ones do not count, and go only when they are older than all that is kept.
+        check(&[10, 20, -30, 40, -50], &[1, 11, 41], 3, (&[], &[]));
+        check(&[-5, 10, 20, -30, 40, -50], &[1, 9, 41], 3, (&[5], &[1]));
+        check(&[-10, -20, -30, -40], &[1], 3, (&[], &[]));
+        // The newest whole one stays whatever is asked.
+        check(&[10, 20], &[1, 11, 21], 0, (&[10], &[1]));
+        // Two of one zxid, packed differently, are one.
+        check(&[10, 10, 20, 30], &[11], 3, (&[], &[]));
+        // No log is old enough to matter.
+        check(&[10, 20, 30, 40], &[50], 3, (&[10], &[]));
+    }
+}

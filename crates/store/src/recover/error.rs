@@ -1,0 +1,112 @@
+//! Why a server does not start, and what its operator can do about it.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+
+use herdsman_proto::Zxid;
+
+use crate::log::walk::WalkError;
+use crate::snapshot::reader::SnapshotError;
+
+/// Why the state could not be recovered. Nothing was changed on disk, except where the disk itself
+/// failed while it was being mended.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The disk failed.
+    #[error("cannot read or mend {path}: {source}", path = path.display())]
+    Io {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is in the wrong directory.
+    #[error(
+        "{path} is {what}: were dataDir and dataLogDir swapped, or is one of them new? Move the file to where it belongs",
+        path = path.display()
+    )]
+    Misplaced {
+        /// Which file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// There are logs and no snapshot.
+    #[error(
+        "{dir} has no snapshot, but there is a txn log, {log}: the snapshots are gone, or dataDir is the wrong one. Restore them; only if the log is complete from its first txn on (an upgrade from before 3.5.3) start once with snapshot.trust.empty=true",
+        dir = dir.display(), log = log.display()
+    )]
+    NoSnapshot {
+        /// Where snapshots should be.
+        dir: PathBuf,
+        /// A log.
+        log: PathBuf,
+    },
+    /// There are snapshots and none can be used.
+    #[error("no snapshot in {dir} can be used: {list}. Restore one from a backup", dir = dir.display(), list = list(damaged))]
+    SnapshotsDamaged {
+        /// Where.
+        dir: PathBuf,
+        /// What is wrong with each, newest first.
+        damaged: Vec<SnapshotError>,
+    },
+    /// The log cannot be read to its end.
+    #[error("{source}. {advice}{context}", advice = advice(source.last_good()), context = context(passed_over))]
+    Log {
+        /// Where and why.
+        source: WalkError,
+        /// Newer snapshots that could not be used.
+        passed_over: Vec<SnapshotError>,
+    },
+    /// The log ends before a snapshot that was taken of it.
+    #[error(
+        "the txn log ends at {last}, but snapshot {snapshot} {why} {reaches}: log files are missing. {advice}",
+        snapshot = snapshot.display(),
+        why = reason(damage.as_deref()),
+        advice = advice(Some(*last)),
+    )]
+    LogTooShort {
+        /// Which snapshot.
+        snapshot: PathBuf,
+        /// Txns up to this one are in it, at least in part.
+        reaches: Zxid,
+        /// The last one in the log.
+        last: Zxid,
+        /// What is wrong with the snapshot, if it is damaged.
+        damage: Option<String>,
+    },
+}
+
+fn advice(last_good: Option<Zxid>) -> String {
+    match last_good {
+        None => "Restore the file from a backup".to_owned(),
+        Some(zxid) => format!(
+            "Restore the files from a backup, or, to go on with the state as of txn {zxid} and give up everything after it, start once with -Dherdsman.acceptLossAfter={zxid}"
+        ),
+    }
+}
+
+fn reason(damage: Option<&str>) -> String {
+    match damage {
+        None => "holds effects of txns up to".to_owned(),
+        Some(damage) => format!("cannot be used ({damage}) and covers txns up to"),
+    }
+}
+
+fn list(damaged: &[SnapshotError]) -> String {
+    let mut text = String::new();
+    for (index, error) in damaged.iter().enumerate() {
+        let separator = if index == 0 { "" } else { "; " };
+        let _ = write!(text, "{separator}{error}");
+    }
+    text
+}
+
+fn context(passed_over: &[SnapshotError]) -> String {
+    if passed_over.is_empty() {
+        String::new()
+    } else {
+        format!(" (an older snapshot was used because: {})", list(passed_over))
+    }
+}

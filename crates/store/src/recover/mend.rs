@@ -1,0 +1,137 @@
+//! What recovery changes on disk, once all that it has read was found to be good.
+//!
+//! Every step leaves a directory that recovers to the same state, so a crash in between costs nothing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Cut, RecoverError, Recovered};
+use crate::disk::{Dirs, Disk, remove_if_there};
+use crate::log::HEADER_BYTES;
+use crate::log::ending::read_exactly;
+use crate::log::walk::{Tail, TailRest, Walked};
+use crate::names::{DAMAGED, LogName, SnapshotName, TEMPORARY, list_logs};
+
+/// Copied at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Cuts, removes and syncs. Returns what was cut off because it was torn.
+pub(super) fn mend(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    recovered: &Recovered,
+    walked: &Walked,
+) -> Result<Option<Cut>, RecoverError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| RecoverError::Io { path, source }
+    };
+    remove_unfinished(disk, &dirs.data).map_err(io(&dirs.data))?;
+    if let Some(snapshot) = &recovered.snapshot {
+        sync_file(disk, &snapshot.path).map_err(io(&snapshot.path))?;
+    }
+    for snapshot in &recovered.damaged_snapshots {
+        put_snapshot_aside(disk, &dirs.data, &snapshot.path, recovered)
+            .map_err(io(&snapshot.path))?;
+    }
+    // Newest first, so that the log never has a hole.
+    for name in walked.given_up.iter().rev() {
+        put_aside(disk, &dirs.log, *name).map_err(io(&name.path(&dirs.log)))?;
+    }
+    let cut = match &walked.tail {
+        Some(tail) => mend_tail(disk, &dirs.log, tail).map_err(io(&tail.name.path(&dirs.log)))?,
+        None => None,
+    };
+    for name in list_logs(disk, &dirs.log).map_err(io(&dirs.log))? {
+        sync_file(disk, &name.path(&dirs.log)).map_err(io(&name.path(&dirs.log)))?;
+    }
+    for dir in [&dirs.data, &dirs.log] {
+        disk.sync_dir(dir).map_err(io(dir))?;
+    }
+    Ok(cut)
+}
+
+/// Removes snapshots that were never finished.
+fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    for entry in disk.list(dir)? {
+        let unfinished = entry.name.strip_prefix(TEMPORARY);
+        if unfinished.and_then(SnapshotName::parse).is_some() {
+            tracing::info!(name = entry.name, "removing an unfinished snapshot");
+            disk.remove(&dir.join(&entry.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// A damaged snapshot of a time that was given up must not come up again at every start.
+fn put_snapshot_aside(
+    disk: &dyn Disk,
+    dir: &Path,
+    path: &Path,
+    recovered: &Recovered,
+) -> io::Result<()> {
+    let file_name = path.file_name().and_then(|name| name.to_str());
+    let name = file_name.and_then(SnapshotName::parse);
+    match name.filter(|name| name.zxid > recovered.tree.last_zxid()) {
+        Some(name) => disk.rename(path, &dir.join(format!("{DAMAGED}{}", name.file_name()))),
+        None => Ok(()),
+    }
+}
+
+/// Ends the last file after its last good record; one without any record goes.
+fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &Tail) -> io::Result<Option<Cut>> {
+    let path = tail.name.path(dir);
+    if tail.records == 0 {
+        tracing::warn!(path = %path.display(), "removing a log file without a txn");
+        disk.remove(&path)?;
+    } else {
+        if tail.rest == TailRest::GivenUp {
+            copy_rest(disk, dir, tail)?;
+        }
+        if tail.file_bytes > tail.good_bytes {
+            disk.open_write(&path)?.set_len(tail.good_bytes)?;
+        }
+    }
+    Ok((tail.rest == TailRest::Torn).then(|| {
+        let offset = if tail.records == 0 { 0 } else { tail.good_bytes };
+        tracing::warn!(path = %path.display(), offset, "cut off a write that a crash interrupted");
+        Cut { path, offset }
+    }))
+}
+
+/// Gives a file that the operator gave up a name that nobody takes for a log.
+fn put_aside(disk: &dyn Disk, dir: &Path, name: LogName) -> io::Result<()> {
+    let aside = dir.join(format!("{DAMAGED}{}", name.file_name()));
+    tracing::warn!(path = %aside.display(), "kept what was given up");
+    disk.rename(&name.path(dir), &aside)?;
+    disk.sync_dir(dir)
+}
+
+/// Keeps a copy of what is about to be cut off.
+fn copy_rest(disk: &dyn Disk, dir: &Path, tail: &Tail) -> io::Result<()> {
+    let aside: PathBuf =
+        dir.join(format!("{DAMAGED}{}.from.{}", tail.name.file_name(), tail.good_bytes));
+    tracing::warn!(path = %aside.display(), "kept what was given up");
+    remove_if_there(disk, &aside)?;
+    let source = disk.open_read(&tail.name.path(dir))?;
+    let mut target = disk.create(&aside)?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let start = tail.good_bytes.max(HEADER_BYTES);
+    let mut at = start;
+    while at < tail.file_bytes {
+        let rest = usize::try_from(tail.file_bytes - at).unwrap_or(CHUNK_BYTES);
+        let piece = &mut chunk[..rest.min(CHUNK_BYTES)];
+        read_exactly(&*source, at, piece)?;
+        // Padding need not be kept.
+        if piece.iter().any(|byte| *byte != 0) {
+            target.write_at(at - start, piece)?;
+        }
+        at += piece.len() as u64;
+    }
+    target.sync_data()?;
+    disk.sync_dir(dir)
+}
+
+fn sync_file(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    disk.open_write(path)?.sync_data()
+}

@@ -1,0 +1,461 @@
+use std::sync::Arc;
+
+use herdsman_proto::{Txn, TxnHeader};
+use proptest::prelude::*;
+
+use super::*;
+use crate::disk::MemoryDisk;
+use crate::log::writer::{AppendError, SyncMode};
+use crate::names::Compression;
+use crate::snapshot::LastZxid;
+use crate::snapshot::writer::write_snapshot;
+use crate::testing::*;
+
+fn run(disk: &MemoryDisk, options: &RecoverOptions) -> Result<Recovered, RecoverError> {
+    recover(disk, &dirs(), options, &mut |_| {})
+}
+
+fn recovered(disk: &MemoryDisk) -> Recovered {
+    match run(disk, &RecoverOptions::default()) {
+        Ok(recovered) => recovered,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn refused(disk: &MemoryDisk) -> String {
+    let before = files(disk);
+    let message = match run(disk, &RecoverOptions::default()) {
+        Ok(recovered) => panic!("recovered to {}", recovered.tree.last_zxid()),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(files(disk), before, "a refusal changes nothing");
+    message
+}
+
+fn files(disk: &MemoryDisk) -> Vec<(String, Vec<u8>)> {
+    let entries = disk.list(dir()).unwrap();
+    entries
+        .into_iter()
+        .map(|entry| {
+            let content = disk.content(&dir().join(&entry.name)).unwrap();
+            (entry.name, content)
+        })
+        .collect()
+}
+
+fn names(disk: &MemoryDisk) -> Vec<String> {
+    files(disk).into_iter().map(|(name, _)| name).collect()
+}
+
+fn snapshot(disk: &MemoryDisk, tree: &Tree) -> PathBuf {
+    let disk = Arc::new(disk.clone());
+    write_snapshot(disk, dir(), Compression::None, tree, LastZxid::Write).unwrap().path
+}
+
+fn tree_at(last: i64) -> Tree {
+    let mut tree = Tree::new(TreeOptions::default());
+    for zxid in 1..=last {
+        tree.replay(&create(zxid, 40));
+    }
+    tree
+}
+
+/// A server's directory: `snapshot.0`, and a log of txns in files that start at `starts` and end
+/// with `last`.
+fn server(starts: &[i64], last: i64) -> MemoryDisk {
+    let disk = disk();
+    snapshot(&disk, &tree_at(0));
+    let mut log = writer(&disk, Zxid::ZERO);
+    for (index, start) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).map_or(last, |next| next - 1);
+        write_batch(&mut log, *start, end);
+        log.roll();
+    }
+    disk
+}
+
+fn assert_tree(recovered: &Recovered, last: i64) {
+    let expected = tree_at(last);
+    assert_eq!(recovered.tree.last_zxid(), Zxid(last));
+    assert_eq!(recovered.tree.digest(), expected.digest());
+    assert_eq!(recovered.tree.node_count(), expected.node_count());
+}
+
+#[test]
+fn an_empty_directory_is_a_fresh_server() {
+    let disk = disk();
+    let recovered = recovered(&disk);
+    assert!(recovered.fresh);
+    assert_tree(&recovered, 0);
+    assert!(run(&MemoryDisk::new(), &RecoverOptions::default()).is_err());
+}
+
+#[test]
+fn snapshot_and_logs_give_the_tree_and_the_log_goes_on_in_a_new_file() {
+    let disk = server(&[1, 8, 20], 30);
+    snapshot(&disk, &tree_at(12));
+    let recovered = recovered(&disk);
+    assert!(!recovered.fresh);
+    assert_tree(&recovered, 30);
+    assert_eq!(recovered.txns_replayed, 18);
+    assert_eq!(recovered.snapshot.unwrap().name.zxid, Zxid(12));
+    write_batch(&mut writer(&disk, Zxid(30)), 31, 33);
+    assert_tree(&super::tests::recovered(&disk), 33);
+}
+
+#[test]
+fn a_torn_tail_is_cut_at_any_byte() {
+    let good = log_bytes(&[create(1, 40), create(2, 40)]);
+    let whole = log_bytes(&[create(1, 40), create(2, 40), create(3, 40)]);
+    for cut in 0..whole.len() {
+        for padding in [0, 700] {
+            let disk = server(&[], 0);
+            let mut content = whole[..cut].to_vec();
+            content.resize(cut + padding, 0);
+            disk.put(&log_path(1), content);
+            let recovered = recovered(&disk);
+            let last = [log_bytes(&[create(1, 40)]).len(), good.len()]
+                .iter()
+                .filter(|end| cut >= **end)
+                .count() as i64;
+            assert_tree(&recovered, last);
+            // What is left is clean, also once a newer file follows.
+            write_batch(&mut writer(&disk, Zxid(last)), last + 1, last + 2);
+            disk.crash(|_| false);
+            let again = super::tests::recovered(&disk);
+            assert_tree(&again, last + 2);
+            assert_eq!(again.cut, None);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_refused_or_harmless() {
+    let disk = server(&[1], 4);
+    let path = log_path(1);
+    let bytes = disk.content(&path).unwrap().len();
+    for offset in 0..bytes {
+        for bit in 0..8 {
+            disk.flip_bit(&path, offset, bit);
+            match run(&disk, &RecoverOptions::default()) {
+                Ok(recovered) => assert_tree(&recovered, 4),
+                Err(error) => {
+                    let message = error.to_string();
+                    assert!(message.contains("log.1 is damaged at offset"), "{message}");
+                }
+            }
+            disk.flip_bit(&path, offset, bit);
+        }
+    }
+}
+
+#[test]
+fn damage_names_file_offset_and_what_to_do_and_can_be_accepted() {
+    let disk = server(&[1, 8], 12);
+    let offset = log_bytes(&[create(1, 40), create(2, 40)]).len();
+    disk.flip_bit(&log_path(1), offset + 30, 3);
+    let message = refused(&disk);
+    for part in [
+        "/data/version-2/log.1 is damaged at offset 272: the record's checksum is wrong",
+        "The last good txn before it is 0x2",
+        "the next valid record is txn 0x4 at offset",
+        "-Dherdsman.acceptLossAfter=0x2",
+    ] {
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
+    }
+    // Another txn than the last good one is no consent.
+    let mut options =
+        RecoverOptions { accept_loss_after: Some(Zxid(1)), ..RecoverOptions::default() };
+    run(&disk, &options).unwrap_err();
+    options.accept_loss_after = Some(Zxid(2));
+    let recovered = run(&disk, &options).unwrap();
+    assert_tree(&recovered, 2);
+    assert!(recovered.accepted_loss.is_some());
+    assert_eq!(names(&disk), ["damaged.log.1.from.272", "damaged.log.8", "log.1", "snapshot.0"]);
+    write_batch(&mut writer(&disk, Zxid(2)), 3, 9);
+    assert_tree(&super::tests::recovered(&disk), 9);
+}
+
+#[test]
+fn a_hole_between_files_is_refused() {
+    let disk = server(&[1, 8, 20], 30);
+    disk.remove(&log_path(8)).unwrap();
+    let message = refused(&disk);
+    assert!(message.contains("txns are missing between 0x7 and 0x14"), "{message}");
+    // A snapshot behind the hole makes it harmless.
+    snapshot(&disk, &tree_at(19));
+    assert_tree(&recovered(&disk), 30);
+    // The first file that is needed may be the one that is missing.
+    let disk = server(&[1, 8], 12);
+    disk.remove(&log_path(1)).unwrap();
+    assert!(refused(&disk).contains("between 0x0 and 0x8"));
+}
+
+#[test]
+fn damage_that_the_next_file_makes_good_is_no_damage() {
+    let disk = server(&[1, 8], 12);
+    let mut content = disk.content(&log_path(1)).unwrap();
+    content.extend_from_slice(&[0xee; 900]);
+    disk.put(&log_path(1), content);
+    assert_tree(&recovered(&disk), 12);
+}
+
+#[test]
+fn a_new_epoch_starts_with_one() {
+    let (old, new) = (1 << 32 | 5, 2 << 32 | 1);
+    let follows = |last, next| crate::log::walk::follows(Zxid(last), Zxid(next));
+    assert!(follows(old, old + 1));
+    assert!(follows(old, new));
+    assert!(follows(0xffff_ffff, 0x1_0000_0000));
+    for next in [old, old + 2, new + 1, new - 1] {
+        assert!(!follows(old, next), "{next:#x}");
+    }
+}
+
+#[test]
+fn an_older_snapshot_serves_if_the_log_has_the_rest() {
+    let disk = server(&[1, 8], 12);
+    snapshot(&disk, &tree_at(5));
+    let newest = snapshot(&disk, &tree_at(10));
+    disk.flip_bit(&newest, 60, 0);
+    let recovered = recovered(&disk);
+    assert_tree(&recovered, 12);
+    assert_eq!(recovered.damaged_snapshots.len(), 1);
+    assert_eq!(recovered.snapshot.unwrap().name.zxid, Zxid(5));
+}
+
+#[test]
+fn an_older_snapshot_does_not_serve_if_the_log_ends_too_early() {
+    let disk = server(&[1], 7);
+    let newest = snapshot(&disk, &tree_at(10));
+    assert_tree(&recovered(&disk), 10);
+    disk.flip_bit(&newest, 60, 0);
+    let message = refused(&disk);
+    assert!(message.contains("the txn log ends at 0x7"), "{message}");
+    assert!(message.contains("snapshot.a cannot be used"), "{message}");
+    let options = RecoverOptions { accept_loss_after: Some(Zxid(7)), ..RecoverOptions::default() };
+    assert_tree(&run(&disk, &options).unwrap(), 7);
+    assert_tree(&recovered(&disk), 7);
+}
+
+#[test]
+fn without_any_whole_snapshot_nothing_is_invented() {
+    let disk = server(&[1], 7);
+    disk.put(&dir().join("snapshot.0"), Vec::new());
+    let message = refused(&disk);
+    assert!(message.contains("snapshot.0 cannot be used"), "{message}");
+    assert!(message.contains("ends too early"), "{message}");
+}
+
+#[test]
+fn logs_without_a_snapshot_need_consent() {
+    let disk = server(&[1], 7);
+    disk.remove(&dir().join("snapshot.0")).unwrap();
+    assert!(refused(&disk).contains("snapshot.trust.empty"));
+    let trusting = RecoverOptions { trust_empty: true, ..RecoverOptions::default() };
+    assert_tree(&run(&disk, &trusting).unwrap(), 7);
+    // Consent or not, a history without its beginning is none.
+    let disk = server(&[1, 5], 7);
+    disk.remove(&dir().join("snapshot.0")).unwrap();
+    disk.remove(&log_path(1)).unwrap();
+    run(&disk, &trusting).unwrap_err();
+}
+
+#[test]
+fn a_log_must_reach_the_end_of_a_fuzzy_snapshot() {
+    let disk = server(&[1, 8], 12);
+    let mut dump = herdsman_tree::Dump::start(&tree_at(7));
+    let later = tree_at(12);
+    let head = (dump.zxid(), Compression::None);
+    let memory = Arc::new(disk.clone());
+    let mut writer = crate::SnapshotWriter::begin(memory, dir(), head, &[], &[]).unwrap();
+    while dump.step(&later, 3, &mut |path, data, key, stat| {
+        writer.encode_node(path, data, key, stat);
+    }) {}
+    let trailer = Trailer::of(&later, LastZxid::Write);
+    writer.finish(&trailer, &mut |_| {}).unwrap();
+    let fuzzy = recovered(&disk);
+    assert_eq!(fuzzy.txns_replayed, 5);
+    assert_tree(&fuzzy, 12);
+    assert_eq!(fuzzy.digest_mismatch, None);
+    disk.remove(&log_path(8)).unwrap();
+    let message = refused(&disk);
+    assert!(message.contains("holds effects of txns up to 0xc"), "{message}");
+}
+
+#[test]
+fn empty_and_unfinished_files_go() {
+    for content in [Vec::new(), vec![0; 5000], crate::log::HEADER.to_vec(), b"ZK".to_vec()] {
+        let disk = server(&[1], 7);
+        disk.put(&log_path(8), content);
+        disk.put(&dir().join("tmp.snapshot.5.gz"), vec![1, 2, 3]);
+        assert_tree(&recovered(&disk), 7);
+        assert_eq!(names(&disk), ["log.1", "snapshot.0"]);
+        write_batch(&mut writer(&disk, Zxid(7)), 8, 8);
+    }
+}
+
+#[test]
+fn files_in_the_wrong_directory_are_pointed_out() {
+    let disk = server(&[1], 7);
+    let dirs = Dirs::below(Path::new("/data"), Path::new("/logs"));
+    dirs.create(&disk).unwrap();
+    let options = RecoverOptions::default();
+    let error = recover(&disk, &dirs, &options, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("log.1 is a txn log in dataDir"), "{error}");
+    let swapped = Dirs::below(Path::new("/logs"), Path::new("/data"));
+    disk.rename(&log_path(1), Path::new("/other")).unwrap();
+    let error = recover(&disk, &swapped, &options, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("a snapshot in dataLogDir"), "{error}");
+}
+
+#[test]
+fn an_unknown_txn_is_refused_not_skipped() {
+    let disk = server(&[], 0);
+    let mut content = log_bytes(&[create(1, 40)]);
+    let mut unknown = payload(&create(2, 40));
+    unknown[31] = 99;
+    crate::log::encode_record(&unknown, &mut content);
+    disk.put(&log_path(1), content);
+    assert!(refused(&disk).contains("the record of txn 0x2 at offset"));
+}
+
+#[test]
+fn zxids_that_go_back_are_refused() {
+    let disk = server(&[], 0);
+    let entries = [create(1, 40), create(2, 40), create(2, 40)];
+    disk.put(&log_path(1), log_bytes(&entries));
+    assert!(refused(&disk).contains("txn 0x2 at offset"));
+}
+
+#[test]
+fn a_wrong_digest_is_reported() {
+    let disk = server(&[], 0);
+    let mut entries = [create(1, 40), create(2, 40)];
+    entries[0].digest =
+        Some(TxnDigest { version: TxnDigest::VERSION, tree_digest: tree_at(1).digest() });
+    entries[1].digest = Some(TxnDigest { version: TxnDigest::VERSION, tree_digest: 4711 });
+    disk.put(&log_path(1), log_bytes(&entries));
+    let mismatch = recovered(&disk).digest_mismatch.unwrap();
+    assert_eq!((mismatch.zxid, mismatch.expected), (Zxid(2), 4711));
+}
+
+#[test]
+fn ephemerals_of_sessions_that_are_not_open_are_reported() {
+    let disk = server(&[], 0);
+    let mut entry = create(1, 40);
+    if let Txn::Create(create) = &mut entry.txn {
+        create.kind = herdsman_proto::txn::CreateKind::Plain { ephemeral: true, with_stat: false };
+    }
+    let TxnHeader { session, .. } = entry.header;
+    disk.put(&log_path(1), log_bytes(&[entry]));
+    assert_eq!(recovered(&disk).orphan_ephemeral_sessions, [session]);
+}
+
+/// How the power fails.
+#[derive(Clone, Copy, Debug)]
+enum Tear {
+    /// The unsynced batch survives up to a point.
+    Prefix,
+    /// Any of its sectors survive.
+    Scatter,
+}
+
+proptest! {
+    /// Batches of all sizes, files rolled, snapshots taken, a crash at any point: what was flushed is
+    /// there, what was not appended is not.
+    #[test]
+    fn nothing_flushed_is_lost_and_nothing_is_invented(
+        batches in prop::collection::vec((1..6i64, 1..2000usize, 0..10u8), 1..12),
+        flushed_batches in 0..12usize,
+        tear in prop_oneof![Just(Tear::Prefix), Just(Tear::Scatter)],
+        dice in prop::collection::vec(any::<bool>(), 40),
+        prefix in 0..40usize,
+    ) {
+        let disk = disk();
+        snapshot(&disk, &tree_at(0));
+        let mut log = writer(&disk, Zxid::ZERO);
+        let (mut appended, mut flushed) = (0, 0);
+        let mut tree = tree_at(0);
+        for (index, (records, bytes, action)) in batches.into_iter().enumerate() {
+            for _ in 0..records {
+                appended += 1;
+                log.append(Zxid(appended), &payload(&create(appended, bytes))).unwrap();
+            }
+            if index >= flushed_batches {
+                // The batch is written, and the power fails before its sync has returned.
+                log.flush(SyncMode::NoSync).unwrap();
+                break;
+            }
+            log.flush(SyncMode::Sync).unwrap();
+            for zxid in flushed + 1..=appended {
+                tree.replay(&create(zxid, bytes));
+            }
+            flushed = appended;
+            match action {
+                0 => log.roll(),
+                1 => { snapshot(&disk, &tree); }
+                _ => {}
+            }
+        }
+        drop(log);
+        let mut asked = 0;
+        disk.crash(|_| {
+            asked += 1;
+            match tear {
+                Tear::Prefix => asked <= prefix,
+                Tear::Scatter => dice[asked % dice.len()],
+            }
+        });
+        match run(&disk, &RecoverOptions::default()) {
+            Ok(recovered) => {
+                let last = recovered.tree.last_zxid().0;
+                prop_assert!(flushed <= last && last <= appended, "{flushed} {last} {appended}");
+                prop_assert_eq!(recovered.tree.node_count() as i64, 4 + last);
+                // And it stays so, whatever happens next.
+                disk.crash(|_| false);
+                prop_assert_eq!(super::tests::recovered(&disk).tree.last_zxid(), Zxid(last));
+            }
+            Err(error) => prop_assert!(matches!(tear, Tear::Scatter), "{}", error),
+        }
+    }
+
+    /// A disk that fills up at any point and is emptied again loses nothing.
+    #[test]
+    fn a_full_disk_loses_nothing(
+        capacity in 500..40_000u64,
+        batches in prop::collection::vec((1..5i64, 1..3000usize), 1..12),
+        pre_alloc in any::<bool>(),
+    ) {
+        let disk = disk();
+        snapshot(&disk, &tree_at(0));
+        disk.set_capacity(Some(capacity));
+        let mut options = OPTIONS;
+        if !pre_alloc {
+            options.pre_alloc_bytes = 0;
+        }
+        let mut log = crate::LogWriter::new(Arc::new(disk.clone()), DIR, Zxid::ZERO, options);
+        let mut last = 0;
+        for (records, bytes) in batches {
+            for _ in 0..records {
+                last += 1;
+                log.append(Zxid(last), &payload(&create(last, bytes))).unwrap();
+            }
+            match log.flush(SyncMode::Sync) {
+                Ok(_) => {}
+                Err(AppendError::Full { .. }) => {
+                    let copy = MemoryDisk::new();
+                    for (name, content) in files(&disk) {
+                        copy.put(&dir().join(name), content);
+                    }
+                    prop_assert_eq!(super::tests::recovered(&copy).tree.last_zxid(), log.last_zxid());
+                    disk.set_capacity(None);
+                    log.flush(SyncMode::Sync).unwrap();
+                }
+                Err(error) => prop_assert!(false, "{}", error),
+            }
+        }
+        disk.crash(|_| false);
+        prop_assert_eq!(super::tests::recovered(&disk).tree.last_zxid(), Zxid(last));
+    }
+}
