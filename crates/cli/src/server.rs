@@ -87,7 +87,7 @@ fn load(arguments: &Arguments) -> Result<Loaded, herdsman_server::config::Config
         }
     }
     for property in &arguments.properties {
-        properties.add_flag(property);
+        properties.add_flag(&format!("-D{property}"));
     }
     match arguments.config.as_slice() {
         [] => Config::standalone_default(&properties),

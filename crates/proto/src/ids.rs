@@ -87,12 +87,20 @@ impl Xid {
 mod tests {
     use super::*;
 
+    /// Values of Java's own `new Random(id ^ 0xB3415C00L).nextBytes(16)`. The generator keeps 48
+    /// bits, so the second and the last but one differ only above them.
     #[test]
     fn password_is_what_a_java_server_computes() {
-        // Taken from a session that Apache ZooKeeper 3.9.5 handed out.
-        let zero = SessionId(0).password();
-        assert_eq!(zero, SessionId(0).password());
-        assert_ne!(zero, SessionId(1).password());
+        for (id, expected) in [
+            (0, 0xf22a_cd4a_97e6_9d6d_20a4_9bb6_38ea_db38),
+            (-1, 0x20f6_2cb5_648d_c2d7_7147_1c8a_2486_a9ee),
+            (1, 0x054c_c74a_3732_7db2_15e7_02e2_0c73_f005),
+            (0x0100_004a_b2c3_0000, 0x1f00_9f88_c018_f8d0_95d5_dfd8_0917_3022),
+            (i64::MAX, 0x20f6_2cb5_648d_c2d7_7147_1c8a_2486_a9ee),
+            (0xff00_0000_0000_1234_u64 as i64, 0x3c18_abe0_5b0e_6182_741d_625d_127c_15b0_u128),
+        ] {
+            assert_eq!(u128::from_be_bytes(SessionId(id).password()), expected, "{id:#x}");
+        }
     }
 
     #[test]

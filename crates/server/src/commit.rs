@@ -72,8 +72,8 @@ impl CommitQueue {
         self.filled.notify_one();
     }
 
-    /// Waits for txns; false when the thread should end.
-    fn take(&self, batch: &mut Batch) -> bool {
+    /// Waits for txns, and then up to `delay` for company; false when the thread should end.
+    fn take(&self, batch: &mut Batch, delay: Duration, txns_max: usize) -> bool {
         batch.txns.clear();
         batch.bytes.clear();
         let mut queue = self.queue.lock();
@@ -82,6 +82,11 @@ impl CommitQueue {
                 return false;
             }
             self.filled.wait(&mut queue);
+        }
+        if !delay.is_zero() {
+            let deadline = Instant::now() + delay;
+            let crowded = |queue: &Queue| queue.batch.txns.len() >= txns_max || queue.stopping;
+            while !crowded(&queue) && !self.filled.wait_until(&mut queue, deadline).timed_out() {}
         }
         std::mem::swap(&mut queue.batch, batch);
         true
@@ -107,6 +112,8 @@ impl CommitQueue {
 pub struct CommitSettings {
     /// Whether a batch is synced before it is answered.
     pub sync: SyncMode,
+    /// How long a txn may wait for company (`flushDelay`).
+    pub delay: Duration,
     /// Txns in one sync at the most.
     pub batch_txns_max: usize,
     /// A sync that takes longer is reported.
@@ -138,7 +145,8 @@ impl Committer {
     /// Works until the queue is stopped, or for good after a failure.
     pub fn run(mut self) {
         let mut batch = Batch::default();
-        while self.queue.take(&mut batch) {
+        let CommitSettings { delay, batch_txns_max, .. } = self.settings;
+        while self.queue.take(&mut batch, delay, batch_txns_max) {
             for txns in batch.txns.chunks(self.settings.batch_txns_max) {
                 let done = self.append(txns, &batch.bytes).and_then(|()| self.flush());
                 match done {
@@ -221,6 +229,6 @@ impl Committer {
         );
         self.core.step(Input::Storage(StorageState::Failed));
         let mut discarded = Batch::default();
-        while self.queue.take(&mut discarded) {}
+        while self.queue.take(&mut discarded, Duration::ZERO, 1) {}
     }
 }

@@ -120,7 +120,9 @@ impl Connection {
         let core = &self.shared.core;
         core.step(Input::Disconnected { conn: self.client.id });
         core.clients.remove(&self.client);
-        core.stats.connections_dropped.add(1);
+        if matches!(ended, Ended::ByClient | Ended::Io(_)) {
+            core.stats.connections_dropped.add(1);
+        }
         self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
         if matches!(ended, Ended::Sessionless) {
             core.stats.sessionless_expired.add(1);
@@ -138,8 +140,21 @@ impl Connection {
                 self.say_goodbye().await;
                 return Err(self.ended.take().unwrap_or(Ended::ByClient));
             }
-            self.wait().await?;
+            if self.can_go_on() {
+                // A pause for the other connections of this thread.
+                tokio::task::yield_now().await;
+            } else {
+                self.wait().await?;
+            }
         }
+    }
+
+    /// Serving stopped because the output was full, the output is out, and there is more to serve.
+    fn can_go_on(&self) -> bool {
+        self.stage == Stage::Serving
+            && self.unsent() < OUTPUT_BYTES_MAX
+            && !self.is_throttled()
+            && !matches!(self.intake.peek(), Ok(None))
     }
 
     /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
@@ -212,7 +227,10 @@ impl Connection {
                     self.written += count;
                     self.shared.core.stats.bytes_sent.add(count as u64);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.forget_written();
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -223,6 +241,14 @@ impl Connection {
             self.output.clear();
         }
         Ok(())
+    }
+
+    /// A client that never quite catches up must not keep what it has read in our memory.
+    fn forget_written(&mut self) {
+        if self.written > self.unsent() {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
     }
 
     fn unsent(&self) -> usize {

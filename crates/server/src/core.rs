@@ -10,9 +10,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use herdsman_node::io::{Answered, CloseReason};
-use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs};
-use herdsman_proto::OpCode;
+use herdsman_node::io::Answered;
+use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs, StorageState};
+use herdsman_proto::{OpCode, Zxid};
 use herdsman_tree::Tree;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -20,7 +20,7 @@ use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::commit::CommitQueue;
 use crate::outbox::Closing;
-use crate::stats::ServerStats;
+use crate::stats::{self, ServerStats};
 
 /// Txns applied in one go; readers get in between two goes.
 const TXNS_PER_GUARD: usize = 256;
@@ -81,6 +81,14 @@ impl Core {
         self.drive(|node, now, tree, out| node.step(now, input, tree, out));
     }
 
+    /// Tells the node that time has passed.
+    pub fn tick(&self) {
+        self.drive(|node, now, tree, out| {
+            self.stats.sessions_expired.add(sessions_due(node, now));
+            node.step(now, Input::Tick, tree, out);
+        });
+    }
+
     /// Ends sessions whose end was lost.
     pub fn close_orphans(&self) {
         self.drive(|node, now, tree, out| node.close_orphans(now, tree, out));
@@ -90,13 +98,17 @@ impl Core {
         let now = self.clock.now();
         let mut mind = self.mind.lock();
         let Mind { node, out, to_wake } = &mut *mind;
-        step(node, now, &self.tree.read(), out);
-        self.deliver(now, out, to_wake);
+        let zxid = {
+            let tree = self.tree.read();
+            step(node, now, &tree, out);
+            tree.last_zxid()
+        };
+        self.deliver(now, zxid, out, to_wake);
         while node.has_committed() {
             let mut tree = self.tree.write();
             node.apply(&mut tree, TXNS_PER_GUARD, out);
             // Before readers get in again: see `outbox`.
-            self.deliver(now, out, to_wake);
+            self.deliver(now, tree.last_zxid(), out, to_wake);
         }
         let to_wake = std::mem::take(to_wake);
         drop(mind);
@@ -105,7 +117,8 @@ impl Core {
         }
     }
 
-    fn deliver(&self, now: Now, out: &mut Outputs, to_wake: &mut Vec<Arc<Client>>) {
+    fn deliver(&self, now: Now, zxid: Zxid, out: &mut Outputs, to_wake: &mut Vec<Arc<Client>>) {
+        stats::count_events(&self.stats, out);
         for output in &out.list {
             match output {
                 Output::Append { zxid, payload } => {
@@ -115,12 +128,12 @@ impl Core {
                     self.send(now, *conn, &out.bytes[frames.clone()], *answers, to_wake);
                 }
                 Output::Attached { conn, session, timeout_ms } => {
-                    self.tell(*conn, to_wake, |client| client.outbox.attach(*session, *timeout_ms));
+                    self.tell(*conn, to_wake, |client| {
+                        self.note_session(now, zxid, client);
+                        client.outbox.attach(*session, *timeout_ms)
+                    });
                 }
                 Output::Close { conn, reason } => {
-                    if *reason == CloseReason::SessionExpired {
-                        self.stats.sessions_expired.add(1);
-                    }
                     self.tell(*conn, to_wake, |client| client.outbox.close(Closing::Core(*reason)));
                 }
             }
@@ -148,6 +161,13 @@ impl Core {
         });
     }
 
+    fn note_session(&self, now: Now, zxid: Zxid, client: &Client) {
+        if let Some(latency_ms) = client.stats.lock().opened(zxid, now.monotonic_ms) {
+            self.stats.latency.add(latency_ms);
+            self.stats.update_latency.add(latency_ms);
+        }
+    }
+
     fn note_answer(&self, now: Now, answered: Answered, bytes: usize) {
         let latency_ms = now.monotonic_ms.saturating_sub(answered.since_ms);
         self.stats.latency.add(latency_ms);
@@ -171,4 +191,13 @@ impl Core {
             to_wake.push(client);
         }
     }
+}
+
+/// Sessions that a tick will end now.
+fn sessions_due(node: &Node, now: Now) -> u64 {
+    if node.storage() != StorageState::Writable {
+        return 0;
+    }
+    let due = node.sessions().deadlines().take_while(|&(at_ms, _)| at_ms <= now.monotonic_ms);
+    due.map(|(_, sessions)| sessions.len() as u64).sum()
 }

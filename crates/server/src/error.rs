@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use herdsman_store::{DirLockError, RecoverError, SnapshotWriteError};
+use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError};
 
 use crate::config::ConfigError;
 
@@ -24,6 +24,17 @@ pub enum StartError {
     /// Another server uses the directory.
     #[error(transparent)]
     Lock(#[from] DirLockError),
+    /// An epoch file cannot be read.
+    #[error(transparent)]
+    Epoch(#[from] EpochError),
+    /// The file `myid` holds no id.
+    #[error("{path} holds {content:?}, which is not a server id: write a number from 1 to 255 into it, or remove it from a standalone server", path = path.display())]
+    MyId {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        content: String,
+    },
     /// The data directory cannot be read.
     #[error(transparent)]
     Recover(#[from] Box<RecoverError>),
@@ -50,8 +61,12 @@ impl StartError {
         match self {
             StartError::Config(error) => error.exit_code(),
             StartError::Directory { .. } | StartError::Lock(_) => 3,
+            StartError::MyId { .. } => 2,
             StartError::Snapshot(_) => 10,
-            StartError::Recover(_) | StartError::Bind { .. } | StartError::System(_) => 1,
+            StartError::Epoch(_)
+            | StartError::Recover(_)
+            | StartError::Bind { .. }
+            | StartError::System(_) => 1,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use herdsman_node::{Node, NodeSettings};
+use herdsman_proto::Zxid;
 use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, RecoverOptions, Recovered};
 use tracing::info;
 
@@ -62,7 +63,7 @@ impl Server {
         let options = RecoverOptions {
             tree: settings::tree_options(&config, hash_seed),
             trust_empty: storage.trust_empty_snapshot,
-            accept_loss_after: None,
+            accept_loss_after: storage.accept_loss_after.map(Zxid),
         };
         let recovered = startup::recover(&*disk, &dirs, &options, &stats)?;
         let snapshot_settings = settings::snapshot_settings(&config, &disk, &dirs);
@@ -140,7 +141,10 @@ impl Parts {
         self,
         listener: Option<std::net::TcpListener>,
     ) -> Result<(Running, Option<SocketAddr>), StartError> {
-        let Parts { config, hash_seed, stats, lock, recovered, snapshot_settings, log } = self;
+        let Parts { mut config, hash_seed, stats, lock, recovered, snapshot_settings, log } = self;
+        if let (Some(listener), Some(client)) = (&listener, &mut config.listen.client) {
+            client.port = listener.local_addr()?.port();
+        }
         let clock = Clock::start();
         let node_settings: NodeSettings = settings::node_settings(&config, hash_seed);
         let touch_step_ms = node_settings.touch_step_ms;

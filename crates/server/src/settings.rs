@@ -134,6 +134,7 @@ pub(crate) fn commit_settings(config: &Config) -> CommitSettings {
     let storage = &config.storage;
     CommitSettings {
         sync: if storage.force_sync { SyncMode::Sync } else { SyncMode::NoSync },
+        delay: Duration::from_millis(storage.flush_delay_ms),
         batch_txns_max: storage.batch_requests_max.map_or(BATCH_TXNS_MAX, |max| max.get() as usize),
         sync_warning_ms: storage.sync_warning_ms,
     }

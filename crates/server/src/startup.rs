@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use herdsman_store::{DirLock, Dirs, Disk, Progress, RecoverOptions, Recovered, lock_dirs};
+use herdsman_store::{
+    DirLock, Dirs, Disk, EpochFile, Progress, RecoverOptions, Recovered, lock_dirs, read_epoch,
+};
 use tracing::{error, info, warn};
 
 use crate::clock::millis;
@@ -25,7 +27,23 @@ pub(crate) fn open_dirs(
         |path: &std::path::Path, source| StartError::Directory { path: path.to_owned(), source };
     disk.create_dir(&dirs.data).map_err(|source| made(&dirs.data, source))?;
     disk.create_dir(&dirs.log).map_err(|source| made(&dirs.log, source))?;
-    Ok(lock_dirs(disk, &storage.data_dir, &storage.log_dir, std::process::id())?)
+    let lock = lock_dirs(disk, &storage.data_dir, &storage.log_dir, std::process::id())?;
+    check_identity(disk, config, dirs)?;
+    Ok(lock)
+}
+
+/// A standalone server needs neither epochs nor an id, but files that cannot be read are a sign that
+/// more than they may be damaged.
+fn check_identity(disk: &dyn Disk, config: &Config, dirs: &Dirs) -> Result<(), StartError> {
+    for file in [EpochFile::Current, EpochFile::Accepted] {
+        read_epoch(disk, &dirs.data, file)?;
+    }
+    let path = config.storage.data_dir.join("myid");
+    let Ok(content) = std::fs::read_to_string(&path) else { return Ok(()) };
+    match content.lines().next().unwrap_or_default().trim().parse::<u64>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(StartError::MyId { path, content }),
+    }
 }
 
 /// Loads the tree and says what was found.
@@ -44,6 +62,7 @@ pub(crate) fn recover(
     stats.startup_snapshot_load.add(millis(log_start - start));
     stats.startup_txns_load.add(millis(log_start.elapsed()));
     stats.startup_txns.add(recovered.txns_replayed);
+    stats.startup_load.add(millis(start.elapsed()));
     report(&recovered, start.elapsed(), stats);
     Ok(recovered)
 }

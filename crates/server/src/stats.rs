@@ -3,10 +3,19 @@
 //! Each counter has one meaning and is written where that thing happens; four-letter words and
 //! metrics only read. Latencies are in whole milliseconds, as Apache reports them.
 
+mod distribution;
+mod events;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use herdsman_proto::{OpCode, SessionId, Xid, Zxid};
 use parking_lot::Mutex;
+
+pub use distribution::{Percentiles, SharedDistribution};
+pub use events::count_events;
+
+/// Bytes in front of each frame that say how long it is; sizes of replies leave them out.
+const LENGTH_BYTES: u64 = 4;
 
 /// A number that only grows, until somebody resets it.
 #[derive(Debug, Default)]
@@ -111,11 +120,13 @@ pub struct ServerStats {
     /// Time from a request's arrival to its reply, reads and writes.
     pub latency: SharedSeries,
     /// The same, of reads.
-    pub read_latency: SharedSeries,
+    pub read_latency: SharedDistribution,
     /// The same, of writes.
-    pub update_latency: SharedSeries,
-    /// Bytes of a reply.
-    pub response_bytes: SharedSeries,
+    pub update_latency: SharedDistribution,
+    /// Bytes of replies to requests.
+    pub response_bytes: Counter,
+    /// Bytes of one reply or event.
+    pub response_size: SharedSeries,
     /// The last reply's bytes.
     pub last_response_bytes: AtomicU64,
     /// Requests that wait for the log, or behind one that does.
@@ -126,8 +137,10 @@ pub struct ServerStats {
     pub connection_revalidations: Counter,
     /// Connections refused by a limit.
     pub connections_rejected: Counter,
-    /// Connections closed, for any reason.
+    /// Connections that the client closed, or that broke.
     pub connections_dropped: Counter,
+    /// Tokens missing in the bucket for new sessions, at each of them.
+    pub connection_token_deficit: SharedSeries,
     /// Connections that never got a session in time.
     pub sessionless_expired: Counter,
     /// Sessions that ended by themselves.
@@ -139,7 +152,7 @@ pub struct ServerStats {
     /// Requests answered with `ThrottledOp`.
     pub throttled_ops: Counter,
     /// Time of one log sync.
-    pub fsync: SharedSeries,
+    pub fsync: SharedDistribution,
     /// Syncs that took longer than the warning threshold.
     pub fsync_slow: Counter,
     /// Txns in one sync.
@@ -150,6 +163,8 @@ pub struct ServerStats {
     pub snapshot: SharedSeries,
     /// Snapshots that failed.
     pub snapshot_errors: Counter,
+    /// Time to load the tree at the start, snapshot and log.
+    pub startup_load: SharedSeries,
     /// Time to load the newest snapshot at the start.
     pub startup_snapshot_load: SharedSeries,
     /// Time to replay the log at the start.
@@ -160,6 +175,14 @@ pub struct ServerStats {
     pub events_sent: Counter,
     /// Bytes of those events.
     pub watch_bytes: Counter,
+    /// Watchers told of one creation.
+    pub watchers_of_created: SharedSeries,
+    /// Watchers told of one deletion.
+    pub watchers_of_deleted: SharedSeries,
+    /// Watchers told of one change of data.
+    pub watchers_of_changed: SharedSeries,
+    /// Watchers told of one change of children.
+    pub watchers_of_children: SharedSeries,
     /// Digests that did not match while a log was replayed.
     pub digest_mismatches: Counter,
     /// Failures after which the log takes no more.
@@ -167,20 +190,78 @@ pub struct ServerStats {
 }
 
 impl ServerStats {
-    /// What the word `srst` resets.
+    /// What the word `srst` resets: all but what is true at this moment. Apache keeps the number of
+    /// failed authentications, too.
     pub fn reset(&self) {
-        self.latency.reset();
         self.read_latency.reset();
         self.update_latency.reset();
-        self.packets_received.reset();
-        self.packets_sent.reset();
-        self.response_bytes.reset();
+        self.fsync.reset();
         self.last_response_bytes.store(0, Ordering::Relaxed);
+        for counter in self.counters() {
+            counter.reset();
+        }
+        for series in self.series() {
+            series.reset();
+        }
     }
 
-    /// A reply of so many bytes was sent.
-    pub fn responded(&self, bytes: u64) {
+    fn counters(&self) -> [&Counter; 20] {
+        [
+            &self.packets_received,
+            &self.packets_sent,
+            &self.bytes_received,
+            &self.bytes_sent,
+            &self.response_bytes,
+            &self.connection_requests,
+            &self.connection_revalidations,
+            &self.connections_rejected,
+            &self.connections_dropped,
+            &self.sessionless_expired,
+            &self.sessions_expired,
+            &self.large_requests_rejected,
+            &self.throttled_ops,
+            &self.fsync_slow,
+            &self.commits,
+            &self.snapshot_errors,
+            &self.events_sent,
+            &self.watch_bytes,
+            &self.digest_mismatches,
+            &self.unrecoverable_errors,
+        ]
+    }
+
+    fn series(&self) -> [&SharedSeries; 13] {
+        [
+            &self.latency,
+            &self.response_size,
+            &self.connection_token_deficit,
+            &self.batch_size,
+            &self.snapshot,
+            &self.startup_load,
+            &self.startup_snapshot_load,
+            &self.startup_txns_load,
+            &self.startup_txns,
+            &self.watchers_of_created,
+            &self.watchers_of_deleted,
+            &self.watchers_of_changed,
+            &self.watchers_of_children,
+        ]
+    }
+
+    /// A reply was sent, a frame of so many bytes.
+    pub fn responded(&self, frame_bytes: u64) {
+        let bytes = frame_bytes.saturating_sub(LENGTH_BYTES);
         self.response_bytes.add(bytes);
+        self.response_size.add(bytes);
+        self.last_response_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// An event was sent to so many watchers, a frame of so many bytes each.
+    pub fn sent_events(&self, frame_bytes: u64, watchers: u64) {
+        let bytes = frame_bytes.saturating_sub(LENGTH_BYTES);
+        self.events_sent.add(watchers);
+        self.watch_bytes.add(bytes * watchers);
+        self.response_size.add_many(bytes, watchers);
         self.last_response_bytes.store(bytes, Ordering::Relaxed);
     }
 }
@@ -210,6 +291,10 @@ pub struct ConnStats {
     pub last_latency_ms: u64,
     /// Of all its requests.
     pub latency: Series,
+    /// When it asked for a new session, until it has one.
+    pub opening_since_ms: Option<u64>,
+    /// It asked a four-letter word and is not read any more.
+    pub asked_word: bool,
 }
 
 impl Default for ConnStats {
@@ -226,6 +311,8 @@ impl Default for ConnStats {
             last_response_ms: 0,
             last_latency_ms: 0,
             latency: Series::default(),
+            opening_since_ms: None,
+            asked_word: false,
         }
     }
 }
@@ -233,15 +320,33 @@ impl Default for ConnStats {
 impl ConnStats {
     /// What the word `crst` resets.
     pub fn reset(&mut self) {
-        let ConnStats { session, timeout_ms, queued, .. } = *self;
-        *self = ConnStats { session, timeout_ms, queued, ..ConnStats::default() };
+        let ConnStats { session, timeout_ms, queued, opening_since_ms, asked_word, .. } = *self;
+        *self = ConnStats {
+            session,
+            timeout_ms,
+            queued,
+            opening_since_ms,
+            asked_word,
+            ..ConnStats::default()
+        };
+    }
+
+    /// The session is established. If it is a new one, that counts as an answered request, and the
+    /// time it took is the result.
+    pub fn opened(&mut self, zxid: Zxid, now_ms: u64) -> Option<u64> {
+        let since_ms = self.opening_since_ms.take()?;
+        self.answered(OpCode::CreateSession, Xid(0), zxid, since_ms, now_ms);
+        Some(self.last_latency_ms)
     }
 
     /// A request was answered.
     pub fn answered(&mut self, op: OpCode, xid: Xid, zxid: Zxid, since_ms: u64, now_ms: u64) {
         let latency_ms = now_ms.saturating_sub(since_ms);
         self.last_op = Some(op);
-        self.last_xid = xid;
+        // Pings and the like have negative numbers; the last real request is of interest.
+        if xid.0 >= 0 {
+            self.last_xid = xid;
+        }
         self.last_zxid = zxid;
         self.last_response_ms = now_ms;
         self.last_latency_ms = latency_ms;
@@ -261,5 +366,16 @@ mod tests {
         series.add_many(9, 0);
         assert_eq!((series.min, series.max, series.count, series.sum), (2, 5, 4, 11));
         assert!((series.mean() - 2.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_ping_does_not_hide_the_last_request() {
+        let mut stats = ConnStats::default();
+        stats.answered(OpCode::GetData, Xid(7), Zxid(3), 10, 12);
+        stats.answered(OpCode::Ping, Xid::PING, Zxid(4), 20, 20);
+        assert_eq!((stats.last_op, stats.last_xid), (Some(OpCode::Ping), Xid(7)));
+        assert_eq!((stats.last_zxid, stats.latency.max), (Zxid(4), 2));
+        stats.reset();
+        assert_eq!((stats.last_op, stats.last_xid, stats.last_zxid), (None, Xid(-1), Zxid(-1)));
     }
 }

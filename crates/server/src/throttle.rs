@@ -59,6 +59,13 @@ impl SessionThrottle {
         self.bucket.lock().drop_probability
     }
 
+    /// Tokens missing in the bucket.
+    #[must_use]
+    pub fn deficit(&self) -> u64 {
+        let tokens_max = self.settings.tokens_max.map_or(0, |max| u64::from(max.get()));
+        tokens_max.saturating_sub(self.bucket.lock().tokens)
+    }
+
     fn cost(&self, session: SessionId) -> u64 {
         match (self.settings.weights, session) {
             (false, _) => 1,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use herdsman_node::Input;
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::Core;
@@ -30,7 +29,7 @@ impl Ticker {
                 let now_ms = core.clock.monotonic_ms();
                 let deadline_ms = core.with_node(herdsman_node::Node::next_deadline);
                 if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
-                    core.step(Input::Tick);
+                    core.tick();
                 }
                 let rest_ms =
                     deadline_ms.map_or(STEP_MS_MAX, |deadline| deadline.saturating_sub(now_ms));

@@ -30,6 +30,7 @@ pub(super) struct Raw {
     pub(super) snapshot_log_kib: u64,
     pub(super) log_file_kib: u64,
     pub(super) compression: String,
+    pub(super) accept_loss_after: String,
     pub(super) purge_interval: Interval,
     pub(super) snapshots_kept: i64,
     pub(super) frame_extra_bytes: Option<i64>,

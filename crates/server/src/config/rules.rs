@@ -15,7 +15,7 @@ type Checked = Result<(), ConfigError>;
 /// Completes the draft's configuration from its raw values.
 pub(super) fn finish(loading: &mut Loading) -> Checked {
     directories(loading)?;
-    storage(loading);
+    storage(loading)?;
     listen(loading)?;
     sessions(loading)?;
     limits(loading);
@@ -47,7 +47,7 @@ fn directories(loading: &mut Loading) -> Checked {
     Ok(())
 }
 
-fn storage(loading: &mut Loading) {
+fn storage(loading: &mut Loading) -> Result<(), ConfigError> {
     const KIB: u64 = 1024;
     let raw = &loading.draft.raw;
     let storage = &mut loading.draft.config.storage;
@@ -73,6 +73,24 @@ fn storage(loading: &mut Loading) {
     let storage = &mut loading.draft.config.storage;
     storage.snapshot_txns = snapshot_txns;
     storage.purge = (interval_ms > 0).then_some(Purge { interval_ms, snapshots_kept });
+    let accepted = accept_loss_after(loading)?;
+    loading.draft.config.storage.accept_loss_after = accepted;
+    Ok(())
+}
+
+fn accept_loss_after(loading: &Loading) -> Result<Option<i64>, ConfigError> {
+    const KEY: &str = "herdsman.acceptLossAfter";
+    let text = &loading.draft.raw.accept_loss_after;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    i64::from_str_radix(digits, 16).map(Some).map_err(|_| ConfigError::Value {
+        place: loading.place(KEY),
+        key: KEY.to_owned(),
+        value: text.clone(),
+        expected: "a zxid such as 0x1a2b, as the refused start printed it".to_owned(),
+    })
 }
 
 /// Moves a value up to its bound, as Apache does, and says so.

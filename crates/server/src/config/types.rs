@@ -107,6 +107,8 @@ pub struct Storage {
     pub digest: bool,
     /// Whether snapshots end with the last zxid they hold.
     pub last_zxid_in_snapshots: bool,
+    /// The operator gives up what a damaged log holds after this zxid.
+    pub accept_loss_after: Option<i64>,
     /// Removal of old files; `None` keeps them all.
     pub purge: Option<Purge>,
 }

@@ -30,10 +30,14 @@ impl Connection {
                 "too many new sessions at once (connection_throttle_tokens)",
             ));
         }
-        let stats = &self.shared.core.stats;
-        stats.connection_requests.add(1);
-        if request.session != SessionId::NONE {
-            stats.connection_revalidations.add(1);
+        let core = &self.shared.core;
+        core.stats.connection_token_deficit.add(self.shared.connection_throttle.deficit());
+        core.stats.connection_requests.add(1);
+        if request.session == SessionId::NONE {
+            let now_ms = core.clock.monotonic_ms();
+            self.client.stats.lock().opening_since_ms = Some(now_ms);
+        } else {
+            core.stats.connection_revalidations.add(1);
         }
         self.stage = Stage::AwaitingSession;
         let ids = Arc::clone(&self.ids);
@@ -45,19 +49,22 @@ impl Connection {
     }
 
     fn answer_word(&mut self, command: words::Command) -> Result<(), Ended> {
-        if command == words::Command::SetTraceMask && self.intake.after_word().len() < 8 {
+        let name = command.name();
+        let allowed = self.shared.config.four_letter_words.allows(name);
+        if allowed && self.intake.after_word().len() < command.operand_bytes() {
             return Ok(());
         }
-        let name = command.name();
-        if self.shared.config.four_letter_words.allows(name) {
+        self.note_received();
+        self.client.stats.lock().asked_word = true;
+        let text = if allowed {
             debug!(peer = %self.client.peer, "four-letter word {name}");
-            let text = words::answer(&self.shared, command, self.intake.after_word());
-            self.output.extend_from_slice(text.as_bytes());
+            words::answer(&self.shared, command, self.intake.after_word())
         } else {
             warn!(peer = %self.client.peer, "four-letter word {name} is not in 4lw.commands.whitelist");
-            let refusal = format!("{name} is not executed because it is not in the whitelist.\n");
-            self.output.extend_from_slice(refusal.as_bytes());
-        }
+            format!("{name} is not executed because it is not in the whitelist.\n")
+        };
+        self.shared.core.stats.packets_sent.add(words::packets(&text));
+        self.output.extend_from_slice(text.as_bytes());
         Err(Ended::Word)
     }
 }

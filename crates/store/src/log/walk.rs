@@ -147,15 +147,17 @@ pub struct Walked {
     pub txns: u64,
     /// Their bytes in the files.
     pub bytes: u64,
-    /// The last file that belongs to the log.
+    /// The last file that has a txn in it.
     pub tail: Option<Tail>,
+    /// Files behind it that have none: made for a txn that never became whole.
+    pub empty: Vec<Tail>,
     /// Files behind it, which hold what the operator gave up.
     pub given_up: Vec<LogName>,
     /// The trouble at which we were told to stop.
     pub accepted: Option<WalkError>,
 }
 
-/// How the last file ends.
+/// How a file at the end of the log ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// Which file.
@@ -170,7 +172,7 @@ pub struct Tail {
     pub rest: TailRest,
 }
 
-/// What stands behind the good part of the last file.
+/// What stands behind the good part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailRest {
     /// Zeros, or nothing.
@@ -205,10 +207,16 @@ pub fn walk(disk: &dyn Disk, walk: Walk<'_>, visit: &mut Visit<'_>) -> Result<Wa
     for (index, &name) in walk.files.iter().enumerate() {
         let mut file = FileWalk::open(disk, &walk, name)?;
         let next = walk.files.get(index + 1);
-        let result =
-            file.records(&mut seen, &mut walked, visit).and_then(|()| file.rest(seen, next));
+        let result = file
+            .records(&mut seen, &mut walked, visit)
+            .and_then(|()| file.check_name(seen))
+            .and_then(|()| file.rest(seen, next));
         match result {
-            Ok(rest) => walked.tail = Some(file.tail(rest)),
+            Ok(rest) if file.records == 0 => walked.empty.push(file.tail(rest)),
+            Ok(rest) => {
+                walked.tail = Some(file.tail(rest));
+                walked.empty.clear();
+            }
             Err(error)
                 if error.last_good().is_some() && error.last_good() == walk.accept_loss_after =>
             {
@@ -282,6 +290,17 @@ impl<'a> FileWalk<'a> {
             self.good_bytes = self.reader.offset();
         }
         Ok(())
+    }
+
+    /// A file without records is named by the txn that it was made for. That one must come next, or
+    /// those before it are missing.
+    fn check_name(&self, seen: Option<Zxid>) -> Result<(), WalkError> {
+        let last_good = seen.map_or(self.walk.after, |last| last.max(self.walk.after));
+        let found = self.name.zxid;
+        if self.records > 0 || found <= last_good || follows(last_good, found) {
+            return Ok(());
+        }
+        Err(WalkError::Gap { path: self.reader.path().to_owned(), offset: 0, last_good, found })
     }
 
     /// Looks at what stands behind the records, unless the next file proves that it is nothing.

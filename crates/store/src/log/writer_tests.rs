@@ -1,5 +1,6 @@
 use super::*;
 use crate::disk::{MemoryDisk, RealDisk};
+use crate::log::record::RecordReader;
 use crate::testing::*;
 
 fn sizes(disk: &MemoryDisk) -> Vec<(String, u64)> {
@@ -203,4 +204,32 @@ fn a_real_disk_does_the_same() {
     log.roll();
     let entries: Vec<_> = (1..=50).map(|zxid| create(zxid, 40)).collect();
     assert_eq!(std::fs::read(&path).unwrap(), log_bytes(&entries));
+}
+
+proptest::proptest! {
+    #[test]
+    fn random_payloads_come_back(
+        payloads in proptest::collection::vec(
+            proptest::collection::vec(proptest::prelude::any::<u8>(), 32..3000),
+            1..30,
+        ),
+        batch in 1..7usize,
+    ) {
+        let disk = disk();
+        let mut log = writer(&disk, Zxid::ZERO);
+        for (index, payload) in payloads.iter().enumerate() {
+            log.append(Zxid(index as i64 + 1), payload).unwrap();
+            if index % batch == 0 {
+                log.flush(SyncMode::Sync).unwrap();
+            }
+        }
+        log.flush(SyncMode::Sync).unwrap();
+        disk.crash(|_| false);
+        let mut reader = RecordReader::open(&disk, &log_path(1)).unwrap();
+        for payload in &payloads {
+            let record = reader.next_record().unwrap().unwrap();
+            proptest::prop_assert_eq!(record.payload, payload);
+        }
+        proptest::prop_assert!(reader.next_record().unwrap().is_none());
+    }
 }

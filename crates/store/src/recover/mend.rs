@@ -38,10 +38,13 @@ pub(super) fn mend(
     for name in walked.given_up.iter().rev() {
         put_aside(disk, &dirs.log, *name).map_err(io(&name.path(&dirs.log)))?;
     }
-    let cut = match &walked.tail {
-        Some(tail) => mend_tail(disk, &dirs.log, tail).map_err(io(&tail.name.path(&dirs.log)))?,
-        None => None,
-    };
+    let mut cut = None;
+    // The file that stays is cut before the empty ones behind it go: their names are what proves that
+    // nothing is missing.
+    for tail in walked.tail.iter().chain(&walked.empty) {
+        let mended = mend_tail(disk, &dirs.log, tail).map_err(io(&tail.name.path(&dirs.log)))?;
+        cut = mended.or(cut);
+    }
     for name in list_logs(disk, &dirs.log).map_err(io(&dirs.log))? {
         sync_file(disk, &name.path(&dirs.log)).map_err(io(&name.path(&dirs.log)))?;
     }
@@ -78,7 +81,7 @@ fn put_snapshot_aside(
     }
 }
 
-/// Ends the last file after its last good record; one without any record goes.
+/// Ends a file after its last good record; one without any record goes.
 fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &Tail) -> io::Result<Option<Cut>> {
     let path = tail.name.path(dir);
     if tail.records == 0 {
@@ -89,7 +92,9 @@ fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &Tail) -> io::Result<Option<Cut>
             copy_rest(disk, dir, tail)?;
         }
         if tail.file_bytes > tail.good_bytes {
-            disk.open_write(&path)?.set_len(tail.good_bytes)?;
+            let mut file = disk.open_write(&path)?;
+            file.set_len(tail.good_bytes)?;
+            file.sync_data()?;
         }
     }
     Ok((tail.rest == TailRest::Torn).then(|| {

@@ -295,6 +295,59 @@ fn empty_and_unfinished_files_go() {
     }
 }
 
+/// The empty file's name proves that an earlier start ended at txn 7, so what is damaged behind it was
+/// dropped then. The proof must not be thrown away before the damage is.
+#[test]
+fn damage_before_an_empty_file_is_cut_before_the_file_goes() {
+    let disk = server(&[1], 7);
+    let mut content = disk.content(&log_path(1)).unwrap();
+    let good = content.len();
+    content.extend_from_slice(&[0xee; 900]);
+    disk.put(&log_path(1), content);
+    disk.put(&log_path(8), Vec::new());
+    assert_tree(&recovered(&disk), 7);
+    assert_eq!(disk.content(&log_path(1)).unwrap().len(), good);
+    disk.crash(|_| false);
+    assert_tree(&recovered(&disk), 7);
+}
+
+#[test]
+fn an_empty_file_for_a_later_txn_shows_a_hole() {
+    let disk = server(&[1], 7);
+    disk.put(&log_path(9), Vec::new());
+    let message = refused(&disk);
+    assert!(message.contains("txns are missing between 0x7 and 0x9"), "{message}");
+    disk.remove(&log_path(9)).unwrap();
+    disk.put(&log_path(1 << 32 | 1), Vec::new());
+    assert_tree(&recovered(&disk), 7);
+}
+
+#[test]
+fn purging_leaves_what_recovery_needs() {
+    let disk = disk();
+    snapshot(&disk, &tree_at(0));
+    let mut log = writer(&disk, Zxid::ZERO);
+    for last in [10, 20, 30, 40] {
+        write_batch(&mut log, last - 9, last - 3);
+        snapshot(&disk, &tree_at(last - 3));
+        write_batch(&mut log, last - 2, last);
+        log.roll();
+    }
+    let removed = crate::purge(&disk, &dirs(), 3).unwrap();
+    assert_eq!(removed.len(), 3);
+    assert_eq!(
+        names(&disk),
+        ["log.15", "log.1f", "log.b", "snapshot.11", "snapshot.1b", "snapshot.25"]
+    );
+    assert!(crate::dir_bytes(&disk, dir()).unwrap() > 0);
+    // Each snapshot that is left serves.
+    for newest in ["snapshot.25", "snapshot.1b"] {
+        assert_tree(&recovered(&disk), 40);
+        disk.flip_bit(&dir().join(newest), 40, 1);
+    }
+    assert_tree(&recovered(&disk), 40);
+}
+
 #[test]
 fn files_in_the_wrong_directory_are_pointed_out() {
     let disk = server(&[1], 7);

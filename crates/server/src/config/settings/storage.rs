@@ -41,6 +41,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Whether a digest of the whole tree is kept, logged and checked.";
     "serializeLastProcessedZxid.enabled", Property Flag => storage.last_zxid_in_snapshots, Is("true"), "", Acted,
         "Whether snapshots end with the last zxid they hold; releases before 3.9 do not expect it.";
+    "herdsman.acceptLossAfter", Bare Text => raw.accept_loss_after, Is(""), "zxid", Acted,
+        "Gives up whatever a damaged log holds after this txn; for one start, as the refused start told.";
     "autopurge.purgeInterval", File Word => raw.purge_interval, Is("1"), "h", Acted,
         "Time between removals of old snapshots and logs; 0 or less is off. Also with ms, s, m, h or d. Apache's default is 0.";
     "autopurge.snapRetainCount", File Int => raw.snapshots_kept, Is("3"), "files", Acted,

@@ -1,0 +1,44 @@
+//! Counts watch events among what the core sends. Apache: `WatchManager.triggerWatch`,
+//! `NIOServerCnxn.process`.
+//!
+//! The node encodes an event once and sends the same bytes to each of its watchers, one after the
+//! other; that is how the watchers of one event are recognised here.
+
+use herdsman_node::{Output, Outputs};
+use herdsman_proto::Xid;
+
+use super::ServerStats;
+
+/// Counts the events of one delivery.
+pub fn count_events(stats: &ServerStats, out: &Outputs) {
+    for group in out.list.chunk_by(same_frames) {
+        let Output::Send { frames, answers: None, .. } = &group[0] else { continue };
+        let Some(kind) = kind_of(&out.bytes[frames.clone()]) else { continue };
+        let watchers = group.len() as u64;
+        let series = match kind {
+            1 => &stats.watchers_of_created,
+            2 => &stats.watchers_of_deleted,
+            3 => &stats.watchers_of_changed,
+            _ => &stats.watchers_of_children,
+        };
+        series.add(watchers);
+        stats.sent_events(frames.len() as u64, watchers);
+    }
+}
+
+fn same_frames(one: &Output, other: &Output) -> bool {
+    let frames = |output: &Output| match output {
+        Output::Send { frames, answers: None, .. } => Some(frames.clone()),
+        _ => None,
+    };
+    frames(one).is_some_and(|one| Some(one) == frames(other))
+}
+
+/// The kind of an event; `None` if the frame is something else (a connect response).
+fn kind_of(frame: &[u8]) -> Option<i32> {
+    let int = |at: usize| {
+        let bytes = frame.get(at..at + 4)?;
+        Some(i32::from_be_bytes(bytes.try_into().ok()?))
+    };
+    (int(4)? == Xid::NOTIFICATION.0).then(|| int(20)).flatten()
+}

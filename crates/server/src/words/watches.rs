@@ -1,0 +1,62 @@
+//! `wchs`, `wchc` and `wchp`: watches of the data table, which is what Apache shows.
+//! Apache: `WatchManager.dumpWatches`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use herdsman_node::ConnId;
+use herdsman_proto::SessionId;
+use herdsman_tree::Watcher;
+use herdsman_tree::watches::WatchSummary;
+
+use crate::io_threads::Shared;
+
+pub(super) fn wchs(shared: &Shared) -> String {
+    let WatchSummary { connections, paths, watches } = {
+        let tree = shared.core.tree();
+        tree.watches().summary()
+    };
+    format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
+}
+
+pub(super) fn wchc(shared: &Shared) -> String {
+    let mut text = String::new();
+    for (session, paths) in by_session(shared) {
+        let _ = writeln!(text, "{session}");
+        for path in paths {
+            let _ = writeln!(text, "\t{path}");
+        }
+    }
+    text + "\n"
+}
+
+pub(super) fn wchp(shared: &Shared) -> String {
+    let mut by_path: BTreeMap<Arc<str>, Vec<SessionId>> = BTreeMap::new();
+    for (session, paths) in by_session(shared) {
+        for path in paths {
+            by_path.entry(path).or_default().push(session);
+        }
+    }
+    let mut text = String::new();
+    for (path, sessions) in by_path {
+        let _ = writeln!(text, "{path}");
+        for session in sessions {
+            let _ = writeln!(text, "\t{session}");
+        }
+    }
+    text + "\n"
+}
+
+/// Sorting by path is left for after the guard is gone, so `wchp` asks by watcher as well.
+fn by_session(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
+    let by_watcher = {
+        let tree = shared.core.tree();
+        tree.watches().by_watcher()
+    };
+    let session = |watcher: Watcher| {
+        let client = shared.core.clients.get(ConnId::from(watcher));
+        client.map_or(SessionId::NONE, |client| client.stats.lock().session)
+    };
+    by_watcher.into_iter().map(|(watcher, paths)| (session(watcher), paths)).collect()
+}

@@ -1,0 +1,219 @@
+//! A blocking client without comforts: it sends frames and takes what comes.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use herdsman_proto::reply::{self, ReplyHeader};
+use herdsman_proto::request::{CreateRequest, RequestHeader};
+use herdsman_proto::{
+    Acl, ConnectRequest, ConnectResponse, ErrorCode, EventType, OpCode, Perms, ReadRequest, Reader,
+    Request, SessionId, Stat, WatchedEvent, WriteRequest, Xid, Zxid,
+};
+
+/// Long enough for the slowest machine; a test that runs into it has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A frame from the server, without its length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub xid: Xid,
+    pub zxid: Zxid,
+    pub error: i32,
+    pub body: Vec<u8>,
+}
+
+impl Frame {
+    /// The body of a reply that must have succeeded.
+    pub fn ok(&self) -> Reader<'_> {
+        assert_eq!(self.error, 0, "request {:?} failed", self.xid);
+        Reader::new(&self.body)
+    }
+}
+
+/// A connection with a session.
+pub struct Client {
+    stream: TcpStream,
+    next_xid: i32,
+    pub session: SessionId,
+    pub timeout_ms: i32,
+    /// Events that came while a reply was awaited.
+    pub events: Vec<(EventType, String, Zxid)>,
+}
+
+pub fn connect_request(session: SessionId, password: &[u8]) -> ConnectRequest<'_> {
+    ConnectRequest {
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms: 10_000,
+        session,
+        password,
+        read_only: Some(false),
+    }
+}
+
+/// An open socket that gives up after a while.
+pub fn open(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the server accepts connections");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// The next frame; `None` when the server has closed the connection.
+pub fn receive_payload(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut length = [0; 4];
+    if let Err(error) = stream.read_exact(&mut length) {
+        let closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
+        assert!(closed, "no answer: {error}");
+        return None;
+    }
+    let mut payload = vec![0; usize::try_from(i32::from_be_bytes(length)).unwrap()];
+    stream.read_exact(&mut payload).expect("a frame arrives whole");
+    Some(payload)
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        Self::connect_as(address, &connect_request(SessionId::NONE, &[0; 16]))
+            .expect("a session is opened")
+    }
+
+    /// Takes an existing session up again.
+    pub fn reattach(address: SocketAddr, session: SessionId) -> Option<Self> {
+        Self::connect_as(address, &connect_request(session, &session.password()))
+    }
+
+    /// `None` when the server closes the connection or says that the session is over.
+    pub fn connect_as(address: SocketAddr, request: &ConnectRequest<'_>) -> Option<Self> {
+        let mut stream = open(address);
+        let mut frame = Vec::new();
+        request.encode_frame(&mut frame);
+        stream.write_all(&frame).unwrap();
+        let response = ConnectResponse::decode(&receive_payload(&mut stream)?).unwrap();
+        if response.session == SessionId::NONE {
+            return None;
+        }
+        assert_eq!(response.password, response.session.password());
+        let ConnectResponse { session, timeout_ms, .. } = response;
+        Some(Client { stream, next_xid: 1, session, timeout_ms, events: Vec::new() })
+    }
+
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Sends a request without waiting.
+    pub fn send(&mut self, request: &Request<'_>) -> Xid {
+        let xid = Xid(self.next_xid);
+        self.next_xid += 1;
+        let mut frame = Vec::new();
+        reply::frame(&mut frame, |out| {
+            RequestHeader { xid, op: request.op().code() }.encode(out);
+            request.encode(out);
+        });
+        self.stream.write_all(&frame).unwrap();
+        xid
+    }
+
+    /// The next frame, event or reply; `None` when the connection is closed.
+    pub fn receive(&mut self) -> Option<Frame> {
+        let payload = receive_payload(&mut self.stream)?;
+        let mut reader = Reader::new(&payload);
+        let (xid, zxid, error) = ReplyHeader::decode(&mut reader).unwrap();
+        Some(Frame { xid, zxid, error, body: reader.rest().to_vec() })
+    }
+
+    /// The next reply; events on the way are kept. `None` when the connection is closed.
+    pub fn receive_reply(&mut self) -> Option<Frame> {
+        loop {
+            let frame = self.receive()?;
+            if frame.xid != Xid::NOTIFICATION {
+                return Some(frame);
+            }
+            let (kind, path) = WatchedEvent::decode(&mut Reader::new(&frame.body)).unwrap();
+            self.events.push((kind, path, frame.zxid));
+        }
+    }
+
+    pub fn try_call(&mut self, request: &Request<'_>) -> Option<Frame> {
+        let xid = self.send(request);
+        let reply = self.receive_reply()?;
+        assert_eq!(reply.xid, xid, "replies come in the order of the requests");
+        Some(reply)
+    }
+
+    pub fn call(&mut self, request: &Request<'_>) -> Frame {
+        self.try_call(request).expect("the connection stays open")
+    }
+
+    pub fn create(&mut self, path: &str, data: &[u8], flags: i32) -> Frame {
+        self.call(&create(path, data, flags))
+    }
+
+    pub fn set(&mut self, path: &str, data: &[u8]) -> Frame {
+        self.call(&set(path, data))
+    }
+
+    pub fn delete(&mut self, path: &str) -> Frame {
+        self.call(&Request::Write(WriteRequest::Delete { path: path.into(), version: -1 }))
+    }
+
+    /// Data and stat, or the error code.
+    pub fn get(&mut self, path: &str, watch: bool) -> Result<(Vec<u8>, Stat), i32> {
+        let reply = self.call(&get(path, watch));
+        if reply.error != 0 {
+            return Err(reply.error);
+        }
+        let mut body = reply.ok();
+        let data = body.buffer().unwrap().unwrap_or_default().to_vec();
+        Ok((data, Stat::decode(&mut body).unwrap()))
+    }
+
+    pub fn children(&mut self, path: &str) -> Vec<String> {
+        let request =
+            ReadRequest::GetChildren { path: path.into(), watch: false, with_stat: false };
+        let reply = self.call(&Request::Read(request));
+        let names = reply.ok().vector(Reader::required_string).unwrap();
+        let mut names: Vec<_> = names.into_iter().map(|name| name.into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn ping(&mut self) -> Option<Frame> {
+        let mut frame = Vec::new();
+        reply::frame(&mut frame, |out| {
+            RequestHeader { xid: Xid::PING, op: OpCode::Ping.code() }.encode(out)
+        });
+        self.stream.write_all(&frame).ok()?;
+        self.receive_reply()
+    }
+
+    /// True if the server closes the connection instead of sending more replies.
+    pub fn is_closed(&mut self) -> bool {
+        self.receive_reply().is_none()
+    }
+}
+
+pub fn create<'a>(path: &'a str, data: &'a [u8], flags: i32) -> Request<'a> {
+    Request::Write(WriteRequest::Create(CreateRequest {
+        op: OpCode::Create,
+        path: path.into(),
+        data: Some(data),
+        acl: vec![Acl::world(Perms::ALL)],
+        flags,
+        ttl_ms: None,
+    }))
+}
+
+pub fn set<'a>(path: &'a str, data: &'a [u8]) -> Request<'a> {
+    Request::Write(WriteRequest::SetData { path: path.into(), data: Some(data), version: -1 })
+}
+
+pub fn get(path: &str, watch: bool) -> Request<'_> {
+    Request::Read(ReadRequest::GetData { path: path.into(), watch })
+}
+
+/// The number of an error code, for comparison with a frame's.
+pub fn code(error: ErrorCode) -> i32 {
+    error.code()
+}

@@ -1,0 +1,114 @@
+//! What was acknowledged is there after any end of the process.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use herdsman_server::TestServer;
+
+use crate::client::{Client, create};
+
+/// Several clients create znodes as fast as they are answered, until the server is killed under
+/// them. Every acknowledged one must be there afterwards, and work must go on.
+#[test]
+fn a_kill_at_any_moment_loses_no_acknowledged_write() {
+    let mut server = TestServer::start_with(|config| config.storage.snapshot_txns = 100);
+    let acknowledged = Mutex::new(Vec::new());
+    for round in 0..5 {
+        let address = server.address();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for worker in 0..4 {
+                let (acknowledged, stop) = (&acknowledged, &stop);
+                scope
+                    .spawn(move || write_until_cut_off(address, round, worker, acknowledged, stop));
+            }
+            while acknowledged.lock().unwrap().len() < (round + 1) * 150 {
+                std::thread::yield_now();
+            }
+            server.kill();
+            stop.store(true, Ordering::Release);
+        });
+        server.start_again();
+        let mut client = Client::connect(server.address());
+        let there: std::collections::BTreeSet<_> = client.children("/").into_iter().collect();
+        for name in acknowledged.lock().unwrap().iter() {
+            assert!(
+                there.contains(name),
+                "{name} was acknowledged and is gone after round {round}"
+            );
+        }
+    }
+}
+
+fn write_until_cut_off(
+    address: std::net::SocketAddr,
+    round: usize,
+    worker: usize,
+    acknowledged: &Mutex<Vec<String>>,
+    stop: &AtomicBool,
+) {
+    let mut client = Client::connect(address);
+    for i in 0.. {
+        let name = format!("r{round}w{worker}i{i}");
+        let path = format!("/{name}");
+        match client.try_call(&create(&path, b"payload", 0)) {
+            Some(reply) => {
+                reply.ok();
+                acknowledged.lock().unwrap().push(name);
+            }
+            None => return,
+        }
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_the_rest_is_kept() {
+    let mut server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    for i in 0..10 {
+        client.create(&format!("/n{i}"), b"x", 0).ok();
+    }
+    drop(client);
+    server.stop();
+    let log = newest_log(&server);
+    let bytes = std::fs::read(&log).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte == b'B').unwrap();
+    std::fs::write(&log, &bytes[..end - 3]).unwrap();
+    server.start_again();
+    let mut client = Client::connect(server.address());
+    let there = client.children("/");
+    assert!(there.len() >= 10, "only the torn record may go: {there:?}");
+}
+
+#[test]
+fn a_damaged_record_before_the_tail_stops_the_start_and_says_where() {
+    let mut server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    for i in 0..10 {
+        client.create(&format!("/n{i}"), b"payload-to-damage", 0).ok();
+    }
+    drop(client);
+    server.stop();
+    let log = newest_log(&server);
+    let mut bytes = std::fs::read(&log).unwrap();
+    let at = bytes.windows(17).position(|window| window == b"payload-to-damage").unwrap();
+    bytes[at] ^= 0xff;
+    std::fs::write(&log, &bytes).unwrap();
+    let message = server.try_start().unwrap_err().to_string();
+    let name = log.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(message.contains(&name) && message.contains("offset"), "{message}");
+    assert_eq!(std::fs::read(&log).unwrap(), bytes, "a refused start changes nothing");
+}
+
+fn newest_log(server: &TestServer) -> std::path::PathBuf {
+    let mut logs: Vec<_> = std::fs::read_dir(server.version_dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("log."))
+        .collect();
+    logs.sort();
+    logs.pop().unwrap()
+}

@@ -1,0 +1,144 @@
+//! Garbage, lies and stubbornness: the connection pays for it, nobody else.
+
+use std::io::Write;
+
+use herdsman_proto::{ErrorCode, JuteWrite, OpCode, reply};
+use herdsman_server::TestServer;
+
+use crate::client::{Client, code, open, receive_payload};
+
+/// Sends raw bytes on a fresh connection; the server closes it and goes on serving others.
+fn check_first_bytes(server: &TestServer, bytes: &[u8]) {
+    let mut stream = open(server.address());
+    stream.write_all(bytes).unwrap();
+    assert_eq!(receive_payload(&mut stream), None, "{bytes:?} should be answered by a close");
+}
+
+#[test]
+fn broken_first_frames_cost_the_connection_only() {
+    let server = TestServer::start();
+    let mut witness = Client::connect(server.address());
+    check_first_bytes(&server, &(-1i32).to_be_bytes());
+    check_first_bytes(&server, &i32::MAX.to_be_bytes());
+    check_first_bytes(&server, &(2i32 << 20).to_be_bytes());
+    check_first_bytes(&server, &[0, 0, 0, 0]);
+    check_first_bytes(&server, &[0, 0, 0, 3, 1, 2, 3]);
+    check_first_bytes(&server, b"GET / HTTP/1.1\r\n\r\n");
+    witness.create("/fine", b"", 0).ok();
+}
+
+/// Sends the body of a request as raw bytes and gives the reply's error; `None` for a close.
+fn raw_request(client: &mut Client, op: i32, body: &[u8]) -> Option<i32> {
+    let mut frame = Vec::new();
+    reply::frame(&mut frame, |out| {
+        out.put_int(77);
+        out.put_int(op);
+        out.put_raw(body);
+    });
+    client.send_raw(&frame);
+    client.receive_reply().map(|reply| reply.error)
+}
+
+#[test]
+fn undecodable_bodies_get_a_marshalling_error_and_the_connection_lives() {
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    let marshalling = Some(code(ErrorCode::MarshallingError));
+    let two_billion = [0x7f, 0xff, 0xff, 0xff];
+    for &op in OpCode::ALL {
+        let takes_a_body = !matches!(
+            op,
+            OpCode::Error
+                | OpCode::CreateSession
+                | OpCode::CloseSession
+                | OpCode::DeleteContainer
+                | OpCode::Check
+                | OpCode::Ping
+                | OpCode::WhoAmI
+                | OpCode::Auth
+                | OpCode::Sasl
+        );
+        if takes_a_body {
+            assert_eq!(
+                raw_request(&mut client, op.code(), &[]),
+                marshalling,
+                "{op:?} without a body"
+            );
+            assert_eq!(
+                raw_request(&mut client, op.code(), &two_billion),
+                marshalling,
+                "{op:?} with a huge length"
+            );
+        }
+    }
+    client.create("/alive", b"", 0).ok();
+}
+
+#[test]
+fn a_vector_that_claims_two_billion_elements_costs_nothing() {
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    let mut body = Vec::new();
+    body.put_string("/x");
+    body.put_buffer(None);
+    body.put_int(i32::MAX);
+    assert_eq!(
+        raw_request(&mut client, OpCode::Create.code(), &body),
+        Some(code(ErrorCode::MarshallingError))
+    );
+}
+
+#[test]
+fn unknown_ops_are_answered_and_end_the_connection() {
+    let server = TestServer::start();
+    for op in [0, 10, 13, 20, 99, 108, -10, i32::MIN, i32::MAX] {
+        let mut client = Client::connect(server.address());
+        assert_eq!(
+            raw_request(&mut client, op, &[]),
+            Some(code(ErrorCode::Unimplemented)),
+            "op {op}"
+        );
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn paths_that_are_not_utf8_are_refused_as_paths() {
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    let mut body = Vec::new();
+    body.put_buffer(Some(b"/\xff\xfe"));
+    body.put_buffer(None);
+    body.put_int(1);
+    herdsman_proto::Acl::world(herdsman_proto::Perms::ALL).encode(&mut body);
+    body.put_int(0);
+    assert_eq!(
+        raw_request(&mut client, OpCode::Create.code(), &body),
+        Some(code(ErrorCode::BadArguments))
+    );
+}
+
+/// A client that asks for much and reads nothing is stopped, not collected for.
+#[test]
+fn a_slow_reader_does_not_grow_the_server() {
+    let server = TestServer::start();
+    let mut witness = Client::connect(server.address());
+    let big = vec![7; 900_000];
+    witness.create("/big", &big, 0).ok();
+    let mut slow = Client::connect(server.address());
+    for _ in 0..200 {
+        slow.send(&crate::client::get("/big", false));
+    }
+    // 180 MB are asked for; far less may be in memory. Then everything still arrives.
+    let grown = resident_bytes();
+    witness.create("/fine", b"", 0).ok();
+    for _ in 0..200 {
+        slow.receive_reply().unwrap().ok();
+    }
+    assert!(grown < 150 << 20, "{grown} bytes resident");
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}

@@ -1,0 +1,11 @@
+//! A real server in this process, spoken to over real sockets by a client that knows only the
+//! protocol. One binary for all of it, to link once.
+
+mod basics;
+mod client;
+mod durability;
+mod hostile;
+mod limits;
+mod sessions;
+mod storage;
+mod watches;

@@ -1,0 +1,72 @@
+//! A disk that is full or broken: writes are refused, reads go on, nothing acknowledged is lost.
+
+use std::sync::Arc;
+
+use herdsman_proto::ErrorCode;
+use herdsman_server::config::Endpoint;
+use herdsman_server::{Config, Server};
+use herdsman_store::MemoryDisk;
+
+use crate::client::{Client, code, create};
+
+fn start(disk: &Arc<MemoryDisk>) -> Server {
+    let mut config = Config::standalone_default(&Default::default()).unwrap().config;
+    config.listen.client = Some(Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
+    config.storage.data_dir = "/data".into();
+    config.storage.log_dir = "/data".into();
+    config.storage.preallocate_bytes = 4096;
+    Server::start_on(config, Arc::clone(disk) as Arc<dyn herdsman_store::Disk>).unwrap()
+}
+
+#[test]
+fn a_failed_sync_ends_writing_but_not_reading() {
+    let disk = Arc::new(MemoryDisk::new());
+    let server = start(&disk);
+    let address = server.address().unwrap();
+    let mut writer = Client::connect(address);
+    let mut reader = Client::connect(address);
+    writer.create("/kept", b"1", 0).ok();
+    disk.fail_sync(0);
+    assert_eq!(
+        writer.try_call(&create("/lost", b"", 0)),
+        None,
+        "its fate is unknown, so the connection closes"
+    );
+    assert_eq!(reader.create("/refused", b"", 0).error, code(ErrorCode::SystemError));
+    assert_eq!(reader.get("/kept", false).unwrap().0, b"1");
+    assert_eq!(
+        reader.get("/lost", false),
+        Err(code(ErrorCode::NoNode)),
+        "what is not durable is not shown"
+    );
+    let again = Client::reattach(address, writer.session);
+    assert!(again.is_some(), "sessions that exist can be taken up to read");
+    server.kill();
+
+    disk.crash(|_| false);
+    let server = start(&disk);
+    let mut client = Client::connect(server.address().unwrap());
+    assert_eq!(client.get("/kept", false).unwrap().0, b"1");
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    let disk = Arc::new(MemoryDisk::new());
+    let server = start(&disk);
+    let address = server.address().unwrap();
+    let mut writer = Client::connect(address);
+    let mut reader = Client::connect(address);
+    writer.create("/kept", b"1", 0).ok();
+    disk.set_capacity(Some(0));
+    let big = vec![1; 100_000];
+    assert_eq!(writer.try_call(&create("/waits", &big, 0)), None);
+    assert_eq!(reader.create("/refused", b"", 0).error, code(ErrorCode::SystemError));
+    assert_eq!(reader.get("/kept", false).unwrap().0, b"1");
+    disk.set_capacity(None);
+    // What was in flight goes first; then writes are taken again.
+    while reader.create("/after", b"", 0).error == code(ErrorCode::SystemError) {
+        std::thread::yield_now();
+    }
+    assert!(reader.get("/waits", false).is_ok());
+    assert!(reader.get("/after", false).is_ok());
+}

@@ -1,0 +1,169 @@
+//! kazoo's own test suite, unchanged, against a single server.
+//!
+//! kazoo's harness starts servers by running `java … QuorumPeerMain zoo.cfg`; for Herdsman
+//! `interop/kazoo/java` is put first in PATH and starts it instead. What is left out, and why, is
+//! in `interop/kazoo/excluded.txt`. A test that fails is run once more by itself, because the suite
+//! is full of short waits; it must pass then, and is named in the output.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::paths;
+use crate::run;
+use crate::server::{self, Program};
+
+const TEST_SECONDS_MAX: u32 = 120;
+/// What the harness gives one server: client, quorum, election, admin and secure port.
+const PORTS: u16 = 5;
+const SECOND_TRIES_MAX: usize = 5;
+
+/// Runs the suite.
+pub fn run(program: Program) -> Result<()> {
+    let suite = Suite::find(program)?;
+    let excluded =
+        excluded(&fs::read_to_string(paths::root().join("interop/kazoo/excluded.txt"))?)?;
+    let all = suite.collect()?;
+    check_exclusions(&excluded, &all)?;
+    let deselect = excluded.iter().map(|id| format!("--deselect={id}"));
+
+    let mut pytest = suite.pytest()?;
+    pytest.args(["-rfE", "--pyargs", "kazoo.tests"]).args(deselect);
+    let done = run::all_output(&mut pytest, "")?;
+    let printed = without_chatter(&done.printed);
+    println!("{printed}");
+    if done.success {
+        return Ok(());
+    }
+    let failed = failed(&printed);
+    ensure!(!failed.is_empty(), "pytest did not finish");
+    ensure!(
+        failed.len() <= SECOND_TRIES_MAX,
+        "{} tests failed:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+    suite.second_try(&failed)
+}
+
+struct Suite {
+    program: Program,
+    python: PathBuf,
+    tests: PathBuf,
+    work: PathBuf,
+}
+
+impl Suite {
+    fn find(program: Program) -> Result<Suite> {
+        let python = paths::peers("venv").join("bin/python");
+        let mut where_is = Command::new(&python);
+        where_is.args(["-c", "import kazoo.tests as t; print(t.__path__[0])"]);
+        let tests = run::output(&mut where_is).context("kazoo is not installed")?;
+        let work = paths::fresh_dir(&format!("kazoo-{}", program.name()))?;
+        Ok(Suite { program, python, tests: PathBuf::from(tests.trim()), work })
+    }
+
+    /// pytest, with the environment that kazoo's harness reads.
+    fn pytest(&self) -> Result<Command> {
+        let mut pytest = Command::new(&self.python);
+        pytest.current_dir(&self.work).arg("-m").arg("pytest");
+        pytest.args(["-q", "-p", "no:cacheprovider", "--disable-warnings"]);
+        pytest.arg(format!("--timeout={TEST_SECONDS_MAX}"));
+        pytest.arg(format!("--rootdir={}", self.tests.display()));
+        pytest.env("CI", "1").env("ZOOKEEPER_VERSION", "3.9.5").env("ZOOKEEPER_CLUSTER_SIZE", "1");
+        pytest.env("ZOOKEEPER_PORT_OFFSET", server::free_ports(PORTS)?.to_string());
+        pytest.env("ZOOKEEPER_CLASSPATH", server::apache_classpath());
+        pytest.env("TMPDIR", &self.work);
+        if self.program == Program::Herdsman {
+            pytest.env("HERDSMAN", paths::herdsman());
+            pytest.env("PATH", path_with(&paths::root().join("interop/kazoo"))?);
+        }
+        Ok(pytest)
+    }
+
+    fn collect(&self) -> Result<Vec<String>> {
+        let mut pytest = self.pytest()?;
+        pytest.args(["--collect-only", "--pyargs", "kazoo.tests"]);
+        let printed = run::output(&mut pytest)?;
+        Ok(printed.lines().filter(|line| line.contains("::")).map(Into::into).collect())
+    }
+
+    fn second_try(&self, failed: &[String]) -> Result<()> {
+        for id in failed {
+            let mut pytest = self.pytest()?;
+            pytest.arg(self.tests.join(id));
+            let done = run::all_output(&mut pytest, "")?;
+            if !done.success {
+                bail!("{id} failed twice:\n{}", without_chatter(&done.printed));
+            }
+        }
+        println!("passed at the second try: {}", failed.join(", "));
+        Ok(())
+    }
+}
+
+/// kazoo's clients log their last breaths behind pytest's summary.
+fn without_chatter(printed: &str) -> String {
+    let chatter = ["Connection dropped:", "Transition to "];
+    let speaks = |line: &&str| !chatter.iter().any(|start| line.starts_with(start));
+    printed.lines().filter(speaks).map(|line| format!("{line}\n")).collect()
+}
+
+fn path_with(first: &Path) -> Result<std::ffi::OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let rest = std::env::split_paths(&path);
+    Ok(std::env::join_paths(std::iter::once(first.to_path_buf()).chain(rest))?)
+}
+
+/// The ids in excluded.txt; each must have a reason.
+fn excluded(text: &str) -> Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        let (id, reason) = line.split_once(' ').with_context(|| format!("no reason: {line}"))?;
+        ensure!(!reason.trim().is_empty(), "no reason: {line}");
+        ids.push(id.to_string());
+    }
+    Ok(ids)
+}
+
+fn check_exclusions(excluded: &[String], all: &[String]) -> Result<()> {
+    ensure!(!all.is_empty(), "pytest found no tests");
+    for id in excluded {
+        let known = all.iter().any(|test| test.starts_with(id.as_str()));
+        ensure!(known, "interop/kazoo/excluded.txt names `{id}`, which is no test of this kazoo");
+    }
+    Ok(())
+}
+
+/// The ids behind `FAILED` and `ERROR` in pytest's short summary.
+fn failed(printed: &str) -> Vec<String> {
+    let id = |line: &str| {
+        let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "))?;
+        let id = rest.split(" - ").next()?.trim();
+        id.contains("::").then(|| id.to_string())
+    };
+    printed.lines().filter_map(id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exclusion_needs_a_reason_and_a_test() {
+        let ids = excluded("# why\n\na.py::T::x   needs TLS\n").unwrap();
+        assert_eq!(ids, ["a.py::T::x"]);
+        assert!(excluded("a.py::T::x\n").is_err());
+        assert!(check_exclusions(&ids, &["a.py::T::x".into()]).is_ok());
+        assert!(check_exclusions(&ids, &["a.py::T::y".into()]).is_err());
+        assert!(check_exclusions(&ids, &[]).is_err());
+    }
+
+    #[test]
+    fn failures_are_read_from_the_summary() {
+        let printed = "....F\nERROR    kazoo.client:client.py:545 Error\nFAILED a.py::T::x - boom - y\n1 failed";
+        assert_eq!(failed(printed), ["a.py::T::x"]);
+    }
+}

@@ -1,0 +1,49 @@
+//! Tests with real ZooKeeper programs against a real server. Each suite takes the server under test
+//! as a parameter, so that the suite itself can be proved against Apache's before it judges
+//! Herdsman.
+
+mod c;
+mod curator;
+mod differential;
+mod disk;
+mod kazoo;
+mod zkcli;
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+
+use crate::paths;
+use crate::server::Program;
+
+/// A suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// Seeded random requests are answered as Apache 3.9.5 answers them.
+    Differential,
+    /// Apache 3.9.5 and the server open each other's data directories.
+    Disk,
+    /// The C client: a program of ours and cli_mt.
+    C,
+    /// Apache's zkCli prints the same as against Apache's server.
+    Zkcli,
+    /// Curator's recipes.
+    Curator,
+    /// kazoo's own test suite.
+    Kazoo,
+}
+
+/// Runs one suite against one server program.
+pub fn run(suite: Suite, program: Program) -> Result<()> {
+    if program == Program::Herdsman {
+        let binary = paths::herdsman();
+        ensure!(binary.exists(), "no {}; run `cargo build --release`", binary.display());
+    }
+    match suite {
+        Suite::Differential => differential::run(program),
+        Suite::Disk => disk::run(program),
+        Suite::C => c::run(program),
+        Suite::Zkcli => zkcli::run(program),
+        Suite::Curator => curator::run(program),
+        Suite::Kazoo => kazoo::run(program),
+    }
+}

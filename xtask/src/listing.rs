@@ -1,0 +1,107 @@
+//! What a server holds, as text: one line a node, so that two servers are compared with `==` and
+//! shown with a diff.
+//!
+//! A line has, separated by tabs: path; data in base64 (`-` absent, `=` empty); the Stat as clients
+//! see it (czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeralOwner, dataLength,
+//! numChildren, pzxid); the ACL as `perms:scheme:id` joined by commas. Lines are sorted by path.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::server::SUPER_AUTH;
+use crate::wire::{Acl, Session, Stat};
+
+/// Path to line.
+pub type Listing = BTreeMap<String, String>;
+
+/// Reads every node of a server, as the super user.
+pub fn read_all(address: &str) -> Result<Listing> {
+    let mut session = Session::connect(address, 30_000)?;
+    session.add_auth("digest", SUPER_AUTH)?;
+    let mut listing = Listing::new();
+    let mut waiting = vec!["/".to_string()];
+    while let Some(path) = waiting.pop() {
+        let (data, stat) = session.data(&path)?;
+        let acl = session.acl(&path)?;
+        let below = if path == "/" { "" } else { &path };
+        let children = session.children(&path)?;
+        waiting.extend(children.iter().map(|name| format!("{below}/{name}")));
+        listing.insert(path.clone(), line(&path, data.as_deref(), &stat, &acl));
+    }
+    session.close()?;
+    Ok(listing)
+}
+
+fn line(path: &str, data: Option<&[u8]>, stat: &Stat, acl: &[Acl]) -> String {
+    let mut fields = vec![path.to_string(), data_text(data)];
+    fields.extend(stat.head.map(|number| number.to_string()));
+    fields.extend(stat.versions.map(|number| number.to_string()));
+    fields.push(format!("{:#x}", stat.owner));
+    fields.extend(stat.sizes.map(|number| number.to_string()));
+    fields.push(stat.pzxid.to_string());
+    fields.push(acl_text(acl));
+    fields.join("\t")
+}
+
+/// Data as it stands in a listing.
+pub fn data_text(data: Option<&[u8]>) -> String {
+    match data {
+        None => "-".into(),
+        Some([]) => "=".into(),
+        Some(data) => STANDARD.encode(data),
+    }
+}
+
+fn acl_text(acl: &[Acl]) -> String {
+    let entry = |entry: &Acl| format!("{}:{}:{}", entry.perms, entry.scheme, entry.id);
+    acl.iter().map(entry).collect::<Vec<_>>().join(",")
+}
+
+/// Fails with the differing lines, at most a screenful.
+pub fn ensure_equal(what: &str, expected: &Listing, actual: &Listing) -> Result<()> {
+    let differences = differences(expected, actual);
+    let shown = differences.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
+    ensure!(differences.is_empty(), "{what}: {} lines differ\n{shown}", differences.len());
+    Ok(())
+}
+
+fn differences(expected: &Listing, actual: &Listing) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (path, line) in expected {
+        if actual.get(path) != Some(line) {
+            lines.push(format!("- {line}"));
+            lines.extend(actual.get(path).map(|line| format!("+ {line}")));
+        }
+    }
+    let added = actual.iter().filter(|(path, _)| !expected.contains_key(*path));
+    lines.extend(added.map(|(_, line)| format!("+ {line}")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(lines: &[(&str, &str)]) -> Listing {
+        lines.iter().map(|(path, line)| (path.to_string(), line.to_string())).collect()
+    }
+
+    #[test]
+    fn differences_name_changed_missing_and_added_nodes() {
+        let expected = listing(&[("/a", "a1"), ("/b", "b")]);
+        let actual = listing(&[("/a", "a2"), ("/c", "c")]);
+        assert_eq!(differences(&expected, &actual), ["- a1", "+ a2", "- b", "+ c"]);
+        assert!(ensure_equal("same", &expected, &expected).is_ok());
+        assert!(ensure_equal("other", &expected, &actual).is_err());
+    }
+
+    #[test]
+    fn absent_and_empty_data_differ() {
+        assert_eq!(data_text(None), "-");
+        assert_eq!(data_text(Some(b"")), "=");
+        assert_eq!(data_text(Some(b"x")), "eA==");
+    }
+}

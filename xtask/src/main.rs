@@ -1,0 +1,82 @@
+//! The project's own commands, run as `cargo xtask COMMAND`. docs/testing.md tells what each test
+//! shows.
+
+mod fixtures;
+mod interop;
+mod listing;
+mod paths;
+mod peers;
+mod run;
+mod scenario;
+mod server;
+mod snapshot;
+mod test;
+mod tidy;
+mod wire;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use interop::Suite;
+use peers::Peer;
+use server::Program;
+
+/// Herdsman's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Run all tests: format, lints, tidy, unit tests, fuzz corpus, and the interop suites.
+    ///
+    /// Installs what the suites need (see `peers`). Ends with a summary and the line `N passed, N
+    /// failed`. Each step's output is in target/test-logs.
+    Test(test::Options),
+    /// Check the repository's own rules: crate edges, file and line lengths, module docs,
+    /// leftovers.
+    Tidy,
+    /// Install the programs of others that the interop suites need.
+    ///
+    /// Jars and a Python environment go to target/peers; a JDK, a C compiler and the C client come
+    /// as Debian packages. A second run only compares stamps.
+    Peers {
+        /// Only these; all that the tests need when none is named.
+        #[arg(value_enum)]
+        peers: Vec<Peer>,
+    },
+    /// Run one interop suite.
+    Interop {
+        /// Which suite.
+        #[arg(value_enum)]
+        suite: Suite,
+        /// The server under test. `apache` shows that the suite itself is right.
+        #[arg(long, value_enum, default_value_t = Program::Herdsman)]
+        server: Program,
+    },
+    /// Make the data directories under fixtures/ anew, with Apache 3.8.0 and 3.9.5.
+    Fixtures,
+}
+
+fn main() -> ExitCode {
+    match execute(Task::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(task: Task) -> Result<()> {
+    match task {
+        Task::Test(options) => test::test(&options),
+        Task::Tidy => tidy::check(),
+        Task::Peers { peers } if peers.is_empty() => peers::install(&Peer::FOR_TESTS),
+        Task::Peers { peers } => peers::install(&peers),
+        Task::Interop { suite, server } => interop::run(suite, server),
+        Task::Fixtures => {
+            peers::install(&[Peer::Java, Peer::Zookeeper, Peer::Zookeeper38])?;
+            fixtures::make()
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Where things are: everything the commands write goes below `target/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The repository's top folder.
+pub fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().expect("xtask is a folder in the repository").to_path_buf()
+}
+
+/// Cargo's output folder.
+pub fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+/// The installed programs of others: `target/peers/NAME`.
+pub fn peers(name: &str) -> PathBuf {
+    target().join("peers").join(name)
+}
+
+/// The release build of the server.
+pub fn herdsman() -> PathBuf {
+    target().join("release").join("herdsman")
+}
+
+/// An empty folder for one run of something, `target/interop/NAME`; what an earlier run left there
+/// is removed.
+pub fn fresh_dir(name: &str) -> Result<PathBuf> {
+    let dir = target().join("interop").join(name);
+    if dir.exists() {
+        fs::remove_dir_all(&dir).with_context(|| format!("clearing {}", dir.display()))?;
+    }
+    fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Copies a folder with everything below it.
+pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)
+                .with_context(|| format!("copying {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! The programs of others that the interop tests need: Apache's server, Curator, kazoo, the C
+//! client.
+//!
+//! In: the manifests under `interop/` (pom.xml, requirements.txt). Out: jars and a Python
+//! environment in `target/peers/`, and Debian packages where a thing is not to be had otherwise. A
+//! stamp beside each installed thing holds the manifest it was made from, so a second run only
+//! compares. Nothing fetched is ever committed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+
+use crate::paths;
+use crate::run;
+
+/// Something a test step needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Peer {
+    /// A Java development kit and Maven.
+    Java,
+    /// Apache ZooKeeper 3.9.5's jars.
+    Zookeeper,
+    /// Curator 5.9.0's jars.
+    Curator,
+    /// kazoo 2.11.0 in a Python environment.
+    Kazoo,
+    /// A C compiler, ZooKeeper's C client and its cli_mt.
+    CClient,
+    /// Apache ZooKeeper 3.8.0, which only making fixtures needs.
+    Zookeeper38,
+}
+
+impl Peer {
+    /// What the tests need; `Zookeeper38` is for making fixtures.
+    pub const FOR_TESTS: [Peer; 5] =
+        [Peer::Java, Peer::Zookeeper, Peer::Curator, Peer::Kazoo, Peer::CClient];
+
+    /// A name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Peer::Java => "Java and Maven",
+            Peer::Zookeeper => "Apache ZooKeeper 3.9.5",
+            Peer::Curator => "Curator 5.9.0",
+            Peer::Kazoo => "kazoo 2.11.0",
+            Peer::CClient => "the C client",
+            Peer::Zookeeper38 => "Apache ZooKeeper 3.8.0",
+        }
+    }
+
+    /// How a person gets it by hand.
+    fn by_hand(self) -> &'static str {
+        match self {
+            Peer::Java => {
+                "install a JDK 17 or later and Maven (Debian: default-jdk-headless maven)"
+            }
+            Peer::Zookeeper | Peer::Curator => {
+                "Maven must be able to reach its repository; see interop/*/pom.xml"
+            }
+            Peer::Kazoo => {
+                "Python 3 with venv and pip must be able to reach its package index (Debian: python3-venv)"
+            }
+            Peer::CClient => {
+                "Debian: apt-get install gcc libc6-dev libzookeeper-mt-dev zookeeper-bin"
+            }
+            Peer::Zookeeper38 => "Debian 12: apt-get install zookeeper",
+        }
+    }
+
+    /// Installs it unless it is there.
+    pub fn ensure(self) -> Result<()> {
+        let installed = match self {
+            Peer::Java => java(),
+            Peer::Zookeeper => jars("interop/zookeeper/pom.xml", "zookeeper"),
+            Peer::Curator => jars("interop/curator/pom.xml", "curator"),
+            Peer::Kazoo => kazoo(),
+            Peer::CClient => c_client(),
+            Peer::Zookeeper38 => {
+                debian(&["zookeeper"], || Path::new("/usr/share/java/zookeeper-3.8.0.jar").exists())
+            }
+        };
+        installed.with_context(|| format!("{} could not be had; {}", self.name(), self.by_hand()))
+    }
+}
+
+/// Installs these; says what could not be had and fails if anything is missing.
+pub fn install(peers: &[Peer]) -> Result<()> {
+    let mut missing = 0;
+    for peer in peers {
+        match peer.ensure() {
+            Ok(()) => println!("{}: here", peer.name()),
+            Err(error) => {
+                missing += 1;
+                println!("{error:#}");
+            }
+        }
+    }
+    if missing > 0 {
+        bail!("{missing} of {} could not be had", peers.len());
+    }
+    Ok(())
+}
+
+fn java() -> Result<()> {
+    let here = || ["java", "javac", "mvn"].iter().all(|program| run::exists(program));
+    debian(&["default-jdk-headless", "maven"], here)
+}
+
+fn c_client() -> Result<()> {
+    let files = ["/usr/include/zookeeper/zookeeper.h", "/usr/lib/zookeeper/bin/cli_mt"];
+    let here = || run::exists("gcc") && files.iter().all(|file| Path::new(file).exists());
+    debian(&["gcc", "libc6-dev", "libzookeeper-mt-dev", "zookeeper-bin"], here)
+}
+
+/// Installs Debian packages unless `here` says there is no need.
+fn debian(packages: &[&str], here: impl Fn() -> bool) -> Result<()> {
+    if here() {
+        return Ok(());
+    }
+    println!("apt-get install {}", packages.join(" "));
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        run::output(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+    };
+    apt(&["update", "-q"])?;
+    let mut install = vec!["install", "-q", "-y", "--no-install-recommends"];
+    install.extend(packages);
+    apt(&install)?;
+    if !here() {
+        bail!("apt-get succeeded, but what it should bring is not there");
+    }
+    Ok(())
+}
+
+/// Copies the runtime dependencies of a pom into `target/peers/NAME`.
+fn jars(pom: &str, name: &str) -> Result<()> {
+    let pom = paths::root().join(pom);
+    let dir = paths::peers(name);
+    if stamp_matches(&dir, &pom)? {
+        return Ok(());
+    }
+    Peer::Java.ensure()?;
+    clear(&dir)?;
+    println!("mvn dependency:copy-dependencies -f {}", pom.display());
+    let mut mvn = Command::new("mvn");
+    mvn.args(["-q", "-B", "-f"]).arg(&pom);
+    mvn.args(["dependency:copy-dependencies", "-DincludeScope=runtime"]);
+    mvn.arg(format!("-DoutputDirectory={}", dir.display()));
+    run::output(&mut mvn)?;
+    write_stamp(&dir, &pom)
+}
+
+fn kazoo() -> Result<()> {
+    let requirements = paths::root().join("interop/kazoo/requirements.txt");
+    let dir = paths::peers("venv");
+    if stamp_matches(&dir, &requirements)? {
+        return Ok(());
+    }
+    // Debian's python3 comes without a working venv module until its package is there.
+    let has_venv = || run::output(Command::new("python3").args(["-c", "import ensurepip"])).is_ok();
+    debian(&["python3", "python3-venv"], has_venv)?;
+    clear(&dir)?;
+    println!("pip install -r {}", requirements.display());
+    run::output(Command::new("python3").args(["-m", "venv"]).arg(&dir))?;
+    let mut pip = Command::new(dir.join("bin/pip"));
+    run::output(pip.args(["install", "-q", "-r"]).arg(&requirements))?;
+    write_stamp(&dir, &requirements)
+}
+
+fn clear(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("clearing {}", dir.display()))?;
+    }
+    fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))
+}
+
+fn stamp(dir: &Path) -> PathBuf {
+    dir.join(".made-from")
+}
+
+fn stamp_matches(dir: &Path, manifest: &Path) -> Result<bool> {
+    let wanted = fs::read(manifest).with_context(|| format!("reading {}", manifest.display()))?;
+    Ok(fs::read(stamp(dir)).is_ok_and(|made_from| made_from == wanted))
+}
+
+fn write_stamp(dir: &Path, manifest: &Path) -> Result<()> {
+    fs::copy(manifest, stamp(dir)).with_context(|| format!("stamping {}", dir.display()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_good_until_its_manifest_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = dir.path().join("pom.xml");
+        fs::write(&manifest, "one").unwrap();
+        assert!(!stamp_matches(dir.path(), &manifest).unwrap());
+        write_stamp(dir.path(), &manifest).unwrap();
+        assert!(stamp_matches(dir.path(), &manifest).unwrap());
+        fs::write(&manifest, "two").unwrap();
+        assert!(!stamp_matches(dir.path(), &manifest).unwrap());
+    }
+}

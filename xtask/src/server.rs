@@ -1,0 +1,282 @@
+//! A real server process for a test: Apache ZooKeeper or Herdsman, on a free port of the loopback
+//! address.
+//!
+//! In: which program, a data directory, settings. Out: an address that answers. The process dies
+//! with the value. Both kinds get the same zoo.cfg and the same `-D` properties, which is part of
+//! what is tested.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::paths;
+
+const START_MAX: Duration = Duration::from_secs(40);
+const STOP_MAX: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(20);
+
+/// The digest of `super:test`, which lets a test read and count everything.
+pub const SUPER_DIGEST: (&str, &str) =
+    ("zookeeper.DigestAuthenticationProvider.superDigest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
+/// The credentials that match [`SUPER_DIGEST`].
+pub const SUPER_AUTH: &str = "super:test";
+
+/// Which server program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Program {
+    /// Apache ZooKeeper 3.9.5, from Maven.
+    Apache,
+    /// Apache ZooKeeper 3.8.0, from Debian's package; used to make fixtures.
+    #[value(name = "apache-3.8")]
+    Apache38,
+    /// Herdsman's release build.
+    Herdsman,
+}
+
+impl Program {
+    /// A short name for files and headings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::Apache => "apache-3.9.5",
+            Program::Apache38 => "apache-3.8.0",
+            Program::Herdsman => "herdsman",
+        }
+    }
+
+    /// The command up to its arguments, properties included.
+    fn command(self, properties: &[(String, String)]) -> Command {
+        let flags = properties.iter().map(|(name, value)| format!("-D{name}={value}"));
+        let mut command = match self {
+            Program::Herdsman => Command::new(paths::herdsman()),
+            Program::Apache | Program::Apache38 => java(self),
+        };
+        match self {
+            Program::Herdsman => command.arg("server").args(flags),
+            Program::Apache | Program::Apache38 => {
+                command.args(flags).arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            }
+        };
+        command
+    }
+}
+
+/// The Java command line up to its main class, with Apache's jars of that release.
+pub fn java(program: Program) -> Command {
+    let classpath = match program {
+        Program::Apache38 => {
+            DEBIAN_JARS.map(|name| format!("/usr/share/java/{name}.jar")).join(":")
+        }
+        _ => apache_classpath(),
+    };
+    let mut command = Command::new("java");
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]);
+    command.args(["-Dfile.encoding=UTF-8", "-cp", &classpath]);
+    command
+}
+
+/// The classpath of Apache 3.9.5, with our logging settings first.
+pub fn apache_classpath() -> String {
+    let settings = paths::root().join("interop/zookeeper");
+    format!("{}:{}/*", settings.display(), paths::peers("zookeeper").display())
+}
+
+const DEBIAN_JARS: [&str; 12] = [
+    "zookeeper",
+    "zookeeper-jute",
+    "slf4j-api",
+    "slf4j-simple",
+    "metrics-core",
+    "snappy-java",
+    "netty-common",
+    "netty-buffer",
+    "netty-transport",
+    "netty-handler",
+    "netty-codec",
+    "netty-resolver",
+];
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Which program.
+    pub program: Program,
+    /// The folder that holds (or will hold) `version-2`.
+    pub data_dir: PathBuf,
+    /// System properties, as `-Dname=value`.
+    pub properties: Vec<(String, String)>,
+}
+
+impl Spec {
+    /// A server whose operator's doors are open: super user, all four-letter words, TTL nodes,
+    /// small log files.
+    pub fn new(program: Program, data_dir: &Path) -> Spec {
+        let properties = [
+            SUPER_DIGEST,
+            ("zookeeper.extendedTypesEnabled", "true"),
+            ("zookeeper.preAllocSize", "64"),
+        ];
+        Spec {
+            program,
+            data_dir: data_dir.to_path_buf(),
+            properties: properties.map(|(name, value)| (name.into(), value.into())).to_vec(),
+        }
+    }
+
+    /// Sets a system property.
+    pub fn property(mut self, name: &str, value: &str) -> Spec {
+        self.properties.retain(|(own, _)| own != name);
+        self.properties.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the server and waits until it serves.
+    pub fn start(&self) -> Result<Server> {
+        let port = free_ports(1)?;
+        fs::create_dir_all(&self.data_dir)?;
+        let beside = |ending: &str| self.data_dir.with_extension(ending);
+        let config_path = beside("cfg");
+        fs::write(&config_path, self.config_text(port))?;
+        let log_path = beside("log");
+        let log = File::options().create(true).append(true).open(&log_path)?;
+        let child = self
+            .program
+            .command(&self.properties)
+            .arg(&config_path)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("starting {}", self.program.name()))?;
+        let mut server = Server { child, address: format!("127.0.0.1:{port}"), log_path };
+        server.await_serving()?;
+        Ok(server)
+    }
+
+    fn config_text(&self, port: u16) -> String {
+        let lines = [
+            format!("dataDir={}", self.data_dir.display()),
+            format!("clientPort={port}"),
+            "clientPortAddress=127.0.0.1".to_string(),
+            "tickTime=2000".to_string(),
+            "maxClientCnxns=0".to_string(),
+            "admin.enableServer=false".to_string(),
+            "4lw.commands.whitelist=*".to_string(),
+        ];
+        lines.join("\n") + "\n"
+    }
+}
+
+/// A running server; killed when dropped.
+pub struct Server {
+    child: Child,
+    /// `host:port` of the client port.
+    pub address: String,
+    /// Everything the program printed.
+    pub log_path: PathBuf,
+}
+
+impl Server {
+    fn await_serving(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_MAX;
+        loop {
+            if four_letters(&self.address, "srvr").is_ok_and(|text| text.contains("Mode: ")) {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended at start ({status}); its log:\n{}", self.log_tail());
+            }
+            ensure!(Instant::now() < deadline, "the server does not serve:\n{}", self.log_tail());
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The last lines the program printed.
+    pub fn log_tail(&self) -> String {
+        crate::run::tail(&self.log_path, 30)
+    }
+
+    /// Everything the program printed.
+    pub fn log(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(&self.log_path)?).into_owned())
+    }
+
+    /// Sends a four-letter word.
+    pub fn four_letters(&self, word: &str) -> Result<String> {
+        four_letters(&self.address, word)
+    }
+
+    /// Ends the server with SIGTERM and waits for it.
+    pub fn stop(mut self) -> Result<()> {
+        kill_process(self.pid(), Signal::TERM)?;
+        let status = self.await_exit()?;
+        // Java reports a handled SIGTERM as 128 + 15.
+        ensure!(
+            status.success() || status.code() == Some(143),
+            "the server ended with {status}:\n{}",
+            self.log_tail()
+        );
+        Ok(())
+    }
+
+    /// Ends the server as a power cut would: SIGKILL.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.await_exit().map(drop)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    fn await_exit(&mut self) -> Result<ExitStatus> {
+        let deadline = Instant::now() + STOP_MAX;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            ensure!(Instant::now() < deadline, "the server does not end:\n{}", self.log_tail());
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already gone after `stop` or `kill`; a failure here would only hide the test's own.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The first of this many neighbouring ports that were free a moment ago. They lie below the range
+/// that the system hands out to outgoing connections, so none of those takes one between two
+/// starts of a server.
+pub fn free_ports(count: u16) -> Result<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let spread = u16::try_from(std::process::id() % 1000).context("below 1000")? * 10;
+    for _ in 0..1000 {
+        let step = NEXT.fetch_add(10, Ordering::Relaxed);
+        let base = 20_000 + (spread + step) % 10_000;
+        if (base..base + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return Ok(base);
+        }
+    }
+    bail!("no {count} free ports");
+}
+
+fn four_letters(address: &str, word: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(word.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
