@@ -1,21 +1,19 @@
 //! The node: sessions, the overlay and what is in flight, moved by one input at a time.
 
+mod commit;
+mod connect;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{
-    ErrorCode, Id, JuteWrite, OpCode, Perms, SessionId, Txn, TxnHeader, WatchedEvent, Zxid, reply,
-};
+use herdsman_proto::{ErrorCode, Id, OpCode, SessionId, TxnHeader, Zxid};
 use herdsman_tree::overlay::Savepoint;
-use herdsman_tree::{Caller, Events, Outcome, Overlay, Tree};
+use herdsman_tree::{Caller, Events, Overlay, Tree};
 
-use crate::io::{
-    Answered, ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState,
-};
+use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
 use crate::pending::{InFlight, Origin, Waiting};
 use crate::sessions::Sessions;
 use crate::sweeper::{SweepSettings, Sweeper};
@@ -133,7 +131,8 @@ impl Node {
                 self.connect(now, conn, request, ids, tree, out);
             }
             Input::Request { conn, xid, request } => {
-                let origin = Origin { conn, xid, since_ms: now.monotonic_ms };
+                let op = op_of(&request);
+                let origin = Origin { conn, xid, op, since_ms: now.monotonic_ms };
                 self.request(now, origin, request, tree, out);
             }
             Input::Identified { conn, ids } => {
@@ -151,85 +150,6 @@ impl Node {
             Input::Storage(state) => self.storage_changed(state, out),
             Input::Tick => self.tick(now, tree, out),
         }
-    }
-
-    fn connect(
-        &mut self,
-        now: Now,
-        conn: ConnId,
-        request: ConnectRequest<'_>,
-        ids: Arc<[Id]>,
-        tree: &Tree,
-        out: &mut Outputs,
-    ) {
-        if request.last_zxid_seen > tree.last_zxid() {
-            return out.close(conn, CloseReason::ClientAhead);
-        }
-        let (min, max) =
-            (self.settings.session_timeout_ms_min, self.settings.session_timeout_ms_max);
-        let timeout_ms = request.timeout_ms.max(min).min(max);
-        let read_only = request.read_only.map(|_| false);
-        if request.session == SessionId::NONE {
-            return self.open_session(now, conn, timeout_ms, read_only, ids, tree, out);
-        }
-        // The old connection goes first, whatever becomes of the new one, as in Apache.
-        if let Some(old) = self.sessions.get(request.session).and_then(|session| session.conn) {
-            out.close(old, CloseReason::SessionMoved);
-        }
-        let session = request.session;
-        let password_fits = *request.password == session.password();
-        if password_fits
-            && self.sessions.attach(session, conn, timeout_ms, now.monotonic_ms).is_ok()
-        {
-            self.conns.insert(conn, Conn { session, ids });
-            self.attached(conn, session, timeout_ms, read_only, out);
-        } else {
-            out.send(conn, None, |out| {
-                ConnectResponse::expired(read_only).encode_frame(out);
-            });
-            out.close(conn, CloseReason::SessionInvalid);
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all that a new session is made of")]
-    fn open_session(
-        &mut self,
-        now: Now,
-        conn: ConnId,
-        timeout_ms: i32,
-        read_only: Option<bool>,
-        ids: Arc<[Id]>,
-        tree: &Tree,
-        out: &mut Outputs,
-    ) {
-        if self.storage != StorageState::Writable {
-            return out.close(conn, CloseReason::StorageUnavailable);
-        }
-        let session = self.sessions.allocate();
-        self.conns.insert(conn, Conn { session, ids });
-        self.sessions.open(session, timeout_ms, Some(conn), now.monotonic_ms);
-        let header = self.next_header(now, session, 0);
-        let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
-        self.propose(entry, out, |entry| Waiting::Connect {
-            entry,
-            conn,
-            read_only,
-            since_ms: now.monotonic_ms,
-        });
-    }
-
-    fn attached(
-        &self,
-        conn: ConnId,
-        session: SessionId,
-        timeout_ms: i32,
-        read_only: Option<bool>,
-        out: &mut Outputs,
-    ) {
-        out.list.push(Output::Attached { conn, session, timeout_ms });
-        out.send(conn, None, |out| {
-            ConnectResponse::established(session, timeout_ms, read_only).encode_frame(out);
-        });
     }
 
     fn request(
@@ -253,7 +173,7 @@ impl Node {
             return self.wait_in_line(Waiting::Sync { origin, path: path.into() }, tree, out);
         }
         if self.storage != StorageState::Writable {
-            return self.refuse(origin, op_of(&request), ErrorCode::SystemError, tree, out);
+            return self.refuse(origin, ErrorCode::SystemError, tree, out);
         }
         let caller = Caller { ids: &ids, refused };
         let header = TxnHeader {
@@ -269,8 +189,8 @@ impl Node {
             ClientRequest::Malformed(OpCode::Multi) => {
                 self.overlay.prepare_error(tree, header, ErrorCode::MarshallingError)
             }
-            ClientRequest::Malformed(op) => {
-                return self.refuse(origin, op, ErrorCode::MarshallingError, tree, out);
+            ClientRequest::Malformed(_) => {
+                return self.refuse(origin, ErrorCode::MarshallingError, tree, out);
             }
             ClientRequest::CloseSession => {
                 return self.propose_close(now, session, Some(origin), tree, out);
@@ -291,15 +211,8 @@ impl Node {
         self.overlay.prepare_error(tree, entry.header, ErrorCode::BadArguments)
     }
 
-    fn refuse(
-        &mut self,
-        origin: Origin,
-        op: OpCode,
-        code: ErrorCode,
-        tree: &Tree,
-        out: &mut Outputs,
-    ) {
-        self.wait_in_line(Waiting::Refusal { origin, op, code }, tree, out);
+    fn refuse(&mut self, origin: Origin, code: ErrorCode, tree: &Tree, out: &mut Outputs) {
+        self.wait_in_line(Waiting::Refusal { origin, code }, tree, out);
     }
 
     /// Answers at once if nothing is in flight, else behind it. A log that cannot be written lets
@@ -384,111 +297,6 @@ impl Node {
             self.propose(entry, out, |entry| Waiting::Txn { entry, origin: None });
         }
     }
-
-    /// Puts what is committed into the tree, up to `txns_max` txns. The driver delivers `out` before
-    /// it lets readers see the tree again: an event must reach its watcher before any read that
-    /// shows the change.
-    pub fn apply(&mut self, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
-        for _ in 0..txns_max {
-            let Some(waiting) = self.in_flight.pop_durable(self.committed) else {
-                return;
-            };
-            match waiting {
-                Waiting::Txn { entry, origin } => self.apply_txn(&entry, origin, tree, out),
-                Waiting::Connect { entry, conn, read_only, .. } => {
-                    self.apply_txn(&entry, None, tree, out);
-                    let session = entry.header.session;
-                    if let Some(open) =
-                        self.sessions.get(session).filter(|open| open.conn == Some(conn))
-                    {
-                        self.attached(conn, session, open.timeout_ms, read_only, out);
-                    }
-                }
-                in_line => self.answer(in_line, tree.last_zxid(), out),
-            }
-        }
-    }
-
-    fn apply_txn(
-        &mut self,
-        entry: &Entry,
-        origin: Option<Origin>,
-        tree: &mut Tree,
-        out: &mut Outputs,
-    ) {
-        let mut events = std::mem::take(&mut self.events);
-        let outcome = tree.apply(entry, &mut events);
-        self.overlay.applied(entry.header.zxid);
-        self.send_events(&events, tree, out);
-        events.clear();
-        self.events = events;
-        if let Some(origin) = origin {
-            self.send_outcome(entry, origin, &outcome, out);
-        }
-        if let Txn::CloseSession { .. } = entry.txn {
-            self.session_ended(entry.header.session, origin.is_some(), out);
-        }
-    }
-
-    fn send_outcome(&self, entry: &Entry, origin: Origin, outcome: &Outcome, out: &mut Outputs) {
-        let zxid = entry.header.zxid;
-        let answered =
-            Answered { xid: origin.xid, op: entry.txn.op(), since_ms: origin.since_ms, zxid };
-        out.send(origin.conn, Some(answered), |out| {
-            _ = reply::reply(out, origin.xid, zxid, |out| outcome.encode_reply(out));
-        });
-    }
-
-    fn session_ended(&mut self, session: SessionId, by_client: bool, out: &mut Outputs) {
-        let reason =
-            if by_client { CloseReason::SessionClosed } else { CloseReason::SessionExpired };
-        if let Some(conn) = self.sessions.remove(session).and_then(|session| session.conn) {
-            out.close(conn, reason);
-        }
-    }
-
-    /// Watchers who may not read the znode hear nothing (CVE-2024-23944).
-    fn send_events(&self, events: &Events, tree: &Tree, out: &mut Outputs) {
-        for event in events {
-            let frames = out.fill(|out| {
-                WatchedEvent { kind: event.kind, path: &event.path }.encode_frame(event.zxid, out);
-            });
-            for &watcher in &event.watchers {
-                let conn = ConnId::from(watcher);
-                let ids = self.conns.get(&conn).map_or(&[][..], |known| &known.ids);
-                if tree.check_acl(&event.acl, Perms::READ, ids).is_ok() {
-                    out.list.push(Output::Send { conn, frames: frames.clone(), answers: None });
-                }
-            }
-        }
-    }
-
-    fn answer(&self, waiting: Waiting, zxid: Zxid, out: &mut Outputs) {
-        match waiting {
-            Waiting::Sync { origin, path } => {
-                let answered = answered(origin, OpCode::Sync, zxid);
-                out.send(origin.conn, Some(answered), |out| {
-                    _ = reply::reply(out, origin.xid, zxid, |out| {
-                        out.put_string(&path);
-                        Ok(())
-                    });
-                });
-            }
-            Waiting::Refusal { origin, op, code } => {
-                let answered = answered(origin, op, zxid);
-                out.send(origin.conn, Some(answered), |out| {
-                    reply::header_only(out, origin.xid, zxid, Some(code));
-                });
-            }
-            Waiting::Txn { .. } | Waiting::Connect { .. } => {
-                unreachable!("a txn is applied, not answered")
-            }
-        }
-    }
-}
-
-fn answered(origin: Origin, op: OpCode, zxid: Zxid) -> Answered {
-    Answered { xid: origin.xid, op, since_ms: origin.since_ms, zxid }
 }
 
 fn op_of(request: &ClientRequest<'_>) -> OpCode {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{ErrorCode, Xid, Zxid};
+use herdsman_proto::{ErrorCode, OpCode, Xid, Zxid};
 
 use crate::io::ConnId;
 
@@ -14,6 +14,8 @@ pub struct Origin {
     pub conn: ConnId,
     /// Its number.
     pub xid: Xid,
+    /// What it asked for, for statistics.
+    pub op: OpCode,
     /// When it came in.
     pub since_ms: u64,
 }
@@ -50,8 +52,6 @@ pub enum Waiting {
     Refusal {
         /// Who asked.
         origin: Origin,
-        /// The op that was asked for.
-        op: herdsman_proto::OpCode,
         /// What to say.
         code: ErrorCode,
     },

@@ -88,7 +88,19 @@ fn normalize(text: &str, addresses: &[String]) -> Printed {
             printed.lines.push(line);
         }
     }
+    sort_identities(&mut printed.lines);
     printed
+}
+
+/// `whoami` lists identities in the order of a hash table.
+fn sort_identities(lines: &mut [String]) {
+    let schemes = ["digest: ", "ip: ", "super: "];
+    let is_identity = |line: &String| schemes.iter().any(|scheme| line.starts_with(scheme));
+    for run in lines.chunk_by_mut(|a, b| is_identity(a) && is_identity(b)) {
+        if run.len() > 1 {
+            run.sort_unstable();
+        }
+    }
 }
 
 /// `19:45:57.309 ERROR …`

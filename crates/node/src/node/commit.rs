@@ -1,0 +1,114 @@
+//! Commit → apply → reply: what happens once a txn is durable.
+
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{JuteWrite, Perms, SessionId, Txn, WatchedEvent, Zxid, reply};
+use herdsman_tree::{Events, Outcome, Tree};
+
+use super::Node;
+use crate::io::{Answered, CloseReason, ConnId, Output, Outputs};
+use crate::pending::{Origin, Waiting};
+
+impl Node {
+    /// Puts what is committed into the tree, up to `txns_max` txns. The driver delivers `out` before
+    /// it lets readers see the tree again: an event must reach its watcher before any read that
+    /// shows the change.
+    pub fn apply(&mut self, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
+        for _ in 0..txns_max {
+            let Some(waiting) = self.in_flight.pop_durable(self.committed) else {
+                return;
+            };
+            match waiting {
+                Waiting::Txn { entry, origin } => self.apply_txn(&entry, origin, tree, out),
+                Waiting::Connect { entry, conn, read_only, .. } => {
+                    self.apply_txn(&entry, None, tree, out);
+                    let session = entry.header.session;
+                    if let Some(open) =
+                        self.sessions.get(session).filter(|open| open.conn == Some(conn))
+                    {
+                        self.attached(conn, session, open.timeout_ms, read_only, out);
+                    }
+                }
+                in_line => self.answer(in_line, tree.last_zxid(), out),
+            }
+        }
+    }
+
+    fn apply_txn(
+        &mut self,
+        entry: &Entry,
+        origin: Option<Origin>,
+        tree: &mut Tree,
+        out: &mut Outputs,
+    ) {
+        let mut events = std::mem::take(&mut self.events);
+        let outcome = tree.apply(entry, &mut events);
+        self.overlay.applied(entry.header.zxid);
+        self.send_events(&events, tree, out);
+        events.clear();
+        self.events = events;
+        if let Some(origin) = origin {
+            self.send_outcome(entry, origin, &outcome, out);
+        }
+        if let Txn::CloseSession { .. } = entry.txn {
+            self.session_ended(entry.header.session, origin.is_some(), out);
+        }
+    }
+
+    fn send_outcome(&self, entry: &Entry, origin: Origin, outcome: &Outcome, out: &mut Outputs) {
+        let zxid = entry.header.zxid;
+        out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
+            _ = reply::reply(out, origin.xid, zxid, |out| outcome.encode_reply(out));
+        });
+    }
+
+    fn session_ended(&mut self, session: SessionId, by_client: bool, out: &mut Outputs) {
+        let reason =
+            if by_client { CloseReason::SessionClosed } else { CloseReason::SessionExpired };
+        if let Some(conn) = self.sessions.remove(session).and_then(|session| session.conn) {
+            out.close(conn, reason);
+        }
+    }
+
+    /// Watchers who may not read the znode hear nothing (CVE-2024-23944).
+    fn send_events(&self, events: &Events, tree: &Tree, out: &mut Outputs) {
+        for event in events {
+            let frames = out.fill(|out| {
+                WatchedEvent { kind: event.kind, path: &event.path }.encode_frame(event.zxid, out);
+            });
+            for &watcher in &event.watchers {
+                let conn = ConnId::from(watcher);
+                let ids = self.conns.get(&conn).map_or(&[][..], |known| &known.ids);
+                if tree.check_acl(&event.acl, Perms::READ, ids).is_ok() {
+                    out.list.push(Output::Send { conn, frames: frames.clone(), answers: None });
+                }
+            }
+        }
+    }
+
+    pub(super) fn answer(&self, waiting: Waiting, zxid: Zxid, out: &mut Outputs) {
+        match waiting {
+            Waiting::Sync { origin, path } => {
+                out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
+                    _ = reply::reply(out, origin.xid, zxid, |out| {
+                        out.put_string(&path);
+                        Ok(())
+                    });
+                });
+            }
+            Waiting::Refusal { origin, code } => {
+                out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
+                    reply::header_only(out, origin.xid, zxid, Some(code));
+                });
+            }
+            Waiting::Txn { .. } | Waiting::Connect { .. } => {
+                unreachable!("a txn is applied, not answered")
+            }
+        }
+    }
+}
+
+impl Origin {
+    fn answered_at(self, zxid: Zxid) -> Answered {
+        Answered { xid: self.xid, op: self.op, since_ms: self.since_ms, zxid }
+    }
+}

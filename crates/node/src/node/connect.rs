@@ -1,0 +1,92 @@
+//! A connection's first frame: a new session, or one taken up again.
+
+use std::sync::Arc;
+
+use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
+use herdsman_proto::{Id, SessionId};
+use herdsman_tree::Tree;
+
+use super::{Conn, Node};
+use crate::io::{CloseReason, ConnId, Now, Output, Outputs, StorageState};
+use crate::pending::Waiting;
+
+impl Node {
+    pub(super) fn connect(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        request: ConnectRequest<'_>,
+        ids: Arc<[Id]>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        if request.last_zxid_seen > tree.last_zxid() {
+            return out.close(conn, CloseReason::ClientAhead);
+        }
+        let (min, max) =
+            (self.settings.session_timeout_ms_min, self.settings.session_timeout_ms_max);
+        let timeout_ms = request.timeout_ms.max(min).min(max);
+        let read_only = request.read_only.map(|_| false);
+        if request.session == SessionId::NONE {
+            return self.open_session(now, conn, timeout_ms, read_only, ids, tree, out);
+        }
+        // The old connection goes first, whatever becomes of the new one, as in Apache.
+        if let Some(old) = self.sessions.get(request.session).and_then(|session| session.conn) {
+            out.close(old, CloseReason::SessionMoved);
+        }
+        let session = request.session;
+        let password_fits = *request.password == session.password();
+        if password_fits
+            && self.sessions.attach(session, conn, timeout_ms, now.monotonic_ms).is_ok()
+        {
+            self.conns.insert(conn, Conn { session, ids });
+            self.attached(conn, session, timeout_ms, read_only, out);
+        } else {
+            out.send(conn, None, |out| {
+                ConnectResponse::expired(read_only).encode_frame(out);
+            });
+            out.close(conn, CloseReason::SessionInvalid);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that a new session is made of")]
+    fn open_session(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        ids: Arc<[Id]>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        if self.storage != StorageState::Writable {
+            return out.close(conn, CloseReason::StorageUnavailable);
+        }
+        let session = self.sessions.allocate();
+        self.conns.insert(conn, Conn { session, ids });
+        self.sessions.open(session, timeout_ms, Some(conn), now.monotonic_ms);
+        let header = self.next_header(now, session, 0);
+        let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
+        self.propose(entry, out, |entry| Waiting::Connect {
+            entry,
+            conn,
+            read_only,
+            since_ms: now.monotonic_ms,
+        });
+    }
+
+    pub(super) fn attached(
+        &self,
+        conn: ConnId,
+        session: SessionId,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        out: &mut Outputs,
+    ) {
+        out.list.push(Output::Attached { conn, session, timeout_ms });
+        out.send(conn, None, |out| {
+            ConnectResponse::established(session, timeout_ms, read_only).encode_frame(out);
+        });
+    }
+}

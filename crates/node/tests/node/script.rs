@@ -1,0 +1,343 @@
+//! Scenarios as text: commands, `---`, and the transcript they must give. The first comment of a
+//! script says what it shows. With `HERDSMAN_REGENERATE=1` the transcripts are written anew; read
+//! the difference before you keep it.
+//!
+//! Commands: `settings KEY=MS …`, `open CONN [timeout=MS] [old] [seen=ZXID]`, `reopen CONN SESSION
+//! [wrong]`, `CONN REQUEST` (in the notation of `words`, and `sync PATH`, `closeSession`,
+//! `malformed OP`), `identify CONN SCHEME:ID`, `touch CONN`, `gone CONN`, `flush [ZXID]`, `storage
+//! STATE`, `wait MS` (time passes), `tick` (the node is told so), `orphan PATH`, `restart`, `status`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use herdsman_node::{ClientRequest, ConnId, Input, NodeSettings, Output, StorageState};
+use herdsman_proto::reply::ReplyHeader;
+use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
+use herdsman_proto::{
+    ConnectRequest, ConnectResponse, ErrorCode, Id, OpCode, ReadRequest, Reader, SessionId, Txn,
+    TxnHeader, Xid, Zxid,
+};
+use herdsman_tree::Tree;
+
+use crate::driver::{Driver, address, options, settings};
+use crate::words;
+
+#[test]
+fn scripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .expect("there are scripts")
+        .map(|entry| entry.expect("a readable folder").path())
+        .collect();
+    files.sort_unstable();
+    assert!(files.len() > 10, "the scripts are gone");
+    let wrong: Vec<_> = files.iter().filter_map(|file| check(file)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is wrong with a script, if anything is.
+fn check(file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).expect("a readable script");
+    let (commands, expected) = text.split_once("---\n").unwrap_or((&text, ""));
+    assert!(commands.starts_with("# "), "{} does not say what it shows", file.display());
+    let transcript = Play::run(commands);
+    if std::env::var_os("HERDSMAN_REGENERATE").is_some() {
+        fs::write(file, format!("{commands}---\n{transcript}")).expect("a writable script");
+    } else if transcript != expected {
+        let lines = transcript.lines().zip(expected.lines().chain(std::iter::repeat("")));
+        let first = lines.enumerate().find(|(_, (found, expected))| found != expected);
+        return Some(format!("{}: first difference {first:?}\n{transcript}", file.display()));
+    }
+    None
+}
+
+struct Play {
+    driver: Driver,
+    transcript: Transcript,
+    /// What each connection has proven to be, and the number of its last request.
+    conns: BTreeMap<ConnId, (Arc<[Id]>, i32)>,
+}
+
+/// What was seen, with sessions by name: S1, S2, … in the order in which they were opened.
+#[derive(Default)]
+struct Transcript {
+    text: String,
+    sessions: Vec<SessionId>,
+}
+
+impl Play {
+    fn run(commands: &str) -> String {
+        let lines = || commands.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let settings = lines().find_map(|line| line.strip_prefix("settings ")).map(parse_settings);
+        let settings = settings.unwrap_or_else(crate::driver::settings);
+        let mut play = Play {
+            driver: Driver::new(settings, Tree::new(options())),
+            transcript: Transcript::default(),
+            conns: BTreeMap::new(),
+        };
+        for line in lines().filter(|line| !line.starts_with("settings ")) {
+            play.transcript.line(&format!("> {line}"));
+            play.command(line);
+        }
+        play.transcript.text
+    }
+
+    fn step(&mut self, input: Input<'_>) {
+        let Play { driver, transcript, .. } = self;
+        driver.step(input, &mut |output, bytes| transcript.output(output, bytes));
+    }
+
+    fn command(&mut self, line: &str) {
+        let words: Vec<_> = line.split(' ').collect();
+        match words[0] {
+            "open" => self.connect(conn(words[1]), SessionId::NONE, &words[2..]),
+            "reopen" => {
+                let session = self.transcript.session(words[2]);
+                self.connect(conn(words[1]), session, &words[3..]);
+            }
+            "identify" => self.identify(conn(words[1]), words[2]),
+            "touch" => self.step(Input::Touch { conn: conn(words[1]) }),
+            "gone" => self.step(Input::Disconnected { conn: conn(words[1]) }),
+            "flush" => {
+                let zxid = words.get(1).map(|zxid| Zxid(zxid.parse().expect("a zxid")));
+                let zxid = zxid.unwrap_or(self.driver.last_appended());
+                self.step(Input::Flushed { zxid });
+            }
+            "storage" => self.step(Input::Storage(storage(words[1]))),
+            "wait" => self.driver.now_ms += words[1].parse::<u64>().expect("milliseconds"),
+            "tick" => self.step(Input::Tick),
+            "orphan" => self.orphan(words[1]),
+            "restart" => {
+                let Play { driver, transcript, .. } = self;
+                driver.restart(&mut |output, bytes| transcript.output(output, bytes));
+            }
+            "status" => self.status(),
+            number => self.request(conn(number), &line[number.len() + 1..]),
+        }
+    }
+
+    fn connect(&mut self, conn: ConnId, session: SessionId, words: &[&str]) {
+        let number = |key: &str, default: i64| {
+            let value = words.iter().find_map(|word| word.strip_prefix(key));
+            value.map_or(default, |value| value.parse().expect("a number"))
+        };
+        let mut password = session.password();
+        password[0] ^= u8::from(words.contains(&"wrong"));
+        self.conns.insert(conn, (address(), 0));
+        self.step(Input::Connect {
+            conn,
+            request: ConnectRequest {
+                last_zxid_seen: Zxid(number("seen=", 0)),
+                timeout_ms: number("timeout=", 4000) as i32,
+                session,
+                password: &password,
+                read_only: (!words.contains(&"old")).then_some(false),
+            },
+            ids: address(),
+        });
+    }
+
+    fn identify(&mut self, conn: ConnId, id: &str) {
+        let (scheme, id) = id.split_once(':').expect("a scheme and an id");
+        let (ids, _) = self.conns.get_mut(&conn).expect("an open connection");
+        *ids = ids.iter().cloned().chain([Id::new(scheme, id)]).collect();
+        let ids = Arc::clone(ids);
+        self.step(Input::Identified { conn, ids });
+    }
+
+    fn request(&mut self, conn: ConnId, line: &str) {
+        if let Some(read) = words::read(line) {
+            return self.read(conn, &read);
+        }
+        let (_, last_xid) = self.conns.get_mut(&conn).expect("an open connection");
+        *last_xid += 1;
+        let xid = Xid(*last_xid);
+        let request = match line.split_once(' ').unwrap_or((line, "")) {
+            ("sync", path) => ClientRequest::Sync { path },
+            ("closeSession", _) => ClientRequest::CloseSession,
+            ("malformed", op) => {
+                let known = OpCode::ALL.iter().find(|known| known.name() == op);
+                ClientRequest::Malformed(*known.expect("a known op"))
+            }
+            _ => ClientRequest::Write(words::write(line)),
+        };
+        self.step(Input::Request { conn, xid, request });
+    }
+
+    /// Reads do not pass through the node; only their watches matter here.
+    fn read(&mut self, conn: ConnId, request: &ReadRequest<'_>) {
+        let ids = Arc::clone(&self.conns[&conn].0);
+        let reader = herdsman_tree::read::Reader {
+            session: SessionId(0),
+            watcher: conn.watcher(),
+            ids: &ids,
+        };
+        let mut out = Vec::new();
+        let answer = match self.driver.tree.read(reader, request, &mut out) {
+            Ok(()) => words::body(request, &out),
+            Err(code) => format!("{code:?}"),
+        };
+        self.transcript.line(&format!("  {} <- {answer}", conn.0));
+    }
+
+    /// An ephemeral whose session is not open, as a torn log may leave it.
+    fn orphan(&mut self, path: &str) {
+        let session = SessionId(0x99);
+        self.transcript.sessions.push(session);
+        let zxid = self.driver.tree.last_zxid().next();
+        let kind = CreateKind::Plain { ephemeral: true, with_stat: false };
+        let acl = words::acl("world:anyone:rwcda");
+        let create = CreateTxn { kind, path: path.into(), data: None, acl, parent_cversion: 1 };
+        let header = TxnHeader { session, cxid: 1, zxid, time_ms: 0 };
+        self.driver.tree.replay(&Entry { header, txn: Txn::Create(create), digest: None });
+        self.driver.flushed = zxid;
+    }
+
+    fn status(&mut self) {
+        let Driver { node, tree, now_ms, .. } = &self.driver;
+        let sessions = tree.sessions().map(|(session, _)| self.transcript.name(session));
+        let line = format!(
+            "  at={now_ms} zxid={} in_flight={} deadline={:?} sessions={:?} znodes={} watches={}",
+            tree.last_zxid().0,
+            node.in_flight(),
+            node.next_deadline(),
+            sessions.collect::<Vec<_>>(),
+            tree.node_count(),
+            tree.watches().count(),
+        );
+        self.transcript.line(&line);
+    }
+}
+
+impl Transcript {
+    fn line(&mut self, line: &str) {
+        writeln!(self.text, "{line}").expect("a string takes everything");
+    }
+
+    fn name(&self, session: SessionId) -> String {
+        let at = self.sessions.iter().position(|&known| known == session);
+        at.map_or_else(|| session.to_string(), |at| format!("S{}", at + 1))
+    }
+
+    fn session(&self, name: &str) -> SessionId {
+        match name.strip_prefix('S') {
+            Some(number) => self.sessions[number.parse::<usize>().expect("a number") - 1],
+            None => SessionId(0x7777),
+        }
+    }
+
+    fn output(&mut self, output: &Output, bytes: &[u8]) {
+        let line = match output {
+            Output::Append { zxid, payload } => {
+                let entry = Entry::decode(&bytes[payload.clone()]).expect("our own bytes");
+                format!("append {} {}", zxid.0, self.txn(&entry))
+            }
+            Output::Send { conn, frames, answers } => {
+                let mut reader = Reader::new(&bytes[frames.clone()]);
+                let frame = reader.buffer().expect("a frame").expect("a frame");
+                assert!(reader.is_empty(), "one frame at a time");
+                let op = answers.map(|answered| answered.op);
+                format!("{} <- {}", conn.0, self.frame(op, frame))
+            }
+            Output::Attached { conn, session, timeout_ms } => {
+                format!("{} attached {} {timeout_ms}", conn.0, self.name(*session))
+            }
+            Output::Close { conn, reason } => format!("{} closed {reason:?}", conn.0),
+        };
+        self.line(&format!("  {line}"));
+    }
+
+    fn txn(&mut self, entry: &Entry) -> String {
+        let session = entry.header.session;
+        match &entry.txn {
+            Txn::CreateSession { timeout_ms } => {
+                self.sessions.push(session);
+                format!("createSession {} {timeout_ms}", self.name(session))
+            }
+            Txn::CloseSession { ephemerals } => {
+                let ephemerals = ephemerals.as_deref().unwrap_or_default();
+                format!("closeSession {} {ephemerals:?}", self.name(session))
+            }
+            Txn::Create(create) => format!("{} {}", entry.txn.op().name(), create.path),
+            Txn::Delete { path, .. } | Txn::SetData { path, .. } | Txn::SetAcl { path, .. } => {
+                format!("{} {path}", entry.txn.op().name())
+            }
+            Txn::Error(code) => format!("error {}", error(*code)),
+            Txn::Multi(txns) => {
+                format!("multi {:?}", txns.iter().map(|txn| txn.op().name()).collect::<Vec<_>>())
+            }
+            Txn::Check { .. } => unreachable!("only inside a multi"),
+        }
+    }
+
+    /// A reply to `op`, or without one an event or the answer to a connect request.
+    fn frame(&self, op: Option<OpCode>, frame: &[u8]) -> String {
+        let mut reader = Reader::new(frame);
+        if op.is_none() && frame.starts_with(&[0, 0, 0, 0]) {
+            let response = ConnectResponse::decode(frame).expect("a connect response");
+            let old = if response.read_only.is_none() { " old" } else { "" };
+            return match response.session {
+                SessionId::NONE => format!("expired{old}"),
+                session => {
+                    assert_eq!(response.password, session.password());
+                    format!("connected {} {}{old}", self.name(session), response.timeout_ms)
+                }
+            };
+        }
+        let (xid, zxid, code) = ReplyHeader::decode(&mut reader).expect("a header");
+        match op {
+            None => {
+                assert_eq!(xid, Xid::NOTIFICATION);
+                words::late_events(&[&(frame.len() as i32).to_be_bytes(), frame].concat()).concat()
+            }
+            Some(_) if code != 0 => format!("#{} @{} {}", xid.0, zxid.0, error(code)),
+            Some(op) => format!("#{} @{} ok{}", xid.0, zxid.0, body(op, &mut reader)),
+        }
+    }
+}
+
+/// The text of a body that is a path, and the size of any other.
+fn body(op: OpCode, reader: &mut Reader<'_>) -> String {
+    match op {
+        OpCode::Create | OpCode::Sync => {
+            format!(" {}", reader.required_string().expect("a path"))
+        }
+        _ if reader.is_empty() => String::new(),
+        _ => format!(" +{} bytes", reader.rest().len()),
+    }
+}
+
+fn error(code: i32) -> String {
+    format!("{:?}", ErrorCode::from_code(code).expect("a known error"))
+}
+
+fn conn(text: &str) -> ConnId {
+    ConnId(text.parse().unwrap_or_else(|_| panic!("{text} is no command")))
+}
+
+fn storage(text: &str) -> StorageState {
+    match text {
+        "writable" => StorageState::Writable,
+        "full" => StorageState::Full,
+        "failed" => StorageState::Failed,
+        _ => panic!("{text} is no state"),
+    }
+}
+
+fn parse_settings(line: &str) -> NodeSettings {
+    let mut settings = settings();
+    for (key, value) in line.split(' ').filter_map(|pair| pair.split_once('=')) {
+        let value: u64 = value.parse().expect("a number");
+        match key {
+            "touch_step" => settings.touch_step_ms = value,
+            "sweep_interval" => settings.sweep.interval_ms = value,
+            "sweep_per_minute" => settings.sweep.per_minute_max = value,
+            "never_used" => settings.sweep.never_used_ms_max = Some(value as i64),
+            _ => panic!("{key} is no setting"),
+        }
+    }
+    settings
+}

@@ -1,0 +1,70 @@
+//! Containers and TTL znodes: when they are found, and what the sweep may delete.
+
+use herdsman_tree::TreeOptions;
+
+use crate::scripts::options;
+use crate::world::World;
+
+const SETUP: &[&str] = &[
+    "createContainer /new",
+    "createContainer /used",
+    "create /used/kid",
+    "delete /used/kid",
+    "createContainer /busy",
+    "create /busy/kid",
+    "createTTL /ttl ttl=5000",
+    "createTTL /full ttl=1",
+    "create /full/kid",
+    "create /plain",
+    "create /mine '' flags=1",
+];
+
+/// Time is 1000 for each txn.
+#[test]
+fn idle_znodes_are_found_when_their_time_has_come() {
+    let world = World::new(options(true), SETUP);
+    let check = |now_ms, never_used_ms_max, expected: &[&str]| {
+        let found = world.tree.sweep_candidates(now_ms, never_used_ms_max);
+        assert_eq!(found, expected.iter().map(|&path| path.into()).collect::<Vec<Box<str>>>());
+    };
+    check(12_000, None, &["/used"]);
+    check(12_001, None, &["/used", "/ttl"]);
+    check(1_000_000, None, &["/used", "/ttl"]);
+    check(12_000, Some(11_000), &["/used"]);
+    check(12_000, Some(10_999), &["/new", "/used"]);
+}
+
+#[test]
+fn writing_to_a_ttl_znode_lets_it_live_longer() {
+    let mut world = World::new(options(true), &["createTTL /ttl ttl=5000", "set /ttl x"]);
+    assert!(world.tree.sweep_candidates(7_000, None).is_empty());
+    assert_eq!(world.tree.sweep_candidates(7_001, None), ["/ttl".into()]);
+    assert_eq!(world.run("delete /ttl"), "deleted");
+    assert!(world.tree.sweep_candidates(i64::MAX, None).is_empty());
+}
+
+/// What was idle when it was found may have come to life, or gone, or be something else by now.
+#[test]
+fn the_sweep_deletes_only_idle_containers_and_ttl_znodes() {
+    for (path, expected) in [
+        ("/new", "deleted"),
+        ("/ttl", "deleted"),
+        ("/busy", "NotEmpty"),
+        ("/full", "NotEmpty"),
+        ("/gone", "NoNode"),
+        ("/mine", "BadVersion"),
+        ("/plain", "BadVersion"),
+        ("/zookeeper", "BadArguments"),
+    ] {
+        let mut world = World::new(options(true), SETUP);
+        assert_eq!(world.run(&format!("sweep {path}")), expected, "{path}");
+    }
+}
+
+/// Without the extended types the mark of a TTL is the number of a session like any other.
+#[test]
+fn without_extended_types_there_are_no_ttl_znodes() {
+    let mut world = World::new(TreeOptions::default(), &[]);
+    assert_eq!(world.run("createTTL /ttl"), "Unimplemented");
+    assert_eq!(world.run("createContainer /c"), "/c c2 m2 p2 v0 cv0 av0 len0 kids0");
+}
