@@ -1,3 +1,5 @@
+//! What a log may end with: torn tails are cut, damage is refused, at every byte and bit.
+
 use super::*;
 use crate::testing::*;
 

@@ -1,3 +1,5 @@
+//! Cutting a log back to a txn.
+
 use super::*;
 use crate::testing::*;
 

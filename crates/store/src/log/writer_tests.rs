@@ -1,3 +1,5 @@
+//! Batches, preallocation, full disks and failed syncs.
+
 use super::*;
 use crate::disk::{MemoryDisk, RealDisk};
 use crate::log::record::RecordReader;

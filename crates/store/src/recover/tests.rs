@@ -1,3 +1,5 @@
+//! From directories of every sort to a tree, or to a refusal that says why.
+
 use std::sync::Arc;
 
 use herdsman_proto::{Txn, TxnHeader};

@@ -1,3 +1,5 @@
+//! Snapshots there and back, in every packing, whole and damaged.
+
 use std::sync::Arc;
 
 use herdsman_proto::Perms;
