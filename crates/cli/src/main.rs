@@ -21,6 +21,6 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Server(arguments) => server::run(arguments),
+        Command::Server(arguments) => server::run(&arguments),
     }
 }

@@ -35,11 +35,11 @@ pub struct Arguments {
     config: Vec<String>,
 }
 
-pub fn run(arguments: Arguments) -> ExitCode {
+pub fn run(arguments: &Arguments) -> ExitCode {
     let start = Instant::now();
     log_to_stderr();
     stop_on_panic();
-    let loaded = match load(&arguments) {
+    let loaded = match load(arguments) {
         Ok(loaded) => loaded,
         Err(failure) => {
             error!("{failure}");

@@ -123,6 +123,7 @@ impl Connection {
         if matches!(ended, Ended::ByClient | Ended::Io(_)) {
             core.stats.connections_dropped.add(1);
         }
+        self.release_outstanding(self.lane.in_flight());
         self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
         if matches!(ended, Ended::Sessionless) {
             core.stats.sessionless_expired.add(1);
@@ -193,6 +194,7 @@ impl Connection {
     fn accept(&mut self, taken: &Taken) {
         if taken.answered > 0 {
             self.lane.answered(taken.answered);
+            self.release_outstanding(taken.answered);
             self.release_large();
         }
         if let Some((session, timeout_ms)) = taken.attached {
@@ -209,6 +211,10 @@ impl Connection {
         if let Some(why) = taken.closing {
             self.close(Ended::Closing(why));
         }
+    }
+
+    fn release_outstanding(&self, count: usize) {
+        self.shared.core.stats.outstanding.fetch_sub(count as u64, Ordering::Relaxed);
     }
 
     fn release_large(&mut self) {

@@ -8,7 +8,6 @@
 //! node.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use herdsman_node::io::Answered;
 use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs, StorageState};
@@ -155,6 +154,8 @@ impl Core {
         }
         self.tell(conn, to_wake, |client| {
             if let Some(Answered { xid, op, since_ms, zxid }) = answers {
+                // Apache has no name for a write that failed.
+                let op = if stats::is_failure(frames) { OpCode::Error } else { op };
                 client.stats.lock().answered(op, xid, zxid, since_ms, now.monotonic_ms);
             }
             client.outbox.send(frames, answers.is_some())
@@ -171,12 +172,13 @@ impl Core {
     fn note_answer(&self, now: Now, answered: Answered, bytes: usize) {
         let latency_ms = now.monotonic_ms.saturating_sub(answered.since_ms);
         self.stats.latency.add(latency_ms);
-        if answered.op != OpCode::Sync {
+        if answered.op == OpCode::Sync {
+            self.stats.read_latency.add(latency_ms);
+        } else {
             self.stats.update_latency.add(latency_ms);
             self.stats.commits.add(1);
         }
         self.stats.responded(bytes as u64);
-        self.stats.outstanding.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn tell(

@@ -49,24 +49,24 @@ struct Running {
 impl Server {
     /// Recovers the data directory and serves clients.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_on(config, Arc::new(RealDisk))
+        Self::start_on(config, &(Arc::new(RealDisk) as Arc<dyn Disk>))
     }
 
     /// The same, on a given disk.
-    pub fn start_on(config: Config, disk: Arc<dyn Disk>) -> Result<Self, StartError> {
+    pub fn start_on(config: Config, disk: &Arc<dyn Disk>) -> Result<Self, StartError> {
         config.require_standalone()?;
         let hash_seed = settings::random_seed();
         let stats = ServerStats::default();
         let storage = &config.storage;
         let dirs = Dirs::below(&storage.data_dir, &storage.log_dir);
-        let lock = startup::open_dirs(&*disk, &config, &dirs)?;
+        let lock = startup::open_dirs(&**disk, &config, &dirs)?;
         let options = RecoverOptions {
             tree: settings::tree_options(&config, hash_seed),
             trust_empty: storage.trust_empty_snapshot,
             accept_loss_after: storage.accept_loss_after.map(Zxid),
         };
-        let recovered = startup::recover(&*disk, &dirs, &options, &stats)?;
-        let snapshot_settings = settings::snapshot_settings(&config, &disk, &dirs);
+        let recovered = startup::recover(&**disk, &dirs, &options, &stats)?;
+        let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
         if recovered.fresh {
             let look = |look: &mut dyn FnMut(&herdsman_tree::Tree)| look(&recovered.tree);
             snapshots::write_snapshot(&snapshot_settings, &look, &|| false)?;
@@ -78,7 +78,7 @@ impl Server {
             .map(|endpoint| bind(endpoint, config.listen.backlog))
             .transpose()?;
         let log = LogWriter::new(
-            Arc::clone(&disk),
+            Arc::clone(disk),
             &dirs.log,
             recovered.tree.last_zxid(),
             settings::log_options(&config),

@@ -5,7 +5,6 @@
 //! snapshot is under way; a request that comes meanwhile is not kept, the next count will ask again.
 
 use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -69,9 +68,8 @@ impl SnapshotPolicy {
     fn draw(&mut self) {
         self.draws += 1;
         let draw = self.random.hash_one(self.draws);
-        let upper_half = |max: u64| max / 2 + draw % (max / 2).max(1) + 1;
-        self.due_txns = upper_half(self.txns_max);
-        self.due_log_bytes = self.log_bytes_max.map(upper_half);
+        self.due_txns = point_in_upper_half(self.txns_max, draw);
+        self.due_log_bytes = self.log_bytes_max.map(|max| point_in_upper_half(max, draw));
     }
 
     /// Counts txns that were logged. True when the log should roll, because a snapshot was asked for.
@@ -87,6 +85,10 @@ impl SnapshotPolicy {
         self.draw();
         true
     }
+}
+
+fn point_in_upper_half(max: u64, draw: u64) -> u64 {
+    max / 2 + draw % (max / 2).max(1) + 1
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,8 +276,7 @@ fn purge_old_files(settings: &SnapshotSettings, keep: usize) {
     match purge(&*settings.disk, &settings.dirs, keep) {
         Ok(removed) if removed.is_empty() => {}
         Ok(removed) => {
-            let names: Vec<PathBuf> = removed;
-            info!("purge removed {} old files, {keep} snapshots stay (autopurge)", names.len());
+            info!("purge removed {} old files, {keep} snapshots stay (autopurge)", removed.len());
         }
         Err(failure) => warn!("purge failed: {failure}; it will be tried again"),
     }

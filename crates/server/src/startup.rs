@@ -90,7 +90,7 @@ impl PhaseClock {
                 info!("starting for {seconds} s: {percent} % of {} read", path.display());
             }
             Progress::Log { zxid, .. } => {
-                info!("starting for {seconds} s: log replayed up to {zxid}")
+                info!("starting for {seconds} s: log replayed up to {zxid}");
             }
         }
     }

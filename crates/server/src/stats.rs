@@ -12,7 +12,7 @@ use herdsman_proto::{OpCode, SessionId, Xid, Zxid};
 use parking_lot::Mutex;
 
 pub use distribution::{Percentiles, SharedDistribution};
-pub use events::count_events;
+pub use events::{count_events, is_failure};
 
 /// Bytes in front of each frame that say how long it is; sizes of replies leave them out.
 const LENGTH_BYTES: u64 = 4;

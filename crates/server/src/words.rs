@@ -53,7 +53,9 @@ static TABLE: [Word; 19] = [
         status::cons(shared)
     }),
     word(b"crst", "Sets the counters of all connections to 0.", |shared, _| status::crst(shared)),
-    word(b"dirs", "Bytes of snapshots and of logs.", |shared, _| status::dirs(shared)),
+    word(b"dirs", "Bytes in the directories of snapshots and of logs.", |shared, _| {
+        status::dirs(shared)
+    }),
     word(
         b"dump",
         "Sessions and connections by the time they end, and all ephemerals.",
@@ -99,7 +101,7 @@ static TABLE: [Word; 19] = [
     },
     word(b"wchc", "Watches for data by session. Can be long.", |shared, _| watches::wchc(shared)),
     word(b"wchp", "Watches for data by path. Can be long.", |shared, _| watches::wchp(shared)),
-    word(b"wchs", "How many sessions watch how many paths for data.", |shared, _| {
+    word(b"wchs", "How many connections watch how many paths for data.", |shared, _| {
         watches::wchs(shared)
     }),
     Word {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn details_are_apache_s() {
+    fn details_are_those_of_apache() {
         let mut stats = ConnStats {
             received: 3,
             sent: 2,

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_have_java_s_form() {
+    fn dates_have_the_form_of_java() {
         let check = |wall_ms: i64, text: &str| assert_eq!(date(wall_ms), text);
         check(0, "Thu Jan 01 00:00:00 UTC 1970");
         check(951_827_696_999, "Tue Feb 29 12:34:56 UTC 2000");

@@ -93,7 +93,7 @@ impl Moment {
             znodes: status::apache_node_count(znodes),
             watches,
             ephemerals,
-            data_bytes,
+            data_bytes: data_bytes + status::ROOT_SECOND_NAME.len() as u64,
             sessions,
             open_files: process::open_files(),
             open_files_max: process::open_files_max(),

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_s_tables_are_read() {
+    fn tables_of_the_kernel_are_read() {
         let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
                       Max open files            1024                 4096                 files\n";
         assert_eq!(soft_limit(limits, "Max open files"), Some(1024));

@@ -44,7 +44,9 @@ fn numbers(shared: &Shared) -> String {
     text
 }
 
-/// Apache has the root in its table under two names.
+/// Apache has the root in its table under two names, the empty one and this, and counts both.
+pub(super) const ROOT_SECOND_NAME: &str = "/";
+
 pub(super) fn apache_node_count(znodes: usize) -> usize {
     znodes + 1
 }

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_begins_with_apache_s_number() {
+    fn the_version_begins_with_that_of_apache() {
         let version = full_version();
         let digits: String =
             version.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();

@@ -182,7 +182,7 @@ impl Client {
     pub fn ping(&mut self) -> Option<Frame> {
         let mut frame = Vec::new();
         reply::frame(&mut frame, |out| {
-            RequestHeader { xid: Xid::PING, op: OpCode::Ping.code() }.encode(out)
+            RequestHeader { xid: Xid::PING, op: OpCode::Ping.code() }.encode(out);
         });
         self.stream.write_all(&frame).ok()?;
         self.receive_reply()

@@ -1,6 +1,8 @@
 //! A real server in this process, spoken to over real sockets by a client that knows only the
 //! protocol. One binary for all of it, to link once.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod basics;
 mod client;
 mod durability;

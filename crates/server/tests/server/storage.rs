@@ -15,7 +15,8 @@ fn start(disk: &Arc<MemoryDisk>) -> Server {
     config.storage.data_dir = "/data".into();
     config.storage.log_dir = "/data".into();
     config.storage.preallocate_bytes = 4096;
-    Server::start_on(config, Arc::clone(disk) as Arc<dyn herdsman_store::Disk>).unwrap()
+    let disk: Arc<dyn herdsman_store::Disk> = Arc::clone(disk) as _;
+    Server::start_on(config, &disk).unwrap()
 }
 
 #[test]
