@@ -1,0 +1,29 @@
+//! Seeds for every target, made by our own encoders: one small example of each shape.
+
+mod disk;
+mod wire;
+
+/// Seeds of one target by their names.
+pub type Seeds = Vec<(String, Vec<u8>)>;
+
+/// The seeds of all targets.
+#[must_use]
+pub fn all() -> Vec<(&'static str, Seeds)> {
+    vec![
+        ("request", wire::requests()),
+        ("connect", wire::handshakes()),
+        ("multi", wire::multis()),
+        ("txn", disk::txns()),
+        ("reply", wire::replies()),
+        ("path", wire::paths()),
+        ("log", disk::logs()),
+        ("snapshot", disk::snapshots()),
+        ("properties", disk::properties()),
+    ]
+}
+
+/// Names seeds by their number.
+fn numbered(seeds: impl IntoIterator<Item = Vec<u8>>) -> Seeds {
+    let numbers = 1..;
+    numbers.zip(seeds).map(|(number, bytes): (u32, _)| (format!("{number:02}"), bytes)).collect()
+}

@@ -1,0 +1,33 @@
+//! The targets, one file each.
+
+pub mod connect;
+pub mod log;
+pub mod multi;
+pub mod path;
+pub mod properties;
+pub mod reply;
+pub mod request;
+pub mod snapshot;
+pub mod txn;
+
+/// A target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, which is also that of its binary and of its folder of seeds.
+    pub name: &'static str,
+    /// The target itself.
+    pub run: fn(&[u8]),
+}
+
+/// All of them.
+pub const ALL: &[Target] = &[
+    Target { name: "request", run: request::run },
+    Target { name: "connect", run: connect::run },
+    Target { name: "multi", run: multi::run },
+    Target { name: "txn", run: txn::run },
+    Target { name: "reply", run: reply::run },
+    Target { name: "path", run: path::run },
+    Target { name: "log", run: log::run },
+    Target { name: "snapshot", run: snapshot::run },
+    Target { name: "properties", run: properties::run },
+];

@@ -1,0 +1,47 @@
+//! Requests: a header and a body, and the same body read as every op there is.
+
+use herdsman_proto::request::{CreateMode, RequestHeader};
+use herdsman_proto::{OpCode, Reader, Request, WriteRequest};
+
+/// A limit on fields, as a server sets one.
+const FIELD_BYTES_MAX: usize = 0x1f_ffff;
+
+/// In: the payload of a frame.
+pub fn run(bytes: &[u8]) {
+    let mut reader = Reader::with_limit(bytes, FIELD_BYTES_MAX);
+    let Ok(header) = RequestHeader::decode(&mut reader) else {
+        assert!(bytes.len() < 8, "a header is eight bytes of anything");
+        return;
+    };
+    let mut out = Vec::new();
+    header.encode(&mut out);
+    assert_eq!(out, bytes[..8]);
+    for &op in OpCode::ALL {
+        check(op, reader);
+    }
+}
+
+/// Decodes as this op; what comes out must survive the way to bytes and back.
+pub(super) fn check(op: OpCode, mut reader: Reader<'_>) {
+    let Ok(request) = Request::decode(op, &mut reader) else {
+        return;
+    };
+    if !has_encoding(&request) {
+        return;
+    }
+    let mut out = Vec::new();
+    request.encode(&mut out);
+    let again = Request::decode(request.op(), &mut Reader::new(&out));
+    assert_eq!(again.as_ref(), Ok(&request), "as {op:?}");
+}
+
+/// A create in a multi may have flags that mean nothing: it was a createTTL, and is refused later.
+fn has_encoding(request: &Request<'_>) -> bool {
+    let Request::Write(WriteRequest::Multi(writes)) = request else {
+        return true;
+    };
+    writes.iter().all(|write| match write {
+        WriteRequest::Create(create) => CreateMode::from_flags(create.flags).is_some(),
+        _ => true,
+    })
+}

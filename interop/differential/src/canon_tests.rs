@@ -1,0 +1,125 @@
+//! Equal servers say equal things, and every doctored field is seen.
+
+use herdsman_proto::event::{EventType, WatchedEvent};
+use herdsman_proto::{ErrorCode, Id, JuteWrite, Perms, reply};
+
+use super::*;
+
+fn canon(base: i64, session: i64) -> Canon {
+    Canon { base_zxid: Zxid(base), sessions: vec![SessionId(session)], started_ms: now_ms() }
+}
+
+fn stat(base: i64, owner: i64) -> Stat {
+    Stat {
+        czxid: Zxid(base + 1),
+        mzxid: Zxid(base + 1),
+        pzxid: Zxid(base + 1),
+        ctime: now_ms(),
+        mtime: now_ms(),
+        ephemeral_owner: owner,
+        ..Stat::default()
+    }
+}
+
+/// The reply to a getData on a server with this base zxid, session id and stat.
+fn said(base: i64, owner: i64, change: impl FnOnce(&mut Stat)) -> String {
+    let mut stat = stat(base, owner);
+    stat.mtime = stat.ctime;
+    change(&mut stat);
+    let mut frame = Vec::new();
+    let sent = reply::reply(&mut frame, Xid(1), Zxid(base + 9), |out| {
+        out.put_buffer(Some(b"data"));
+        stat.encode(out);
+        Ok(())
+    });
+    assert!(sent.is_ok());
+    let call = Call::read(OpCode::GetData, Some(b"/x"), false);
+    canon(base, owner).reply(&call, Xid(1), &frame[4..]).text
+}
+
+#[test]
+fn servers_that_behave_equally_say_the_same() {
+    assert_eq!(said(100, 7, |_| {}), said(5000, 900, |_| {}));
+}
+
+#[test]
+fn every_field_of_a_stat_counts() {
+    let good = said(100, 7, |_| {});
+    let doctored: [fn(&mut Stat); 12] = [
+        |stat| stat.czxid.0 += 1,
+        |stat| stat.mzxid.0 += 1,
+        |stat| stat.pzxid.0 += 1,
+        |stat| stat.version += 1,
+        |stat| stat.cversion += 1,
+        |stat| stat.aversion += 1,
+        |stat| stat.ephemeral_owner = 8,
+        |stat| stat.data_length += 1,
+        |stat| stat.num_children += 1,
+        |stat| stat.ctime = 0,
+        |stat| stat.mtime += 1,
+        |stat| (stat.ctime, stat.mtime) = (1000, 1000),
+    ];
+    for (index, doctor) in doctored.into_iter().enumerate() {
+        assert_ne!(said(100, 7, doctor), good, "field {index}");
+    }
+}
+
+fn header(call: &Call, xid: i32, zxid: i64, error: Option<ErrorCode>) -> String {
+    let mut frame = Vec::new();
+    reply::header_only(&mut frame, Xid(xid), Zxid(zxid), error);
+    canon(100, 7).reply(call, Xid(1), &frame[4..]).text
+}
+
+#[test]
+fn header_fields_count() {
+    let delete = Call::numbered(OpCode::Delete, Some(b"/x"), -1);
+    let good = header(&delete, 1, 105, None);
+    assert_eq!(good, "reply zxid=+5 err=0");
+    assert_ne!(header(&delete, 2, 105, None), good);
+    assert_ne!(header(&delete, 1, 106, None), good);
+    assert_ne!(header(&delete, 1, 105, Some(ErrorCode::NoNode)), good);
+}
+
+#[test]
+fn bytes_behind_or_missing_from_a_body_are_seen() {
+    let delete = Call::numbered(OpCode::Delete, Some(b"/x"), -1);
+    let mut frame = Vec::new();
+    reply::header_only(&mut frame, Xid(1), Zxid(105), None);
+    frame.push(0xab);
+    let text = canon(100, 7).reply(&delete, Xid(1), &frame[4..]).text;
+    assert!(text.ends_with("and then ab"), "{text}");
+    let exists = Call::read(OpCode::Exists, Some(b"/x"), false);
+    let text = header(&exists, 1, 105, None);
+    assert!(text.contains("undecodable"), "{text}");
+}
+
+#[test]
+fn events_keep_type_path_and_zxid() {
+    let event = |kind, path, zxid| {
+        let mut frame = Vec::new();
+        WatchedEvent { kind, path }.encode_frame(Zxid(zxid), &mut frame);
+        canon(100, 7).event(&frame[4..]).unwrap().text
+    };
+    let good = event(EventType::NodeDeleted, "/x", 103);
+    assert_ne!(event(EventType::NodeCreated, "/x", 103), good);
+    assert_ne!(event(EventType::NodeDeleted, "/y", 103), good);
+    assert_ne!(event(EventType::NodeDeleted, "/x", 104), good);
+    assert_ne!(event(EventType::NodeDeleted, "/x", -1), good);
+}
+
+#[test]
+fn the_order_of_an_acl_counts_except_among_expanded_identities() {
+    let shown = |entries: &[(i32, &str, &str)]| {
+        let mut bytes = Vec::new();
+        bytes.put_vector(entries, |out, (perms, scheme, id)| {
+            let entry = Acl { perms: Perms(*perms), id: Id::new(scheme, id) };
+            entry.encode(out);
+        });
+        acl(&mut Reader::new(&bytes)).unwrap()
+    };
+    let (u, v) = ((31, "digest", "u:x"), (31, "digest", "v:x"));
+    let (world, weak) = ((31, "world", "anyone"), (1, "digest", "v:x"));
+    assert_eq!(shown(&[u, v, world]), shown(&[v, u, world]));
+    assert_ne!(shown(&[u, world]), shown(&[world, u]));
+    assert_ne!(shown(&[u, weak]), shown(&[weak, u]));
+}

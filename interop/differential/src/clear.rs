@@ -1,0 +1,88 @@
+//! Removes what a script left behind on a server, so that it can be run again.
+
+use std::net::SocketAddr;
+
+use anyhow::{Result, bail};
+use herdsman_proto::reply::ReplyHeader;
+use herdsman_proto::{ConnectRequest, OpCode, Reader, SessionId, Xid, Zxid};
+
+use crate::call::Call;
+use crate::link::{Incoming, Link};
+
+/// Deletes the subtree `root`, its quotas, and sequential znodes named after it.
+pub fn clear(server: SocketAddr, root: &str) -> Result<()> {
+    let mut client = Client::open(server)?;
+    for name in client.children("/")? {
+        let path = format!("/{name}");
+        let Some(rest) = path.strip_prefix(root) else {
+            continue;
+        };
+        if rest.is_empty() || (rest.len() == 10 && rest.bytes().all(|b| b.is_ascii_digit())) {
+            client.delete_tree(&path)?;
+        }
+    }
+    client.delete_tree(&format!("/zookeeper/quota{root}"))?;
+    client.ask(&Call::close_session())?;
+    Ok(())
+}
+
+/// A session with every identity that scripts use.
+struct Client {
+    link: Link,
+}
+
+impl Client {
+    fn open(server: SocketAddr) -> Result<Self> {
+        let mut client = Client { link: Link::open(server)? };
+        let hello = ConnectRequest {
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms: 30_000,
+            session: SessionId::NONE,
+            password: &[],
+            read_only: Some(false),
+        };
+        let mut bytes = Vec::new();
+        hello.encode_frame(&mut bytes);
+        client.link.send(&bytes);
+        client.receive()?;
+        for credentials in ["super:secret", "u0:p0", "u1:p1", "u2:p2", "u3:p3"] {
+            client.ask(&Call::auth(Some(b"digest"), Some(credentials.as_bytes())))?;
+        }
+        Ok(client)
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>> {
+        match self.link.receive() {
+            Incoming::Frame(payload) => Ok(payload),
+            other => bail!("{other:?} while clearing"),
+        }
+    }
+
+    fn ask(&mut self, call: &Call) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        call.encode_frame(call.xid.unwrap_or(Xid(1)), 0, &mut bytes);
+        self.link.send(&bytes);
+        self.receive()
+    }
+
+    fn children(&mut self, path: &str) -> Result<Vec<String>> {
+        let call = Call::read(OpCode::GetChildren, Some(path.as_bytes()), false);
+        let payload = self.ask(&call)?;
+        let mut reader = Reader::new(&payload);
+        let (_, _, error) = ReplyHeader::decode(&mut reader)?;
+        if error != 0 {
+            return Ok(Vec::new());
+        }
+        let names = reader.vector(Reader::required_string)?;
+        Ok(names.into_iter().map(std::borrow::Cow::into_owned).collect())
+    }
+
+    /// Deletes what it may; the script that follows meets the rest.
+    fn delete_tree(&mut self, path: &str) -> Result<()> {
+        for name in self.children(path)? {
+            self.delete_tree(&format!("{path}/{name}"))?;
+        }
+        self.ask(&Call::numbered(OpCode::Delete, Some(path.as_bytes()), -1))?;
+        Ok(())
+    }
+}

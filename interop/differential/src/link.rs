@@ -1,0 +1,93 @@
+//! One TCP connection to a server: frames out, frames in, with a limit on the time that each read
+//! may take. Deliberately no client library: this test must see every byte.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// How long a server may take to answer. Generous, because two servers and this program may share
+/// one busy core; a hang is an answer too, but a slow one to compare.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take to close a connection once it has said all there is to say.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Above any frame that a sane server sends here.
+const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// What a read found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// A frame's payload.
+    Frame(Vec<u8>),
+    /// The server closed the connection, politely or by reset.
+    Closed,
+    /// Nothing within the time limit.
+    Silence,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Link {
+    stream: TcpStream,
+}
+
+impl Link {
+    /// Connects.
+    pub fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)
+            .with_context(|| format!("cannot connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        Ok(Link { stream })
+    }
+
+    /// Sends bytes. A failure is not reported here: the read that follows finds the connection
+    /// closed, or what the server said before it closed.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// From now on expects only that the server closes, and soon.
+    pub fn expect_close(&mut self) {
+        let _ = self.stream.set_read_timeout(Some(CLOSE_TIMEOUT));
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn finish_sending(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Reads one frame.
+    pub fn receive(&mut self) -> Incoming {
+        let mut length = [0; 4];
+        if let Err(error) = self.stream.read_exact(&mut length) {
+            return broken(&error);
+        }
+        let length = u32::from_be_bytes(length) as usize;
+        if length > FRAME_BYTES_MAX {
+            return Incoming::Closed;
+        }
+        let mut payload = vec![0; length];
+        match self.stream.read_exact(&mut payload) {
+            Ok(()) => Incoming::Frame(payload),
+            Err(error) => broken(&error),
+        }
+    }
+
+    /// Reads until the server closes.
+    pub fn receive_all(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // What came before a reset still counts.
+        let _ = self.stream.read_to_end(&mut bytes);
+        bytes
+    }
+}
+
+fn broken(error: &std::io::Error) -> Incoming {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Incoming::Silence,
+        _ => Incoming::Closed,
+    }
+}

@@ -1,0 +1,180 @@
+//! Two servers side by side: each action is carried out on both, and what they say must be equal.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+use crate::action::Action;
+use crate::side::{Observation, Side, SlotState};
+
+/// Steps kept for the report.
+const HISTORY: usize = 20;
+/// Answers to four-letter words tell of connections that servers close in their own time, so they
+/// may become equal late.
+const WORD_ATTEMPTS: usize = 30;
+const WORD_PAUSE: Duration = Duration::from_millis(100);
+
+/// Two servers and the sessions of one script.
+#[derive(Debug)]
+pub struct Pair {
+    a: Side,
+    b: Side,
+    steps: usize,
+    history: VecDeque<(usize, String, Vec<String>)>,
+    print: Print,
+}
+
+/// What to print of steps on which the servers agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Print {
+    /// Nothing.
+    Nothing,
+    /// The action and what both said.
+    Everything,
+}
+
+/// What came of a step.
+#[derive(Debug)]
+pub enum Step {
+    /// Both said this.
+    Equal(Observation),
+    /// They disagree.
+    Differs(Box<Difference>),
+}
+
+/// Where two servers disagree.
+#[derive(Debug)]
+pub struct Difference {
+    /// Number of the step.
+    pub step: usize,
+    /// What was asked.
+    pub request: String,
+    /// What A said.
+    pub a: Vec<String>,
+    /// What B said.
+    pub b: Vec<String>,
+    /// The steps before it, and what both said.
+    pub before: Vec<(usize, String, Vec<String>)>,
+}
+
+impl Pair {
+    /// Starts a script with this many session slots, all vacant.
+    pub fn start(a: SocketAddr, b: SocketAddr, slots: usize, print: Print) -> Result<Self> {
+        Ok(Pair {
+            a: Side::start(a, slots)?,
+            b: Side::start(b, slots)?,
+            steps: 0,
+            history: VecDeque::new(),
+            print,
+        })
+    }
+
+    /// Where a slot's session stands; as both sides have agreed so far, A speaks for both.
+    #[must_use]
+    pub fn state(&self, slot: usize) -> SlotState {
+        self.a.state(slot)
+    }
+
+    /// Number of txns since the script began.
+    #[must_use]
+    pub fn newest_offset(&self) -> i64 {
+        self.a.newest_offset()
+    }
+
+    /// Carries out one action on both.
+    pub fn step(&mut self, action: &Action) -> Result<Step> {
+        self.steps += 1;
+        let (mut a, mut b) = self.both(|side| side.perform(action))?;
+        if matches!(action, Action::Word(_)) {
+            for _ in 0..WORD_ATTEMPTS {
+                if a.lines == b.lines {
+                    break;
+                }
+                std::thread::sleep(WORD_PAUSE);
+                (a, b) = self.both(|side| side.perform(action))?;
+            }
+        }
+        Ok(self.compare(action.to_string(), a, b))
+    }
+
+    /// Ends all sessions on both.
+    pub fn finish(&mut self) -> Result<Step> {
+        self.steps += 1;
+        let (a, b) = self.both(Side::finish)?;
+        Ok(self.compare("end of the script".into(), a, b))
+    }
+
+    /// Forgets a difference as well as it can be forgotten, to look for the next one.
+    pub fn realign(&mut self) {
+        self.b.realign(&self.a);
+        self.a.realign(&self.b);
+    }
+
+    /// Ends all sessions, whatever the servers say.
+    pub fn abandon(&mut self) {
+        let _ = self.a.finish();
+        let _ = self.b.finish();
+    }
+
+    fn both<T: Send>(&mut self, work: impl Fn(&mut Side) -> Result<T> + Sync) -> Result<(T, T)> {
+        std::thread::scope(|scope| {
+            let b = scope.spawn(|| work(&mut self.b));
+            let a = work(&mut self.a);
+            let b = b.join().map_err(|_| anyhow!("side B panicked"))?;
+            Ok((a?, b?))
+        })
+    }
+
+    fn compare(&mut self, request: String, a: Observation, b: Observation) -> Step {
+        if a.lines != b.lines {
+            return Step::Differs(Box::new(Difference {
+                step: self.steps,
+                request,
+                a: a.lines,
+                b: b.lines,
+                before: self.history.iter().cloned().collect(),
+            }));
+        }
+        if self.print == Print::Everything {
+            println!("{}. {request}\n     {}", self.steps, a.lines.join("\n     "));
+        }
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back((self.steps, request, a.lines.clone()));
+        Step::Equal(a)
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.before.is_empty() {
+            writeln!(f, "the last {} steps, equal on both:", self.before.len())?;
+        }
+        for (step, request, said) in &self.before {
+            writeln!(f, "  {step}. {request}")?;
+            for line in said.iter().filter(|line| !line.contains("settled")) {
+                writeln!(f, "       {line}")?;
+            }
+        }
+        writeln!(f, "step {} differs: {}", self.step, self.request)?;
+        let longest = self.a.len().max(self.b.len());
+        for index in 0..longest {
+            let (a, b) = (self.a.get(index), self.b.get(index));
+            if a == b {
+                writeln!(f, "    both: {}", a.map_or("", String::as_str))?;
+            } else {
+                writeln!(f, "  A said: {}", a.map_or("(nothing)", String::as_str))?;
+                writeln!(f, "  B said: {}", b.map_or("(nothing)", String::as_str))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "pair_tests.rs"]
+mod tests;

@@ -1,0 +1,101 @@
+//! The pair against two small servers of our own, of which one may tell a lie.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use herdsman_proto::request::RequestHeader;
+use herdsman_proto::{ConnectResponse, ErrorCode, OpCode, Reader, SessionId, Xid, Zxid, reply};
+
+use super::*;
+use crate::action::Hello;
+use crate::call::Call;
+
+/// How a server behaves where two servers may differ.
+#[derive(Clone, Copy)]
+struct Manners {
+    /// The first zxid it hands out: two honest servers may differ here.
+    base: i64,
+    /// What it answers to exists.
+    exists: ErrorCode,
+    /// Whether it closes the connection behind an unknown op.
+    closes: bool,
+}
+
+const HONEST: Manners = Manners { base: 100, exists: ErrorCode::NoNode, closes: true };
+
+fn serve(manners: Manners) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut sessions = 0;
+        for stream in listener.incoming() {
+            sessions += 1;
+            let session = SessionId(manners.base * 1000 + sessions);
+            // The client ends each connection; when it does, the thread ends.
+            std::thread::spawn(move || talk(stream.unwrap(), manners, session));
+        }
+    });
+    address
+}
+
+fn talk(mut stream: TcpStream, manners: Manners, session: SessionId) -> Option<()> {
+    let mut out = Vec::new();
+    frame(&mut stream)?;
+    ConnectResponse::established(session, 30_000, Some(false)).encode_frame(&mut out);
+    stream.write_all(&out).ok()?;
+    loop {
+        let request = frame(&mut stream)?;
+        let header = RequestHeader::decode(&mut Reader::new(&request)).ok()?;
+        let zxid = Zxid(manners.base);
+        let (zxid, error) = match OpCode::from_code(header.op) {
+            Some(OpCode::Exists) => (zxid, Some(manners.exists)),
+            Some(_) => (zxid, None),
+            None => (Zxid(-1), Some(ErrorCode::Unimplemented)),
+        };
+        out.clear();
+        reply::header_only(&mut out, Xid(header.xid.0), zxid, error);
+        stream.write_all(&out).ok()?;
+        let over = header.op == OpCode::CloseSession.code();
+        let refused = error == Some(ErrorCode::Unimplemented);
+        if over || (refused && manners.closes) {
+            return None;
+        }
+    }
+}
+
+fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).ok()?;
+    let mut payload = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some(payload)
+}
+
+/// Whether the two differ on this call.
+fn differ(a: Manners, b: Manners, call: Call) -> bool {
+    let mut pair = Pair::start(serve(a), serve(b), 1, Print::Nothing).unwrap();
+    let hello = Action::Hello { slot: 0, hello: Hello::new_session() };
+    assert!(matches!(pair.step(&hello).unwrap(), Step::Equal(_)));
+    matches!(pair.step(&Action::call(0, call)).unwrap(), Step::Differs(_))
+}
+
+fn exists() -> Call {
+    Call::read(OpCode::Exists, Some(b"/x"), false)
+}
+
+#[test]
+fn other_zxids_and_session_ids_are_no_difference() {
+    assert!(!differ(HONEST, Manners { base: 7000, ..HONEST }, exists()));
+}
+
+#[test]
+fn another_error_code_is_a_difference() {
+    assert!(differ(HONEST, Manners { exists: ErrorCode::NoAuth, ..HONEST }, exists()));
+}
+
+#[test]
+fn a_connection_left_open_is_a_difference() {
+    let unknown = || Call::raw(99, Vec::new(), "unknown");
+    assert!(!differ(HONEST, HONEST, unknown()));
+    assert!(differ(HONEST, Manners { closes: false, ..HONEST }, unknown()));
+}

@@ -1,0 +1,149 @@
+//! Fixed scenarios, for what random scripts rarely reach. Each is a list of actions over a subtree of
+//! its own; the sessions of its slots are opened before it begins.
+
+mod acls;
+mod creates;
+mod fields;
+mod frames;
+mod multis;
+mod service;
+mod sessions;
+mod watches;
+
+use herdsman_proto::{Acl, OpCode, Perms};
+
+use crate::action::Action;
+use crate::call::{Call, Create};
+
+/// A named list of actions.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// Sessions that it needs.
+    pub slots: usize,
+    /// The actions, for a subtree with this root.
+    pub actions: fn(&str) -> Vec<Action>,
+}
+
+/// All of them.
+pub const ALL: &[Scenario] = &[
+    watches::ORDER,
+    watches::PERSISTENT,
+    watches::AGAIN,
+    watches::REMOVAL,
+    watches::FILTERED,
+    multis::FORMS,
+    multis::ROLLBACK,
+    multis::READS,
+    creates::MODES,
+    creates::SEQUENCE,
+    creates::EPHEMERALS,
+    acls::LISTS,
+    acls::PERMISSIONS,
+    acls::CREDENTIALS,
+    fields::PATHS,
+    fields::NULLS,
+    fields::TRUNCATED,
+    frames::UNKNOWN_OPS,
+    frames::LENGTHS,
+    frames::STRANGERS,
+    frames::LARGE,
+    sessions::TIMEOUTS,
+    sessions::CLAIMS,
+    sessions::MOVED,
+    service::OWN_ZNODES,
+    service::QUOTAS,
+    service::WORDS,
+];
+
+/// Requests of one slot, one at a time.
+pub(crate) struct Client(pub usize);
+
+impl Client {
+    fn call(&self, call: Call) -> Action {
+        Action::call(self.0, call)
+    }
+
+    fn burst(&self, calls: Vec<Call>) -> Action {
+        Action::Send { slot: self.0, calls }
+    }
+
+    fn create(&self, path: &str) -> Action {
+        self.call(create(path, 0))
+    }
+
+    fn delete(&self, path: &str) -> Action {
+        self.call(delete(path))
+    }
+
+    fn set_data(&self, path: &str, data: &str) -> Action {
+        self.call(Call::set_data(raw(path), Some(data.as_bytes()), -1))
+    }
+
+    fn read(&self, op: OpCode, path: &str) -> Action {
+        self.call(Call::read(op, raw(path), false))
+    }
+
+    fn watch(&self, op: OpCode, path: &str) -> Action {
+        self.call(Call::read(op, raw(path), true))
+    }
+
+    fn add_watch(&self, path: &str, mode: i32) -> Action {
+        self.call(Call::numbered(OpCode::AddWatch, raw(path), mode))
+    }
+
+    fn auth(&self, credentials: &str) -> Action {
+        self.call(Call::auth(Some(b"digest"), Some(credentials.as_bytes())))
+    }
+
+    fn close(&self) -> Action {
+        self.call(Call::close_session())
+    }
+}
+
+fn raw(path: &str) -> Option<&[u8]> {
+    Some(path.as_bytes())
+}
+
+fn open_acl() -> Vec<Acl> {
+    vec![Acl::world(Perms::ALL)]
+}
+
+/// create2 with data and an open ACL.
+fn create(path: &str, flags: i32) -> Call {
+    create_with(OpCode::Create2, path, flags, Some(&open_acl()), None)
+}
+
+fn create_with(
+    op: OpCode,
+    path: &str,
+    flags: i32,
+    acl: Option<&[Acl]>,
+    ttl_ms: Option<i64>,
+) -> Call {
+    Call::create(&Create { op, path: raw(path), data: Some(b"data"), acl, flags, ttl_ms })
+}
+
+fn delete(path: &str) -> Call {
+    Call::numbered(OpCode::Delete, raw(path), -1)
+}
+
+fn check(path: &str, version: i32) -> Call {
+    Call::numbered(OpCode::Check, raw(path), version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_scenario_does_something() {
+        for (index, scenario) in ALL.iter().enumerate() {
+            assert!(ALL[..index].iter().all(|other| other.name != scenario.name));
+            assert!(!(scenario.actions)("/s").is_empty(), "{}", scenario.name);
+        }
+    }
+}
