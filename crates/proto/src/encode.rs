@@ -33,7 +33,7 @@ impl Request<'_> {
             Request::Auth { scheme, credentials } => {
                 out.put_int(0);
                 out.put_string(scheme);
-                out.put_buffer(Some(credentials));
+                out.put_buffer(*credentials);
             }
             Request::Sasl { token } => out.put_buffer(Some(token)),
         }
@@ -241,6 +241,6 @@ mod tests {
             };
             check(&Request::Read(ReadRequest::SetWatches(watches)));
         }
-        check(&Request::Auth { scheme: "digest".into(), credentials: b"u:p" });
+        check(&Request::Auth { scheme: "digest".into(), credentials: Some(b"u:p") });
     }
 }

@@ -134,13 +134,10 @@ impl<'a> Reader<'a> {
         self.string()?.ok_or(DecodeError::Null)
     }
 
-    /// A vector; jute's null is empty. Grows with the elements that are really there, never with
+    /// A vector; jute's null and, as in Java, any other negative count are empty. Grows with the elements that are really there, never with
     /// the count that the sender claims.
     pub fn vector<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.int()?;
-        if count < -1 {
-            return Err(DecodeError::Length(count));
-        }
         let mut elements = Vec::new();
         for _ in 0..count.max(0) {
             elements.push(element(self)?);

@@ -52,10 +52,10 @@ pub enum Request<'a> {
     Ping,
     /// Credentials.
     Auth {
-        /// Which provider they are for.
+        /// Which provider they are for; null is no provider's name.
         scheme: Text<'a>,
         /// In the provider's own form.
-        credentials: &'a [u8],
+        credentials: Option<&'a [u8]>,
     },
     /// A step of a SASL exchange.
     Sasl {
@@ -320,8 +320,8 @@ impl<'a> Request<'a> {
             OpCode::Ping => Ok(Request::Ping),
             OpCode::Auth => {
                 reader.int()?;
-                let scheme = reader.required_string()?;
-                Ok(Request::Auth { scheme, credentials: reader.buffer()?.unwrap_or_default() })
+                let scheme = reader.string()?.unwrap_or_default();
+                Ok(Request::Auth { scheme, credentials: reader.buffer()? })
             }
             OpCode::Sasl => Ok(Request::Sasl { token: reader.buffer()?.unwrap_or_default() }),
             OpCode::CloseSession => Ok(Request::CloseSession),

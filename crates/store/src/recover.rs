@@ -32,7 +32,7 @@ use crate::disk::{Dirs, Disk};
 use crate::log::walk::{Walk, Walked, files_needed, walk};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::Trailer;
-use crate::snapshot::reader::{SnapshotError, read_snapshot};
+use crate::snapshot::reader::{SnapshotError, SnapshotSummary, read_snapshot};
 
 pub use error::RecoverError;
 
@@ -82,6 +82,8 @@ pub struct SnapshotUsed {
     pub bytes: u64,
     /// What stands behind its znodes.
     pub trailer: Trailer,
+    /// The last txn of which some znode in it shows an effect.
+    pub newest_effect: Zxid,
 }
 
 /// The tree does not have the digest that it should have.
@@ -244,9 +246,9 @@ impl Base {
 
     /// The last txn of which the tree may hold an effect.
     fn fuzzy_until(&self) -> Zxid {
-        self.snapshot
-            .as_ref()
-            .map_or(Zxid::ZERO, |snapshot| snapshot.trailer.fuzzy_until(snapshot.name.zxid))
+        self.snapshot.as_ref().map_or(Zxid::ZERO, |snapshot| {
+            snapshot.trailer.fuzzy_until(snapshot.name.zxid).max(snapshot.newest_effect)
+        })
     }
 }
 
@@ -265,12 +267,14 @@ fn load_snapshot(
         progress(Progress::Snapshot { path: &path, bytes, bytes_total });
     };
     let summary = read_snapshot(disk, dir, name, &mut loader, &mut report)?;
+    let newest_effect = loader.newest_effect();
     let tree = loader.finish(name.zxid).map_err(|fault| SnapshotError {
         path: path.clone(),
         offset: 0,
         fault: fault.into(),
     })?;
-    let used = SnapshotUsed { path, name, bytes: summary.file_bytes, trailer: summary.trailer };
+    let SnapshotSummary { file_bytes: bytes, trailer, .. } = summary;
+    let used = SnapshotUsed { path, name, bytes, trailer, newest_effect };
     Ok((tree, used))
 }
 

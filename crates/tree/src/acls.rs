@@ -33,6 +33,8 @@ pub struct Acls {
     open: Arc<[Acl]>,
     by_key: HashMap<AclKey, Stored, FixedState>,
     by_acl: HashMap<Arc<[Acl]>, AclKey, FixedState>,
+    /// Keys that were in use and are not any more.
+    free: Vec<AclKey>,
     last_key: u32,
 }
 
@@ -45,6 +47,7 @@ impl Acls {
             open: Arc::from([Acl::world(Perms::ALL)]),
             by_key: HashMap::with_hasher(hasher.clone()),
             by_acl: HashMap::with_hasher(hasher),
+            free: Vec::new(),
             last_key: 0,
         }
     }
@@ -58,10 +61,7 @@ impl Acls {
             self.by_key.get_mut(&key).expect("both maps hold the same keys").uses += 1;
             return key;
         }
-        self.last_key += 1;
-        let key = AclKey(self.last_key);
-        self.store(key, Arc::from(acl), 1);
-        key
+        self.store(Arc::from(acl), 1)
     }
 
     /// A znode lets go of its ACL.
@@ -74,6 +74,7 @@ impl Acls {
             let acl = Arc::clone(&stored.acl);
             self.by_key.remove(&key);
             self.by_acl.remove(&acl);
+            self.free.push(key);
         }
     }
 
@@ -86,23 +87,16 @@ impl Acls {
         &self.by_key.get(&key).expect("a znode's key is counted, so it is stored").acl
     }
 
-    /// Stores an ACL under the key a snapshot gave it, not counted yet. Several keys may name equal
-    /// lists in a snapshot; each keeps its own.
-    pub(crate) fn load(&mut self, key: i64, acl: Vec<Acl>) -> Option<AclKey> {
-        let key = AclKey(u32::try_from(key).ok().filter(|&key| key > 0)?);
-        self.last_key = self.last_key.max(key.0);
-        self.store(key, Arc::from(acl), 0);
-        Some(key)
+    /// Stores an ACL of a snapshot, not counted yet. It gets a key of ours.
+    pub(crate) fn load(&mut self, acl: Vec<Acl>) -> AclKey {
+        self.store(Arc::from(acl), 0)
     }
 
-    /// Counts a znode of a snapshot. `None` when the snapshot does not have the key.
-    pub(crate) fn load_use(&mut self, key: i64) -> Option<AclKey> {
-        if key == AclKey::OPEN.on_disk() {
-            return Some(AclKey::OPEN);
+    /// Counts a znode of a snapshot.
+    pub(crate) fn load_use(&mut self, key: AclKey) {
+        if let Some(stored) = self.by_key.get_mut(&key) {
+            stored.uses += 1;
         }
-        let key = AclKey(u32::try_from(key).ok()?);
-        self.by_key.get_mut(&key)?.uses += 1;
-        Some(key)
     }
 
     /// Drops what no znode uses.
@@ -121,9 +115,14 @@ impl Acls {
         all
     }
 
-    fn store(&mut self, key: AclKey, acl: Arc<[Acl]>, uses: u64) {
+    fn store(&mut self, acl: Arc<[Acl]>, uses: u64) -> AclKey {
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.last_key += 1;
+            AclKey(self.last_key)
+        });
         self.by_acl.insert(Arc::clone(&acl), key);
         self.by_key.insert(key, Stored { acl, uses });
+        key
     }
 }
 

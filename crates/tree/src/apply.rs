@@ -98,10 +98,11 @@ impl Tree {
         let acl = self.acls.acquire(&txn.acl);
         let id = self.insert(parent, &txn.path, name, txn.data.clone(), acl, stat);
         self.own(&txn.path, ephemeral_owner);
+        let with_stat = !matches!(txn.kind, CreateKind::Plain { with_stat: false, .. });
+        // Before the quota is counted, which may fill in this very znode.
+        let stat = with_stat.then(|| self.stat(self.nodes.get(id)));
         self.quota_created(parent_path, name, &txn.path, &txn.data);
         self.notify_created(&txn.path, parent, id, header.zxid, events);
-        let with_stat = !matches!(txn.kind, CreateKind::Plain { with_stat: false, .. });
-        let stat = with_stat.then(|| self.stat(self.nodes.get(id)));
         Outcome::Created { path: txn.path.clone(), stat }
     }
 

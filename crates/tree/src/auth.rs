@@ -58,11 +58,13 @@ impl Schemes {
     pub fn authenticate(
         &self,
         scheme: &str,
-        credentials: &[u8],
+        credentials: Option<&[u8]>,
         peer: IpAddr,
     ) -> Result<Vec<Id>, ErrorCode> {
         match scheme {
-            DIGEST if self.digest => Ok(self.authenticate_digest(credentials)),
+            DIGEST if self.digest => {
+                credentials.map(|text| self.authenticate_digest(text)).ok_or(ErrorCode::AuthFailed)
+            }
             IP => Ok(vec![ip_id(peer)]),
             _ => Err(ErrorCode::AuthFailed),
         }
@@ -194,6 +196,10 @@ fn parse_network(text: &str) -> Option<(IpAddr, u32)> {
 
 fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
+        // Java does not take the form that ends in a dotted quad.
+        if text.contains('.') {
+            return None;
+        }
         return text.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
     }
     // Java takes leading zeros for decimal, std refuses them.
@@ -223,10 +229,10 @@ mod tests {
         let super_digest = Some(digest_id("root:pw", DigestAlgorithm::Sha1));
         let schemes = Schemes { super_digest, ..Schemes::default() };
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let ids = schemes.authenticate(DIGEST, b"root:pw", peer).unwrap();
+        let ids = schemes.authenticate(DIGEST, Some(b"root:pw"), peer).unwrap();
         assert_eq!(ids.iter().map(|id| id.scheme.as_str()).collect::<Vec<_>>(), [SUPER, DIGEST]);
-        assert_eq!(schemes.authenticate(DIGEST, b"root:no", peer).unwrap().len(), 1);
-        assert_eq!(schemes.authenticate("nope", b"", peer), Err(ErrorCode::AuthFailed));
+        assert_eq!(schemes.authenticate(DIGEST, Some(b"root:no"), peer).unwrap().len(), 1);
+        assert_eq!(schemes.authenticate("nope", Some(b""), peer), Err(ErrorCode::AuthFailed));
     }
 
     #[test]

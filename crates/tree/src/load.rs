@@ -1,6 +1,8 @@
 //! Builds a tree from the parts of a snapshot, in the order in which a snapshot has them.
 //! Apache: `DataTree.deserialize`.
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use herdsman_proto::txn::Data;
 use herdsman_proto::{Acl, Perms, SessionId, StatPersisted, Zxid, path};
 
@@ -26,14 +28,23 @@ pub enum LoadError {
 #[derive(Debug)]
 pub struct Loader {
     tree: Tree,
+    /// Keys of the snapshot, and what they became.
+    acl_keys: HashMap<i64, AclKey, FixedState>,
     root_seen: bool,
+    newest_effect: Zxid,
 }
 
 impl Loader {
     /// An empty one.
     #[must_use]
     pub fn new(options: TreeOptions) -> Self {
-        Loader { tree: Tree::bare(options), root_seen: false }
+        let hasher = FixedState::with_seed(options.hash_seed);
+        Loader {
+            tree: Tree::bare(options),
+            acl_keys: HashMap::with_hasher(hasher),
+            root_seen: false,
+            newest_effect: Zxid::ZERO,
+        }
     }
 
     /// An open session.
@@ -43,7 +54,8 @@ impl Loader {
 
     /// An ACL and the key by which znodes name it.
     pub fn acl(&mut self, key: i64, acl: Vec<Acl>) {
-        self.tree.acls.load(key, acl);
+        let own = self.tree.acls.load(acl);
+        self.acl_keys.insert(key, own);
     }
 
     /// A znode; its parent came before. The root's path is empty.
@@ -55,6 +67,7 @@ impl Loader {
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
         let acl = self.acl_of(acl_key);
+        self.newest_effect = self.newest_effect.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
         let Some((parent_path, name)) = path::split(path) else {
             return self.root(path, data, acl, stat);
         };
@@ -93,10 +106,23 @@ impl Loader {
     /// A snapshot taken while writes went on may name an ACL that its table does not have yet. The
     /// txn that brought it is in the log and will set it; until then nobody gets in.
     fn acl_of(&mut self, key: i64) -> AclKey {
-        match self.tree.acls.load_use(key) {
-            Some(key) => key,
+        if key == AclKey::OPEN.on_disk() {
+            return AclKey::OPEN;
+        }
+        match self.acl_keys.get(&key) {
+            Some(&own) => {
+                self.tree.acls.load_use(own);
+                own
+            }
             None => self.tree.acls.acquire(&[Acl::world(Perms(0))]),
         }
+    }
+
+    /// The last txn of which some znode shows an effect. In a snapshot that was taken while writes
+    /// went on it is later than the snapshot's name, and the log must reach it.
+    #[must_use]
+    pub fn newest_effect(&self) -> Zxid {
+        self.newest_effect
     }
 
     /// The tree, as of the given txn.

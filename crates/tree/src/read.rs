@@ -8,6 +8,7 @@ use herdsman_proto::multi::{MultiHeader, encode_error_result};
 use herdsman_proto::request::{SetWatches, Text};
 use herdsman_proto::{
     Acl, ErrorCode, EventType, Id, JuteWrite, OpCode, Perms, ReadRequest, SessionId, WatchedEvent,
+    path,
 };
 
 use crate::auth::DIGEST;
@@ -141,8 +142,12 @@ impl Tree {
     fn read_descendants(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
         self.readable(reader, path)?;
         let top = self.nodes.find(path).ok_or(ErrorCode::NoNode)?;
-        let descendants =
-            if top == NodeId::ROOT { self.nodes.len() - 1 } else { self.descendants(top) };
+        // Apache knows the root by two names, and asked by the empty one it counts the other.
+        let descendants = match path {
+            "" => self.nodes.len(),
+            path::ROOT => self.nodes.len() - 1,
+            _ => self.descendants(top),
+        };
         out.put_count(descendants);
         Ok(())
     }
@@ -159,7 +164,7 @@ impl Tree {
     }
 
     fn read_ephemerals(&self, session: SessionId, prefix: &str, out: &mut Vec<u8>) {
-        let all = prefix.trim().is_empty() || prefix.trim() == herdsman_proto::path::ROOT;
+        let all = prefix.trim().is_empty() || prefix.trim() == path::ROOT;
         let paths: Vec<_> =
             self.ephemerals(session).filter(|path| all || path.starts_with(prefix)).collect();
         out.put_vector(&paths, |out, path| out.put_string(path));

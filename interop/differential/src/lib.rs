@@ -11,6 +11,7 @@ pub mod action;
 pub mod call;
 pub mod canon;
 pub mod clear;
+pub mod deliberate;
 pub mod generate;
 pub mod link;
 pub mod pair;

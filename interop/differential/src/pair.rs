@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use crate::action::Action;
+use crate::deliberate;
 use crate::side::{Observation, Side, SlotState};
 
 /// Steps kept for the report.
@@ -97,7 +98,23 @@ impl Pair {
                 (a, b) = self.both(|side| side.perform(action))?;
             }
         }
+        if a.lines != b.lines && self.is_deliberate(&a, &b)? {
+            b.lines.clone_from(&a.lines);
+        }
         Ok(self.compare(action.to_string(), a, b))
+    }
+
+    /// The only difference is late events that B rightly kept to itself.
+    fn is_deliberate(&mut self, a: &Observation, b: &Observation) -> Result<bool> {
+        let Some(withheld) = deliberate::withheld(&a.lines, &b.lines) else { return Ok(false) };
+        for event in withheld {
+            let proof = event.proof();
+            let (a, b) = self.both(|side| side.perform(&proof))?;
+            if a.lines != b.lines || !deliberate::is_refused(&a.lines) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Ends all sessions on both.

@@ -14,7 +14,6 @@ const STABLE_METRICS: &[&str] = &[
     "zk_znode_count",
     "zk_global_sessions",
     "zk_watch_count",
-    "zk_approximate_data_size",
 ];
 
 /// The comparable lines of an answer.

@@ -11,7 +11,7 @@ use crate::paths;
 use crate::run;
 use crate::server::{Program, Spec};
 
-const SEEDS: &str = "30";
+const SEEDS: &str = "40";
 /// `super:secret`, which the scripts know.
 const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 

@@ -297,7 +297,7 @@ impl Connection {
         &mut self,
         xid: Xid,
         scheme: &str,
-        credentials: &[u8],
+        credentials: Option<&[u8]>,
     ) -> Result<(), Ended> {
         let peer = self.client.peer;
         match self.shared.settings.schemes.authenticate(scheme, credentials, peer.ip()) {

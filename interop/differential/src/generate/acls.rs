@@ -36,9 +36,10 @@ const ODD_IDS: [(&str, &str); 18] = [
 ];
 
 impl Generator {
-    /// An ACL: open most of the time, so that scripts do not lock themselves out.
+    /// An ACL: open most of the time, so that scripts do not lock themselves out. Never null: inside
+    /// a multi Apache stumbles over it (docs/compatibility.md); alone it has a scenario.
     pub(super) fn acl(&mut self) -> Option<Vec<Acl>> {
-        match self.rng.weighted(&[62, 8, 10, 5, 5, 5, 2, 1, 2]) {
+        match self.rng.weighted(&[62, 8, 10, 5, 5, 5, 2, 2]) {
             0 => Some(vec![Acl::world(Perms::ALL)]),
             1 => Some(vec![Acl::world(self.perms())]),
             2 => Some(vec![self.entry()]),
@@ -49,7 +50,6 @@ impl Generator {
                 Some(vec![Acl::world(Perms::ALL), entry(self.perms(), scheme, id)])
             }
             6 => Some(Vec::new()),
-            7 => None,
             _ => {
                 let twice = self.entry();
                 Some(vec![twice.clone(), Acl::world(Perms::ALL), twice])

@@ -1,0 +1,75 @@
+//! Where Herdsman differs from Apache on purpose, and how to tell that from a mistake.
+//!
+//! One case needs care here, the others are left out where scripts are made (docs/compatibility.md
+//! lists them all): what `setWatches` finds out late. Apache tells it to everybody, Herdsman only to
+//! those who may read the znode. So an event that only A tells is in order if, and only if, both
+//! servers refuse the same client a read of that znode.
+
+use crate::action::Action;
+use crate::call::Call;
+use herdsman_proto::OpCode;
+
+/// A late event that A told and B did not.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Withheld {
+    slot: usize,
+    path: String,
+}
+
+impl Withheld {
+    /// The read that both must refuse.
+    #[must_use]
+    pub fn proof(&self) -> Action {
+        Action::call(self.slot, Call::read(OpCode::GetData, Some(self.path.as_bytes()), false))
+    }
+}
+
+/// The late events that only A told; `None` if the answers differ in anything else.
+#[must_use]
+pub fn withheld(a: &[String], b: &[String]) -> Option<Vec<Withheld>> {
+    let mut rest = b.iter();
+    let mut next = rest.next();
+    let mut withheld = Vec::new();
+    for line in a {
+        if Some(line) == next {
+            next = rest.next();
+        } else {
+            withheld.push(late_event(line)?);
+        }
+    }
+    next.is_none().then_some(withheld)
+}
+
+/// `slot 1: event type=3 state=3 "/a" zxid=-1 err=0`
+fn late_event(line: &str) -> Option<Withheld> {
+    let (slot, event) = line.strip_prefix("slot ")?.split_once(": event ")?;
+    let path = event.strip_suffix("\" zxid=-1 err=0")?.split_once('"')?.1;
+    let slot = slot.parse().ok()?;
+    (!path.contains('\\')).then(|| Withheld { slot, path: path.to_owned() })
+}
+
+/// Both refused the proving read for want of permission.
+#[must_use]
+pub fn is_refused(lines: &[String]) -> bool {
+    lines.iter().any(|line| line.contains(" err=-102") && !line.contains("settled"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|&line| line.to_owned()).collect()
+    }
+
+    #[test]
+    fn only_late_events_can_be_withheld() {
+        let late = "slot 1: event type=3 state=3 \"/a\" zxid=-1 err=0";
+        let timely = "slot 1: event type=3 state=3 \"/a\" zxid=+4 err=0";
+        let reply = "slot 1: reply zxid=+4 err=0";
+        let found = withheld(&lines(&[late, reply]), &lines(&[reply]));
+        assert_eq!(found, Some(vec![Withheld { slot: 1, path: "/a".to_owned() }]));
+        assert_eq!(withheld(&lines(&[timely, reply]), &lines(&[reply])), None);
+        assert_eq!(withheld(&lines(&[reply]), &lines(&[late, reply])), None);
+    }
+}
