@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use herdsman_proto::connect::ConnectRequest;
+use herdsman_proto::request::Text;
 use herdsman_proto::{Id, OpCode, SessionId, WriteRequest, Xid, Zxid};
 use herdsman_tree::Watcher;
 
@@ -93,7 +94,7 @@ pub enum ClientRequest<'a> {
     /// Answer when everything before it is visible.
     Sync {
         /// Echoed.
-        path: &'a str,
+        path: Text<'a>,
     },
     /// Goodbye.
     CloseSession,

@@ -170,7 +170,8 @@ impl Node {
         }
         self.sessions.touch(session, now.monotonic_ms);
         if let ClientRequest::Sync { path } = request {
-            return self.wait_in_line(Waiting::Sync { origin, path: path.into() }, tree, out);
+            let path = path.into_owned().into_boxed_str();
+            return self.wait_in_line(Waiting::Sync { origin, path }, tree, out);
         }
         if self.storage != StorageState::Writable {
             return self.refuse(origin, ErrorCode::SystemError, tree, out);

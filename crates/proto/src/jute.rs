@@ -134,8 +134,8 @@ impl<'a> Reader<'a> {
         self.string()?.ok_or(DecodeError::Null)
     }
 
-    /// A vector; jute's null and, as in Java, any other negative count are empty. Grows with the elements that are really there, never with
-    /// the count that the sender claims.
+    /// A vector; jute's null and, as in Java, any other negative count are empty. Grows with the
+    /// elements that are really there, never with the count that the sender claims.
     pub fn vector<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.int()?;
         let mut elements = Vec::new();

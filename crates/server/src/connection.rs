@@ -9,8 +9,11 @@
 //! serving, [`Outbox`](crate::outbox) closes), requests in flight (`globalOutstandingLimit` stops
 //! reading), the time without a session.
 
+mod credentials;
 mod handshake;
+mod reads;
 mod serve;
+mod submit;
 
 use std::io;
 use std::sync::Arc;

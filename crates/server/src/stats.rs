@@ -15,7 +15,7 @@ pub use distribution::{Percentiles, SharedDistribution};
 pub use events::{count_events, is_failure};
 
 /// Bytes in front of each frame that say how long it is; sizes of replies leave them out.
-const LENGTH_BYTES: u64 = 4;
+pub(crate) const LENGTH_BYTES: u64 = 4;
 
 /// A number that only grows, until somebody resets it.
 #[derive(Debug, Default)]
@@ -69,6 +69,17 @@ impl Series {
         self.sum += value * times;
     }
 
+    /// Adds all of another series.
+    pub fn merge(&mut self, other: &Series) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
     /// The mean, to four decimals as Apache prints it.
     #[must_use]
     pub fn mean(&self) -> f64 {
@@ -87,6 +98,11 @@ impl SharedSeries {
     /// Adds one value.
     pub fn add(&self, value: u64) {
         self.0.lock().add(value);
+    }
+
+    /// Adds all of a series.
+    pub fn merge(&self, series: &Series) {
+        self.0.lock().merge(series);
     }
 
     /// Adds the same value several times.
@@ -250,10 +266,16 @@ impl ServerStats {
 
     /// A reply was sent, a frame of so many bytes.
     pub fn responded(&self, frame_bytes: u64) {
-        let bytes = frame_bytes.saturating_sub(LENGTH_BYTES);
-        self.response_bytes.add(bytes);
-        self.response_size.add(bytes);
-        self.last_response_bytes.store(bytes, Ordering::Relaxed);
+        let mut frames = Series::default();
+        frames.add(frame_bytes.saturating_sub(LENGTH_BYTES));
+        self.responded_many(&frames, frames.max);
+    }
+
+    /// Replies were sent: their bytes without the frames' lengths, and the last one's.
+    pub fn responded_many(&self, replies: &Series, last_bytes: u64) {
+        self.response_bytes.add(replies.sum);
+        self.response_size.merge(replies);
+        self.last_response_bytes.store(last_bytes, Ordering::Relaxed);
     }
 
     /// An event was sent to so many watchers, a frame of so many bytes each.

@@ -207,7 +207,7 @@ impl World {
         };
         let request = match step {
             Move::Write(line) => ClientRequest::Write(words::write(line)),
-            Move::Sync => ClientRequest::Sync { path: "/" },
+            Move::Sync => ClientRequest::Sync { path: "/".into() },
             Move::CloseSession => ClientRequest::CloseSession,
             Move::Malformed(op) => ClientRequest::Malformed(*op),
             Move::Watch => {

@@ -156,7 +156,7 @@ impl Play {
         *last_xid += 1;
         let xid = Xid(*last_xid);
         let request = match line.split_once(' ').unwrap_or((line, "")) {
-            ("sync", path) => ClientRequest::Sync { path },
+            ("sync", path) => ClientRequest::Sync { path: path.into() },
             ("closeSession", _) => ClientRequest::CloseSession,
             ("malformed", op) => {
                 let known = OpCode::ALL.iter().find(|known| known.name() == op);

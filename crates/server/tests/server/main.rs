@@ -9,5 +9,6 @@ mod durability;
 mod hostile;
 mod limits;
 mod sessions;
+mod snapshots;
 mod storage;
 mod watches;

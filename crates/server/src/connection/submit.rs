@@ -1,0 +1,50 @@
+//! Requests that take their turn in the core.
+
+use std::sync::atomic::Ordering;
+
+use herdsman_node::{ClientRequest, Input};
+use herdsman_proto::request::RequestHeader;
+use herdsman_proto::{OpCode, Reader, Request};
+use tracing::info;
+
+use super::{Connection, Ended};
+
+impl Connection {
+    /// Hands a request to the core, which answers through the outbox.
+    pub(super) fn submit(&mut self, header: RequestHeader, payload: &[u8]) -> Result<(), Ended> {
+        self.check_large(payload.len())?;
+        let op = OpCode::from_code(header.op).ok_or(Ended::Undecodable("op"))?;
+        let mut reader = Reader::with_limit(&payload[8..], self.shared.settings.field_bytes_max);
+        let request = match Request::decode(op, &mut reader) {
+            Ok(Request::Write(write)) => ClientRequest::Write(write),
+            Ok(Request::Sync { path }) => ClientRequest::Sync { path },
+            Ok(Request::CloseSession) => ClientRequest::CloseSession,
+            Ok(_) | Err(_) => {
+                info!(peer = %self.client.peer, "undecodable {} request", op.name());
+                ClientRequest::Malformed(op)
+            }
+        };
+        self.lane.submitted();
+        self.shared.core.stats.outstanding.fetch_add(1, Ordering::Relaxed);
+        self.touched_ms = self.shared.core.clock.monotonic_ms();
+        self.shared.core.step(Input::Request { conn: self.client.id, xid: header.xid, request });
+        self.take_outbox();
+        Ok(())
+    }
+
+    /// `largeRequestMaxBytes`: what does not fit costs the connection.
+    fn check_large(&mut self, bytes: usize) -> Result<(), Ended> {
+        let settings = &self.shared.settings;
+        let bytes = bytes as u64;
+        if settings.large_request_bytes_min.is_none_or(|min| bytes < min) {
+            return Ok(());
+        }
+        let before = self.shared.large_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.large_bytes += bytes;
+        if before + bytes > settings.large_requests_bytes_max {
+            self.shared.core.stats.large_requests_rejected.add(1);
+            return Err(Ended::Refused("large requests in flight exceed largeRequestMaxBytes"));
+        }
+        Ok(())
+    }
+}
