@@ -97,6 +97,12 @@ const STEPS: &[Step] = &[
         command: &["xtask", "interop", "differential"],
     },
     Step {
+        name: "crash",
+        about: "kill -9 under load loses no acknowledged write",
+        needs: &[],
+        command: &["xtask", "interop", "crash"],
+    },
+    Step {
         name: "disk",
         about: "Apache 3.9.5 and Herdsman open each other's data directories",
         needs: &[Peer::Java, Peer::Zookeeper],

@@ -67,7 +67,8 @@ impl Server {
         };
         let recovered = startup::recover(&**disk, &dirs, &options, &stats)?;
         let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
-        if recovered.fresh {
+        // After a loss that the operator accepted, the next start must not meet the damage again.
+        if recovered.fresh || recovered.accepted_loss.is_some() {
             let look = |look: &mut dyn FnMut(&herdsman_tree::Tree)| look(&recovered.tree);
             snapshots::write_snapshot(&snapshot_settings, &look, &|| false)?;
         }

@@ -100,6 +100,11 @@ fn report(recovered: &Recovered, took: Duration, stats: &ServerStats) {
     for damaged in &recovered.damaged_snapshots {
         warn!("{damaged}; an older snapshot and the logs since gave the whole state");
     }
+    if let Some(loss) = &recovered.accepted_loss {
+        warn!(
+            "accepted by herdsman.acceptLossAfter: {loss}; what was given up is kept as damaged.*"
+        );
+    }
     if let Some(cut) = &recovered.cut {
         warn!(
             "{}: cut a torn tail at offset {}: a write that was never acknowledged",

@@ -73,6 +73,11 @@ impl TestServer {
         self.directory.path().join("version-2")
     }
 
+    /// Changes settings for the next start.
+    pub fn configure(&mut self, adjust: impl FnOnce(&mut Config)) {
+        adjust(&mut self.config);
+    }
+
     /// Stops the server in order.
     pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {

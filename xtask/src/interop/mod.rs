@@ -3,6 +3,7 @@
 //! Herdsman.
 
 mod c;
+mod crash;
 mod curator;
 mod differential;
 mod disk;
@@ -22,6 +23,8 @@ pub enum Suite {
     Differential,
     /// Apache 3.9.5 and the server open each other's data directories.
     Disk,
+    /// kill -9 under load loses no acknowledged write.
+    Crash,
     /// The C client: a program of ours and cli_mt.
     C,
     /// Apache's zkCli prints the same as against Apache's server.
@@ -41,6 +44,7 @@ pub fn run(suite: Suite, program: Program) -> Result<()> {
     match suite {
         Suite::Differential => differential::run(program),
         Suite::Disk => disk::run(program),
+        Suite::Crash => crash::run(program),
         Suite::C => c::run(program),
         Suite::Zkcli => zkcli::run(program),
         Suite::Curator => curator::run(program),

@@ -101,6 +101,19 @@ fn a_damaged_record_before_the_tail_stops_the_start_and_says_where() {
     let name = log.file_name().unwrap().to_string_lossy().into_owned();
     assert!(message.contains(&name) && message.contains("offset"), "{message}");
     assert_eq!(std::fs::read(&log).unwrap(), bytes, "a refused start changes nothing");
+
+    // The message says how to go on without the damaged part.
+    let zxid = message.split("-Dherdsman.acceptLossAfter=0x").nth(1).unwrap();
+    let zxid =
+        i64::from_str_radix(zxid.split(|c: char| !c.is_ascii_hexdigit()).next().unwrap(), 16);
+    server.configure(|config| config.storage.accept_loss_after = zxid.ok());
+    server.start_again();
+    let mut client = Client::connect(server.address());
+    client.create("/goes-on", b"", 0).ok();
+    drop(client);
+    server.configure(|config| config.storage.accept_loss_after = None);
+    server.restart();
+    assert!(Client::connect(server.address()).get("/goes-on", false).is_ok());
 }
 
 fn newest_log(server: &TestServer) -> std::path::PathBuf {
