@@ -12,3 +12,4 @@ mod sessions;
 mod snapshots;
 mod storage;
 mod watches;
+mod words;

@@ -2,103 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
-use herdsman_proto::reply::{self, ReplyHeader};
-use herdsman_proto::request::{CreateRequest, RequestHeader};
-use herdsman_proto::{
-    Acl, ConnectRequest, ConnectResponse, OpCode, Perms, ReadRequest, Reader, Request, SessionId,
-    WriteRequest, Xid, Zxid,
-};
+use herdsman_proto::SessionId;
 use herdsman_server::TestServer;
+
+use crate::client::{Client, connect_request, open};
 
 /// Long enough for the slowest machine; a test that runs into it has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 const EPHEMERAL: i32 = 1;
-
-/// A session that gives the words something to report.
-struct Client {
-    stream: TcpStream,
-    last_xid: i32,
-    session: SessionId,
-}
-
-impl Client {
-    fn connect(address: SocketAddr) -> Self {
-        Self::connect_for(address, 10_000)
-    }
-
-    fn connect_for(address: SocketAddr, timeout_ms: i32) -> Self {
-        let mut stream = open(address);
-        let request = ConnectRequest {
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms,
-            session: SessionId::NONE,
-            password: &[0; 16],
-            read_only: Some(false),
-        };
-        let mut frame = Vec::new();
-        request.encode_frame(&mut frame);
-        stream.write_all(&frame).expect("the server reads");
-        let response = receive(&mut stream);
-        let response = ConnectResponse::decode(&response).expect("a connect response");
-        Client { stream, last_xid: 0, session: response.session }
-    }
-
-    /// The error code of the reply; events on the way are passed over.
-    fn call(&mut self, request: &Request<'_>) -> i32 {
-        self.last_xid += 1;
-        let mut frame = Vec::new();
-        reply::frame(&mut frame, |out| {
-            RequestHeader { xid: Xid(self.last_xid), op: request.op().code() }.encode(out);
-            request.encode(out);
-        });
-        self.stream.write_all(&frame).expect("the server reads");
-        loop {
-            let frame = receive(&mut self.stream);
-            let (xid, _, error) = ReplyHeader::decode(&mut Reader::new(&frame)).expect("a header");
-            if xid.0 == self.last_xid {
-                return error;
-            }
-        }
-    }
-
-    fn create(&mut self, path: &str, data: &[u8], flags: i32) -> i32 {
-        self.call(&Request::Write(WriteRequest::Create(CreateRequest {
-            op: OpCode::Create,
-            path: path.into(),
-            data: Some(data),
-            acl: vec![Acl::world(Perms::ALL)],
-            flags,
-            ttl_ms: None,
-        })))
-    }
-
-    fn set(&mut self, path: &str, data: &[u8]) -> i32 {
-        let path = path.into();
-        self.call(&Request::Write(WriteRequest::SetData { path, data: Some(data), version: -1 }))
-    }
-
-    fn get(&mut self, path: &str, watch: bool) -> i32 {
-        self.call(&Request::Read(ReadRequest::GetData { path: path.into(), watch }))
-    }
-}
-
-/// The next frame, without its length.
-fn receive(stream: &mut TcpStream) -> Vec<u8> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).expect("a frame arrives");
-    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut frame).expect("a frame arrives whole");
-    frame
-}
-
-fn open(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("the server accepts connections");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-    stream
-}
 
 /// All that the server says to these bytes before it closes the connection.
 fn ask_bytes(address: SocketAddr, bytes: &[u8]) -> String {
@@ -202,15 +116,15 @@ fn cons_tells_what_a_client_did_and_crst_forgets_it() {
     assert!(fresh.contains("[1](queued=0,recved=1,sent=1,"), "{fresh}");
     assert!(fresh.contains(&format!(",sid={},lop=SESS,", client.session)), "{fresh}");
     assert!(fresh.contains(",to=10000,lcxid=0x0,lzxid=0x1,lresp="), "{fresh}");
-    assert_eq!(client.create("/a", b"", 0), 0);
-    assert_eq!(client.get("/a", false), 0);
+    client.create("/a", b"", 0).ok();
+    client.get("/a", false).unwrap();
     let used = line(ask(&server, "cons")).expect("the client is listed");
     assert!(used.contains("[1](queued=0,recved=3,sent=3,"), "{used}");
     assert!(used.contains(",lop=GETD,") && used.contains(",lcxid=0x2,lzxid=0x2,"), "{used}");
     let expected = " /N.N.N.N:N[N](queued=N,recved=N,sent=N,sid=H,lop=GETD,est=N,to=N,lcxid=H,\
                     lzxid=H,lresp=N,llat=N,minlat=N,avglat=N,maxlat=N)";
     assert_eq!(shape(&used), expected);
-    assert_ne!(client.create("/a", b"", 0), 0);
+    assert_ne!(client.create("/a", b"", 0).error, 0);
     let failed = line(ask(&server, "cons")).expect("the client is listed");
     assert!(failed.contains(",lop=NA,"), "a failed write has no name: {failed}");
 
@@ -226,7 +140,7 @@ fn cons_tells_what_a_client_did_and_crst_forgets_it() {
 fn srst_forgets_what_the_server_did() {
     let server = TestServer::start();
     let mut client = Client::connect(server.address());
-    assert_eq!(client.create("/a", b"", 0), 0);
+    client.create("/a", b"", 0).ok();
     assert_eq!(metrics(&server)["cnt_updatelatency"], "2");
     assert_eq!(ask(&server, "srst"), "Server stats reset.\n");
     let after = metrics(&server);
@@ -291,7 +205,7 @@ fn dump_shows_who_ends_when_and_what_goes_with_them() {
     let server = TestServer::start();
     let mut client = Client::connect(server.address());
     for path in ["/e2", "/e1"] {
-        assert_eq!(client.create(path, b"", EPHEMERAL), 0);
+        client.create(path, b"", EPHEMERAL).ok();
     }
     wait_for_connections(&server, 2);
     let mut text = String::new();
@@ -322,12 +236,12 @@ fn watches_are_counted_by_session_and_by_path() {
     assert_eq!(ask(&server, "wchp"), "\n");
     let mut one = Client::connect(server.address());
     let mut two = Client::connect(server.address());
-    assert_eq!(one.create("/a", b"", 0), 0);
-    assert_eq!(one.create("/b", b"", 0), 0);
+    one.create("/a", b"", 0).ok();
+    one.create("/b", b"", 0).ok();
     for (client, path) in [(&mut one, "/b"), (&mut two, "/a")] {
-        assert_eq!(client.get(path, true), 0);
+        client.get(path, true).unwrap();
     }
-    assert_eq!(one.get("/a", true), 0);
+    one.get("/a", true).unwrap();
     assert_eq!(ask(&server, "wchs"), "2 connections watching 2 paths\nTotal watches:3\n");
     let (first, second) = (one.session, two.session);
     assert_eq!(ask(&server, "wchc"), format!("{first}\n\t/a\n\t/b\n{second}\n\t/a\n\n"));
@@ -360,11 +274,11 @@ fn mntr_counts_what_happens() {
     assert!(fresh["max_file_descriptor_count"].parse::<i64>().unwrap() > 3);
 
     let mut client = Client::connect(server.address());
-    assert_eq!(client.create("/a", b"12345", 0), 0);
-    assert_eq!(client.create("/a/e", b"", EPHEMERAL), 0);
-    assert_eq!(client.get("/a", true), 0);
-    assert_eq!(client.get("/a/e", true), 0);
-    assert_eq!(client.set("/a", b"123"), 0);
+    client.create("/a", b"12345", 0).ok();
+    client.create("/a/e", b"", EPHEMERAL).ok();
+    client.get("/a", true).unwrap();
+    client.get("/a/e", true).unwrap();
+    client.set("/a", b"123").ok();
     let used = metrics(&server);
     for (name, value) in [
         ("znode_count", "7"),
@@ -391,11 +305,11 @@ fn mntr_counts_what_happens() {
 fn mntr_sums_quotas_by_namespace() {
     let server = TestServer::start();
     let mut client = Client::connect(server.address());
-    assert_eq!(client.create("/q", b"abc", 0), 0);
-    assert_eq!(client.create("/zookeeper/quota/q", b"", 0), 0);
-    assert_eq!(client.create("/zookeeper/quota/q/zookeeper_limits", b"count=5,bytes=100", 0), 0);
-    assert_eq!(client.create("/zookeeper/quota/q/zookeeper_stats", b"count=1,bytes=3", 0), 0);
-    assert_eq!(client.create("/q/x", b"12345", 0), 0);
+    client.create("/q", b"abc", 0).ok();
+    client.create("/zookeeper/quota/q", b"", 0).ok();
+    client.create("/zookeeper/quota/q/zookeeper_limits", b"count=5,bytes=100", 0).ok();
+    client.create("/zookeeper/quota/q/zookeeper_stats", b"count=1,bytes=3", 0).ok();
+    client.create("/q/x", b"12345", 0).ok();
     let all = metrics(&server);
     for (name, value) in [
         ("q_quota_count_limit_per_namespace", "5"),
@@ -413,7 +327,9 @@ fn sessions_that_end_by_themselves_are_counted() {
         config.sessions.tick_ms = 20;
         config.sessions.timeout_min_ms = 40;
     });
-    drop(Client::connect_for(server.address(), 40));
+    let mut request = connect_request(SessionId::NONE, &[0; 16]);
+    request.timeout_ms = 40;
+    drop(Client::connect_as(server.address(), &request).unwrap());
     // It is counted when its time is up, and gone when that is in the log.
     wait_for("the session to end", || {
         let all = metrics(&server);
@@ -427,7 +343,7 @@ fn hash_lists_a_digest_every_128_txns() {
     assert_eq!(ask(&server, "hash"), "");
     let mut client = Client::connect(server.address());
     for i in 0..260 {
-        assert_eq!(client.create(&format!("/{i}"), b"", 0), 0);
+        client.create(&format!("/{i}"), b"", 0).ok();
     }
     let text = ask(&server, "hash");
     let lines: Vec<_> = text.lines().collect();
