@@ -88,7 +88,7 @@ const STEPS: &[Step] = &[
         name: "fuzz",
         about: "every decoder over its corpus of inputs",
         needs: &[],
-        command: &["test", "--manifest-path", "fuzz/Cargo.toml"],
+        command: &["test", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"],
     },
     Step {
         name: "differential",

@@ -31,7 +31,7 @@ use tracing::debug;
 use crate::clients::Client;
 use crate::intake::{BadLength, Intake};
 use crate::io_threads::Shared;
-use crate::outbox::{Closing, Taken};
+use crate::outbox::{Closing, Taken, clear_or_free};
 
 /// Replies that may wait for a client before its next request is served.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -244,11 +244,7 @@ impl Connection {
             }
         }
         self.written = 0;
-        if self.output.capacity() > OUTPUT_BYTES_MAX {
-            self.output = Vec::new();
-        } else {
-            self.output.clear();
-        }
+        clear_or_free(&mut self.output);
         Ok(())
     }
 

@@ -26,6 +26,18 @@ pub enum Closing {
     Shutdown,
 }
 
+/// A buffer that is empty keeps at most this much memory: most connections are idle.
+const IDLE_BYTES_MAX: usize = 4096;
+
+/// Empties a buffer, and gives its memory back if it is much.
+pub(crate) fn clear_or_free(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > IDLE_BYTES_MAX {
+        *buffer = Vec::new();
+    } else {
+        buffer.clear();
+    }
+}
+
 /// What was waiting.
 #[derive(Debug, Default)]
 pub struct Taken {
@@ -116,6 +128,7 @@ impl Outbox {
         let mut waiting = self.waiting.lock();
         self.filled.store(false, Ordering::Release);
         out.append(&mut waiting.bytes);
+        clear_or_free(&mut waiting.bytes);
         Some(std::mem::take(&mut waiting.taken))
     }
 }

@@ -91,7 +91,7 @@ fn all_requests() -> Vec<Request<'static>> {
     requests.extend([
         Request::Sync { path: path() },
         Request::Ping,
-        Request::Auth { scheme: "digest".into(), credentials: b"user:password" },
+        Request::Auth { scheme: "digest".into(), credentials: Some(b"user:password") },
         Request::Sasl { token: b"token" },
         Request::CloseSession,
     ]);

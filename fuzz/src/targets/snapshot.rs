@@ -2,7 +2,7 @@
 //!
 //! A snapshot that can be read is written again and read again: the trees must be equal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,13 +47,18 @@ pub fn contents(tree: &Tree) -> Vec<u8> {
     out
 }
 
-/// The znodes, each encoded by itself: children have no order.
+/// The znodes, each encoded by itself and with its ACL: children have no order, and keys of ACLs are
+/// given anew when a snapshot is read.
 fn znodes(tree: &Tree) -> BTreeSet<Vec<u8>> {
     let mut znodes = BTreeSet::new();
     let mut dump = Dump::start(tree);
+    let acls: BTreeMap<_, _> = dump.acls().iter().cloned().collect();
     while dump.step(tree, 100, &mut |path, data, acl, stat| {
         let mut znode = Vec::new();
-        encode_node(path, data, acl, stat, &mut znode);
+        encode_node(path, data, 0, stat, &mut znode);
+        for entry in acls.get(&acl).into_iter().flat_map(|acl| acl.iter()) {
+            entry.encode(&mut znode);
+        }
         znodes.insert(znode);
     }) {}
     znodes
