@@ -80,6 +80,8 @@ pub enum Input<'a> {
     },
     /// The log can or cannot be written.
     Storage(StorageState),
+    /// The whole process was stopped for a while and heard nobody: its clients are not to blame.
+    StoodStill,
     /// Time has passed.
     Tick,
 }

@@ -148,6 +148,7 @@ impl Node {
             Input::Disconnected { conn } => self.disconnected(conn, tree),
             Input::Flushed { zxid } => self.committed = self.committed.max(zxid),
             Input::Storage(state) => self.storage_changed(state, out),
+            Input::StoodStill => self.sessions.touch_all(now.monotonic_ms),
             Input::Tick => self.tick(now, tree, out),
         }
     }

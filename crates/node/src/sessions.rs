@@ -88,6 +88,14 @@ impl Sessions {
         session.bucket = Some(bucket);
     }
 
+    /// Every client gets its whole timeout again, as after a restart.
+    pub fn touch_all(&mut self, now_ms: u64) {
+        let all: Vec<_> = self.by_id.keys().copied().collect();
+        for id in all {
+            self.touch(id, now_ms);
+        }
+    }
+
     /// Attaches an open session to a connection. Gives the connection it had before, or the error
     /// if it is over.
     pub fn attach(

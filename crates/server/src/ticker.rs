@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use herdsman_node::Input;
 use parking_lot::{Condvar, Mutex};
+use tracing::warn;
 
 use crate::core::Core;
 
@@ -13,8 +15,6 @@ const STEP_MS_MAX: u64 = 100;
 const STEP_MS_MIN: u64 = 1;
 /// A longer gap between two looks means that the whole process stood still.
 const STANDSTILL_MS: u64 = 1000;
-/// After a standstill, signs of life that wait in the sockets are read before anybody is given up.
-const GRACE: Duration = Duration::from_millis(250);
 
 /// The running thread.
 pub(crate) struct Ticker {
@@ -31,10 +31,14 @@ impl Ticker {
             let mut stopping = flag.lock();
             let mut looked_ms = core.clock.monotonic_ms();
             while !*stopping {
-                if core.clock.monotonic_ms() - looked_ms > STANDSTILL_MS {
-                    signal.wait_for(&mut stopping, GRACE);
-                }
                 let now_ms = core.clock.monotonic_ms();
+                if now_ms - looked_ms > STANDSTILL_MS {
+                    warn!(
+                        "the process stood still for {} ms: sessions get their whole timeout again",
+                        now_ms - looked_ms
+                    );
+                    core.step(Input::StoodStill);
+                }
                 looked_ms = now_ms;
                 let deadline_ms = core.with_node(herdsman_node::Node::next_deadline);
                 if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
