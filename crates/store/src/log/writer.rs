@@ -264,7 +264,7 @@ impl LogWriter {
         }
     }
 
-    /// Grows the file so that the batch fits.
+    /// Grows the file so that the batch fits, and if there is room for more than that, well ahead.
     fn reserve(&mut self) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         let start = open.position.max(HEADER_BYTES);
@@ -273,9 +273,17 @@ impl LogWriter {
         if wanted <= open.bytes {
             return Ok(());
         }
-        match open.file.allocate(wanted) {
-            Ok(()) => {
-                open.bytes = wanted;
+        let mut grown = open.file.allocate(wanted).map(|()| wanted);
+        if grown.as_ref().is_err_and(is_full) && wanted > end {
+            grown = if end <= open.bytes {
+                Ok(open.bytes)
+            } else {
+                open.file.allocate(end).map(|()| end)
+            };
+        }
+        match grown {
+            Ok(bytes) => {
+                open.bytes = bytes;
                 Ok(())
             }
             Err(error) if is_full(&error) => {

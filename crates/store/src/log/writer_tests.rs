@@ -146,6 +146,18 @@ fn a_full_disk_keeps_the_batch_for_later() {
     }
 }
 
+/// A disk that has room for the batch, but not for growing ahead, is not full yet.
+#[test]
+fn the_last_room_is_used_without_growing_ahead() {
+    let disk = disk();
+    disk.set_capacity(Some(OPTIONS.pre_alloc_bytes / 2));
+    let mut log = writer(&disk, Zxid::ZERO);
+    write_batch(&mut log, 1, 4);
+    write_batch(&mut log, 5, 8);
+    disk.crash(|_| false);
+    assert_eq!(zxids(&disk, &log_path(1)), (1..=8).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_batch_that_found_no_room_can_be_dropped() {
     let disk = disk();
