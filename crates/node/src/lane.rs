@@ -78,11 +78,12 @@ impl<T> Lane<T> {
     /// The next parked request, if the writes ahead of it are answered. A write may follow other
     /// writes directly, so the caller says which kind the front one is.
     pub fn unpark(&mut self, is_read: impl FnOnce(&T) -> bool) -> Option<T> {
-        let front = self.parked.front()?;
-        if self.in_flight > 0 && is_read(front) {
-            return None;
-        }
-        self.parked.pop_front()
+        if self.is_ready(is_read) { self.parked.pop_front() } else { None }
+    }
+
+    /// [`Lane::unpark`] would give something.
+    pub fn is_ready(&self, is_read: impl FnOnce(&T) -> bool) -> bool {
+        self.parked.front().is_some_and(|front| self.in_flight == 0 || !is_read(front))
     }
 }
 

@@ -157,8 +157,8 @@ impl Connection {
     fn can_go_on(&self) -> bool {
         self.stage == Stage::Serving
             && self.unsent() < OUTPUT_BYTES_MAX
-            && !self.is_throttled()
-            && !matches!(self.intake.peek(), Ok(None))
+            && (self.lane.is_ready(serve::waits_like_a_read)
+                || (!self.is_throttled() && !matches!(self.intake.peek(), Ok(None))))
     }
 
     /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and

@@ -61,7 +61,7 @@ pub(super) struct Parked {
     since_ms: u64,
 }
 
-fn waits_like_a_read(parked: &Parked) -> bool {
+pub(super) fn waits_like_a_read(parked: &Parked) -> bool {
     header_of(&parked.payload).is_ok_and(|(_, door)| door != Door::Core)
 }
 

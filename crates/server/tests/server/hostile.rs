@@ -138,6 +138,24 @@ fn a_slow_reader_does_not_grow_the_server() {
     assert!(grown < 150 << 20, "{grown} bytes resident");
 }
 
+/// Replies that fill the output stop the requests behind them, parked or not, only until they are sent.
+#[test]
+fn large_replies_hold_nothing_up_for_good() {
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    client.create("/big", &vec![7; 900_000], 0).ok();
+    for i in 0..20 {
+        let path = format!("/n{i}");
+        client.send(&crate::client::create(&path, b"", 0));
+        for _ in 0..4 {
+            client.send(&crate::client::get("/big", false));
+        }
+    }
+    for _ in 0..100 {
+        client.receive_reply().unwrap().ok();
+    }
+}
+
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
