@@ -31,6 +31,8 @@ pub(super) struct Raw {
     pub(super) log_file_kib: u64,
     pub(super) compression: String,
     pub(super) accept_loss_after: String,
+    pub(super) sasl_required: bool,
+    pub(super) auth_enforced: bool,
     pub(super) purge_interval: Interval,
     pub(super) snapshots_kept: i64,
     pub(super) frame_extra_bytes: Option<i64>,

@@ -20,9 +20,27 @@ pub(super) fn finish(loading: &mut Loading) -> Checked {
     sessions(loading)?;
     limits(loading);
     connection_weights(loading);
+    authentication(loading)?;
     four_letter_words(loading);
     quorum(loading)?;
     quorum_sasl(loading)
+}
+
+/// A lock that this server cannot turn must not be taken for a locked door.
+fn authentication(loading: &Loading) -> Checked {
+    let raw = &loading.draft.raw;
+    for (key, required) in [
+        ("sessionRequireClientSASLAuth", raw.sasl_required),
+        ("enforce.auth.enabled", raw.auth_enforced),
+    ] {
+        if required {
+            let problem = format!(
+                "{key}=true asks for logins that this server cannot check yet; it would let everybody in. Remove the line if that is what you want"
+            );
+            return Err(loading.broken(key, problem));
+        }
+    }
+    Ok(())
 }
 
 fn directories(loading: &mut Loading) -> Checked {

@@ -150,14 +150,6 @@ pub struct Limits {
 pub struct RequestThrottle {
     /// Requests in flight before new ones wait.
     pub requests_max: Option<NonZeroU32>,
-    /// How long one waits at most before it looks again.
-    pub stall_ms: u32,
-    /// Whether a request that is stale by then is dropped.
-    pub drop_stale: bool,
-    /// Whether a request older than its session's timeout is stale.
-    pub stale_by_latency: bool,
-    /// Whether a request of a closed connection is stale.
-    pub stale_by_connection: bool,
     /// Requests that waited longer get `ThrottledOp`.
     pub op_wait_ms_max: Option<NonZeroU32>,
 }

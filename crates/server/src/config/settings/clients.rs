@@ -3,7 +3,7 @@
 use crate::config::field::settings;
 use crate::config::setting::Initial::{Derived, Is, Unset};
 use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ensemble, Ignored, NotYet, NotYetUnless};
+use crate::config::setting::Status::{Acted, Ensemble, Ignored, NotYet};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "clientPort", File Port => raw.client_port, Unset, "", Acted,
@@ -53,13 +53,17 @@ pub(super) static LIMITS: &[Setting] = settings! {
         "Requests that waited longer are answered with ThrottledOp; 0 is off.";
     "request_throttle_max_requests", Property LooseInt => request_throttle.requests_max, Is("0"), "requests", Acted,
         "Requests in flight beyond which new ones wait; 0 is off.";
-    "request_throttle_stall_time", Property LooseInt => request_throttle.stall_ms, Is("100"), "ms", Acted,
+    "request_throttle_stall_time", Property LooseInt => kept, Is("100"), "ms",
+        Ignored("a connection is read again as soon as there is room, without a waiting time"),
         "How long such a request waits before it looks again.";
-    "request_throttle_drop_stale", Property Flag => request_throttle.drop_stale, Is("true"), "", Acted,
+    "request_throttle_drop_stale", Property Flag => kept, Is("true"), "",
+        Ignored("requests wait unread in their connection, and go with it"),
         "Whether a request that went stale while it waited is dropped.";
-    "request_stale_connection_check", Property Flag => request_throttle.stale_by_connection, Is("true"), "", NotYetUnless("true"),
+    "request_stale_connection_check", Property Flag => kept, Is("true"), "",
+        Ignored("requests wait unread in their connection, and go with it"),
         "Whether a request of a closed connection is stale.";
-    "request_stale_latency_check", Property Flag => request_throttle.stale_by_latency, Is("false"), "", NotYetUnless("false"),
+    "request_stale_latency_check", Property Flag => kept, Is("false"), "",
+        Ignored("throttled_op_wait_time bounds the wait"),
         "Whether a request older than its session's timeout is stale.";
     "request_throttler.shutdownTimeout", Property LooseInt => kept, Is("10000"), "ms",
         Ignored("a shutdown answers nothing that it did not finish"),

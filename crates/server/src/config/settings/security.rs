@@ -47,10 +47,10 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
         "Whether the admin server believes X-Forwarded-For.";
     "allowSaslFailedClients", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
         "Whether a client whose SASL login failed may go on without.";
-    "sessionRequireClientSASLAuth", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
-        "Whether clients must log in with SASL.";
-    "enforce.auth.enabled", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
-        "Whether clients must log in with one of enforce.auth.schemes.";
+    "sessionRequireClientSASLAuth", Property Flag => raw.sasl_required, Is("false"), "", NotYetUnless("false"),
+        "Whether clients must log in with SASL; `true` is refused, as it would have no effect.";
+    "enforce.auth.enabled", Property Flag => raw.auth_enforced, Is("false"), "", NotYetUnless("false"),
+        "Whether clients must log in with one of enforce.auth.schemes; `true` is refused, as it would have no effect.";
     "enforce.auth.schemes", Property Text => kept, Unset, "", NotYet,
         "The schemes of which a client must use one.";
     "ensembleAuthName", Property Text => kept, Unset, "", NotYet,

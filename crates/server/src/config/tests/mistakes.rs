@@ -136,6 +136,13 @@ fn files_that_apache_refuses_are_refused_with_the_line() {
         check_refused(&format!("{MINIMAL}{line}"), &[], &format!("zoo.cfg:3: {message}"));
     }
     check_refused("", &[], "zoo.cfg: dataDir is not set; add a line dataDir=<directory>");
+    for key in ["sessionRequireClientSASLAuth", "enforce.auth.enabled"] {
+        let message = format!(
+            "zoo.cfg:3: {key}=true asks for logins that this server cannot check yet; it would let everybody in. Remove the line if that is what you want"
+        );
+        check_refused(&format!("{MINIMAL}{key}=true"), &[], &message);
+        load(&format!("{MINIMAL}{key}=false"), "");
+    }
     check_refused("dataDir=", &[], "zoo.cfg:1: dataDir=: expected a path that is not empty");
     let alone = "zoo.cfg:2: clientPortAddress is set but clientPort is not";
     check_refused("dataDir=/d\nclientPortAddress=::1", &[], alone);
