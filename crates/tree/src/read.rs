@@ -164,7 +164,8 @@ impl Tree {
     }
 
     fn read_ephemerals(&self, session: SessionId, prefix: &str, out: &mut Vec<u8>) {
-        let all = prefix.trim().is_empty() || prefix.trim() == path::ROOT;
+        // As Java trims: control characters too.
+        let all = matches!(prefix.trim_matches(|c| c <= ' '), "" | path::ROOT);
         let paths: Vec<_> =
             self.ephemerals(session).filter(|path| all || path.starts_with(prefix)).collect();
         out.put_vector(&paths, |out, path| out.put_string(path));

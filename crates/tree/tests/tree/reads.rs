@@ -69,6 +69,7 @@ fn ephemerals_are_ones_own_and_go_by_the_spelling() {
     check("ephemerals", "[/a/e,/e,/eel]");
     check("ephemerals ''", "[/a/e,/e,/eel]");
     check("ephemerals /", "[/a/e,/e,/eel]");
+    check("ephemerals /\u{1f}", "[/a/e,/e,/eel]");
     check("ephemerals /e", "[/e,/eel]");
     check("ephemerals /a", "[/a/e]");
     check("ephemerals /a/", "[/a/e]");
