@@ -267,6 +267,7 @@ mod tests {
         assert!(
             !valid(IP, "1.2.3")
                 && !valid(IP, "1.2.3.4/33")
+                && !valid(IP, "::ffff:1.2.3.4")
                 && !valid("sasl", "u")
                 && !valid("", "")
         );

@@ -45,6 +45,17 @@ fn totals_follow_every_change() {
     check("close", 3, 6);
 }
 
+/// The answer to the create tells of the data that was sent; the count fills it in afterwards.
+#[test]
+fn the_stat_of_new_totals_is_from_before_the_count() {
+    let setup = ["create /app 12", "create /zookeeper/quota/app"];
+    let mut world = World::new(TreeOptions::default(), &setup);
+    let made = world.run("create2 /zookeeper/quota/app/zookeeper_stats x");
+    assert!(made.contains("len1 "), "{made}");
+    let filled = world.run("get /zookeeper/quota/app/zookeeper_stats");
+    assert!(filled.starts_with("count=1,bytes=2 "), "{filled}");
+}
+
 /// The text is what Apache writes, and it is no change that anybody could watch or count.
 #[test]
 fn totals_are_text_in_a_znode() {
