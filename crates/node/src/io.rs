@@ -162,6 +162,8 @@ pub struct Answered {
     pub since_ms: u64,
     /// The zxid in the reply.
     pub zxid: Zxid,
+    /// The reply says that it failed.
+    pub failed: bool,
 }
 
 /// Why a connection is closed.

@@ -38,8 +38,6 @@ pub enum Waiting {
         conn: ConnId,
         /// The client understands the read-only byte.
         read_only: Option<bool>,
-        /// When it came in.
-        since_ms: u64,
     },
     /// A sync, answered in its turn.
     Sync {

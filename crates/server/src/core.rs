@@ -153,9 +153,9 @@ impl Core {
             self.note_answer(now, answered, frames.len());
         }
         self.tell(conn, to_wake, |client| {
-            if let Some(Answered { xid, op, since_ms, zxid }) = answers {
+            if let Some(Answered { xid, op, since_ms, zxid, failed }) = answers {
                 // Apache has no name for a write that failed.
-                let op = if stats::is_failure(frames) { OpCode::Error } else { op };
+                let op = if failed { OpCode::Error } else { op };
                 client.stats.lock().answered(op, xid, zxid, since_ms, now.monotonic_ms);
             }
             client.outbox.send(frames, answers.is_some())
@@ -176,7 +176,6 @@ impl Core {
             self.stats.read_latency.add(latency_ms);
         } else {
             self.stats.update_latency.add(latency_ms);
-            self.stats.commits.add(1);
         }
         self.stats.responded(bytes as u64);
     }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use herdsman_node::{Node, NodeSettings};
 use herdsman_proto::Zxid;
-use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, RecoverOptions, Recovered};
+use herdsman_store::{
+    DirLock, Dirs, Disk, LogWriter, RealDisk, RecoverOptions, Recovered, write_snapshot,
+};
 use tracing::info;
 
 use crate::clients::{Clients, ConnLimits};
@@ -22,7 +24,7 @@ use crate::io_threads::{IoThreads, Shared};
 use crate::listener::{self, Listener};
 use crate::outbox::Closing;
 use crate::settings;
-use crate::snapshots::{self, SnapshotPolicy, SnapshotRequests, SnapshotSettings, Snapshotter};
+use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings, Snapshotter};
 use crate::startup;
 use crate::stats::ServerStats;
 use crate::ticker::Ticker;
@@ -69,8 +71,8 @@ impl Server {
         let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
         // After a loss that the operator accepted, the next start must not meet the damage again.
         if recovered.fresh || recovered.accepted_loss.is_some() {
-            let look = |look: &mut dyn FnMut(&herdsman_tree::Tree)| look(&recovered.tree);
-            snapshots::write_snapshot(&snapshot_settings, &look, &|| false)?;
+            let SnapshotSettings { compression, last_zxid, .. } = snapshot_settings;
+            write_snapshot(Arc::clone(disk), &dirs.data, compression, &recovered.tree, last_zxid)?;
         }
         let listener = config
             .listen

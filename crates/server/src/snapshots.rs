@@ -13,7 +13,7 @@ use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{
     Compression, Dirs, Disk, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer, purge,
 };
-use herdsman_tree::{Dump, Tree};
+use herdsman_tree::Dump;
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
@@ -219,8 +219,7 @@ fn serve_requests(core: &Core, requests: &SnapshotRequests, settings: &SnapshotS
 
 fn take_snapshot(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSettings) {
     let start = Instant::now();
-    let step = |look: &mut dyn FnMut(&Tree)| look(&core.tree());
-    match write_snapshot(settings, &step, &|| requests.is_stopping()) {
+    match write_in_steps(core, requests, settings) {
         Ok(Some(file)) => {
             let took_ms = millis(start.elapsed());
             core.stats.snapshot.add(took_ms);
@@ -234,18 +233,14 @@ fn take_snapshot(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSe
     }
 }
 
-/// Gives a look at the tree, for a moment.
-type Look<'a> = dyn Fn(&mut dyn FnMut(&Tree)) + 'a;
-
-/// Writes a snapshot, looking at the tree in steps. `None` when `give_up` said so.
-pub fn write_snapshot(
+/// Writes a snapshot while writes go on; the tree is held for a step at a time. `None` when the
+/// server stops before it is done.
+fn write_in_steps(
+    core: &Core,
+    requests: &SnapshotRequests,
     settings: &SnapshotSettings,
-    look: &Look<'_>,
-    give_up: &dyn Fn() -> bool,
 ) -> Result<Option<SnapshotFile>, SnapshotWriteError> {
-    let mut started = None;
-    look(&mut |tree| started = Some(Dump::start(tree)));
-    let mut dump = started.expect("a look happens at once");
+    let mut dump = Dump::start(&core.tree());
     let mut writer = SnapshotWriter::begin(
         Arc::clone(&settings.disk),
         &settings.dirs.data,
@@ -255,20 +250,17 @@ pub fn write_snapshot(
     )?;
     let mut more = true;
     while more {
-        look(&mut |tree| {
-            more = dump.step(tree, NODES_PER_GUARD, &mut |path, data, acl, stat| {
-                writer.encode_node(path, data, acl, stat);
-            });
+        more = dump.step(&core.tree(), NODES_PER_GUARD, &mut |path, data, acl, stat| {
+            writer.encode_node(path, data, acl, stat);
         });
         if writer.buffered_bytes() >= SPILL_BYTES {
             writer.spill(&mut |_| {})?;
-            if give_up() {
+            if requests.is_stopping() {
                 return Ok(None);
             }
         }
     }
-    let mut trailer = Trailer::default();
-    look(&mut |tree| trailer = Trailer::of(tree, settings.last_zxid));
+    let trailer = Trailer::of(&core.tree(), settings.last_zxid);
     writer.finish(&trailer, &mut |_| {}).map(Some)
 }
 

@@ -12,7 +12,7 @@ use herdsman_proto::{OpCode, SessionId, Xid, Zxid};
 use parking_lot::Mutex;
 
 pub use distribution::{Percentiles, SharedDistribution};
-pub use events::{count_events, is_failure};
+pub use events::count_events;
 
 /// Bytes in front of each frame that say how long it is; sizes of replies leave them out.
 pub(crate) const LENGTH_BYTES: u64 = 4;
@@ -173,8 +173,6 @@ pub struct ServerStats {
     pub fsync_slow: Counter,
     /// Txns in one sync.
     pub batch_size: SharedSeries,
-    /// Txns committed.
-    pub commits: Counter,
     /// Time of one snapshot.
     pub snapshot: SharedSeries,
     /// Snapshots that failed.
@@ -221,7 +219,7 @@ impl ServerStats {
         }
     }
 
-    fn counters(&self) -> [&Counter; 20] {
+    fn counters(&self) -> [&Counter; 19] {
         [
             &self.packets_received,
             &self.packets_sent,
@@ -237,7 +235,6 @@ impl ServerStats {
             &self.large_requests_rejected,
             &self.throttled_ops,
             &self.fsync_slow,
-            &self.commits,
             &self.snapshot_errors,
             &self.events_sent,
             &self.watch_bytes,

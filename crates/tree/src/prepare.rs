@@ -64,6 +64,7 @@ impl Overlay {
         self.settle(tree, header, Err(code))
     }
 
+    /// The txn, or the error that it has become.
     fn settle(&self, tree: &Tree, header: TxnHeader, result: Result<Txn, ErrorCode>) -> Prepared {
         match result {
             Ok(txn) => Entry { header, txn, digest: self.txn_digest(tree) },

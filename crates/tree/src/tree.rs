@@ -221,12 +221,6 @@ impl Tree {
         self.sessions.iter().map(|(&session, &timeout_ms)| (session, timeout_ms))
     }
 
-    /// The timeout of an open session.
-    #[must_use]
-    pub fn session_timeout(&self, session: SessionId) -> Option<i32> {
-        self.sessions.get(&session).copied()
-    }
-
     /// A session's ephemerals, in order of their paths.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &Arc<str>> {
         self.ephemerals.get(&session).into_iter().flatten()

@@ -19,7 +19,7 @@ impl Node {
             };
             match waiting {
                 Waiting::Txn { entry, origin } => self.apply_txn(&entry, origin, tree, out),
-                Waiting::Connect { entry, conn, read_only, .. } => {
+                Waiting::Connect { entry, conn, read_only } => {
                     self.apply_txn(&entry, None, tree, out);
                     let session = entry.header.session;
                     if let Some(open) =
@@ -56,7 +56,11 @@ impl Node {
 
     fn send_outcome(&self, entry: &Entry, origin: Origin, outcome: &Outcome, out: &mut Outputs) {
         let zxid = entry.header.zxid;
-        out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
+        let answered = match outcome {
+            Outcome::Failed(_) => origin.refused_at(zxid),
+            _ => origin.answered_at(zxid),
+        };
+        out.send(origin.conn, Some(answered), |out| {
             _ = reply::reply(out, origin.xid, zxid, |out| outcome.encode_reply(out));
         });
     }
@@ -96,7 +100,7 @@ impl Node {
                 });
             }
             Waiting::Refusal { origin, code } => {
-                out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
+                out.send(origin.conn, Some(origin.refused_at(zxid)), |out| {
                     reply::header_only(out, origin.xid, zxid, Some(code));
                 });
             }
@@ -109,6 +113,10 @@ impl Node {
 
 impl Origin {
     fn answered_at(self, zxid: Zxid) -> Answered {
-        Answered { xid: self.xid, op: self.op, since_ms: self.since_ms, zxid }
+        Answered { xid: self.xid, op: self.op, since_ms: self.since_ms, zxid, failed: false }
+    }
+
+    fn refused_at(self, zxid: Zxid) -> Answered {
+        Answered { failed: true, ..self.answered_at(zxid) }
     }
 }

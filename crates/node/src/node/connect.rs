@@ -68,12 +68,7 @@ impl Node {
         self.sessions.open(session, timeout_ms, Some(conn), now.monotonic_ms);
         let header = self.next_header(now, session, 0);
         let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
-        self.propose(entry, out, |entry| Waiting::Connect {
-            entry,
-            conn,
-            read_only,
-            since_ms: now.monotonic_ms,
-        });
+        self.propose(entry, out, |entry| Waiting::Connect { entry, conn, read_only });
     }
 
     pub(super) fn attached(

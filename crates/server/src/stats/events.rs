@@ -39,12 +39,6 @@ fn kind_of(frame: &[u8]) -> Option<i32> {
     (int_at(frame, 4)? == Xid::NOTIFICATION.0).then(|| int_at(frame, 20)).flatten()
 }
 
-/// Is the frame a reply with an error in its header?
-#[must_use]
-pub fn is_failure(frame: &[u8]) -> bool {
-    int_at(frame, 16).is_some_and(|error| error != 0)
-}
-
 fn int_at(frame: &[u8], at: usize) -> Option<i32> {
     let bytes = frame.get(at..at + 4)?;
     Some(i32::from_be_bytes(bytes.try_into().ok()?))
@@ -65,6 +59,5 @@ mod tests {
         let mut failed = Vec::new();
         reply::header_only(&mut failed, Xid(1), Zxid(7), Some(ErrorCode::NoNode));
         assert_eq!([&event, &fine, &failed].map(|f| kind_of(f)), [Some(2), None, None]);
-        assert_eq!([&event, &fine, &failed].map(|f| is_failure(f)), [false, false, true]);
     }
 }

@@ -197,31 +197,10 @@ impl LogWriter {
         }
     }
 
-    /// Drops the buffered batch: its txns will not be in the log.
-    pub fn discard(&mut self) {
-        self.batch = Batch::default();
-        // A file without records is named by a txn that may never come.
-        if self.file.as_ref().is_some_and(|open| open.position <= HEADER_BYTES) {
-            self.remove_empty_file();
-        }
-    }
-
     /// The last txn that was flushed.
     #[must_use]
     pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
-    }
-
-    /// Bytes of the batch so far.
-    #[must_use]
-    pub fn batch_bytes(&self) -> usize {
-        self.batch.bytes.len()
-    }
-
-    /// Txns of the batch so far.
-    #[must_use]
-    pub fn batch_records(&self) -> usize {
-        self.batch.records
     }
 
     /// Bytes of records flushed since this value was made; what `snapSizeLimitInKb` is compared with.
@@ -383,15 +362,6 @@ impl LogWriter {
             && let Err(error) = open.file.set_len(open.position)
         {
             tracing::warn!(path = %open.path.display(), %error, "log file keeps its padding");
-        }
-    }
-
-    fn remove_empty_file(&mut self) {
-        if let Some(open) = self.file.take()
-            && let Err(error) = self.disk.remove(&open.path)
-        {
-            let path = open.path.clone();
-            self.fail("remove", &path, error);
         }
     }
 

@@ -1,6 +1,5 @@
 //! delete, and the sweep's deleteContainer.
 
-use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, Perms, Txn, TxnHeader, path};
 
 use super::{Caller, Prepare, Prepared, next_version};
@@ -14,12 +13,7 @@ impl Overlay {
         let caller = Caller { ids: &[], refused: None };
         let mut prepare = Prepare { tree, overlay: self, header, caller };
         let result = prepare.delete_container(path);
-        let (txn, failed) = match result {
-            Ok(txn) => (txn, false),
-            Err(code) => (Txn::error(code), true),
-        };
-        let digest = if failed { None } else { self.txn_digest(tree) };
-        Entry { header, txn, digest }
+        self.settle(tree, header, result)
     }
 }
 
