@@ -22,6 +22,12 @@ impl Zxid {
         self.0 as u32
     }
 
+    /// Where an epoch starts: before its first txn.
+    #[must_use]
+    pub fn start_of(epoch: u32) -> Zxid {
+        Zxid(i64::from(epoch) << 32)
+    }
+
     /// The zxid after this one. Only a standalone server carries over into the epoch.
     #[must_use]
     pub fn next(self) -> Zxid {
@@ -32,6 +38,16 @@ impl Zxid {
 impl fmt::Display for Zxid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0x{:x}", self.0)
+    }
+}
+
+/// The number of a server: its `myid`, the N of its `server.N` line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub i64);
+
+impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
     }
 }
 

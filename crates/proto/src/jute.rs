@@ -71,6 +71,23 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// The longest string or buffer that is not refused.
+    #[must_use]
+    pub fn field_bytes_max(&self) -> usize {
+        self.field_bytes_max
+    }
+
+    /// A reader of the next `bytes_max` bytes, or of all that is left if that is less.
+    #[must_use]
+    pub fn window(&self, bytes_max: usize) -> Self {
+        Reader { rest: &self.rest[..bytes_max.min(self.rest.len())], ..*self }
+    }
+
+    /// Passes bytes over.
+    pub fn skip(&mut self, bytes: usize) -> Result<()> {
+        self.take(bytes).map(|_| ())
+    }
+
     fn take(&mut self, wanted: usize) -> Result<&'a [u8]> {
         let available = self.rest.len();
         let (head, tail) = self

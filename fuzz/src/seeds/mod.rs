@@ -1,6 +1,7 @@
 //! Seeds for every target, made by our own encoders: one small example of each shape.
 
 mod disk;
+mod ensemble;
 mod wire;
 
 /// Seeds of one target by their names.
@@ -19,6 +20,10 @@ pub fn all() -> Vec<(&'static str, Seeds)> {
         ("log", disk::logs()),
         ("snapshot", disk::snapshots()),
         ("properties", disk::properties()),
+        ("quorum_packet", ensemble::packets()),
+        ("notification", ensemble::notifications()),
+        ("hello", ensemble::hellos()),
+        ("membership", ensemble::memberships()),
     ]
 }
 

@@ -1,10 +1,14 @@
 //! The targets, one file each.
 
 pub mod connect;
+pub mod hello;
 pub mod log;
+pub mod membership;
 pub mod multi;
+pub mod notification;
 pub mod path;
 pub mod properties;
+pub mod quorum_packet;
 pub mod reply;
 pub mod request;
 pub mod snapshot;
@@ -30,4 +34,8 @@ pub const ALL: &[Target] = &[
     Target { name: "log", run: log::run },
     Target { name: "snapshot", run: snapshot::run },
     Target { name: "properties", run: properties::run },
+    Target { name: "quorum_packet", run: quorum_packet::run },
+    Target { name: "notification", run: notification::run },
+    Target { name: "hello", run: hello::run },
+    Target { name: "membership", run: membership::run },
 ];

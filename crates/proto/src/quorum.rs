@@ -1,0 +1,453 @@
+//! What a leader and its learners say to each other. Apache: `QuorumPacket`, `Leader`'s constants.
+//!
+//! In: the front of a stream. Out: a packet, and bytes again. What a packet asks of its receiver is not
+//! known here, nor which side may send it: [`QuorumPacket::Revalidate`] from a leader decodes.
+//!
+//! On the wire a packet is `int type, long zxid, buffer data, vector<Id> authinfo`, one behind the
+//! other without a length in front, so a reader has to be told when a packet is not whole yet. Here
+//! each type is a variant with exactly the fields that mean something in it.
+//!
+//! As Apache does, bytes behind the last field of a body are passed over, and so are ids in a packet
+//! that needs none. Unlike Apache, which logs a packet of a type that it does not know and goes on, we
+//! refuse it: the versions were agreed on, so it is no newer packet but a stream that is out of step.
+
+use bytes::Bytes;
+
+use crate::acl::Id;
+use crate::ids::{ServerId, SessionId, Zxid};
+use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+
+/// The version that every server since 3.4 speaks.
+pub const PROTOCOL_VERSION: i32 = 0x10000;
+/// Stands behind the tree that follows a SNAP.
+pub const SNAPSHOT_SIGNATURE: &str = "BenWasHere";
+
+/// Which kind of learner introduces itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LearnerKind {
+    /// It acknowledges proposals, and votes if the membership says so.
+    Follower,
+    /// It only hears what is committed.
+    Observer,
+}
+
+/// How a learner introduces itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnerInfo {
+    /// Who.
+    pub server: ServerId,
+    /// Which protocol it speaks.
+    pub protocol_version: i32,
+    /// The version of the membership that it goes by.
+    pub config_version: u64,
+}
+
+/// One packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QuorumPacket {
+    /// A learner introduces itself: FOLLOWERINFO, OBSERVERINFO.
+    Info {
+        /// As what.
+        kind: LearnerKind,
+        /// The newest epoch that it has promised to.
+        accepted_epoch: u32,
+        /// Who; absent from servers of the 3.3 era.
+        info: Option<LearnerInfo>,
+    },
+    /// The leader names its epoch: LEADERINFO.
+    LeaderInfo {
+        /// The new epoch.
+        epoch: u32,
+        /// Which protocol it speaks.
+        protocol_version: i32,
+    },
+    /// The learner promises the epoch: ACKEPOCH.
+    AckEpoch {
+        /// Where its log ends.
+        last_zxid: Zxid,
+        /// The epoch that it followed last; `None` if it had promised this epoch before, which
+        /// must not count twice.
+        current_epoch: Option<u32>,
+    },
+    /// The learner's log is a prefix of the leader's; what is missing follows.
+    Diff {
+        /// Up to where the leader has committed.
+        zxid: Zxid,
+    },
+    /// The learner has to cut its log first.
+    Trunc {
+        /// The last txn to keep.
+        zxid: Zxid,
+    },
+    /// A whole tree follows, not as packets.
+    Snap {
+        /// The txn that it contains at least.
+        zxid: Zxid,
+    },
+    /// A txn to log.
+    Proposal {
+        /// Its zxid.
+        zxid: Zxid,
+        /// The same bytes as in the log.
+        payload: Bytes,
+    },
+    /// A txn is agreed on.
+    Commit {
+        /// Which.
+        zxid: Zxid,
+    },
+    /// A txn is agreed on and changes the membership.
+    CommitAndActivate {
+        /// Which.
+        zxid: Zxid,
+        /// Who leads from now on.
+        leader: ServerId,
+    },
+    /// A txn that is agreed on, for observers.
+    Inform {
+        /// Its zxid.
+        zxid: Zxid,
+        /// The same bytes as in the log.
+        payload: Bytes,
+    },
+    /// The same, and it changes the membership.
+    InformAndActivate {
+        /// Its zxid.
+        zxid: Zxid,
+        /// Who leads from now on.
+        leader: ServerId,
+        /// The same bytes as in the log.
+        payload: Bytes,
+    },
+    /// The end of what the learner has to catch up with.
+    NewLeader {
+        /// `epoch << 32`.
+        zxid: Zxid,
+        /// The membership that the leader saw last, as text; empty from servers of the 3.4 era.
+        config: Bytes,
+    },
+    /// The learner may serve clients.
+    UpToDate,
+    /// Everything up to here is durable at the learner.
+    Ack {
+        /// A txn, or `epoch << 32` for NEWLEADER and UPTODATE.
+        zxid: Zxid,
+    },
+    /// A client's write, handed on to the leader.
+    Request {
+        /// In whose name.
+        session: SessionId,
+        /// The client's number for it.
+        cxid: i32,
+        /// An op code.
+        op: i32,
+        /// The request's body.
+        body: Bytes,
+        /// What the client has proven to be.
+        ids: Vec<Id>,
+    },
+    /// A learner asks whether a session is alive, and becomes its owner.
+    Revalidate {
+        /// Which.
+        session: SessionId,
+        /// Its timeout.
+        timeout_ms: i32,
+    },
+    /// The leader's answer.
+    Revalidated {
+        /// Which.
+        session: SessionId,
+        /// It is alive.
+        valid: bool,
+    },
+    /// Everything before the learner's oldest unanswered sync has been sent.
+    Sync,
+    /// "Are you there?" and the answer, with the sessions that the learner has heard of. Apache's
+    /// question has null for data, ours an empty buffer: a learner does not look at it, but a leader of
+    /// Apache's falls over an answer with null.
+    Ping {
+        /// The last proposal; echoed.
+        zxid: Zxid,
+        /// Sessions and their timeouts; empty from the leader.
+        touched: Vec<(SessionId, i32)>,
+    },
+}
+
+mod kind {
+    pub const REQUEST: i32 = 1;
+    pub const PROPOSAL: i32 = 2;
+    pub const ACK: i32 = 3;
+    pub const COMMIT: i32 = 4;
+    pub const PING: i32 = 5;
+    pub const REVALIDATE: i32 = 6;
+    pub const SYNC: i32 = 7;
+    pub const INFORM: i32 = 8;
+    pub const COMMIT_AND_ACTIVATE: i32 = 9;
+    pub const NEW_LEADER: i32 = 10;
+    pub const FOLLOWER_INFO: i32 = 11;
+    pub const UP_TO_DATE: i32 = 12;
+    pub const DIFF: i32 = 13;
+    pub const TRUNC: i32 = 14;
+    pub const SNAP: i32 = 15;
+    pub const OBSERVER_INFO: i32 = 16;
+    pub const LEADER_INFO: i32 = 17;
+    pub const ACK_EPOCH: i32 = 18;
+    pub const INFORM_AND_ACTIVATE: i32 = 19;
+}
+
+const REVALIDATE_BYTES: usize = 12;
+/// What a learner speaks that does not say it.
+const VERSION_UNSAID: i32 = 1;
+const NO_ZXID: Zxid = Zxid(-1);
+
+impl QuorumPacket {
+    /// Reads the packet at the front and moves the reader behind it; in case of an error the reader
+    /// stays where it was.
+    ///
+    /// The reader's limit ([`Reader::with_limit`]) bounds the data, and the ids as a whole. Against it
+    /// all lengths are checked as soon as they are there, so a packet is not whole yet only if it can
+    /// still become one: who reads a stream has to hold at most twice the limit and a few bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if the packet is not whole yet: read more and try again. Anything else
+    /// is final, [`DecodeError::Length`] in particular if it is too long.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let mut ahead = *reader;
+        let kind = ahead.int()?;
+        if !(kind::REQUEST..=kind::INFORM_AND_ACTIVATE).contains(&kind) {
+            // Said at once: the rest of what is no packet may never come.
+            return Err(DecodeError::Undefined { what: "quorum packet", value: kind });
+        }
+        let zxid = Zxid(ahead.long()?);
+        let data = ahead.buffer()?;
+        let ids = decode_ids(&mut ahead)?;
+        // From here on all bytes are there: what is too short now is broken, not late.
+        let packet = Self::from_parts(kind, zxid, data, ids).map_err(|error| match error {
+            DecodeError::Truncated { .. } => {
+                DecodeError::Undefined { what: "body of quorum packet", value: kind }
+            }
+            other => other,
+        })?;
+        *reader = ahead;
+        Ok(packet)
+    }
+
+    fn from_parts(kind: i32, zxid: Zxid, data: Option<&[u8]>, ids: Vec<Id>) -> Result<Self> {
+        let payload = || data.map(Bytes::copy_from_slice).ok_or(DecodeError::Null);
+        let mut body = Reader::new(data.unwrap_or_default());
+        Ok(match kind {
+            kind::FOLLOWER_INFO => Self::decode_info(LearnerKind::Follower, zxid, data)?,
+            kind::OBSERVER_INFO => Self::decode_info(LearnerKind::Observer, zxid, data)?,
+            kind::LEADER_INFO => {
+                QuorumPacket::LeaderInfo { epoch: zxid.epoch(), protocol_version: body.int()? }
+            }
+            kind::ACK_EPOCH => {
+                QuorumPacket::AckEpoch { last_zxid: zxid, current_epoch: decode_epoch(body)? }
+            }
+            kind::DIFF => QuorumPacket::Diff { zxid },
+            kind::TRUNC => QuorumPacket::Trunc { zxid },
+            kind::SNAP => QuorumPacket::Snap { zxid },
+            kind::PROPOSAL => QuorumPacket::Proposal { zxid, payload: payload()? },
+            kind::COMMIT => QuorumPacket::Commit { zxid },
+            kind::COMMIT_AND_ACTIVATE => {
+                QuorumPacket::CommitAndActivate { zxid, leader: ServerId(body.long()?) }
+            }
+            kind::INFORM => QuorumPacket::Inform { zxid, payload: payload()? },
+            kind::INFORM_AND_ACTIVATE => QuorumPacket::InformAndActivate {
+                zxid,
+                leader: ServerId(body.long()?),
+                payload: Bytes::copy_from_slice(body.rest()),
+            },
+            kind::NEW_LEADER => {
+                let config = Bytes::copy_from_slice(data.unwrap_or_default());
+                QuorumPacket::NewLeader { zxid, config }
+            }
+            kind::UP_TO_DATE => QuorumPacket::UpToDate,
+            kind::ACK => QuorumPacket::Ack { zxid },
+            kind::REQUEST => QuorumPacket::Request {
+                session: SessionId(body.long()?),
+                cxid: body.int()?,
+                op: body.int()?,
+                body: Bytes::copy_from_slice(body.rest()),
+                ids,
+            },
+            kind::REVALIDATE => Self::decode_revalidate(body)?,
+            kind::SYNC => QuorumPacket::Sync,
+            kind::PING => QuorumPacket::Ping { zxid, touched: decode_touched(body)? },
+            value => return Err(DecodeError::Undefined { what: "quorum packet", value }),
+        })
+    }
+
+    fn decode_info(kind: LearnerKind, zxid: Zxid, data: Option<&[u8]>) -> Result<Self> {
+        let info = data.map(LearnerInfo::decode).transpose()?;
+        Ok(QuorumPacket::Info { kind, accepted_epoch: zxid.epoch(), info })
+    }
+
+    /// The question has an int behind the session, the answer a single byte.
+    fn decode_revalidate(mut body: Reader<'_>) -> Result<Self> {
+        let is_question = body.rest().len() >= REVALIDATE_BYTES;
+        let session = SessionId(body.long()?);
+        Ok(if is_question {
+            QuorumPacket::Revalidate { session, timeout_ms: body.int()? }
+        } else {
+            QuorumPacket::Revalidated { session, valid: body.bool()? }
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, zxid) = self.kind_and_zxid();
+        out.put_int(kind);
+        out.put_long(zxid.0);
+        match self {
+            QuorumPacket::Proposal { payload, .. } | QuorumPacket::Inform { payload, .. } => {
+                out.put_buffer(Some(payload));
+            }
+            QuorumPacket::NewLeader { config, .. } => out.put_buffer(Some(config)),
+            QuorumPacket::Info { info: None, .. }
+            | QuorumPacket::Diff { .. }
+            | QuorumPacket::Trunc { .. }
+            | QuorumPacket::Snap { .. }
+            | QuorumPacket::Commit { .. }
+            | QuorumPacket::UpToDate
+            | QuorumPacket::Ack { .. }
+            | QuorumPacket::Sync => out.put_buffer(None),
+            other => put_sized(out, |out| other.encode_body(out)),
+        }
+        match self {
+            QuorumPacket::Request { ids, .. } => out.put_vector(ids, |out, id| id.encode(out)),
+            _ => out.put_int(-1),
+        }
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        match self {
+            QuorumPacket::Info { info: Some(info), .. } => info.encode(out),
+            QuorumPacket::LeaderInfo { protocol_version, .. } => out.put_int(*protocol_version),
+            QuorumPacket::AckEpoch { current_epoch, .. } => {
+                out.put_int(current_epoch.map_or(-1, |epoch| epoch as i32));
+            }
+            QuorumPacket::CommitAndActivate { leader, .. } => out.put_long(leader.0),
+            QuorumPacket::InformAndActivate { leader, payload, .. } => {
+                out.put_long(leader.0);
+                out.extend_from_slice(payload);
+            }
+            QuorumPacket::Request { session, cxid, op, body, .. } => {
+                out.put_long(session.0);
+                out.put_int(*cxid);
+                out.put_int(*op);
+                out.extend_from_slice(body);
+            }
+            QuorumPacket::Revalidate { session, timeout_ms } => {
+                out.put_long(session.0);
+                out.put_int(*timeout_ms);
+            }
+            QuorumPacket::Revalidated { session, valid } => {
+                out.put_long(session.0);
+                out.put_bool(*valid);
+            }
+            QuorumPacket::Ping { touched, .. } => {
+                for (session, timeout_ms) in touched {
+                    out.put_long(session.0);
+                    out.put_int(*timeout_ms);
+                }
+            }
+            _ => unreachable!("has no body of its own"),
+        }
+    }
+
+    fn kind_and_zxid(&self) -> (i32, Zxid) {
+        match self {
+            QuorumPacket::Info { kind, accepted_epoch, .. } => {
+                let kind = match kind {
+                    LearnerKind::Follower => kind::FOLLOWER_INFO,
+                    LearnerKind::Observer => kind::OBSERVER_INFO,
+                };
+                (kind, Zxid::start_of(*accepted_epoch))
+            }
+            QuorumPacket::LeaderInfo { epoch, .. } => (kind::LEADER_INFO, Zxid::start_of(*epoch)),
+            QuorumPacket::AckEpoch { last_zxid, .. } => (kind::ACK_EPOCH, *last_zxid),
+            QuorumPacket::Diff { zxid } => (kind::DIFF, *zxid),
+            QuorumPacket::Trunc { zxid } => (kind::TRUNC, *zxid),
+            QuorumPacket::Snap { zxid } => (kind::SNAP, *zxid),
+            QuorumPacket::Proposal { zxid, .. } => (kind::PROPOSAL, *zxid),
+            QuorumPacket::Commit { zxid } => (kind::COMMIT, *zxid),
+            QuorumPacket::CommitAndActivate { zxid, .. } => (kind::COMMIT_AND_ACTIVATE, *zxid),
+            QuorumPacket::Inform { zxid, .. } => (kind::INFORM, *zxid),
+            QuorumPacket::InformAndActivate { zxid, .. } => (kind::INFORM_AND_ACTIVATE, *zxid),
+            QuorumPacket::NewLeader { zxid, .. } => (kind::NEW_LEADER, *zxid),
+            QuorumPacket::UpToDate => (kind::UP_TO_DATE, NO_ZXID),
+            QuorumPacket::Ack { zxid } => (kind::ACK, *zxid),
+            QuorumPacket::Request { .. } => (kind::REQUEST, NO_ZXID),
+            QuorumPacket::Revalidate { .. } | QuorumPacket::Revalidated { .. } => {
+                (kind::REVALIDATE, NO_ZXID)
+            }
+            QuorumPacket::Sync => (kind::SYNC, Zxid::ZERO),
+            QuorumPacket::Ping { zxid, .. } => (kind::PING, *zxid),
+        }
+    }
+}
+
+impl LearnerInfo {
+    /// Early versions sent only the front of it. Apache goes on without a number if there is not even
+    /// that; we refuse it.
+    fn decode(data: &[u8]) -> Result<Self> {
+        let mut body = Reader::new(data);
+        let server = ServerId(body.long()?);
+        let protocol_version = if body.rest().len() >= 4 { body.int()? } else { VERSION_UNSAID };
+        // Java compares signed numbers, so a negative one is older than any.
+        let config_version = if body.rest().len() >= 8 { body.long()? } else { 0 };
+        let config_version = u64::try_from(config_version).unwrap_or(0);
+        Ok(LearnerInfo { server, protocol_version, config_version })
+    }
+
+    fn encode(self, out: &mut Vec<u8>) {
+        out.put_long(self.server.0);
+        out.put_int(self.protocol_version);
+        out.put_long(self.config_version as i64);
+    }
+}
+
+/// The ids at the end of a packet, which together may be as long as a single field. They are the one
+/// part without a length in front, so without this bound they could go on for ever.
+fn decode_ids(reader: &mut Reader<'_>) -> Result<Vec<Id>> {
+    let bytes_max = reader.field_bytes_max().saturating_add(size_of::<i32>());
+    let mut window = reader.window(bytes_max);
+    let available = window.rest().len();
+    let ids = window.vector(Id::decode).map_err(|error| match error {
+        DecodeError::Truncated { .. } if available == bytes_max => {
+            DecodeError::Length(i32::try_from(bytes_max).unwrap_or(i32::MAX))
+        }
+        other => other,
+    })?;
+    reader.skip(available - window.rest().len())?;
+    Ok(ids)
+}
+
+/// -1 means that the epoch had been promised before.
+fn decode_epoch(mut body: Reader<'_>) -> Result<Option<u32>> {
+    match body.int()? {
+        -1 => Ok(None),
+        epoch => match u32::try_from(epoch) {
+            Ok(epoch) => Ok(Some(epoch)),
+            Err(_) => Err(DecodeError::Undefined { what: "epoch", value: epoch }),
+        },
+    }
+}
+
+fn decode_touched(mut body: Reader<'_>) -> Result<Vec<(SessionId, i32)>> {
+    let mut touched = Vec::new();
+    while !body.is_empty() {
+        touched.push((SessionId(body.long()?), body.int()?));
+    }
+    Ok(touched)
+}
+
+/// A buffer whose length is known only once it is written.
+fn put_sized(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.put_int(0);
+    fill(out);
+    let length = i32::try_from(out.len() - start - 4).expect("no body we make has 2^31 bytes");
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}

@@ -1,0 +1,388 @@
+//! Packets between a leader and its learners, byte by byte as Apache ZooKeeper 3.9.5 writes them.
+
+use bytes::Bytes;
+use herdsman_proto::quorum::{LearnerInfo, LearnerKind, PROTOCOL_VERSION};
+use herdsman_proto::{DecodeError, Id, QuorumPacket, Reader, ServerId, SessionId, Zxid};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A limit that all packets here keep.
+const LIMIT: usize = 1024;
+/// 0x500000009
+const ZXID: &str = "0000000500000009";
+const NO_ZXID: &str = "ffffffffffffffff";
+const NULL: &str = "ffffffff";
+/// 0x1234
+const SESSION: &str = "0000000000001234";
+/// `xy`
+const PAYLOAD: &str = "7879";
+
+fn hex(pieces: &[&str]) -> Vec<u8> {
+    let digits: String = pieces.concat().chars().filter(|c| !c.is_whitespace()).collect();
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex");
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+fn decode(bytes: &[u8]) -> Result<QuorumPacket, DecodeError> {
+    QuorumPacket::decode(&mut Reader::with_limit(bytes, LIMIT))
+}
+
+fn encode(packet: &QuorumPacket) -> Vec<u8> {
+    let mut out = Vec::new();
+    packet.encode(&mut out);
+    out
+}
+
+/// Both ways.
+fn check(packet: &QuorumPacket, bytes: &[&str]) {
+    let bytes = hex(bytes);
+    assert_eq!(encode(packet), bytes, "{packet:?}");
+    assert_eq!(decode(&bytes).as_ref(), Ok(packet));
+}
+
+/// One way: what others write and we do not.
+fn check_read(bytes: &[&str], packet: &QuorumPacket) {
+    assert_eq!(decode(&hex(bytes)).as_ref(), Ok(packet), "{bytes:?}");
+}
+
+fn zxid() -> Zxid {
+    Zxid(0x5_0000_0009)
+}
+
+fn payload() -> Bytes {
+    Bytes::from_static(b"xy")
+}
+
+fn info(
+    kind: LearnerKind,
+    server: i64,
+    protocol_version: i32,
+    config_version: u64,
+) -> QuorumPacket {
+    let info = LearnerInfo { server: ServerId(server), protocol_version, config_version };
+    QuorumPacket::Info { kind, accepted_epoch: 5, info: Some(info) }
+}
+
+#[test]
+fn learners_introduce_themselves() {
+    let body = "00000014 0000000000000003 00010000 000000010000000a";
+    let packet = |kind| info(kind, 3, PROTOCOL_VERSION, 0x1_0000_000a);
+    check(&packet(LearnerKind::Follower), &["0000000b 0000000500000000", body, NULL]);
+    check(&packet(LearnerKind::Observer), &["00000010 0000000500000000", body, NULL]);
+    let nobody = QuorumPacket::Info { kind: LearnerKind::Follower, accepted_epoch: 5, info: None };
+    check(&nobody, &["0000000b 0000000500000000", NULL, NULL]);
+}
+
+/// Fields came one after the other, and Apache looks at each only if all of it is there.
+#[test]
+fn learners_of_all_ages_are_understood() {
+    let check = |body: &str, server, version, config| {
+        let packet = info(LearnerKind::Follower, server, version, config);
+        check_read(&["0000000b 0000000500000000", body, NULL], &packet);
+    };
+    check("00000008 0000000000000003", 3, 1, 0);
+    check("0000000b 0000000000000003 000100", 3, 1, 0);
+    check("0000000c 0000000000000003 00010000", 3, 0x10000, 0);
+    check("00000013 0000000000000003 00010000 00000001000000", 3, 0x10000, 0);
+    check("00000014 0000000000000003 00010000 ffffffffffffffff", 3, 0x10000, 0);
+    check("00000016 0000000000000003 00010000 0000000000000007 aabb", 3, 0x10000, 7);
+}
+
+#[test]
+fn epochs() {
+    let leader = QuorumPacket::LeaderInfo { epoch: 6, protocol_version: PROTOCOL_VERSION };
+    check(&leader, &["00000011 0000000600000000 00000004 00010000", NULL]);
+    let ack = |current_epoch| QuorumPacket::AckEpoch { last_zxid: zxid(), current_epoch };
+    check(&ack(Some(5)), &["00000012", ZXID, "00000004 00000005", NULL]);
+    check(&ack(None), &["00000012", ZXID, "00000004 ffffffff", NULL]);
+}
+
+#[test]
+fn packets_that_are_only_a_zxid() {
+    let check = |packet: QuorumPacket, kind: &str| check(&packet, &[kind, ZXID, NULL, NULL]);
+    check(QuorumPacket::Diff { zxid: zxid() }, "0000000d");
+    check(QuorumPacket::Trunc { zxid: zxid() }, "0000000e");
+    check(QuorumPacket::Snap { zxid: zxid() }, "0000000f");
+    check(QuorumPacket::Commit { zxid: zxid() }, "00000004");
+    check(QuorumPacket::Ack { zxid: zxid() }, "00000003");
+}
+
+#[test]
+fn txns() {
+    let body = ["00000002", PAYLOAD].concat();
+    let (zxid, payload) = (zxid(), payload());
+    let proposal = QuorumPacket::Proposal { zxid, payload: payload.clone() };
+    check(&proposal, &["00000002", ZXID, &body, NULL]);
+    let inform = QuorumPacket::Inform { zxid, payload: payload.clone() };
+    check(&inform, &["00000008", ZXID, &body, NULL]);
+    let leader = ServerId(3);
+    let activate = QuorumPacket::CommitAndActivate { zxid, leader };
+    check(&activate, &["00000009", ZXID, "00000008 0000000000000003", NULL]);
+    let activate = QuorumPacket::InformAndActivate { zxid, leader, payload };
+    check(&activate, &["00000013", ZXID, "0000000a 0000000000000003", PAYLOAD, NULL]);
+}
+
+#[test]
+fn the_end_of_catching_up() {
+    let zxid = Zxid(0x6_0000_0000);
+    let config = Bytes::from_static(b"version=0");
+    check(
+        &QuorumPacket::NewLeader { zxid, config },
+        &["0000000a 0000000600000000 00000009 76657273696f6e3d30", NULL],
+    );
+    check(&QuorumPacket::UpToDate, &["0000000c", NO_ZXID, NULL, NULL]);
+    // Apache writes null to servers of the 3.4 era.
+    let bare = QuorumPacket::NewLeader { zxid, config: Bytes::new() };
+    check_read(&["0000000a 0000000600000000", NULL, NULL], &bare);
+}
+
+#[test]
+fn requests_carry_what_the_client_is() {
+    let request = |ids| QuorumPacket::Request {
+        session: SessionId(0x1234),
+        cxid: 7,
+        op: 5,
+        body: payload(),
+        ids,
+    };
+    let front = ["00000001", NO_ZXID, "00000012", SESSION, "00000007 00000005", PAYLOAD].concat();
+    let ids = "00000002 00000002 6970 00000003 3a3a31 00000006 646967657374 00000003 753a68";
+    check(&request(vec![Id::new("ip", "::1"), Id::new("digest", "u:h")]), &[&front, ids]);
+    check(&request(Vec::new()), &[&front, "00000000"]);
+    check_read(&[&front, NULL], &request(Vec::new()));
+    // Java takes any negative count for an empty list.
+    check_read(&[&front, "80000000"], &request(Vec::new()));
+    check_read(&[&front, "00000001", NULL, NULL], &request(vec![Id::new("", "")]));
+}
+
+#[test]
+fn sessions() {
+    let session = SessionId(0x1234);
+    let question = QuorumPacket::Revalidate { session, timeout_ms: 4000 };
+    check(&question, &["00000006", NO_ZXID, "0000000c", SESSION, "00000fa0", NULL]);
+    for (valid, byte) in [(true, "01"), (false, "00")] {
+        let answer = QuorumPacket::Revalidated { session, valid };
+        check(&answer, &["00000006", NO_ZXID, "00000009", SESSION, byte, NULL]);
+    }
+    let ping = |touched| QuorumPacket::Ping { zxid: zxid(), touched };
+    let one = [SESSION, "00000fa0"].concat();
+    check(&ping(vec![(session, 4000)]), &["00000005", ZXID, "0000000c", &one, NULL]);
+    check(&ping(vec![(session, 4000); 2]), &["00000005", ZXID, "00000018", &one, &one, NULL]);
+    // The answer must not be null, or Apache's leader drops the learner.
+    check(&ping(Vec::new()), &["00000005", ZXID, "00000000", NULL]);
+    check_read(&["00000005", ZXID, NULL, NULL], &ping(Vec::new()));
+    check(&QuorumPacket::Sync, &["00000007 0000000000000000", NULL, NULL]);
+}
+
+#[test]
+fn what_apache_does_not_look_at_is_passed_over() {
+    let id = "00000001 00000002 6970 00000003 3a3a31";
+    check_read(&["00000004", ZXID, NULL, id], &QuorumPacket::Commit { zxid: zxid() });
+    check_read(&["00000004", ZXID, "00000002 7879", NULL], &QuorumPacket::Commit { zxid: zxid() });
+    check_read(&["0000000c", ZXID, NULL, NULL], &QuorumPacket::UpToDate);
+    let (session, leader) = (SessionId(0x1234), ServerId(3));
+    let question = QuorumPacket::Revalidate { session, timeout_ms: 4000 };
+    check_read(&["00000006", NO_ZXID, "0000000d", SESSION, "00000fa0 aa", NULL], &question);
+    let activate = QuorumPacket::CommitAndActivate { zxid: zxid(), leader };
+    check_read(&["00000009", ZXID, "00000009 0000000000000003 aa", NULL], &activate);
+    let info = QuorumPacket::LeaderInfo { epoch: 5, protocol_version: PROTOCOL_VERSION };
+    check_read(&["00000011", ZXID, "00000005 00010000 aa", NULL], &info);
+    let ack = QuorumPacket::AckEpoch { last_zxid: zxid(), current_epoch: Some(5) };
+    check_read(&["00000012", ZXID, "00000005 00000005 aa", NULL], &ack);
+}
+
+fn check_refused(bytes: &[&str], error: DecodeError) {
+    let bytes = hex(bytes);
+    let mut reader = Reader::with_limit(&bytes, LIMIT);
+    assert_eq!(QuorumPacket::decode(&mut reader), Err(error), "{bytes:x?}");
+    assert_eq!(reader.rest(), bytes, "the reader stays where it was");
+}
+
+#[test]
+fn a_body_that_is_too_short_is_broken_and_not_late() {
+    let check = |kind: &str, body: &[&str]| {
+        let value = i32::from_str_radix(kind, 16).expect("hex");
+        let error = DecodeError::Undefined { what: "body of quorum packet", value };
+        check_refused(&[&[kind, ZXID], body, &[NULL]].concat(), error);
+    };
+    check("00000001", &[NULL]);
+    check("00000001", &["0000000f", SESSION, "00000007 000000"]);
+    check("00000005", &["0000000b", SESSION, "000000"]);
+    check("00000006", &[NULL]);
+    check("00000006", &["00000008", SESSION]);
+    check("00000009", &[NULL]);
+    check("0000000b", &["00000000"]);
+    check("0000000b", &["00000007 00000000000000"]);
+    check("00000010", &["00000007 00000000000000"]);
+    check("00000011", &[NULL]);
+    check("00000012", &["00000003 000000"]);
+    check("00000013", &["00000007 00000000000000"]);
+}
+
+#[test]
+fn what_is_no_packet_is_refused() {
+    let undefined = |what, value| DecodeError::Undefined { what, value };
+    check_refused(&["00000002", ZXID, NULL, NULL], DecodeError::Null);
+    check_refused(&["00000008", ZXID, NULL, NULL], DecodeError::Null);
+    check_refused(&["00000012", ZXID, "00000004 fffffffe", NULL], undefined("epoch", -2));
+    // At once: what follows may never come.
+    check_refused(&["00000000"], undefined("quorum packet", 0));
+    check_refused(&["00000014"], undefined("quorum packet", 20));
+    check_refused(&["ffffffff"], undefined("quorum packet", -1));
+    check_refused(&["47455420"], undefined("quorum packet", 0x4745_5420));
+}
+
+/// Nothing is waited for, and nothing allocated, that is too long anyway.
+#[test]
+fn hostile_lengths_are_refused_as_soon_as_they_are_there() {
+    let too_long = DecodeError::Length;
+    check_refused(&["00000002", ZXID, "7fffffff"], too_long(i32::MAX));
+    check_refused(&["00000002", ZXID, "00000401"], too_long(0x401));
+    check_refused(&["00000002", ZXID, "fffffffe"], too_long(-2));
+    check_refused(&["00000002", ZXID, "80000000"], too_long(i32::MIN));
+    check_refused(&["00000001", ZXID, NULL, "00000001 7fffffff"], too_long(i32::MAX));
+    check_refused(&["00000001", ZXID, NULL, "00000001 fffffffe"], too_long(-2));
+    let late = |bytes: &[&str]| {
+        let outcome = decode(&hex(bytes));
+        assert!(matches!(outcome, Err(DecodeError::Truncated { .. })), "{bytes:?}: {outcome:?}");
+    };
+    late(&["00000002", ZXID, "00000400"]);
+    late(&["00000001", ZXID, NULL, "7fffffff"]);
+}
+
+/// Two billion ids of two empty texts each: no field is too long, but all together are.
+#[test]
+fn ids_without_an_end_are_refused() {
+    let front = hex(&["00000001", ZXID, NULL, "7fffffff"]);
+    let outcome = |id_bytes: usize| decode(&[&front[..], &vec![0; id_bytes]].concat());
+    let late = outcome(LIMIT - 1);
+    assert!(matches!(late, Err(DecodeError::Truncated { .. })), "{late:?}");
+    let limit = i32::try_from(LIMIT).expect("a small number");
+    assert_eq!(outcome(LIMIT), Err(DecodeError::Length(limit + 4)));
+    assert_eq!(outcome(LIMIT + 100), Err(DecodeError::Length(limit + 4)));
+}
+
+#[test]
+fn ids_may_be_as_long_as_the_limit_and_packets_may_follow() {
+    let ids = vec![Id::new(&"s".repeat(LIMIT / 2), &"i".repeat(LIMIT / 2 - 8))];
+    let session = SessionId(1);
+    let request = QuorumPacket::Request { session, cxid: 1, op: 1, body: Bytes::new(), ids };
+    let bytes = [encode(&request), encode(&request), encode(&QuorumPacket::Sync)].concat();
+    let mut reader = Reader::with_limit(&bytes, LIMIT);
+    assert_eq!(QuorumPacket::decode(&mut reader).as_ref(), Ok(&request));
+    assert_eq!(QuorumPacket::decode(&mut reader).as_ref(), Ok(&request));
+    assert_eq!(QuorumPacket::decode(&mut reader), Ok(QuorumPacket::Sync));
+    assert!(reader.is_empty());
+}
+
+fn any_zxid() -> impl Strategy<Value = Zxid> {
+    any::<i64>().prop_map(Zxid)
+}
+
+fn any_payload() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..40).prop_map(Bytes::from)
+}
+
+fn any_info() -> impl Strategy<Value = QuorumPacket> {
+    let kind = prop_oneof![Just(LearnerKind::Follower), Just(LearnerKind::Observer)];
+    let config_version = 0..=u64::try_from(i64::MAX).expect("it is positive");
+    let info = (any::<i64>(), any::<i32>(), config_version);
+    let info = info.prop_map(|(server, protocol_version, config_version)| LearnerInfo {
+        server: ServerId(server),
+        protocol_version,
+        config_version,
+    });
+    (kind, any::<u32>(), proptest::option::of(info))
+        .prop_map(|(kind, accepted_epoch, info)| QuorumPacket::Info { kind, accepted_epoch, info })
+}
+
+fn any_request() -> impl Strategy<Value = QuorumPacket> {
+    let ids = vec(("[a-z]{0,5}", "\\PC{0,5}"), 0..4);
+    let ids = ids.prop_map(|ids| ids.iter().map(|(scheme, id)| Id::new(scheme, id)).collect());
+    (any::<i64>(), any::<i32>(), any::<i32>(), any_payload(), ids).prop_map(
+        |(session, cxid, op, body, ids)| QuorumPacket::Request {
+            session: SessionId(session),
+            cxid,
+            op,
+            body,
+            ids,
+        },
+    )
+}
+
+/// Packets with a body of their own.
+fn any_body() -> impl Strategy<Value = QuorumPacket> {
+    let server = || any::<i64>().prop_map(ServerId);
+    let session = || any::<i64>().prop_map(SessionId);
+    let epoch = proptest::option::of(0..=u32::try_from(i32::MAX).expect("it is positive"));
+    let touched = vec((session(), any::<i32>()), 0..5);
+    prop_oneof![
+        (any::<u32>(), any::<i32>()).prop_map(|(epoch, protocol_version)| {
+            QuorumPacket::LeaderInfo { epoch, protocol_version }
+        }),
+        (any_zxid(), epoch).prop_map(|(last_zxid, current_epoch)| {
+            QuorumPacket::AckEpoch { last_zxid, current_epoch }
+        }),
+        (any_zxid(), server())
+            .prop_map(|(zxid, leader)| QuorumPacket::CommitAndActivate { zxid, leader }),
+        (any_zxid(), server(), any_payload()).prop_map(|(zxid, leader, payload)| {
+            QuorumPacket::InformAndActivate { zxid, leader, payload }
+        }),
+        (session(), any::<i32>())
+            .prop_map(|(session, timeout_ms)| { QuorumPacket::Revalidate { session, timeout_ms } }),
+        (session(), any::<bool>())
+            .prop_map(|(session, valid)| QuorumPacket::Revalidated { session, valid }),
+        (any_zxid(), touched).prop_map(|(zxid, touched)| QuorumPacket::Ping { zxid, touched }),
+    ]
+}
+
+fn any_packet() -> impl Strategy<Value = QuorumPacket> {
+    let bare = any_zxid().prop_flat_map(|zxid| {
+        prop_oneof![
+            Just(QuorumPacket::Diff { zxid }),
+            Just(QuorumPacket::Trunc { zxid }),
+            Just(QuorumPacket::Snap { zxid }),
+            Just(QuorumPacket::Commit { zxid }),
+            Just(QuorumPacket::Ack { zxid }),
+            Just(QuorumPacket::UpToDate),
+            Just(QuorumPacket::Sync),
+        ]
+    });
+    let txn = (any_zxid(), any_payload()).prop_flat_map(|(zxid, payload)| {
+        prop_oneof![
+            Just(QuorumPacket::Proposal { zxid, payload: payload.clone() }),
+            Just(QuorumPacket::Inform { zxid, payload: payload.clone() }),
+            Just(QuorumPacket::NewLeader { zxid, config: payload }),
+        ]
+    });
+    prop_oneof![bare, txn, any_info(), any_request(), any_body()]
+}
+
+proptest! {
+    #[test]
+    fn packets_come_back(packet in any_packet(), behind in vec(any::<u8>(), 0..4)) {
+        let bytes = [encode(&packet), behind.clone()].concat();
+        let mut reader = Reader::with_limit(&bytes, LIMIT);
+        prop_assert_eq!(QuorumPacket::decode(&mut reader), Ok(packet));
+        prop_assert_eq!(reader.rest(), behind);
+    }
+
+    #[test]
+    fn a_packet_that_is_not_whole_is_late(packet in any_packet()) {
+        let bytes = encode(&packet);
+        for end in 0..bytes.len() {
+            let mut reader = Reader::with_limit(&bytes[..end], LIMIT);
+            let outcome = QuorumPacket::decode(&mut reader);
+            prop_assert!(matches!(outcome, Err(DecodeError::Truncated { .. })), "{end} {outcome:?}");
+            prop_assert_eq!(reader.rest().len(), end);
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(kind in 0..21_i32, bytes in vec(any::<u8>(), 0..64)) {
+        let bytes = [&kind.to_be_bytes()[..], &bytes].concat();
+        if let Ok(packet) = decode(&bytes) {
+            prop_assert_eq!(decode(&encode(&packet)), Ok(packet));
+        }
+    }
+}
