@@ -111,6 +111,19 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// The disk failed, and where.
+#[derive(Debug)]
+pub(crate) struct IoAt {
+    pub(crate) path: PathBuf,
+    pub(crate) source: io::Error,
+}
+
+/// Says where the disk failed.
+pub(crate) fn io_at(path: &Path) -> impl FnOnce(io::Error) -> IoAt + use<> {
+    let path = path.to_owned();
+    move |source| IoAt { path, source }
+}
+
 /// Reads a whole small file.
 pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = disk.open_read(path)?;

@@ -2,11 +2,21 @@
 //!
 //! `acceptedEpoch` is the newest epoch that we promised to a would-be leader, `currentEpoch` the one
 //! whose leader we have followed to the end of its synchronization. Both must be durable before the
-//! ack that depends on them leaves, and on disk before in memory (ZOOKEEPER-2307).
+//! ack that depends on them leaves, and on disk before in memory (ZOOKEEPER-2307). A fresh directory
+//! gives 0 and 0.
 //!
-//! Apache: `QuorumPeer.readLongFromFile`, `loadDataBase`; the temporary names are Apache's too, because
-//! one of them means something: if the log is of a newer epoch than `currentEpoch` and
-//! `currentEpoch.tmp` is there, the crash came between the two, and the temporary file is right.
+//! The order of a member's writes is: `acceptedEpoch`; then the leader's txns or its tree; then
+//! `currentEpoch`; then the ack of NEWLEADER (ZOOKEEPER-4643). So after a crash
+//! - `acceptedEpoch` ≥ `currentEpoch`, always;
+//! - the log may be of a newer epoch than `currentEpoch`, up to `acceptedEpoch`. That is no contradiction:
+//!   a txn or a tree of an epoch is taken from its leader only, on top of all that the epoch started from,
+//!   so its being there says what `currentEpoch` was about to say. It is written now;
+//! - anything else means that the files are not of one time, and a server that has forgotten what it
+//!   promised could elect a second leader. It is refused.
+//!
+//! Apache: `QuorumPeer.readLongFromFile`, `loadDataBase`. It refuses the second case, unless
+//! `currentEpoch.tmp` was left behind by the very crash; we take that file for the epoch too, so the
+//! temporary names are Apache's. A temporary file that was not written to its end is none.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,7 +86,7 @@ pub enum EpochError {
     },
     /// The log is ahead of the epoch.
     #[error(
-        "{path} says epoch {current}, but the last txn is {last_zxid} of epoch {epoch}. The file is older than the log: restore it from the same backup as the log",
+        "{path} says epoch {current}, but the last txn is {last_zxid} of epoch {epoch}, which this server has never promised to follow. The epoch files are older than the log: restore both from the same backup as the log; if all other servers of the ensemble are up, empty version-2 directories are safe too: this one then takes everything from them",
         path = path.display(), epoch = last_zxid.epoch()
     )]
     BehindLog {
@@ -89,7 +99,7 @@ pub enum EpochError {
     },
     /// A server follows only what it has promised to follow.
     #[error(
-        "{path} says {accepted}, less than currentEpoch, which says {current}: one of the two comes from another time. Restore both from one backup",
+        "{path} says {accepted}, less than currentEpoch, which says {current}: one of the two comes from another time. Restore both from one backup; if all other servers of the ensemble are up, empty version-2 directories are safe too: this one then takes everything from them",
         path = path.display()
     )]
     AcceptedBehindCurrent {
@@ -119,25 +129,25 @@ pub fn write_epoch(
         .map_err(|source| EpochError::Io { path: dir.join(file.name()), source })
 }
 
-/// Reads both files when a server of an ensemble starts. A missing one is made from the log.
+/// Reads both files when a server of an ensemble starts; `last_zxid` is the recovered tree's. A missing
+/// file is made from the log.
 pub fn recover_epochs(disk: &dyn Disk, dir: &Path, last_zxid: Zxid) -> Result<Epochs, EpochError> {
     let log_epoch = last_zxid.epoch();
+    let accepted_before = read_epoch(disk, dir, EpochFile::Accepted)?;
     let mut current = read_or_make(disk, dir, EpochFile::Current, log_epoch)?;
-    if log_epoch > current {
-        let temporary = dir.join(EpochFile::Current.temporary_name());
-        match read_number(disk, &temporary)? {
-            Some(epoch) if epoch >= log_epoch => {
-                write_epoch(disk, dir, EpochFile::Current, epoch)?;
-                current = epoch;
-            }
-            _ => {
-                return Err(EpochError::BehindLog {
+    if current < log_epoch {
+        let reaches_log = |epoch: &u32| *epoch >= log_epoch;
+        current = match accepted_before.filter(reaches_log) {
+            Some(_) => log_epoch,
+            None => read_temporary(disk, dir)?.filter(reaches_log).ok_or_else(|| {
+                EpochError::BehindLog {
                     path: dir.join(EpochFile::Current.name()),
                     current,
                     last_zxid,
-                });
-            }
-        }
+                }
+            })?,
+        };
+        write_epoch(disk, dir, EpochFile::Current, current)?;
     }
     let accepted = read_or_make(disk, dir, EpochFile::Accepted, log_epoch)?;
     if accepted < current {
@@ -148,6 +158,14 @@ pub fn recover_epochs(disk: &dyn Disk, dir: &Path, last_zxid: Zxid) -> Result<Ep
         });
     }
     Ok(Epochs { current, accepted })
+}
+
+/// What `currentEpoch` was about to become when a crash came.
+fn read_temporary(disk: &dyn Disk, dir: &Path) -> Result<Option<u32>, EpochError> {
+    match read_number(disk, &dir.join(EpochFile::Current.temporary_name())) {
+        Err(EpochError::Unreadable { .. }) => Ok(None),
+        read => read,
+    }
 }
 
 fn read_or_make(
@@ -213,14 +231,20 @@ mod tests {
         check(&[], Ok((3, 3)));
         check(&[("currentEpoch", "3"), ("acceptedEpoch", "4")], Ok((3, 4)));
         check(&[("currentEpoch", "5\n"), ("acceptedEpoch", "5")], Ok((5, 5)));
-        check(&[("currentEpoch", "2"), ("acceptedEpoch", "3")], Err("epoch 2"));
+        check(&[("currentEpoch", "2"), ("acceptedEpoch", "2")], Err("epoch 2"));
+        check(&[("currentEpoch", "2")], Err("never promised"));
+        for behind in ["1", "", "3x"] {
+            check(
+                &[("currentEpoch", "2"), ("currentEpoch.tmp", behind), ("acceptedEpoch", "2")],
+                Err("older than the log"),
+            );
+        }
+        // What Apache leaves when it crashes between writing and renaming.
+        check(&[("currentEpoch", "2"), ("currentEpoch.tmp", "3")], Ok((3, 3)));
+        // A later promise says nothing about whom we have followed.
         check(
-            &[("currentEpoch", "2"), ("currentEpoch.tmp", "3"), ("acceptedEpoch", "3")],
-            Ok((3, 3)),
-        );
-        check(
-            &[("currentEpoch", "2"), ("currentEpoch.tmp", "1"), ("acceptedEpoch", "3")],
-            Err("older than the log"),
+            &[("currentEpoch", "3"), ("currentEpoch.tmp", "4"), ("acceptedEpoch", "4")],
+            Ok((3, 4)),
         );
         check(&[("currentEpoch", "4")], Err("less than currentEpoch"));
         check(&[("currentEpoch", "")], Err("not an epoch"));
@@ -228,20 +252,56 @@ mod tests {
         check(&[("currentEpoch", "3"), ("acceptedEpoch", "-1")], Err("acceptedEpoch holds"));
     }
 
+    /// The leader's txns are durable and the epoch is not yet: the crash that comes between the two
+    /// must not keep a server from starting.
+    #[test]
+    fn a_crash_between_log_and_epoch_is_made_good() {
+        check(&[("currentEpoch", "2"), ("acceptedEpoch", "3")], Ok((3, 3)));
+        check(&[("currentEpoch", "1"), ("acceptedEpoch", "5")], Ok((3, 5)));
+        check(
+            &[("currentEpoch", "2"), ("currentEpoch.tmp", ""), ("acceptedEpoch", "3")],
+            Ok((3, 3)),
+        );
+    }
+
+    #[test]
+    fn a_fresh_server_has_promised_nothing() {
+        let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
+        disk.create_dir(dir).unwrap();
+        for _ in 0..2 {
+            assert_eq!(recover_epochs(&disk, dir, Zxid::ZERO).unwrap(), Epochs::default());
+            disk.crash(|_| false);
+        }
+    }
+
     #[test]
     fn a_crash_leaves_the_old_epoch_or_the_new_one() {
-        for survivors in 0..8 {
-            let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
-            disk.create_dir(dir).unwrap();
-            write_epoch(&disk, dir, EpochFile::Current, 7).unwrap();
-            disk.fail_sync(0);
-            assert!(write_epoch(&disk, dir, EpochFile::Current, 8).is_err());
-            let mut asked = 0;
-            disk.crash(|_| {
-                asked += 1;
-                asked <= survivors
-            });
-            assert_eq!(read_epoch(&disk, dir, EpochFile::Current).unwrap(), Some(7));
+        for power in 0..6 {
+            for survivors in 0..8 {
+                let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
+                disk.create_dir(dir).unwrap();
+                write_epoch(&disk, dir, EpochFile::Current, 7).unwrap();
+                disk.cut_power_after(power);
+                let written = write_epoch(&disk, dir, EpochFile::Current, 8).is_ok();
+                let mut asked = 0;
+                disk.crash(|_| {
+                    asked += 1;
+                    asked <= survivors
+                });
+                let epoch = read_epoch(&disk, dir, EpochFile::Current).unwrap().unwrap();
+                assert!(epoch == 8 || epoch == 7 && !written, "{epoch}, {power}, {survivors}");
+            }
         }
+    }
+
+    #[test]
+    fn an_epoch_whose_sync_failed_is_not_there() {
+        let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
+        disk.create_dir(dir).unwrap();
+        write_epoch(&disk, dir, EpochFile::Current, 7).unwrap();
+        disk.fail_sync(0);
+        assert!(write_epoch(&disk, dir, EpochFile::Current, 8).is_err());
+        disk.crash(|_| true);
+        assert_eq!(read_epoch(&disk, dir, EpochFile::Current).unwrap(), Some(7));
     }
 }

@@ -11,27 +11,38 @@
 //!   ([`log::walk`]).
 //! - A snapshot has its name only when it is whole and durable ([`snapshot::writer`]).
 //! - Recovery gives the whole state or refuses, saying where and what to do ([`mod@recover`]).
+//! - A member of an ensemble takes back what was not agreed on ([`reload`]), or takes another's tree
+//!   ([`install`]), and a crash leaves the state before or the state after.
+//! - What a leader offers a learner from its log has no hole ([`history`]).
 //!
 //! The formats are drawn in docs/formats.md.
 
 pub mod disk;
 pub mod epoch;
+pub mod history;
+pub mod install;
+#[cfg(test)]
+mod lifetime_tests;
 pub mod lock;
 pub mod log;
 pub mod names;
 pub mod purge;
 pub mod recover;
+pub mod reload;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;
 
 pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes};
 pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write_epoch};
+pub use history::{History, HistoryLimits, read_history};
+pub use install::{InstallError, install_snapshot};
 pub use lock::{DirLock, DirLockError, lock_dirs};
-pub use log::truncate::{TruncateError, truncate};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
 pub use purge::{PurgePlan, plan_purge, purge};
 pub use recover::{Progress, RecoverError, RecoverOptions, Recovered, recover};
+pub use reload::{Impossible, ReloadError, truncate_and_reload};
+pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};
 pub use snapshot::{LastZxid, Trailer, ZxidDigest};

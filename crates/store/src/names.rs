@@ -3,7 +3,7 @@
 //!
 //! Apache: `Util.getZxidFromName`, which also takes `log.5.bak` for a log. We do not: a copy that an
 //! operator put aside is not data. What we put aside ourselves starts with another word
-//! ([`TEMPORARY`], [`DAMAGED`]), so that Apache does not take it for data either.
+//! ([`TEMPORARY`], [`INSTALLING`], [`DAMAGED`]), so that Apache does not take it for data either.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,8 @@ use crate::disk::{DirEntry, Disk};
 
 /// Starts the name of a file that is not complete yet.
 pub const TEMPORARY: &str = "tmp.";
+/// Starts the name of a snapshot that takes the place of everything else; see [`crate::install`].
+pub const INSTALLING: &str = "install.";
 /// Starts the name of what recovery was told to give up.
 pub const DAMAGED: &str = "damaged.";
 
@@ -71,6 +73,12 @@ impl SnapshotName {
     #[must_use]
     pub fn temporary_name(self) -> String {
         format!("{TEMPORARY}{}", self.file_name())
+    }
+
+    /// The name while it takes the place of everything else.
+    #[must_use]
+    pub fn installing_name(self) -> String {
+        format!("{INSTALLING}{}", self.file_name())
     }
 
     /// The file in its directory.

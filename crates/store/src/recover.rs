@@ -7,8 +7,10 @@
 //! server must not show anybody a state that the next power failure takes back.
 //!
 //! Rules:
+//! - A snapshot from a leader that was being installed when the power failed is the whole state; see
+//!   [`crate::install`].
 //! - A damaged snapshot is passed over for an older one only if the log goes on from the older one
-//!   without a hole, at least to the damaged one's zxid: then nothing is missing.
+//!   without a hole, through the damaged one's own txn: then nothing is missing.
 //! - The log must reach the zxid up to which the snapshot is fuzzy, or the tree has never existed.
 //! - Logs without any snapshot are refused unless `trust_empty` says that they start at the very
 //!   beginning (servers before 3.5 wrote no first snapshot); the first txn must then have counter 1.
@@ -19,22 +21,27 @@
 //! Apache: `FileTxnSnapLog.restore`, `fastForwardFromEdits`. It checks no continuity and only warns where
 //! the log ends before the snapshot does.
 
+mod digests;
 mod error;
 mod mend;
 
 use std::path::{Path, PathBuf};
 
-use herdsman_proto::txn::{Entry, TxnDigest};
+use herdsman_proto::txn::Entry;
 use herdsman_proto::{SessionId, Zxid};
 use herdsman_tree::{Loader, Tree, TreeOptions};
 
-use crate::disk::{Dirs, Disk};
-use crate::log::walk::{Walk, Walked, files_needed, walk};
+use crate::disk::{Dirs, Disk, io_at};
+use crate::install::{clear_and_name, find_installing};
+use crate::log::walk::{Marks, Walk, Walked, files_needed, walk_marked};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::Trailer;
-use crate::snapshot::reader::{SnapshotError, SnapshotSummary, read_snapshot};
+use crate::snapshot::reader::{SnapshotError, SnapshotSummary, read_snapshot_at};
 
+use digests::DigestCheck;
+pub use digests::DigestMismatch;
 pub use error::RecoverError;
+pub(crate) use mend::{remove_unfinished, sync_all};
 
 /// How to recover.
 #[derive(Clone, Debug, Default)]
@@ -86,17 +93,6 @@ pub struct SnapshotUsed {
     pub newest_effect: Zxid,
 }
 
-/// The tree does not have the digest that it should have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DigestMismatch {
-    /// After which txn.
-    pub zxid: Zxid,
-    /// What the file says.
-    pub expected: i64,
-    /// What the tree has.
-    pub found: i64,
-}
-
 /// What was cut off the end of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
@@ -104,6 +100,13 @@ pub struct Cut {
     pub path: PathBuf,
     /// From here on.
     pub offset: u64,
+}
+
+impl SnapshotUsed {
+    /// The last txn of which there may be an effect in it.
+    pub(crate) fn fuzzy_until(&self) -> Zxid {
+        self.trailer.fuzzy_until(self.name.zxid).max(self.newest_effect)
+    }
 }
 
 /// The state of a server as it was.
@@ -139,6 +142,7 @@ pub fn recover(
     progress: &mut ReportProgress<'_>,
 ) -> Result<Recovered, RecoverError> {
     let (mut recovered, walked) = load(disk, dirs, options, progress)?;
+    finish_installing(disk, dirs, &mut recovered)?;
     recovered.cut = mend::mend(disk, dirs, &recovered, &walked)?;
     if let Some(source) = walked.accepted {
         let passed_over = Vec::new();
@@ -154,184 +158,222 @@ pub fn load(
     options: &RecoverOptions,
     progress: &mut ReportProgress<'_>,
 ) -> Result<(Recovered, Walked), RecoverError> {
-    let (snapshots, logs) = list(disk, dirs)?;
+    let source = Source { disk, dirs, options };
+    let (snapshots, logs) = source.list()?;
+    if let Some(name) = find_installing(disk, &dirs.data)? {
+        let base = source.installing(name, progress)?;
+        return source.replay(base, &[], None, progress);
+    }
     let base = if snapshots.is_empty() {
-        Base::without_snapshot(dirs, &logs, options)?
+        source.without_snapshot(&logs)?
     } else {
-        Base::from_snapshots(disk, &dirs.data, &snapshots, options, progress)?
+        source.newest_snapshot(&snapshots, progress)?
     };
-    replay(disk, dirs, base, &logs, options, progress)
+    source.replay(base, &logs, None, progress)
 }
 
-/// What there is, if each thing is where it belongs.
-fn list(disk: &dyn Disk, dirs: &Dirs) -> Result<(Vec<SnapshotName>, Vec<LogName>), RecoverError> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| RecoverError::Io { path, source }
-    };
-    let snapshots = list_snapshots(disk, &dirs.data).map_err(io(&dirs.data))?;
-    let logs = list_logs(disk, &dirs.log).map_err(io(&dirs.log))?;
-    if dirs.data != dirs.log {
-        let stray_log = list_logs(disk, &dirs.data).map_err(io(&dirs.data))?;
-        if let Some(name) = stray_log.first() {
-            return Err(RecoverError::Misplaced {
-                path: name.path(&dirs.data),
-                what: "a txn log in dataDir",
-            });
-        }
-        let stray_snapshot = list_snapshots(disk, &dirs.log).map_err(io(&dirs.log))?;
-        if let Some(name) = stray_snapshot.first() {
-            return Err(RecoverError::Misplaced {
-                path: name.path(&dirs.log),
-                what: "a snapshot in dataLogDir",
-            });
-        }
+/// A snapshot that was read under the name that it has while it is installed gets its own.
+fn finish_installing(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    recovered: &mut Recovered,
+) -> Result<(), RecoverError> {
+    let installing = find_installing(disk, &dirs.data)?;
+    if let (Some(name), Some(snapshot)) = (installing, &mut recovered.snapshot) {
+        snapshot.path = clear_and_name(disk, dirs, name)?;
     }
-    Ok((snapshots, logs))
+    Ok(())
 }
 
 /// Where replay starts.
-struct Base {
-    tree: Tree,
-    snapshot: Option<SnapshotUsed>,
-    damaged: Vec<(SnapshotName, SnapshotError)>,
-    fresh: bool,
+pub(crate) struct Base {
+    pub(crate) tree: Tree,
+    pub(crate) snapshot: Option<SnapshotUsed>,
+    /// Newer snapshots that cannot be read.
+    pub(crate) damaged: Vec<(SnapshotName, SnapshotError)>,
+    /// Txns that newer snapshots are named by, and that the log must go through.
+    pub(crate) known: Vec<Zxid>,
+    pub(crate) fresh: bool,
 }
 
 impl Base {
-    fn without_snapshot(
-        dirs: &Dirs,
-        logs: &[LogName],
-        options: &RecoverOptions,
-    ) -> Result<Self, RecoverError> {
-        if let (Some(first), false) = (logs.first(), options.trust_empty) {
+    /// The last txn of which the tree may hold an effect.
+    fn fuzzy_until(&self) -> Zxid {
+        self.snapshot.as_ref().map_or(Zxid::ZERO, SnapshotUsed::fuzzy_until)
+    }
+}
+
+/// What is read from, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) dirs: &'a Dirs,
+    pub(crate) options: &'a RecoverOptions,
+}
+
+impl Source<'_> {
+    /// What there is, if each thing is where it belongs.
+    pub(crate) fn list(&self) -> Result<(Vec<SnapshotName>, Vec<LogName>), RecoverError> {
+        let Source { disk, dirs, .. } = *self;
+        let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
+        let logs = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
+        if dirs.data != dirs.log {
+            let stray_log = list_logs(disk, &dirs.data).map_err(io_at(&dirs.data))?;
+            if let Some(name) = stray_log.first() {
+                return Err(RecoverError::Misplaced {
+                    path: name.path(&dirs.data),
+                    what: "a txn log in dataDir",
+                });
+            }
+            let stray_snapshot = list_snapshots(disk, &dirs.log).map_err(io_at(&dirs.log))?;
+            if let Some(name) = stray_snapshot.first() {
+                return Err(RecoverError::Misplaced {
+                    path: name.path(&dirs.log),
+                    what: "a snapshot in dataLogDir",
+                });
+            }
+        }
+        Ok((snapshots, logs))
+    }
+
+    fn without_snapshot(&self, logs: &[LogName]) -> Result<Base, RecoverError> {
+        if let (Some(first), false) = (logs.first(), self.options.trust_empty) {
             return Err(RecoverError::NoSnapshot {
-                dir: dirs.data.clone(),
-                log: first.path(&dirs.log),
+                dir: self.dirs.data.clone(),
+                log: first.path(&self.dirs.log),
             });
         }
         Ok(Base {
-            tree: Tree::new(options.tree.clone()),
+            tree: Tree::new(self.options.tree.clone()),
             snapshot: None,
             damaged: Vec::new(),
+            known: Vec::new(),
             fresh: logs.is_empty(),
         })
     }
 
     /// Loads the newest snapshot that is whole.
-    fn from_snapshots(
-        disk: &dyn Disk,
-        dir: &Path,
+    fn newest_snapshot(
+        &self,
         snapshots: &[SnapshotName],
-        options: &RecoverOptions,
         progress: &mut ReportProgress<'_>,
-    ) -> Result<Self, RecoverError> {
-        let mut damaged = Vec::new();
+    ) -> Result<Base, RecoverError> {
+        let (mut damaged, mut known) = (Vec::new(), Vec::new());
         for &name in snapshots.iter().rev() {
-            match load_snapshot(disk, dir, name, &options.tree, progress) {
+            match self.load_snapshot(name, &name.path(&self.dirs.data), progress) {
                 Ok((tree, snapshot)) => {
-                    return Ok(Base { tree, snapshot: Some(snapshot), damaged, fresh: false });
+                    let snapshot = Some(snapshot);
+                    return Ok(Base { tree, snapshot, damaged, known, fresh: false });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "looking for an older snapshot");
                     damaged.push((name, error));
+                    known.push(name.zxid);
                 }
             }
         }
         Err(RecoverError::SnapshotsDamaged {
-            dir: dir.to_owned(),
+            dir: self.dirs.data.clone(),
             damaged: damaged.into_iter().map(|(_, error)| error).collect(),
         })
     }
 
-    /// The last txn of which the tree may hold an effect.
-    fn fuzzy_until(&self) -> Zxid {
-        self.snapshot.as_ref().map_or(Zxid::ZERO, |snapshot| {
-            snapshot.trailer.fuzzy_until(snapshot.name.zxid).max(snapshot.newest_effect)
-        })
+    /// Loads the snapshot that takes the place of everything else.
+    fn installing(
+        &self,
+        name: SnapshotName,
+        progress: &mut ReportProgress<'_>,
+    ) -> Result<Base, RecoverError> {
+        let path = self.dirs.data.join(name.installing_name());
+        match self.load_snapshot(name, &path, progress) {
+            Ok((tree, snapshot)) => {
+                let snapshot = Some(snapshot);
+                Ok(Base { tree, snapshot, damaged: Vec::new(), known: Vec::new(), fresh: false })
+            }
+            Err(error) => Err(RecoverError::InstallingDamaged(error)),
+        }
+    }
+
+    pub(crate) fn load_snapshot(
+        &self,
+        name: SnapshotName,
+        path: &Path,
+        progress: &mut ReportProgress<'_>,
+    ) -> Result<(Tree, SnapshotUsed), SnapshotError> {
+        let bytes_total = self.disk.open_read(path).and_then(|file| file.bytes());
+        let bytes_total = bytes_total.unwrap_or_default();
+        let mut loader = Loader::new(self.options.tree.clone());
+        let mut report = |bytes| {
+            progress(Progress::Snapshot { path, bytes, bytes_total });
+        };
+        let compression = name.compression;
+        let summary = read_snapshot_at(self.disk, path, compression, &mut loader, &mut report)?;
+        let newest_effect = loader.newest_effect();
+        let tree = loader.finish(name.zxid).map_err(|fault| SnapshotError {
+            path: path.to_owned(),
+            offset: 0,
+            fault: fault.into(),
+        })?;
+        let SnapshotSummary { file_bytes: bytes, trailer, .. } = summary;
+        let used = SnapshotUsed { path: path.to_owned(), name, bytes, trailer, newest_effect };
+        Ok((tree, used))
+    }
+
+    /// Replays the log over the base, up to the given txn if there is one, and sees whether the result
+    /// is whole.
+    pub(crate) fn replay(
+        &self,
+        mut base: Base,
+        logs: &[LogName],
+        until: Option<Zxid>,
+        progress: &mut ReportProgress<'_>,
+    ) -> Result<(Recovered, Walked), RecoverError> {
+        let after = base.tree.last_zxid();
+        // What an operator gives up lies at the end, and nothing is read there.
+        let accept_loss_after = self.options.accept_loss_after.filter(|_| until.is_none());
+        let mut digests = DigestCheck::new(&base);
+        let tree = &mut base.tree;
+        let mut txns = 0;
+        let files = files_needed(logs, after);
+        let plan = Walk { dir: &self.dirs.log, files, after, accept_loss_after };
+        let marks = Marks { until, known: &base.known };
+        let walked = walk_marked(self.disk, plan, marks, &mut |record| {
+            let entry = Entry::decode(record.payload)?;
+            tree.replay(&entry);
+            digests.check(tree, entry.header.zxid, entry.digest);
+            txns += 1;
+            progress(Progress::Log { zxid: record.zxid, txns });
+            Ok(())
+        });
+        let walked = match walked {
+            Ok(walked) => walked,
+            Err(source) => {
+                return Err(RecoverError::Log { source, passed_over: passed_over(&mut base) });
+            }
+        };
+        let accepted_loss = match too_short(&base, walked.last_zxid) {
+            Some(error) if accept_loss_after != Some(walked.last_zxid) => return Err(error),
+            accepted => accepted,
+        };
+        let recovered = Recovered {
+            orphan_ephemeral_sessions: base.tree.orphan_ephemeral_owners(),
+            damaged_snapshots: passed_over(&mut base),
+            tree: base.tree,
+            snapshot: base.snapshot,
+            fresh: base.fresh,
+            txns_replayed: walked.txns,
+            log_bytes_replayed: walked.bytes,
+            digest_mismatch: digests.mismatch,
+            cut: None,
+            accepted_loss,
+        };
+        Ok((recovered, walked))
     }
 }
 
-fn load_snapshot(
-    disk: &dyn Disk,
-    dir: &Path,
-    name: SnapshotName,
-    options: &TreeOptions,
-    progress: &mut ReportProgress<'_>,
-) -> Result<(Tree, SnapshotUsed), SnapshotError> {
-    let path = name.path(dir);
-    let bytes_total = disk.open_read(&path).and_then(|file| file.bytes());
-    let bytes_total = bytes_total.unwrap_or_default();
-    let mut loader = Loader::new(options.clone());
-    let mut report = |bytes| {
-        progress(Progress::Snapshot { path: &path, bytes, bytes_total });
-    };
-    let summary = read_snapshot(disk, dir, name, &mut loader, &mut report)?;
-    let newest_effect = loader.newest_effect();
-    let tree = loader.finish(name.zxid).map_err(|fault| SnapshotError {
-        path: path.clone(),
-        offset: 0,
-        fault: fault.into(),
-    })?;
-    let SnapshotSummary { file_bytes: bytes, trailer, .. } = summary;
-    let used = SnapshotUsed { path, name, bytes, trailer, newest_effect };
-    Ok((tree, used))
-}
-
-/// Replays the log over the base and sees whether the result is whole.
-fn replay(
-    disk: &dyn Disk,
-    dirs: &Dirs,
-    mut base: Base,
-    logs: &[LogName],
-    options: &RecoverOptions,
-    progress: &mut ReportProgress<'_>,
-) -> Result<(Recovered, Walked), RecoverError> {
-    let after = base.tree.last_zxid();
-    let mut digests = DigestCheck::new(&base);
-    let tree = &mut base.tree;
-    let mut txns = 0;
-    let plan = Walk {
-        dir: &dirs.log,
-        files: files_needed(logs, after),
-        after,
-        accept_loss_after: options.accept_loss_after,
-    };
-    let walked = walk(disk, plan, &mut |record| {
-        let entry = Entry::decode(record.payload)?;
-        tree.replay(&entry);
-        digests.check(tree, entry.header.zxid, entry.digest);
-        txns += 1;
-        progress(Progress::Log { zxid: record.zxid, txns });
-        Ok(())
-    });
-    let passed_over = |base: &mut Base| {
-        let damaged = std::mem::take(&mut base.damaged);
-        damaged.into_iter().map(|(_, error)| error).collect()
-    };
-    let walked = match walked {
-        Ok(walked) => walked,
-        Err(source) => {
-            return Err(RecoverError::Log { source, passed_over: passed_over(&mut base) });
-        }
-    };
-    let accepted_loss = match too_short(&base, walked.last_zxid) {
-        Some(error) if options.accept_loss_after != Some(walked.last_zxid) => return Err(error),
-        accepted => accepted,
-    };
-    let recovered = Recovered {
-        orphan_ephemeral_sessions: base.tree.orphan_ephemeral_owners(),
-        damaged_snapshots: passed_over(&mut base),
-        tree: base.tree,
-        snapshot: base.snapshot,
-        fresh: base.fresh,
-        txns_replayed: walked.txns,
-        log_bytes_replayed: walked.bytes,
-        digest_mismatch: digests.mismatch,
-        cut: None,
-        accepted_loss,
-    };
-    Ok((recovered, walked))
+fn passed_over(base: &mut Base) -> Vec<SnapshotError> {
+    let damaged = std::mem::take(&mut base.damaged);
+    damaged.into_iter().map(|(_, error)| error).collect()
 }
 
 /// The snapshot, if there is one, that says that the log once went further than `last`.
@@ -353,42 +395,6 @@ fn too_short(base: &Base, last: Zxid) -> Option<RecoverError> {
         last,
         damage: Some(error.fault.to_string()),
     })
-}
-
-/// Compares the tree's digest with the ones in the files, wherever that means something.
-struct DigestCheck {
-    /// Before this txn the tree may be ahead of the log.
-    from: Zxid,
-    mismatch: Option<DigestMismatch>,
-}
-
-impl DigestCheck {
-    fn new(base: &Base) -> Self {
-        let mut check = DigestCheck { from: base.fuzzy_until(), mismatch: None };
-        let snapshot = base.snapshot.as_ref();
-        let in_snapshot = snapshot.and_then(|snapshot| snapshot.trailer.digest);
-        if let Some(digest) = in_snapshot
-            && digest.zxid > Zxid::ZERO
-            && digest.zxid == base.tree.last_zxid()
-        {
-            let digest_in_txn = TxnDigest { version: digest.version, tree_digest: digest.digest };
-            check.check(&base.tree, digest.zxid, Some(digest_in_txn));
-        }
-        check
-    }
-
-    fn check(&mut self, tree: &Tree, zxid: Zxid, digest: Option<TxnDigest>) {
-        let Some(digest) = digest.filter(|digest| digest.version == TxnDigest::VERSION) else {
-            return;
-        };
-        if !tree.options().digest || zxid < self.from || self.mismatch.is_some() {
-            return;
-        }
-        if digest.tree_digest != tree.digest() {
-            self.mismatch =
-                Some(DigestMismatch { zxid, expected: digest.tree_digest, found: tree.digest() });
-        }
-    }
 }
 
 #[cfg(test)]

@@ -15,11 +15,16 @@
 //! txns after the one that names it, up to the zxid in its trailer. Those are in the log and are
 //! replayed over it.
 //!
+//! A leader sends a learner the middle part only, see [`wire`].
+//!
 //! Apache: `FileSnap`, `SnapStream`. How we differ: a snapshot is always written under a name that
 //! nobody takes for data, synced, and renamed.
 
+mod input;
 pub mod pack;
+pub mod parts;
 pub mod reader;
+pub mod wire;
 pub mod writer;
 
 use std::sync::Arc;

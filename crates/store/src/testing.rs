@@ -4,11 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
-use herdsman_proto::{Acl, Perms, SessionId, Txn, TxnHeader, Zxid};
+use herdsman_proto::{Acl, Perms, SessionId, StatPersisted, Txn, TxnHeader, Zxid};
+use herdsman_tree::{Dump, Tree, TreeOptions};
 
 use crate::disk::{Dirs, Disk, MemoryDisk};
 use crate::log::record::RecordReader;
 use crate::log::writer::{LogOptions, LogWriter, SyncMode};
+use crate::names::Compression;
+use crate::recover::{RecoverOptions, Recovered, recover};
+use crate::snapshot::writer::{SnapshotWriter, write_snapshot};
+use crate::snapshot::{LastZxid, Trailer};
 
 pub(crate) const DIR: &str = "/data/version-2";
 
@@ -55,6 +60,19 @@ pub(crate) fn create(zxid: i64, bytes: usize) -> Entry {
     }
 }
 
+/// A txn that gives `path` other data.
+pub(crate) fn set_data(zxid: i64, path: &str) -> Entry {
+    let data = Some(Arc::from(zxid.to_be_bytes()));
+    let version = i32::try_from(zxid & 0xffff).unwrap();
+    let txn = Txn::SetData { path: path.into(), data, version, reconfig: false };
+    Entry { txn, ..create(zxid, 0) }
+}
+
+/// A txn that deletes `path`.
+pub(crate) fn delete(zxid: i64, path: &str) -> Entry {
+    Entry { txn: Txn::Delete { path: path.into(), container: false }, ..create(zxid, 0) }
+}
+
 pub(crate) fn payload(entry: &Entry) -> Vec<u8> {
     let mut payload = Vec::new();
     entry.encode(&mut payload);
@@ -82,6 +100,95 @@ pub(crate) fn zxids(disk: &MemoryDisk, path: &Path) -> Vec<i64> {
 
 pub(crate) fn log_path(first: i64) -> PathBuf {
     crate::names::LogName { zxid: Zxid(first) }.path(dir())
+}
+
+/// The tree that these txns make.
+pub(crate) fn tree_of(entries: &[Entry]) -> Tree {
+    let mut tree = Tree::new(TreeOptions::default());
+    for entry in entries {
+        tree.replay(entry);
+    }
+    tree
+}
+
+/// Creates, one after the other.
+pub(crate) fn creates(zxids: impl IntoIterator<Item = i64>) -> Vec<Entry> {
+    zxids.into_iter().map(|zxid| create(zxid, 40)).collect()
+}
+
+/// Txns of an epoch.
+pub(crate) fn epoch(epoch: u32, counters: std::ops::RangeInclusive<i64>) -> Vec<i64> {
+    counters.map(|counter| Zxid::start_of(epoch).0 | counter).collect()
+}
+
+/// Appends these as one batch, in a file of their own.
+pub(crate) fn write_entries(disk: &MemoryDisk, last: Zxid, entries: &[Entry]) {
+    let mut log = writer(disk, last);
+    for entry in entries {
+        log.append(entry.header.zxid, &payload(entry)).unwrap();
+    }
+    log.flush(SyncMode::Sync).unwrap();
+}
+
+/// Writes a snapshot of a tree that stands still.
+pub(crate) fn snapshot(disk: &MemoryDisk, tree: &Tree) -> PathBuf {
+    let disk = Arc::new(disk.clone());
+    write_snapshot(disk, dir(), Compression::None, tree, LastZxid::Write).unwrap().path
+}
+
+/// A snapshot begun before some txns and finished after them.
+pub(crate) fn fuzzy_snapshot(
+    disk: &MemoryDisk,
+    before: &[Entry],
+    meanwhile: &[Entry],
+    last_zxid: LastZxid,
+) -> PathBuf {
+    let mut tree = tree_of(before);
+    let mut dump = Dump::start(&tree);
+    let head = (dump.zxid(), Compression::None);
+    let memory = Arc::new(disk.clone());
+    let mut writer = SnapshotWriter::begin(memory, dir(), head, &[], dump.acls()).unwrap();
+    let mut emit = |path: &str, data: Option<&[u8]>, key: i64, stat: &StatPersisted| {
+        writer.encode_node(path, data, key, stat);
+    };
+    // The root, with all that was there before.
+    dump.step(&tree, 1, &mut emit);
+    for entry in meanwhile {
+        tree.replay(entry);
+    }
+    while dump.step(&tree, 100, &mut emit) {}
+    let trailer = match last_zxid {
+        LastZxid::Write => Trailer::of(&tree, last_zxid),
+        LastZxid::Omit => Trailer::default(),
+    };
+    writer.finish(&trailer, &mut |_| {}).unwrap().path
+}
+
+/// The names in the directory of snapshots.
+pub(crate) fn names(disk: &MemoryDisk) -> Vec<String> {
+    let entries = disk.list(dir()).unwrap();
+    entries.into_iter().map(|entry| entry.name).collect()
+}
+
+/// All files and what is in them.
+pub(crate) fn files(disk: &MemoryDisk) -> Vec<(String, Vec<u8>)> {
+    let content = |name: &String| disk.content(&dir().join(name)).unwrap();
+    names(disk).into_iter().map(|name| (name.clone(), content(&name))).collect()
+}
+
+pub(crate) fn recovered(disk: &MemoryDisk) -> Recovered {
+    match recover(disk, &dirs(), &RecoverOptions::default(), &mut |_| {}) {
+        Ok(recovered) => recovered,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Two trees show the same, whatever way they came about.
+pub(crate) fn same(left: &Tree, right: &Tree) -> bool {
+    left.last_zxid() == right.last_zxid()
+        && left.digest() == right.digest()
+        && left.node_count() == right.node_count()
+        && left.sessions().eq(right.sessions())
 }
 
 /// Content of a log file that holds these records and nothing else.

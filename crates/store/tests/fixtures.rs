@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{Acl, StatPersisted};
+use herdsman_proto::{Acl, JuteWrite, StatPersisted};
 use herdsman_store::log::record::RecordReader;
 use herdsman_store::names::{list_logs, list_snapshots};
 use herdsman_store::{
-    Compression, Dirs, LastZxid, MemoryDisk, RecoverOptions, Recovered, recover, write_snapshot,
+    Compression, Dirs, LastZxid, MemoryDisk, ReceivedSnapshot, RecoverOptions, Recovered,
+    WireSnapshot, receive_snapshot, recover, write_snapshot,
 };
-use herdsman_tree::{Dump, Tree};
+use herdsman_tree::{Dump, Tree, TreeOptions};
 
 /// Every fixture, loaded into a disk of its own.
 fn fixtures() -> Vec<(PathBuf, MemoryDisk)> {
@@ -165,6 +166,70 @@ fn our_snapshot_of_it_reads_the_same_in_every_packing() {
             }
         }
     }
+}
+
+fn received(mut stream: &[u8], tree: &Tree) -> ReceivedSnapshot {
+    let options = TreeOptions::default();
+    let received = receive_snapshot(&mut stream, tree.last_zxid(), options, 1 << 20).unwrap();
+    assert!(stream.is_empty());
+    received
+}
+
+#[test]
+fn our_stream_of_it_is_received_as_it_was() {
+    for (variant, disk) in fixtures() {
+        let tree = recovered(&disk).tree;
+        let mut snapshot = WireSnapshot::start(&tree);
+        let mut stream = Vec::new();
+        while snapshot.step(&tree, 3, &mut stream) {}
+        let received = received(&stream, &tree);
+        assert_eq!(describe(&received.tree), describe(&tree), "{}", variant.display());
+        assert_eq!(received.tree.digest(), tree.digest());
+        assert!(received.newest_effect <= tree.last_zxid());
+    }
+}
+
+/// What Apache writes into a file is, without the header and the seals, what it sends.
+#[test]
+fn apaches_stream_is_received() {
+    let mut streams = 0;
+    for (variant, disk) in fixtures() {
+        let newest = *list_snapshots(&disk, &dirs().data).unwrap().last().unwrap();
+        if newest.compression != Compression::None {
+            continue;
+        }
+        let file = disk.content(&newest.path(&dirs().data)).unwrap();
+        let mut stream = file[16..first_seal(&file)].to_vec();
+        stream.put_string("BenWasHere");
+        let mut loader = herdsman_tree::Loader::new(TreeOptions::default());
+        let read = herdsman_store::snapshot::reader::read_snapshot;
+        read(&disk, &dirs().data, newest, &mut loader, &mut |_| {}).unwrap();
+        let tree = loader.finish(newest.zxid).unwrap();
+        let received = received(&stream, &tree);
+        assert_eq!(describe(&received.tree), describe(&tree), "{}", variant.display());
+        streams += 1;
+    }
+    assert!(streams >= 4);
+}
+
+/// Where the first seal begins. Each part behind it may be missing, and each has a seal of its own: it is
+/// the first place where a checksum fits.
+fn first_seal(file: &[u8]) -> usize {
+    let (seal, digest, last_zxid) = (13, 33, 21);
+    let behind = [seal + digest + last_zxid, seal + digest, seal + last_zxid, seal];
+    let fits = |at: &usize| {
+        let (content, rest) = file.split_at(*at);
+        rest.starts_with(&i64::from(adler32(content)).to_be_bytes())
+    };
+    behind.iter().map(|bytes| file.len() - bytes).find(fits).unwrap()
+}
+
+fn adler32(bytes: &[u8]) -> u32 {
+    let (low, high) = bytes.iter().fold((1, 0), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % 65521;
+        (low, (high + low) % 65521)
+    });
+    high << 16 | low
 }
 
 #[test]

@@ -58,8 +58,14 @@ impl Tree {
                 Ok(()) => Outcome::Deleted,
                 Err(code) => Outcome::failed(code),
             },
-            Txn::SetData { path, data, version, .. } => {
-                self.apply_set_data(header, path, data, *version, events)
+            Txn::SetData { path, data, version, reconfig } => {
+                let outcome = self.apply_set_data(header, path, data, *version, events);
+                match outcome {
+                    Outcome::DataSet(stat) if *reconfig => {
+                        Outcome::Reconfigured { text: data.clone(), stat }
+                    }
+                    other => other,
+                }
             }
             Txn::SetAcl { path, acl, version } => self.apply_set_acl(path, acl, *version),
             Txn::Check { .. } => Outcome::Checked,

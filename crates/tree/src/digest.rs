@@ -67,6 +67,11 @@ impl DigestLog {
         self.0.push_back((zxid, digest.0));
     }
 
+    /// Forgets what was kept before this txn.
+    pub(crate) fn forget_before(&mut self, zxid: Zxid) {
+        self.0.retain(|(kept, _)| *kept >= zxid);
+    }
+
     /// All that are kept, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (Zxid, i64)> + '_ {
         self.0.iter().copied()

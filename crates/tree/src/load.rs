@@ -67,7 +67,7 @@ impl Loader {
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
         let acl = self.acl_of(acl_key);
-        self.newest_effect = self.newest_effect.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
+        self.newest_effect = self.newest_effect.max(Loader::effect_of(path, &stat));
         let Some((parent_path, name)) = path::split(path) else {
             return self.root(path, data, acl, stat);
         };
@@ -116,6 +116,18 @@ impl Loader {
             }
             None => self.tree.acls.acquire(&[Acl::world(Perms(0))]),
         }
+    }
+
+    /// The last txn of which a znode shows an effect. The znode of the membership tells nothing: every
+    /// server of an ensemble fills it in from its own configuration, and what stands there in a zxid's
+    /// place is that configuration's version, which may be ahead of the log.
+    /// Apache: `ZKDatabase.initConfigInZKDatabase`.
+    #[must_use]
+    pub fn effect_of(path: &str, stat: &StatPersisted) -> Zxid {
+        if path == path::CONFIG {
+            return Zxid::ZERO;
+        }
+        stat.czxid.max(stat.mzxid).max(stat.pzxid)
     }
 
     /// The last txn of which some znode shows an effect. In a snapshot that was taken while writes

@@ -1,6 +1,7 @@
 //! What a txn did, in the form its client wants to hear. Apache: `ProcessTxnResult`.
 
 use herdsman_proto::multi::{MultiHeader, encode_error_result};
+use herdsman_proto::txn::Data;
 use herdsman_proto::{ErrorCode, JuteWrite, OpCode, Stat};
 
 /// The effect of one txn.
@@ -17,6 +18,13 @@ pub enum Outcome {
     Deleted,
     /// Data was replaced.
     DataSet(Stat),
+    /// The membership was replaced by this text.
+    Reconfigured {
+        /// As it is in the znode.
+        text: Data,
+        /// The znode's.
+        stat: Stat,
+    },
     /// An ACL was replaced.
     AclSet(Stat),
     /// A version check held.
@@ -60,6 +68,10 @@ impl Outcome {
                 }
             }
             Outcome::DataSet(stat) | Outcome::AclSet(stat) => stat.encode(out),
+            Outcome::Reconfigured { text, stat } => {
+                out.put_buffer(text.as_deref());
+                stat.encode(out);
+            }
             Outcome::Deleted | Outcome::Checked | Outcome::Session => {}
             Outcome::Failed(_) | Outcome::Multi(_) => {}
         }
@@ -74,7 +86,7 @@ impl Outcome {
             Outcome::Checked => OpCode::Check,
             Outcome::Deleted => OpCode::Delete,
             Outcome::Failed(code) => return encode_error_result(*code, out),
-            Outcome::Multi(_) | Outcome::Session => return,
+            Outcome::Multi(_) | Outcome::Session | Outcome::Reconfigured { .. } => return,
         };
         MultiHeader::result(op).encode(out);
         self.encode_body(out);

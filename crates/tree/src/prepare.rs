@@ -22,12 +22,20 @@ pub struct Caller<'a> {
     pub ids: &'a [Id],
     /// Why the session may not write, if it may not: it is over, or attached elsewhere.
     pub refused: Option<ErrorCode>,
+    /// Why the session may not own ephemerals, if it may not: the other servers do not know of it.
+    pub ephemerals_refused: Option<ErrorCode>,
 }
 
 impl Caller<'_> {
     /// The session is in order.
     pub(crate) fn check_session(&self) -> Result<(), ErrorCode> {
         self.refused.map_or(Ok(()), Err)
+    }
+
+    /// The session may own what lives as long as it does.
+    pub(crate) fn check_owner(&self) -> Result<(), ErrorCode> {
+        self.check_session()?;
+        self.ephemerals_refused.map_or(Ok(()), Err)
     }
 }
 
@@ -62,6 +70,20 @@ impl Overlay {
     /// A request that could not be understood, but whose turn has come.
     pub fn prepare_error(&mut self, tree: &Tree, header: TxnHeader, code: ErrorCode) -> Prepared {
         self.settle(tree, header, Err(code))
+    }
+
+    /// A change of the membership to `text`, which somebody else has found to be possible, or why
+    /// it is not.
+    pub fn prepare_reconfig(
+        &mut self,
+        tree: &Tree,
+        header: TxnHeader,
+        caller: Caller<'_>,
+        text: Result<String, ErrorCode>,
+    ) -> Prepared {
+        let mut prepare = Prepare { tree, overlay: self, header, caller };
+        let result = prepare.set_config(text);
+        self.settle(tree, header, result)
     }
 
     /// The txn, or the error that it has become.

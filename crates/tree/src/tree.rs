@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use herdsman_proto::{Acl, Perms, SessionId, Stat, StatPersisted, Zxid, path};
+use herdsman_proto::{Acl, Perms, SessionId, Stat, StatPersisted, TxnDigest, Zxid, path};
 use parking_lot::Mutex;
 
 use crate::acls::{AclKey, Acls};
@@ -110,6 +110,36 @@ impl Tree {
         };
         tree.digest.add(digest);
         tree
+    }
+
+    /// Forgets the digests of earlier txns than this one: over a snapshot that shows later ones
+    /// already, they were never true.
+    pub fn forget_digests_before(&mut self, zxid: Zxid) {
+        self.digest_log.forget_before(zxid);
+    }
+
+    /// Fills `/zookeeper/config` with the membership that this server goes by, as of the txn that
+    /// made it. Not a txn itself: a server hears of its membership in other ways too, and the digest
+    /// does not cover it.
+    pub fn set_config(&mut self, text: &[u8], zxid: Zxid) {
+        let Some(id) = self.nodes.find(path::CONFIG) else {
+            return;
+        };
+        let before = self.update(id, path::CONFIG, |node| {
+            node.stat.version = -1;
+            node.stat.mzxid = zxid;
+            node.data.replace(Arc::from(text))
+        });
+        let before = before.map_or(0, |data| data.len() as u64);
+        self.data_size = self.data_size - before + text.len() as u64;
+    }
+
+    /// Whether the tree has this digest now; also true if it keeps none, or of another kind.
+    #[must_use]
+    pub fn has_digest(&self, digest: &TxnDigest) -> bool {
+        !self.options.digest
+            || digest.version != TxnDigest::VERSION
+            || digest.tree_digest == self.digest.0
     }
 
     /// `/zookeeper/config` exists in every tree; snapshots of servers before 3.5 lack it.
@@ -219,6 +249,12 @@ impl Tree {
     /// Open sessions with their timeouts, in order of their ids.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, i32)> + '_ {
         self.sessions.iter().map(|(&session, &timeout_ms)| (session, timeout_ms))
+    }
+
+    /// Whether the ensemble has this session open, as far as this tree knows.
+    #[must_use]
+    pub fn has_session(&self, session: SessionId) -> bool {
+        self.sessions.contains_key(&session)
     }
 
     /// A session's ephemerals, in order of their paths.

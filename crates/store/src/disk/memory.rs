@@ -1,4 +1,5 @@
-//! A disk in memory that can crash, fill up, fail a sync and rot, all on command and repeatably.
+//! A disk in memory that can crash, fill up, lose its power, fail a sync and rot, all on command and
+//! repeatably.
 //!
 //! Every file has two contents: what a reader sees now and what the last sync made durable; the names
 //! in a directory likewise. [`MemoryDisk::crash`] forgets the difference piece by piece, as its caller
@@ -48,6 +49,8 @@ struct State {
     syncs: u64,
     failing_sync: Option<u64>,
     crashes: u64,
+    changes: u64,
+    power_ends_at: Option<u64>,
 }
 
 #[derive(Default)]
@@ -110,6 +113,7 @@ impl MemoryDisk {
     pub fn crash(&self, mut survives: impl FnMut(Unsynced<'_>) -> bool) {
         let mut state = self.state();
         state.crashes += 1;
+        state.power_ends_at = None;
         state.locks.clear();
         let pending = std::mem::take(&mut state.pending_names);
         for change in pending {
@@ -134,6 +138,21 @@ impl MemoryDisk {
     pub fn fail_sync(&self, n: u64) {
         let mut state = self.state();
         state.failing_sync = Some(state.syncs + n);
+    }
+
+    /// The power goes off after `n` more changes: from then on nothing is changed or made durable, and
+    /// whoever tries gets an error, until [`MemoryDisk::crash`] says what was left. A test that goes
+    /// through all `n` up to the [`MemoryDisk::changes`] of an operation crashes it everywhere.
+    pub fn cut_power_after(&self, n: u64) {
+        let mut state = self.state();
+        state.power_ends_at = Some(state.changes + n);
+    }
+
+    /// Changes made so far: files made, written, grown, cut, renamed, removed or synced, and
+    /// directories synced.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.state().changes
     }
 
     /// File syncs asked for so far.
@@ -188,6 +207,15 @@ impl State {
             .get(path)
             .copied()
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, path.display().to_string()))
+    }
+
+    /// Counts a change that is about to be made.
+    fn count_change(&mut self) -> io::Result<()> {
+        if self.power_ends_at.is_some_and(|end| self.changes >= end) {
+            return Err(io::Error::other("the power is off"));
+        }
+        self.changes += 1;
+        Ok(())
     }
 
     fn change_names(&mut self, change: NameChange) {
@@ -266,6 +294,7 @@ impl Disk for MemoryDisk {
         if !path.parent().is_some_and(|dir| state.dirs.contains(dir)) {
             return Err(io::ErrorKind::NotFound.into());
         }
+        state.count_change()?;
         let inode = state.inodes.len();
         state.inodes.push(Inode::default());
         state.change_names(NameChange::Link(path.to_owned(), inode));
@@ -309,6 +338,7 @@ impl Disk for MemoryDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.inode(from)?;
+        state.count_change()?;
         state.change_names(NameChange::Rename(from.to_owned(), to.to_owned()));
         Ok(())
     }
@@ -316,6 +346,7 @@ impl Disk for MemoryDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.inode(path)?;
+        state.count_change()?;
         state.change_names(NameChange::Unlink(path.to_owned()));
         Ok(())
     }
@@ -330,6 +361,7 @@ impl Disk for MemoryDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.state();
+        state.count_change()?;
         let pending = std::mem::take(&mut state.pending_names);
         for change in pending {
             if change.path().parent() == Some(dir) {
@@ -390,6 +422,13 @@ impl MemoryFile {
         }
         run(&mut state, self.inode)
     }
+
+    fn change<T>(&self, run: impl FnOnce(&mut State, usize) -> io::Result<T>) -> io::Result<T> {
+        self.with(|state, inode| {
+            state.count_change()?;
+            run(state, inode)
+        })
+    }
 }
 
 fn index(offset: u64) -> io::Result<usize> {
@@ -398,7 +437,7 @@ fn index(offset: u64) -> io::Result<usize> {
 
 impl WriteFile for MemoryFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.with(|state, inode| {
+        self.change(|state, inode| {
             let offset = index(offset)?;
             let room = usize::try_from(state.room()).unwrap_or(usize::MAX);
             let end_max = state.inodes[inode].content.len().saturating_add(room);
@@ -409,7 +448,7 @@ impl WriteFile for MemoryFile {
     }
 
     fn allocate(&mut self, bytes: u64) -> io::Result<()> {
-        self.with(|state, inode| {
+        self.change(|state, inode| {
             let from = state.inodes[inode].content.len() as u64;
             if bytes <= from {
                 return Ok(());
@@ -423,14 +462,14 @@ impl WriteFile for MemoryFile {
     }
 
     fn set_len(&mut self, bytes: u64) -> io::Result<()> {
-        self.with(|state, inode| {
+        self.change(|state, inode| {
             state.inodes[inode].set_len(index(bytes)?);
             Ok(())
         })
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
-        self.with(|state, inode| {
+        self.change(|state, inode| {
             let number = state.syncs;
             state.syncs += 1;
             if state.failing_sync == Some(number) {
@@ -511,6 +550,23 @@ mod tests {
         file.sync_data().unwrap();
         disk.crash(|_| false);
         assert_eq!(disk.content(path).unwrap(), b"");
+    }
+
+    #[test]
+    fn without_power_nothing_changes() {
+        let (disk, path) = (disk(), Path::new("/d/f"));
+        let mut file = disk.create(path).unwrap();
+        file.write_at(0, b"one").unwrap();
+        disk.cut_power_after(2);
+        file.sync_data().unwrap();
+        disk.sync_dir(Path::new("/d")).unwrap();
+        assert_eq!(disk.changes(), 4);
+        assert!(file.write_at(0, b"two").is_err());
+        assert!(file.sync_data().is_err());
+        assert!(disk.remove(path).is_err());
+        disk.crash(|_| true);
+        assert_eq!(disk.content(path).unwrap(), b"one");
+        disk.remove(path).unwrap();
     }
 
     #[test]

@@ -1,80 +1,61 @@
-//! Cuts the log after a txn, when a leader says that what follows was never agreed on.
+//! Ends the log earlier than it ends, when a leader says that what follows was never agreed on.
 //!
-//! Later files go first, newest first, then the file that holds the txn is cut: a crash in between
-//! leaves a log without holes. Apache: `FileTxnLog.truncate`, which cuts first, goes on when a file
-//! cannot be deleted, and takes the next txn if the wanted one is missing (ZOOKEEPER-3701).
+//! In: which files to remove and where to cut the one before them; the plan is [`crate::reload`]'s,
+//! which has read all that stays. The files go first, newest first, each for good before the next, then
+//! the file before them is cut: a crash in between leaves a longer log without a hole.
+//!
+//! No [`super::writer::LogWriter`] may be open on it: one that goes on writes behind the new end.
+//!
+//! Apache: `FileTxnLog.truncate`, which cuts first, goes on when a file cannot be deleted, and takes the
+//! next txn if the wanted one is missing (ZOOKEEPER-3701).
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use herdsman_proto::Zxid;
+use super::walk::Walked;
+use crate::disk::{Disk, IoAt, io_at};
+use crate::names::LogName;
 
-use super::record::RecordReader;
-use crate::disk::Disk;
-use crate::names::{LogName, list_logs};
-
-/// Why the log was not cut.
-#[derive(Debug, thiserror::Error)]
-pub enum TruncateError {
-    /// The txn is not in the log, so there is no place to cut; nothing was changed.
-    #[error("txn {zxid} is not in the log files of {dir}", dir = dir.display())]
-    NotFound {
-        /// Which txn.
-        zxid: Zxid,
-        /// Where it was looked for.
-        dir: PathBuf,
-    },
-    /// The disk failed. The log may be longer than wanted, but has no hole.
-    #[error("cannot cut the log at {path}: {source}", path = path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+/// What of the log is to go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogCut {
+    /// Whole files, oldest first.
+    pub(crate) remove: Vec<LogName>,
+    /// The file that ends here.
+    pub(crate) end: Option<(LogName, u64)>,
 }
 
-/// Cuts the log so that `zxid` is its last txn. No [`super::writer::LogWriter`] may be open on it.
-pub fn truncate(disk: &dyn Disk, dir: &Path, zxid: Zxid) -> Result<(), TruncateError> {
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| TruncateError::Io { path, source }
-    };
-    let files = list_logs(disk, dir).map_err(at(dir))?;
-    let index = files.iter().rposition(|file| file.zxid <= zxid);
-    let missing = || TruncateError::NotFound { zxid, dir: dir.to_owned() };
-    let index = index.ok_or_else(missing)?;
-    let path = files[index].path(dir);
-    let end = end_of(disk, &path, zxid).map_err(at(&path))?.ok_or_else(missing)?;
-    for file in files[index + 1..].iter().rev() {
-        remove(disk, dir, *file)?;
-    }
-    let cut = || -> io::Result<()> {
-        let mut file = disk.open_write(&path)?;
-        file.set_len(end)?;
-        file.sync_data()
-    };
-    cut().map_err(at(&path))
-}
-
-fn remove(disk: &dyn Disk, dir: &Path, file: LogName) -> Result<(), TruncateError> {
-    let path = file.path(dir);
-    disk.remove(&path)
-        .and_then(|()| disk.sync_dir(dir))
-        .map_err(|source| TruncateError::Io { path, source })
-}
-
-/// Where the record of a txn ends.
-fn end_of(disk: &dyn Disk, path: &Path, zxid: Zxid) -> io::Result<Option<u64>> {
-    let mut reader = RecordReader::open(disk, path)?;
-    while let Some(record) = reader.next_record()? {
-        if record.zxid == zxid {
-            return Ok(Some(reader.offset()));
+impl LogCut {
+    /// What of `files` lies behind the last txn of a walk.
+    pub(crate) fn behind(walked: &Walked, files: &[LogName]) -> Self {
+        let from = |first: LogName| files.iter().copied().filter(|file| *file >= first).collect();
+        match (walked.stop, &walked.tail) {
+            (Some(stop), _) if stop.records == 0 => LogCut { remove: from(stop.name), end: None },
+            (Some(stop), _) => {
+                let mut remove: Vec<LogName> = from(stop.name);
+                remove.retain(|file| *file > stop.name);
+                LogCut { remove, end: Some((stop.name, stop.wanted_bytes)) }
+            }
+            // The log ended by itself: only what no txn is in, and what a crash has torn, can go.
+            (None, tail) => LogCut {
+                remove: walked.empty.iter().map(|tail| tail.name).collect(),
+                end: tail.as_ref().map(|tail| (tail.name, tail.good_bytes)),
+            },
         }
     }
-    Ok(None)
 }
 
-#[cfg(test)]
-#[path = "truncate_tests.rs"]
-mod tests;
+/// Removes and cuts, durably.
+pub(crate) fn cut_log(disk: &dyn Disk, dir: &Path, cut: &LogCut) -> Result<(), IoAt> {
+    for name in cut.remove.iter().rev() {
+        let path = name.path(dir);
+        disk.remove(&path).map_err(io_at(&path))?;
+        disk.sync_dir(dir).map_err(io_at(dir))?;
+    }
+    let Some((name, bytes)) = cut.end else { return Ok(()) };
+    let path = name.path(dir);
+    let mut file = disk.open_write(&path).map_err(io_at(&path))?;
+    if file.bytes().map_err(io_at(&path))? > bytes {
+        file.set_len(bytes).map_err(io_at(&path))?;
+    }
+    file.sync_data().map_err(io_at(&path))
+}

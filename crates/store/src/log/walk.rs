@@ -7,6 +7,8 @@
 //! Invariant: a txn is handed on only if it follows the one before it. Inside an epoch zxids rise by
 //! one; a new epoch starts with counter 1. A hole is refused even though the records on both sides are
 //! valid, because replaying across it makes a tree that never existed (ZOOKEEPER-2418, -2846, -4925).
+//! In front of a new epoch a hole cannot be seen from zxids alone, so snapshots that were passed over
+//! bear witness: the log must go through the txns that they are named by.
 //!
 //! Apache: `FileTxnIterator`, which reads on whatever comes.
 
@@ -138,6 +140,36 @@ pub struct Walk<'a> {
     pub accept_loss_after: Option<Zxid>,
 }
 
+/// What else is known about the log that is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks<'a> {
+    /// Nothing is read after this txn, so nothing after it can be wrong.
+    pub(crate) until: Option<Zxid>,
+    /// Txns that have been, each named by a snapshot: the log may end before one, but not step over it.
+    /// This is how a hole in front of a new epoch is seen.
+    pub(crate) known: &'a [Zxid],
+}
+
+impl Marks<'_> {
+    /// `next` can be the txn right after `last`, and nothing is known that lies between them.
+    pub(crate) fn next(&self, last: Zxid, next: Zxid) -> bool {
+        follows(last, next) && !self.known.iter().any(|known| last < *known && *known < next)
+    }
+}
+
+/// Where reading stopped because the last wanted txn was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stop {
+    /// In which file.
+    pub(crate) name: LogName,
+    /// Up to here it is wanted.
+    pub(crate) wanted_bytes: u64,
+    /// Records in that part.
+    pub(crate) records: u64,
+    /// The record that follows, if it was looked at.
+    pub(crate) next: Option<Zxid>,
+}
+
 /// Where the log ends.
 #[derive(Debug, Default)]
 pub struct Walked {
@@ -155,6 +187,8 @@ pub struct Walked {
     pub given_up: Vec<LogName>,
     /// The trouble at which we were told to stop.
     pub accepted: Option<WalkError>,
+    /// The last wanted txn was reached here.
+    pub(crate) stop: Option<Stop>,
 }
 
 /// How a file at the end of the log ends.
@@ -202,15 +236,27 @@ pub fn follows(last: Zxid, next: Zxid) -> bool {
 
 /// Reads the log.
 pub fn walk(disk: &dyn Disk, walk: Walk<'_>, visit: &mut Visit<'_>) -> Result<Walked, WalkError> {
+    walk_marked(disk, walk, Marks::default(), visit)
+}
+
+/// Reads the log as far as it is wanted.
+pub(crate) fn walk_marked(
+    disk: &dyn Disk,
+    walk: Walk<'_>,
+    marks: Marks<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<Walked, WalkError> {
     let mut walked = Walked { last_zxid: walk.after, ..Walked::default() };
     let mut seen = None;
     for (index, &name) in walk.files.iter().enumerate() {
-        let mut file = FileWalk::open(disk, &walk, name)?;
+        let mut file = FileWalk::open(disk, (&walk, marks), name)?;
         let next = walk.files.get(index + 1);
-        let result = file
-            .records(&mut seen, &mut walked, visit)
-            .and_then(|()| file.check_name(seen))
-            .and_then(|()| file.rest(seen, next));
+        let result = file.records(&mut seen, &mut walked, visit);
+        if walked.stop.is_some() {
+            break;
+        }
+        let result =
+            result.and_then(|()| file.check_name(seen)).and_then(|()| file.rest(seen, next));
         match result {
             Ok(rest) if file.records == 0 => walked.empty.push(file.tail(rest)),
             Ok(rest) => {
@@ -245,6 +291,7 @@ fn give_up(walked: &mut Walked, error: WalkError, mut file: FileWalk<'_>, rest: 
 /// One file of a walk.
 struct FileWalk<'a> {
     walk: &'a Walk<'a>,
+    marks: Marks<'a>,
     name: LogName,
     reader: RecordReader,
     good_bytes: u64,
@@ -252,17 +299,21 @@ struct FileWalk<'a> {
 }
 
 impl<'a> FileWalk<'a> {
-    fn open(disk: &dyn Disk, walk: &'a Walk<'a>, name: LogName) -> Result<Self, WalkError> {
+    fn open(
+        disk: &dyn Disk,
+        (walk, marks): (&'a Walk<'a>, Marks<'a>),
+        name: LogName,
+    ) -> Result<Self, WalkError> {
         let path = name.path(walk.dir);
         match RecordReader::open(disk, &path) {
             Ok(reader) => {
-                Ok(FileWalk { walk, name, good_bytes: reader.offset(), reader, records: 0 })
+                Ok(FileWalk { walk, marks, name, good_bytes: reader.offset(), reader, records: 0 })
             }
             Err(source) => Err(WalkError::Io { path, source }),
         }
     }
 
-    /// Hands on the records, as far as they are whole.
+    /// Hands on the records, as far as they are whole and wanted.
     fn records(
         &mut self,
         seen: &mut Option<Zxid>,
@@ -270,26 +321,40 @@ impl<'a> FileWalk<'a> {
         visit: &mut Visit<'_>,
     ) -> Result<(), WalkError> {
         let path = self.reader.path().to_owned();
+        let (walk, until) = (self.walk, self.marks.until);
         let fail = |source| WalkError::Io { path: path.clone(), source };
         while let Some(record) = self.reader.next_record().map_err(fail)? {
-            check_order(self.walk.after, *seen, &record, &path)?;
-            if record.zxid > self.walk.after {
+            let zxid = record.zxid;
+            if until.is_some_and(|until| zxid > until) {
+                walked.stop = Some(self.stop(Some(zxid)));
+                break;
+            }
+            check_order((walk, self.marks), *seen, &record, &path)?;
+            if zxid > walk.after {
                 visit(&record).map_err(|source| WalkError::Undecodable {
                     path: path.clone(),
                     offset: record.offset,
-                    zxid: record.zxid,
-                    last_good: seen.unwrap_or(self.walk.after),
+                    zxid,
+                    last_good: seen.unwrap_or(walk.after),
                     source,
                 })?;
-                walked.last_zxid = record.zxid;
+                walked.last_zxid = zxid;
                 walked.txns += 1;
                 walked.bytes += (record.payload.len() + super::RECORD_EXTRA_BYTES) as u64;
             }
-            *seen = Some(record.zxid);
+            *seen = Some(zxid);
             self.records += 1;
             self.good_bytes = self.reader.offset();
+            if until == Some(zxid) {
+                walked.stop = Some(self.stop(None));
+                break;
+            }
         }
         Ok(())
+    }
+
+    fn stop(&self, next: Option<Zxid>) -> Stop {
+        Stop { name: self.name, wanted_bytes: self.good_bytes, records: self.records, next }
     }
 
     /// A file without records is named by the txn that it was made for. That one must come next, or
@@ -297,7 +362,7 @@ impl<'a> FileWalk<'a> {
     fn check_name(&self, seen: Option<Zxid>) -> Result<(), WalkError> {
         let last_good = seen.map_or(self.walk.after, |last| last.max(self.walk.after));
         let found = self.name.zxid;
-        if self.records > 0 || found <= last_good || follows(last_good, found) {
+        if self.records > 0 || found <= last_good || self.marks.next(last_good, found) {
             return Ok(());
         }
         Err(WalkError::Gap { path: self.reader.path().to_owned(), offset: 0, last_good, found })
@@ -336,7 +401,7 @@ impl<'a> FileWalk<'a> {
 
 /// The record may stand where it stands.
 fn check_order(
-    after: Zxid,
+    (walk, marks): (&Walk<'_>, Marks<'_>),
     seen: Option<Zxid>,
     record: &Record<'_>,
     path: &Path,
@@ -350,8 +415,8 @@ fn check_order(
             found,
         });
     }
-    let last_good = seen.map_or(after, |last| last.max(after));
-    if found > after && !follows(last_good, found) {
+    let last_good = seen.map_or(walk.after, |last| last.max(walk.after));
+    if found > walk.after && !marks.next(last_good, found) {
         return Err(WalkError::Gap {
             path: path.to_owned(),
             offset: record.offset,

@@ -15,6 +15,12 @@
 //! - A full disk takes nothing: what was written of the batch is cut off again, the batch stays
 //!   buffered, and [`LogWriter::flush`] may be called again when there is room.
 //! - No record is longer than what a reader accepts (ZOOKEEPER-3496, ZOOKEEPER-4843).
+//!
+//! A writer knows its file, its position in it and the last txn, and looks none of them up again. So
+//! whoever changes the log behind its back ([`crate::truncate_and_reload`], [`crate::install_snapshot`],
+//! [`fn@crate::recover`]) drops it first, with the batch that is in it, and makes a new one from the zxid
+//! of the tree that came back. Dropping writes nothing; a new writer opens no file that exists, but makes
+//! one for its first txn.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use herdsman_proto::Zxid;
 
+use crate::disk::IoAt;
 use crate::log::walk::WalkError;
 use crate::snapshot::reader::SnapshotError;
 
@@ -51,6 +52,11 @@ pub enum RecoverError {
         /// What is wrong with each, newest first.
         damaged: Vec<SnapshotError>,
     },
+    /// A tree from a leader was to take the place of everything else, and cannot be read.
+    #[error(
+        "{0}. It was taking the place of all other files when the server stopped, and some of those may be gone already. Restore both version-2 directories from one backup; if all other servers of the ensemble are up, empty ones are safe too: this one then takes everything from them"
+    )]
+    InstallingDamaged(SnapshotError),
     /// The log cannot be read to its end.
     #[error("{source}. {advice}{context}", advice = advice(source.last_good()), context = context(passed_over))]
     Log {
@@ -76,6 +82,12 @@ pub enum RecoverError {
         /// What is wrong with the snapshot, if it is damaged.
         damage: Option<String>,
     },
+}
+
+impl From<IoAt> for RecoverError {
+    fn from(IoAt { path, source }: IoAt) -> Self {
+        RecoverError::Io { path, source }
+    }
 }
 
 fn advice(last_good: Option<Zxid>) -> String {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Cut, RecoverError, Recovered};
-use crate::disk::{Dirs, Disk, remove_if_there};
+use crate::disk::{Dirs, Disk, IoAt, io_at, remove_if_there};
 use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
 use crate::log::walk::{Tail, TailRest, Walked};
@@ -22,40 +22,45 @@ pub(super) fn mend(
     recovered: &Recovered,
     walked: &Walked,
 ) -> Result<Option<Cut>, RecoverError> {
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |source| RecoverError::Io { path, source }
-    };
-    remove_unfinished(disk, &dirs.data).map_err(io(&dirs.data))?;
+    remove_unfinished(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     if let Some(snapshot) = &recovered.snapshot {
-        sync_file(disk, &snapshot.path).map_err(io(&snapshot.path))?;
+        sync_file(disk, &snapshot.path).map_err(io_at(&snapshot.path))?;
     }
     for snapshot in &recovered.damaged_snapshots {
         put_snapshot_aside(disk, &dirs.data, &snapshot.path, recovered)
-            .map_err(io(&snapshot.path))?;
+            .map_err(io_at(&snapshot.path))?;
     }
     // Newest first, so that the log never has a hole.
     for name in walked.given_up.iter().rev() {
-        put_aside(disk, &dirs.log, *name).map_err(io(&name.path(&dirs.log)))?;
+        put_aside(disk, &dirs.log, *name).map_err(io_at(&name.path(&dirs.log)))?;
     }
     let mut cut = None;
     // The file that stays is cut before the empty ones behind it go: their names are what proves that
     // nothing is missing.
     for tail in walked.tail.iter().chain(&walked.empty) {
-        let mended = mend_tail(disk, &dirs.log, tail).map_err(io(&tail.name.path(&dirs.log)))?;
+        let mended = mend_tail(disk, &dirs.log, tail).map_err(io_at(&tail.name.path(&dirs.log)))?;
         cut = mended.or(cut);
     }
-    for name in list_logs(disk, &dirs.log).map_err(io(&dirs.log))? {
-        sync_file(disk, &name.path(&dirs.log)).map_err(io(&name.path(&dirs.log)))?;
-    }
-    for dir in [&dirs.data, &dirs.log] {
-        disk.sync_dir(dir).map_err(io(dir))?;
-    }
+    sync_all(disk, dirs, None)?;
     Ok(cut)
 }
 
+/// Makes the log and all names durable, and a snapshot.
+pub(crate) fn sync_all(disk: &dyn Disk, dirs: &Dirs, snapshot: Option<&Path>) -> Result<(), IoAt> {
+    if let Some(path) = snapshot {
+        sync_file(disk, path).map_err(io_at(path))?;
+    }
+    for name in list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))? {
+        sync_file(disk, &name.path(&dirs.log)).map_err(io_at(&name.path(&dirs.log)))?;
+    }
+    for dir in [&dirs.data, &dirs.log] {
+        disk.sync_dir(dir).map_err(io_at(dir))?;
+    }
+    Ok(())
+}
+
 /// Removes snapshots that were never finished.
-fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+pub(crate) fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     for entry in disk.list(dir)? {
         let unfinished = entry.name.strip_prefix(TEMPORARY);
         if unfinished.and_then(SnapshotName::parse).is_some() {

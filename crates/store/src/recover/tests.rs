@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use herdsman_proto::txn::TxnDigest;
 use herdsman_proto::{Txn, TxnHeader};
 use proptest::prelude::*;
 
@@ -10,18 +11,10 @@ use crate::disk::MemoryDisk;
 use crate::log::writer::{AppendError, SyncMode};
 use crate::names::Compression;
 use crate::snapshot::LastZxid;
-use crate::snapshot::writer::write_snapshot;
 use crate::testing::*;
 
 fn run(disk: &MemoryDisk, options: &RecoverOptions) -> Result<Recovered, RecoverError> {
     recover(disk, &dirs(), options, &mut |_| {})
-}
-
-fn recovered(disk: &MemoryDisk) -> Recovered {
-    match run(disk, &RecoverOptions::default()) {
-        Ok(recovered) => recovered,
-        Err(error) => panic!("{error}"),
-    }
 }
 
 fn refused(disk: &MemoryDisk) -> String {
@@ -32,26 +25,6 @@ fn refused(disk: &MemoryDisk) -> String {
     };
     assert_eq!(files(disk), before, "a refusal changes nothing");
     message
-}
-
-fn files(disk: &MemoryDisk) -> Vec<(String, Vec<u8>)> {
-    let entries = disk.list(dir()).unwrap();
-    entries
-        .into_iter()
-        .map(|entry| {
-            let content = disk.content(&dir().join(&entry.name)).unwrap();
-            (entry.name, content)
-        })
-        .collect()
-}
-
-fn names(disk: &MemoryDisk) -> Vec<String> {
-    files(disk).into_iter().map(|(name, _)| name).collect()
-}
-
-fn snapshot(disk: &MemoryDisk, tree: &Tree) -> PathBuf {
-    let disk = Arc::new(disk.clone());
-    write_snapshot(disk, dir(), Compression::None, tree, LastZxid::Write).unwrap().path
 }
 
 fn tree_at(last: i64) -> Tree {
@@ -102,7 +75,7 @@ fn snapshot_and_logs_give_the_tree_and_the_log_goes_on_in_a_new_file() {
     assert_eq!(recovered.txns_replayed, 18);
     assert_eq!(recovered.snapshot.unwrap().name.zxid, Zxid(12));
     write_batch(&mut writer(&disk, Zxid(30)), 31, 33);
-    assert_tree(&super::tests::recovered(&disk), 33);
+    assert_tree(&crate::testing::recovered(&disk), 33);
 }
 
 #[test]
@@ -124,7 +97,7 @@ fn a_torn_tail_is_cut_at_any_byte() {
             // What is left is clean, also once a newer file follows.
             write_batch(&mut writer(&disk, Zxid(last)), last + 1, last + 2);
             disk.crash(|_| false);
-            let again = super::tests::recovered(&disk);
+            let again = crate::testing::recovered(&disk);
             assert_tree(&again, last + 2);
             assert_eq!(again.cut, None);
         }
@@ -175,7 +148,7 @@ fn damage_names_file_offset_and_what_to_do_and_can_be_accepted() {
     assert!(recovered.accepted_loss.is_some());
     assert_eq!(names(&disk), ["damaged.log.1.from.272", "damaged.log.8", "log.1", "snapshot.0"]);
     write_batch(&mut writer(&disk, Zxid(2)), 3, 9);
-    assert_tree(&super::tests::recovered(&disk), 9);
+    assert_tree(&crate::testing::recovered(&disk), 9);
 }
 
 #[test]
@@ -238,6 +211,23 @@ fn an_older_snapshot_does_not_serve_if_the_log_ends_too_early() {
     let options = RecoverOptions { accept_loss_after: Some(Zxid(7)), ..RecoverOptions::default() };
     assert_tree(&run(&disk, &options).unwrap(), 7);
     assert_tree(&recovered(&disk), 7);
+}
+
+/// The first txn of an epoch follows any txn of an older one, so zxids do not show what is missing
+/// before it. The name of the snapshot that was taken there does.
+#[test]
+fn an_older_snapshot_does_not_serve_if_the_log_steps_over_the_newer_one() {
+    let disk = disk();
+    let entries = creates([epoch(1, 1..=6), epoch(2, 1..=2)].concat());
+    snapshot(&disk, &tree_of(&[]));
+    write_entries(&disk, Zxid::ZERO, &entries[..3]);
+    let newest = snapshot(&disk, &tree_of(&entries[..6]));
+    write_entries(&disk, entries[5].header.zxid, &entries[6..]);
+    assert!(same(&recovered(&disk).tree, &tree_of(&entries)));
+    disk.flip_bit(&newest, 60, 0);
+    let message = refused(&disk);
+    assert!(message.contains("txns are missing between 0x100000003 and 0x200000001"), "{message}");
+    assert!(message.contains("an older snapshot was used because"), "{message}");
 }
 
 #[test]
@@ -469,7 +459,7 @@ proptest! {
                 prop_assert_eq!(recovered.tree.node_count() as i64, 4 + last);
                 // And it stays so, whatever happens next.
                 disk.crash(|_| false);
-                prop_assert_eq!(super::tests::recovered(&disk).tree.last_zxid(), Zxid(last));
+                prop_assert_eq!(crate::testing::recovered(&disk).tree.last_zxid(), Zxid(last));
             }
             Err(error) => prop_assert!(matches!(tear, Tear::Scatter), "{}", error),
         }
@@ -503,7 +493,7 @@ proptest! {
                     for (name, content) in files(&disk) {
                         copy.put(&dir().join(name), content);
                     }
-                    prop_assert_eq!(super::tests::recovered(&copy).tree.last_zxid(), log.last_zxid());
+                    prop_assert_eq!(crate::testing::recovered(&copy).tree.last_zxid(), log.last_zxid());
                     disk.set_capacity(None);
                     log.flush(SyncMode::Sync).unwrap();
                 }
@@ -511,6 +501,6 @@ proptest! {
             }
         }
         disk.crash(|_| false);
-        prop_assert_eq!(super::tests::recovered(&disk).tree.last_zxid(), Zxid(last));
+        prop_assert_eq!(crate::testing::recovered(&disk).tree.last_zxid(), Zxid(last));
     }
 }

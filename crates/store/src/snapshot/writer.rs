@@ -132,6 +132,15 @@ impl SnapshotWriter {
         self.try_finish(trailer, pace).map_err(|source| self.error(source))
     }
 
+    /// Ends the snapshot and makes it durable under its temporary name. The file's length comes back.
+    pub(crate) fn seal_unnamed(
+        mut self,
+        trailer: &Trailer,
+        pace: &mut Pace<'_>,
+    ) -> Result<u64, SnapshotWriteError> {
+        self.try_complete(trailer, pace).map_err(|source| self.error(source))
+    }
+
     fn try_spill(&mut self, pace: &mut Pace<'_>) -> io::Result<()> {
         let packer = self.packer.as_mut().expect("not finished yet");
         for piece in self.buffer.chunks(PIECE_BYTES) {
@@ -144,7 +153,8 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    fn try_finish(&mut self, trailer: &Trailer, pace: &mut Pace<'_>) -> io::Result<SnapshotFile> {
+    /// Writes what is left and waits until all of it is durable.
+    fn try_complete(&mut self, trailer: &Trailer, pace: &mut Pace<'_>) -> io::Result<u64> {
         encode_end(&mut self.buffer);
         self.seal(pace)?;
         if let Some(digest) = trailer.digest {
@@ -158,7 +168,15 @@ impl SnapshotWriter {
             self.seal(pace)?;
         }
         self.try_spill(pace)?;
-        let bytes = self.packer.take().expect("not finished yet").finish()?;
+        let finished = self.packer.take().expect("not finished yet").finish();
+        if finished.is_err() {
+            self.remove_temporary();
+        }
+        finished
+    }
+
+    fn try_finish(&mut self, trailer: &Trailer, pace: &mut Pace<'_>) -> io::Result<SnapshotFile> {
+        let bytes = self.try_complete(trailer, pace)?;
         let path = self.name.path(&self.dir);
         let renamed = self.disk.rename(&self.temporary(), &path);
         if renamed.is_err() {
@@ -207,6 +225,21 @@ pub fn write_snapshot(
     tree: &Tree,
     last_zxid: LastZxid,
 ) -> Result<SnapshotFile, SnapshotWriteError> {
+    let writer = write_nodes(disk, dir, compression, tree, &mut |_, _| {})?;
+    writer.finish(&Trailer::of(tree, last_zxid), &mut |_| {})
+}
+
+/// Is shown path and stat of each znode.
+pub(crate) type Witness<'a> = dyn FnMut(&str, &StatPersisted) + 'a;
+
+/// Writes a standing tree up to its last znode; only the trailer is missing.
+pub(crate) fn write_nodes(
+    disk: Arc<dyn Disk>,
+    dir: &Path,
+    compression: Compression,
+    tree: &Tree,
+    witness: &mut Witness<'_>,
+) -> Result<SnapshotWriter, SnapshotWriteError> {
     let mut dump = Dump::start(tree);
     let head = (dump.zxid(), compression);
     let mut writer = SnapshotWriter::begin(disk, dir, head, dump.sessions(), dump.acls())?;
@@ -214,8 +247,9 @@ pub fn write_snapshot(
     while more {
         more = dump.step(tree, STEP_NODES, &mut |path, data, acl_key, stat| {
             writer.encode_node(path, data, acl_key, stat);
+            witness(path, stat);
         });
         writer.spill(&mut |_| {})?;
     }
-    writer.finish(&Trailer::of(tree, last_zxid), &mut |_| {})
+    Ok(writer)
 }

@@ -15,7 +15,10 @@ impl Prepare<'_> {
     pub(super) fn create(&mut self, request: &CreateRequest<'_>) -> Result<Txn, ErrorCode> {
         let mode = CreateMode::from_flags(request.flags).ok_or(ErrorCode::BadArguments)?;
         let kind = self.create_kind(request, mode)?;
-        self.caller.check_session()?;
+        match kind {
+            CreateKind::Plain { ephemeral: true, .. } => self.caller.check_owner()?,
+            _ => self.caller.check_session()?,
+        }
         let (parent_path, _) = path::split(&request.path)
             .filter(|_| !request.path.contains('\0'))
             .ok_or(ErrorCode::BadArguments)?;

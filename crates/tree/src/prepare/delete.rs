@@ -10,7 +10,7 @@ use crate::tree::Tree;
 impl Overlay {
     /// The sweep found an idle container or TTL znode; it may have come to life since.
     pub fn prepare_sweep(&mut self, tree: &Tree, header: TxnHeader, path: &str) -> Prepared {
-        let caller = Caller { ids: &[], refused: None };
+        let caller = Caller { ids: &[], refused: None, ephemerals_refused: None };
         let mut prepare = Prepare { tree, overlay: self, header, caller };
         let result = prepare.delete_container(path);
         self.settle(tree, header, result)

@@ -30,6 +30,20 @@ impl Prepare<'_> {
         Ok(Txn::SetData { path: path.into(), data, version, reconfig: false })
     }
 
+    pub(super) fn set_config(&mut self, text: Result<String, ErrorCode>) -> Result<Txn, ErrorCode> {
+        self.caller.check_session()?;
+        let text = text?;
+        let mut znode = self.overlay.require(self.tree, path::CONFIG)?;
+        self.tree.check_acl(&znode.acl, Perms::WRITE, self.caller.ids)?;
+        let data = Some(Arc::from(text.into_bytes()));
+        znode.stat.version = -1;
+        znode.stat.mtime = self.header.time_ms;
+        znode.stat.mzxid = self.header.zxid;
+        znode.data.clone_from(&data);
+        self.overlay.put(self.tree, self.header.zxid, path::CONFIG, znode);
+        Ok(Txn::SetData { path: path::CONFIG.into(), data, version: -1, reconfig: true })
+    }
+
     pub(super) fn set_acl(
         &mut self,
         path: &str,

@@ -96,7 +96,8 @@ fn sequence_numbers_go_on_below_zero() {
         for (i, path) in expected.iter().enumerate() {
             let zxid = Zxid(2 + i as i64);
             let header = TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms: 0 };
-            let caller = herdsman_tree::Caller { ids: &[], refused: None };
+            let caller =
+                herdsman_tree::Caller { ids: &[], refused: None, ephemerals_refused: None };
             let request = words::write("create /q/n flags=2");
             let entry = overlay.prepare(&tree, header, caller, &request);
             // The next one is prepared before this one is applied, and each is applied twice.

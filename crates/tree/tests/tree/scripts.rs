@@ -215,7 +215,7 @@ impl Run {
         let request = words::write(line);
         let header = self.header(self.sessions[who]);
         let ids = ids(who);
-        let caller = Caller { ids: &ids, refused };
+        let caller = Caller { ids: &ids, refused, ephemerals_refused: None };
         let entry = self.overlay.prepare(&self.tree, header, caller, &request);
         let asking = Asking {
             session: header.session,

@@ -102,7 +102,7 @@ impl World {
             time_ms: 1000 * self.last_zxid,
         };
         let ids = user.ids();
-        let caller = Caller { ids: &ids, refused: user.refused };
+        let caller = Caller { ids: &ids, refused: user.refused, ephemerals_refused: None };
         let entry = match line.split_once(' ') {
             Some(("sweep", path)) => self.overlay.prepare_sweep(&self.tree, header, path),
             None if line == "close" => self.overlay.prepare_close_session(&self.tree, header),
@@ -161,6 +161,7 @@ pub fn outcome(outcome: &Outcome) -> String {
         }
         Outcome::Deleted => "deleted".to_owned(),
         Outcome::DataSet(set) | Outcome::AclSet(set) => words::stat(set),
+        Outcome::Reconfigured { stat, .. } => format!("reconfigured {}", words::stat(stat)),
         Outcome::Checked => "checked".to_owned(),
         Outcome::Session => "session".to_owned(),
         Outcome::Failed(None) => "undone".to_owned(),

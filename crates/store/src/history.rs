@@ -1,0 +1,181 @@
+//! The end of the log, txn by txn: what a leader can send to a learner that is a little behind.
+//!
+//! In: the two directories, after [`fn@crate::recover`] or [`crate::truncate_and_reload`], and the zxid of
+//! the tree that they gave. Out: the last txns as they stand in the log, and the zxid before the first of
+//! them. A learner that has exactly one of these zxids, and no other, can be given the rest.
+//!
+//! Invariant: each txn is the very next one after the one before, in this server's own history. The
+//! window ends at anything that cannot be shown to be so, because a learner that is sent a DIFF with a
+//! hole has lost txns for good (ZOOKEEPER-2418, -4352, -2846):
+//! - zxids that do not follow each other;
+//! - in front of a new epoch, where zxids prove nothing: the zxid of any snapshot that the log does not go
+//!   through. Such a snapshot came from a leader, and what the log holds before it may have been cut
+//!   there. Our own [`crate::install`] leaves nothing of that kind, other programs do;
+//! - a first txn of an epoch with nothing before it: it is not handed out, but is where the window starts.
+//!
+//! Limits: a number of txns and of bytes; older txns are left out. The whole of the last files is read to
+//! find them, once, and not decoded.
+//!
+//! Apache: `ZKDatabase.loadDataBase` fills its committed log with what is replayed over the snapshot, 500
+//! txns, and `TxnLogProposalIterator` reads older ones from disk without looking for holes.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use bytes::Bytes;
+use herdsman_proto::Zxid;
+
+use crate::disk::{Dirs, Disk, IoAt, io_at};
+use crate::log::record::RecordReader;
+use crate::log::walk::Marks;
+use crate::names::{list_logs, list_snapshots};
+use crate::recover::RecoverError;
+
+/// How much is kept. With a 0 in either, nothing is, and nothing is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryLimits {
+    /// Txns.
+    pub txns_max: usize,
+    /// Bytes of their payloads.
+    pub bytes_max: usize,
+}
+
+/// The last txns of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The zxid before the first of them; that of the tree when there are none.
+    pub base: Zxid,
+    /// Zxid and payload, as it stands in the log and in a PROPOSAL; oldest first.
+    pub txns: Vec<(Zxid, Bytes)>,
+}
+
+/// Reads the txns that end with `last`, the zxid of the recovered tree.
+pub fn read_history(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    last: Zxid,
+    limits: HistoryLimits,
+) -> Result<History, RecoverError> {
+    if limits.txns_max == 0 || limits.bytes_max == 0 {
+        return Ok(History { base: last, txns: Vec::new() });
+    }
+    let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
+    let known: Vec<Zxid> = snapshots.iter().map(|name| name.zxid).collect();
+    let marks = Marks { until: Some(last), known: &known };
+    let mut window = Window::new(limits);
+    for file in list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?.iter().rev() {
+        let piece = read_piece(disk, &file.path(&dirs.log), marks, window.room())?;
+        if !window.prepend(piece, last, marks) {
+            break;
+        }
+    }
+    Ok(window.finish(last, &known))
+}
+
+/// Txns without a hole, at the end of a file or of the log.
+struct Window {
+    txns: VecDeque<(Zxid, Bytes)>,
+    bytes: usize,
+    limits: HistoryLimits,
+    /// The txn before the first one, if it was seen.
+    before: Option<Zxid>,
+    /// Nothing older may be put in front.
+    closed: bool,
+}
+
+impl Window {
+    fn new(limits: HistoryLimits) -> Self {
+        Window { txns: VecDeque::new(), bytes: 0, limits, before: None, closed: false }
+    }
+
+    fn room(&self) -> HistoryLimits {
+        HistoryLimits {
+            txns_max: self.limits.txns_max - self.txns.len(),
+            bytes_max: self.limits.bytes_max - self.bytes,
+        }
+    }
+
+    fn last(&self) -> Option<Zxid> {
+        self.txns.back().map(|(zxid, _)| *zxid).or(self.before)
+    }
+
+    /// Adds the next txn; the oldest ones go when there is no room.
+    fn push(&mut self, zxid: Zxid, payload: &[u8]) {
+        self.bytes += payload.len();
+        self.txns.push_back((zxid, Bytes::copy_from_slice(payload)));
+        while self.txns.len() > self.limits.txns_max || self.bytes > self.limits.bytes_max {
+            let (zxid, payload) = self.txns.pop_front().expect("something is over the limit");
+            self.bytes -= payload.len();
+            self.before = Some(zxid);
+            self.closed = true;
+        }
+    }
+
+    /// There is a hole: what was gathered is not the end of anything.
+    fn start_over(&mut self) {
+        *self = Window { closed: true, ..Window::new(self.limits) };
+    }
+
+    /// Puts an older file's txns in front. False when nothing older can follow.
+    fn prepend(&mut self, piece: Window, last: Zxid, marks: Marks<'_>) -> bool {
+        let Some(end) = piece.last() else {
+            // A file without txns says nothing.
+            return !piece.closed;
+        };
+        let joined = match self.txns.front() {
+            None => end == last,
+            Some((first, _)) => marks.next(end, *first),
+        };
+        if !joined {
+            return false;
+        }
+        self.bytes += piece.bytes;
+        self.before = piece.before;
+        for txn in piece.txns.into_iter().rev() {
+            self.txns.push_front(txn);
+        }
+        self.closed = piece.closed;
+        !self.closed
+    }
+
+    fn finish(mut self, last: Zxid, snapshots: &[Zxid]) -> History {
+        let Some(&(first, _)) = self.txns.front() else {
+            return History { base: last, txns: Vec::new() };
+        };
+        let previous = Zxid(first.0 - 1);
+        let base = if let Some(before) = self.before {
+            before
+        } else if first.counter() > 1 || snapshots.contains(&previous) {
+            previous
+        } else {
+            self.txns.pop_front();
+            first
+        };
+        History { base, txns: self.txns.into() }
+    }
+}
+
+/// The last txns of a file that are not after the wanted one.
+fn read_piece(
+    disk: &dyn Disk,
+    path: &Path,
+    marks: Marks<'_>,
+    room: HistoryLimits,
+) -> Result<Window, IoAt> {
+    let mut piece = Window::new(room);
+    let mut reader = RecordReader::open(disk, path).map_err(io_at(path))?;
+    while let Some(record) = reader.next_record().map_err(io_at(path))? {
+        if marks.until.is_some_and(|until| record.zxid > until) {
+            break;
+        }
+        if piece.last().is_some_and(|last| !marks.next(last, record.zxid)) {
+            piece.start_over();
+        }
+        piece.push(record.zxid, record.payload);
+    }
+    Ok(piece)
+}
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

@@ -1,0 +1,193 @@
+//! Puts a tree that came from a leader in the place of everything on disk.
+//!
+//! In: a tree that stands still and shows no effect of a txn after its last one. Out: a snapshot of it,
+//! durable, and nothing else: no older snapshot, no log. Apache: `Learner.syncWithLeader` with
+//! `ZooKeeperServer.takeSnapshot`, which leaves the old files where they are.
+//!
+//! # Why everything else must go
+//! Once the tree is installed, the leader's history is this server's history, and the old files tell
+//! another one, or the same one with a part missing:
+//! - Txns in the old log after the installed zxid were never agreed on. Recovery would replay them over
+//!   the new snapshot.
+//! - A snapshot with a later name, or with effects of later txns, belongs to that same lost history.
+//!   Recovery would prefer it.
+//! - An older snapshot with the older log stops before the installed zxid. If the installed snapshot were
+//!   found damaged one day, recovery would fall back to the older one; and when the new log starts with
+//!   a new epoch, its first txn has counter 1 and follows *any* txn of an older epoch, so the hole would
+//!   not be seen (ZOOKEEPER-2846). Likewise a leader must not offer txns from before the hole.
+//!
+//! # Steps, and a crash between any two of them
+//! 1. The snapshot is written as `tmp.snapshot.<zxid>` and synced. *Crash:* nobody reads such a file;
+//!    recovery gives the old state and removes it.
+//! 2. It is renamed to `install.snapshot.<zxid>`, and the directory is synced. A rename is all or nothing,
+//!    and this is the only step that decides. *Crash before:* the old state. *Crash after:* recovery sees
+//!    the name, reads this file and no other, and carries out the steps below itself.
+//! 3. The logs are removed, newest first, then the snapshots, oldest first; both directories are synced.
+//!    *Crash:* as after 2, whatever is left of the old files, since none of them is looked at.
+//! 4. It is renamed to `snapshot.<zxid>`, and the directory is synced. *Crash:* it has the one name or
+//!    the other, alone in its directory: the new state both times.
+//!
+//! So there are two states and no third. Cutting the old log and its snapshots first and renaming last
+//! would do with one name less, but it gives up the old state before there is a new one whenever the old
+//! snapshots are all later than the new one; such a server would refuse to start.
+//!
+//! The order inside step 3 is for a program that does not know step 2's name: while anything is left, it
+//! is the newest snapshot with a prefix of the log.
+//!
+//! # What the caller must see to
+//! - The old [`crate::LogWriter`] is dropped before, without a flush; a new one is made after, from the
+//!   tree's zxid. Its files are gone, so whatever the old one still wrote would go to nowhere.
+//! - No [`crate::SnapshotWriter`] is at work and nobody purges. (One that was forgotten cannot do harm
+//!   under its own name: its temporary file is removed, so giving it its name fails.)
+//! - The old tree in memory is replaced only after `Ok`, and what was in flight over it is dropped: memory
+//!   is never ahead of the disk.
+//! - [`InstallError::Fuzzy`] and [`InstallError::Write`]: nothing has changed, the old state goes on.
+//!   [`InstallError::Io`]: it may or may not have been decided. Nothing may be appended, acked or served
+//!   until this function, [`crate::truncate_and_reload`] or [`fn@crate::recover`] has succeeded, in this
+//!   process or after a restart: each of them finishes what was decided.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use herdsman_proto::Zxid;
+use herdsman_tree::{Loader, Tree};
+
+use crate::disk::{Dirs, Disk, IoAt, io_at};
+use crate::names::{Compression, INSTALLING, SnapshotName, list_logs, list_snapshots};
+use crate::recover::remove_unfinished;
+use crate::snapshot::writer::{SnapshotFile, SnapshotWriteError, write_nodes};
+use crate::snapshot::{LastZxid, Trailer};
+
+/// Why a tree was not installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// The tree is between two times: txns that the leader sent behind it are missing. Nothing was
+    /// changed.
+    #[error(
+        "the tree from the leader is as of txn {last}, but shows effects of txns up to {newest_effect}, which did not come"
+    )]
+    Fuzzy {
+        /// As of which txn.
+        last: Zxid,
+        /// The last txn of which it shows an effect.
+        newest_effect: Zxid,
+    },
+    /// The snapshot could not be written. Nothing was changed.
+    #[error(transparent)]
+    Write(#[from] SnapshotWriteError),
+    /// The disk failed when the old files were to make way. What is decided is finished by the next
+    /// recovery; until then nothing may be written.
+    #[error("cannot put the snapshot from the leader in place at {path}: {source}", path = path.display())]
+    Io {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl From<IoAt> for InstallError {
+    fn from(IoAt { path, source }: IoAt) -> Self {
+        InstallError::Io { path, source }
+    }
+}
+
+impl InstallError {
+    /// There was no room, and nothing was changed.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, InstallError::Write(error) if error.is_full())
+    }
+}
+
+/// Makes `tree` the only thing on disk. See the module for what the caller must see to.
+pub fn install_snapshot(
+    disk: &Arc<dyn Disk>,
+    dirs: &Dirs,
+    tree: &Tree,
+    compression: Compression,
+    last_zxid: LastZxid,
+) -> Result<SnapshotFile, InstallError> {
+    finish_installing(&**disk, dirs)?;
+    let name = SnapshotName { zxid: tree.last_zxid(), compression };
+    let bytes = write_unnamed(disk, dirs, tree, name, last_zxid)?;
+    let temporary = dirs.data.join(name.temporary_name());
+    let installing = dirs.data.join(name.installing_name());
+    disk.rename(&temporary, &installing).map_err(io_at(&installing))?;
+    let path = clear_and_name(&**disk, dirs, name)?;
+    Ok(SnapshotFile { name, path, bytes })
+}
+
+/// Writes the snapshot under its temporary name, durably. Its length comes back.
+fn write_unnamed(
+    disk: &Arc<dyn Disk>,
+    dirs: &Dirs,
+    tree: &Tree,
+    name: SnapshotName,
+    last_zxid: LastZxid,
+) -> Result<u64, InstallError> {
+    let mut newest_effect = Zxid::ZERO;
+    let writer =
+        write_nodes(Arc::clone(disk), &dirs.data, name.compression, tree, &mut |path, stat| {
+            newest_effect = newest_effect.max(Loader::effect_of(path, stat));
+        })?;
+    if newest_effect > name.zxid {
+        return Err(InstallError::Fuzzy { last: name.zxid, newest_effect });
+    }
+    Ok(writer.seal_unnamed(&Trailer::of(tree, last_zxid), &mut |_| {})?)
+}
+
+/// The snapshot that is to take the place of everything else, if that was decided and not finished.
+pub(crate) fn find_installing(disk: &dyn Disk, dir: &Path) -> Result<Option<SnapshotName>, IoAt> {
+    let entries = disk.list(dir).map_err(io_at(dir))?;
+    let parse = |name: &str| SnapshotName::parse(name.strip_prefix(INSTALLING)?);
+    let mut found = entries.iter().filter_map(|entry| parse(&entry.name));
+    let first = found.next();
+    match found.next() {
+        None => Ok(first),
+        // There is never more than one, because each is finished before the next is begun.
+        Some(_) => {
+            Err(io_at(dir)(io::Error::other(format!("several files are called {INSTALLING}*"))))
+        }
+    }
+}
+
+/// Finishes what was decided before a crash or an error. Only for a file that this process has written
+/// itself: recovery reads it first.
+pub(crate) fn finish_installing(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
+    match find_installing(disk, &dirs.data)? {
+        None => Ok(()),
+        Some(name) => clear_and_name(disk, dirs, name).map(|_| ()),
+    }
+}
+
+/// Removes everything else, then gives the installed snapshot its name. Can be done any number of times.
+pub(crate) fn clear_and_name(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    name: SnapshotName,
+) -> Result<PathBuf, IoAt> {
+    // Nothing may go before the decision is durable.
+    disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
+    for log in list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?.iter().rev() {
+        let path = log.path(&dirs.log);
+        disk.remove(&path).map_err(io_at(&path))?;
+    }
+    disk.sync_dir(&dirs.log).map_err(io_at(&dirs.log))?;
+    for snapshot in list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))? {
+        let path = snapshot.path(&dirs.data);
+        disk.remove(&path).map_err(io_at(&path))?;
+    }
+    remove_unfinished(disk, &dirs.data).map_err(io_at(&dirs.data))?;
+    disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
+    let path = name.path(&dirs.data);
+    disk.rename(&dirs.data.join(name.installing_name()), &path).map_err(io_at(&path))?;
+    disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
+    tracing::info!(path = %path.display(), "a tree from the leader has taken the place of what was here");
+    Ok(path)
+}
+
+#[cfg(test)]
+#[path = "install_tests.rs"]
+mod tests;

@@ -1,0 +1,225 @@
+//! Takes back txns that were never agreed on: cuts the log after a txn and gives the tree as of it.
+//!
+//! In: the last txn to keep, as a leader's TRUNC names it. Out: what [`fn@crate::recover`] would give
+//! from the shortened log; or [`ReloadError::Impossible`], and then not one byte on disk has changed.
+//! Apache: `ZKDatabase.truncateLog`, which cuts before it knows whether the rest makes a tree, keeps
+//! snapshots with what was cut, and leaves the old tree in memory when it is interrupted
+//! (ZOOKEEPER-3701, -5094).
+//!
+//! # What can be kept
+//! First everything is read, as recovery reads it, but no further than the wanted txn:
+//! - from the newest snapshot that is whole and *surely* holds no effect of a later txn. A snapshot whose
+//!   end does not say up to where it is fuzzy (written before 3.6, or with digests switched off) could
+//!   miss a znode that a later txn deleted, so it does not serve, unless nothing had happened yet;
+//! - then the log, without a hole, through that very txn. Two other endings are right: the snapshot
+//!   itself is as of the wanted txn; or the wanted zxid has counter 0. Such a zxid is the start of an epoch
+//!   and no txn at all: all that is before it stays, if something after it proves that this server
+//!   has been in that epoch or a later one, and so has all that the epoch started from.
+//!
+//! What was read is then the tree to return.
+//!
+//! # What goes, and a crash between any two steps
+//! 1. All that was read is made durable.
+//! 2. Snapshots newer than the one that was used go: they hold what is to be forgotten, or cannot be
+//!    read. *Crash:* the whole log is there still, and makes the old state from any of them. That it does
+//!    is seen to before: a log with a hole that only a newer snapshot covers cannot be cut this way.
+//! 3. Log files go, newest first, then one is cut. *Crash:* a prefix of the old history that is not
+//!    shorter than wanted, and a snapshot that is inside it. The leader will say again what to cut.
+//!
+//! In the other order recovery would meet a snapshot that is ahead of its log. Older snapshots stay: only
+//! one is taken at a time, so an older one was finished before the one that was used began, and
+//! shows nothing later than it. (Should another program have taken two at once, the digests in the log
+//! tell at the next recovery from it.)
+//!
+//! # What the caller must see to
+//! - The old [`crate::LogWriter`] is dropped before, without a flush: it knows a position behind the cut
+//!   and would leave a gap of zeros there. A new one is made after, from the tree's zxid, and starts a
+//!   file of its own.
+//! - No [`crate::SnapshotWriter`] is at work and nobody purges: what they decide is based on what is
+//!   being taken back. (A forgotten writer's temporary file is removed, so it cannot give it its name.)
+//! - The old tree in memory, and what is in flight over it, is dropped, whatever comes back, except after
+//!   `Impossible`: memory is never ahead of the disk.
+//! - After [`ReloadError::Failed`] nothing may be appended, acked or served until a later try or
+//!   [`fn@crate::recover`] has succeeded.
+//! - A failed sync is final for a process: after it, this function must not be called either, since what
+//!   it reads may never have reached the disk.
+
+use herdsman_proto::Zxid;
+
+use crate::disk::{Dirs, Disk, IoAt, io_at};
+use crate::install::finish_installing;
+use crate::log::truncate::{LogCut, cut_log};
+use crate::log::walk::{Marks, Walk, WalkError, Walked, files_needed, follows, walk_marked};
+use crate::names::{LogName, SnapshotName};
+use crate::recover::{
+    Base, RecoverError, RecoverOptions, Recovered, ReportProgress, SnapshotUsed, Source,
+    remove_unfinished, sync_all,
+};
+
+/// Why the log was not cut.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// What is on disk cannot give the tree as of that txn. Nothing was changed.
+    #[error("cannot go back to txn {zxid}: {reason}")]
+    Impossible {
+        /// Which txn.
+        zxid: Zxid,
+        /// Why not.
+        reason: Impossible,
+    },
+    /// The disk failed. The log may be longer than wanted, but nothing that was to stay is gone.
+    #[error("the log could not be cut: {0}")]
+    Failed(RecoverError),
+}
+
+/// Why a state of the past cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Impossible {
+    /// No snapshot is old enough.
+    #[error("no snapshot is whole and surely without effects of later txns")]
+    NoSnapshot,
+    /// The log does not have it.
+    #[error("the log has txn {last} and then {}", next.map_or("ends".to_owned(), |next| next.to_string()))]
+    NotInLog {
+        /// The last one before.
+        last: Zxid,
+        /// What follows it.
+        next: Option<Zxid>,
+    },
+    /// The log is broken before it.
+    #[error("{0}")]
+    Broken(RecoverError),
+}
+
+impl From<IoAt> for ReloadError {
+    fn from(error: IoAt) -> Self {
+        ReloadError::Failed(error.into())
+    }
+}
+
+/// Cuts the log so that nothing after `zxid` is left, and loads the tree again. If `zxid` has counter 0,
+/// the tree's zxid is that of the last txn before. See the module for what the caller must see to.
+pub fn truncate_and_reload(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    zxid: Zxid,
+    options: &RecoverOptions,
+    progress: &mut ReportProgress<'_>,
+) -> Result<Recovered, ReloadError> {
+    finish_installing(disk, dirs)?;
+    let source = Source { disk, dirs, options };
+    let (snapshots, logs) = source.list().map_err(ReloadError::Failed)?;
+    let base = base_before(&source, &snapshots, zxid, progress)
+        .ok_or(ReloadError::Impossible { zxid, reason: Impossible::NoSnapshot })?;
+    let (recovered, walked) = source
+        .replay(base, &logs, Some(zxid), progress)
+        .map_err(|error| cannot_read(zxid, error))?;
+    check_reached(zxid, &walked)?;
+    check_rest(&source, &snapshots, &logs, &recovered)?;
+    let used = recovered.snapshot.as_ref().expect("it was started from one");
+    sync_all(disk, dirs, Some(&used.path))?;
+    remove_newer(disk, dirs, &snapshots, used.name)?;
+    cut_log(disk, &dirs.log, &LogCut::behind(&walked, &logs))?;
+    tracing::warn!(wanted = %zxid, last = %recovered.tree.last_zxid(), "txns were taken back");
+    Ok(recovered)
+}
+
+/// Loads the newest snapshot that has nothing later than `zxid` in it.
+fn base_before(
+    source: &Source<'_>,
+    snapshots: &[SnapshotName],
+    zxid: Zxid,
+    progress: &mut ReportProgress<'_>,
+) -> Option<Base> {
+    let (mut damaged, mut known) = (Vec::new(), Vec::new());
+    for &name in snapshots.iter().rev().filter(|name| name.zxid <= zxid) {
+        match source.load_snapshot(name, &name.path(&source.dirs.data), progress) {
+            Ok((tree, snapshot)) if surely_before(&snapshot, zxid) => {
+                let snapshot = Some(snapshot);
+                return Some(Base { tree, snapshot, damaged, known, fresh: false });
+            }
+            Ok((_, snapshot)) => {
+                tracing::info!(path = %snapshot.path.display(), "it may hold later txns");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "looking for an older snapshot");
+                damaged.push((name, error));
+            }
+        }
+        known.push(name.zxid);
+    }
+    None
+}
+
+/// Nothing in it was made by a txn after `zxid`.
+fn surely_before(snapshot: &SnapshotUsed, zxid: Zxid) -> bool {
+    let trailer = &snapshot.trailer;
+    let end_known = trailer.digest.is_some() || trailer.last_zxid.is_some();
+    (end_known || snapshot.name.zxid == Zxid::ZERO) && snapshot.fuzzy_until() <= zxid
+}
+
+/// What was read ends where it should.
+fn check_reached(zxid: Zxid, walked: &Walked) -> Result<(), ReloadError> {
+    let last = walked.last_zxid;
+    let next = walked.stop.and_then(|stop| stop.next);
+    let starts_epoch = zxid.counter() == 0 && next.is_some_and(|next| follows(last, next));
+    if last == zxid || starts_epoch {
+        return Ok(());
+    }
+    Err(ReloadError::Impossible { zxid, reason: Impossible::NotInLog { last, next } })
+}
+
+/// If newer snapshots must go, the log must do without them while it is still long.
+fn check_rest(
+    source: &Source<'_>,
+    snapshots: &[SnapshotName],
+    logs: &[LogName],
+    recovered: &Recovered,
+) -> Result<(), ReloadError> {
+    let used = recovered.snapshot.as_ref().map(|used| used.name);
+    let newer = snapshots.iter().filter(|name| Some(**name) > used);
+    let known: Vec<Zxid> = newer.map(|name| name.zxid).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    let after = recovered.tree.last_zxid();
+    let files = files_needed(logs, after);
+    let plan = Walk { dir: &source.dirs.log, files, after, accept_loss_after: None };
+    let marks = Marks { until: None, known: &known };
+    match walk_marked(source.disk, plan, marks, &mut |_| Ok(())) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            Err(cannot_read(after, RecoverError::Log { source: error, passed_over: Vec::new() }))
+        }
+    }
+}
+
+/// Nothing has been changed yet, so only a disk that fails is a failure.
+fn cannot_read(zxid: Zxid, error: RecoverError) -> ReloadError {
+    match error {
+        RecoverError::Io { .. } | RecoverError::Log { source: WalkError::Io { .. }, .. } => {
+            ReloadError::Failed(error)
+        }
+        error => ReloadError::Impossible { zxid, reason: Impossible::Broken(error) },
+    }
+}
+
+/// Removes the snapshots that come after the one that is used, and unfinished ones.
+fn remove_newer(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    snapshots: &[SnapshotName],
+    used: SnapshotName,
+) -> Result<(), IoAt> {
+    remove_unfinished(disk, &dirs.data).map_err(io_at(&dirs.data))?;
+    for name in snapshots.iter().filter(|name| **name > used) {
+        let path = name.path(&dirs.data);
+        tracing::warn!(path = %path.display(), "removing a snapshot of what is taken back");
+        disk.remove(&path).map_err(io_at(&path))?;
+    }
+    disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))
+}
+
+#[cfg(test)]
+#[path = "reload_tests.rs"]
+mod tests;
