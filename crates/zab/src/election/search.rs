@@ -1,0 +1,250 @@
+//! A server that looks for a leader: what it has heard, and what follows from it.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use herdsman_proto::{Notification, ServerId, ServerState, Vote, Zxid};
+
+use super::{Decision, Election, Heard, Phase, rank};
+use crate::io::Output;
+
+/// The zxid of a server that does not know its own log.
+const UNKNOWN: Zxid = Zxid(-1);
+
+/// What only matters until a leader is found.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// The vote with which a round is begun.
+    first: Vote,
+    /// What voters have said last in our round, this server included.
+    in_round: BTreeMap<ServerId, Ballot>,
+    /// What voters that have a leader have said last, of whatever round.
+    settled: BTreeMap<ServerId, Ballot>,
+    /// Set while a quorum has our vote: until then a better one may come.
+    pub(super) finalize_at_ms: Option<u64>,
+    pub(super) repeat_at_ms: u64,
+    pub(super) repeat_ms: u64,
+}
+
+/// What a voter has said.
+#[derive(Clone, Copy, Debug)]
+struct Ballot {
+    state: ServerState,
+    vote: Vote,
+}
+
+impl Search {
+    pub(super) fn new(first: Vote, repeat_ms: u64) -> Search {
+        Search {
+            first,
+            in_round: BTreeMap::new(),
+            settled: BTreeMap::new(),
+            finalize_at_ms: None,
+            repeat_at_ms: 0,
+            repeat_ms,
+        }
+    }
+
+    /// Who wants this leader.
+    pub(super) fn supporters(&self, leader: ServerId) -> BTreeSet<ServerId> {
+        let ballots = self.in_round.iter().chain(&self.settled);
+        ballots.filter(|(_, ballot)| ballot.vote.leader == leader).map(|(id, _)| *id).collect()
+    }
+}
+
+impl Ballot {
+    /// Whether it speaks for the leader of a server that has one in our round.
+    fn supports(&self, settled: Vote) -> bool {
+        match self.state {
+            ServerState::Looking => self.vote == settled,
+            _ => self.vote.leader == settled.leader,
+        }
+    }
+}
+
+/// What this server does while it looks.
+impl Election {
+    pub(super) fn hear_looking(
+        &mut self,
+        now_ms: u64,
+        from: ServerId,
+        message: &Notification,
+        out: &mut Vec<Output>,
+    ) -> Heard {
+        if message.state == ServerState::Looking && self.should_answer(from, message) {
+            out.push(self.notify(from));
+        }
+        if !self.electorate.is_voter(from) || !self.electorate.is_voter(message.vote.leader) {
+            return Heard::Nothing;
+        }
+        let decision = match message.state {
+            ServerState::Looking => self.count_looking(now_ms, from, message, out),
+            ServerState::Following | ServerState::Leading => {
+                self.count_settled(now_ms, from, message)
+            }
+            ServerState::Observing => None,
+        };
+        decision.into()
+    }
+
+    /// Whether a server that looks, too, learns something from our vote.
+    fn should_answer(&self, from: ServerId, message: &Notification) -> bool {
+        if !self.is_voter() {
+            return false;
+        }
+        match message.round.cmp(&self.round) {
+            Ordering::Less => true,
+            Ordering::Equal if self.electorate.is_voter(from) => self.is_behind(from, message.vote),
+            Ordering::Equal => true,
+            Ordering::Greater => false,
+        }
+    }
+
+    /// Whether a voter in our round has not heard of our vote. One whose vote has got better since
+    /// we heard of it listens, and ours is on its way.
+    fn is_behind(&self, from: ServerId, vote: Vote) -> bool {
+        let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
+        let is_on_its_way = |ballot: &Ballot| rank(ballot.vote) < rank(vote);
+        rank(vote) < rank(self.vote) && !in_round.get(&from).is_some_and(is_on_its_way)
+    }
+
+    fn count_looking(
+        &mut self,
+        now_ms: u64,
+        from: ServerId,
+        message: &Notification,
+        out: &mut Vec<Output>,
+    ) -> Option<Decision> {
+        let search = self.search_mut()?;
+        search.settled.remove(&from);
+        let first = search.first;
+        if first.zxid == UNKNOWN || message.vote.zxid == UNKNOWN {
+            return None;
+        }
+        match message.round.cmp(&self.round) {
+            Ordering::Less => return None,
+            Ordering::Equal if self.is_better(message.vote, self.vote) => {
+                self.propose(now_ms, message.vote, out);
+            }
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                self.round = message.round;
+                self.search_mut()?.in_round.clear();
+                let theirs_is_better = self.is_better(message.vote, first);
+                self.propose(now_ms, if theirs_is_better { message.vote } else { first }, out);
+            }
+        }
+        let ballot = Ballot { state: message.state, vote: message.vote };
+        self.search_mut()?.in_round.insert(from, ballot);
+        self.conclude(now_ms)
+    }
+
+    /// A voter has a leader: maybe it is ours.
+    fn count_settled(
+        &mut self,
+        now_ms: u64,
+        from: ServerId,
+        message: &Notification,
+    ) -> Option<Decision> {
+        let (round, vote) = (message.round, message.vote);
+        let ballot = Ballot { state: message.state, vote };
+        let is_in_round = round == self.round;
+        let search = self.search_mut()?;
+        search.settled.insert(from, ballot);
+        if is_in_round {
+            search.in_round.insert(from, ballot);
+        }
+        if self.has_leader_in_round(round, vote) || self.has_leader_elsewhere(round, vote) {
+            self.round = round;
+            return Some(self.decide(vote));
+        }
+        self.conclude(now_ms)
+    }
+
+    /// Whether our round is over for a quorum, with this winner.
+    fn has_leader_in_round(&self, round: i64, vote: Vote) -> bool {
+        let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
+        let supports = |id| in_round.get(&id).is_some_and(|ballot| ballot.supports(vote));
+        round == self.round
+            && self.leads(vote.leader, round, in_round)
+            && self.electorate.is_quorum(supports)
+    }
+
+    /// Whether a quorum follows this leader since some round.
+    fn has_leader_elsewhere(&self, round: i64, vote: Vote) -> bool {
+        let Phase::Looking(Search { settled, .. }) = &self.phase else { return false };
+        let is_same = |other: Vote| (other.leader, other.epoch) == (vote.leader, vote.epoch);
+        let supports = |id| settled.get(&id).is_some_and(|ballot| is_same(ballot.vote));
+        self.leads(vote.leader, round, settled) && self.electorate.is_quorum(supports)
+    }
+
+    /// Whether a server that others call their leader believes so itself.
+    fn leads(&self, leader: ServerId, round: i64, said: &BTreeMap<ServerId, Ballot>) -> bool {
+        if leader == self.settings.me {
+            return self.is_voter() && round == self.round;
+        }
+        said.get(&leader).is_some_and(|ballot| ballot.state == ServerState::Leading)
+    }
+
+    /// Decides if our vote has won.
+    pub(super) fn conclude(&mut self, now_ms: u64) -> Option<Decision> {
+        let (has_quorum, has_heard_all) = (self.has_quorum(), self.has_heard_all_candidates());
+        let wait_until = now_ms.saturating_add(self.settings.finalize_wait_ms);
+        let search = self.search_mut()?;
+        if !has_quorum {
+            search.finalize_at_ms = None;
+            return None;
+        }
+        let wait_until = *search.finalize_at_ms.get_or_insert(wait_until);
+        (has_heard_all || now_ms >= wait_until).then(|| self.decide(self.vote))
+    }
+
+    /// Whether a quorum has our vote.
+    fn has_quorum(&self) -> bool {
+        let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
+        let has_vote = |id| in_round.get(&id).is_some_and(|ballot| ballot.vote == self.vote);
+        self.electorate.is_quorum(has_vote)
+    }
+
+    /// Whether nobody is left who could come with a better vote in this round.
+    fn has_heard_all_candidates(&self) -> bool {
+        let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
+        let mut candidates =
+            self.electorate.voters().filter(|id| self.electorate.is_electable(*id));
+        candidates.all(|id| in_round.contains_key(&id))
+    }
+
+    fn is_better(&self, vote: Vote, than: Vote) -> bool {
+        self.electorate.is_electable(vote.leader) && rank(vote) > rank(than)
+    }
+
+    /// Votes, and tells everybody.
+    pub(super) fn propose(&mut self, now_ms: u64, vote: Vote, out: &mut Vec<Output>) {
+        self.vote = vote;
+        let (me, state) = (self.settings.me, ServerState::Looking);
+        let is_counted = self.is_voter() && self.electorate.is_voter(vote.leader);
+        if let Phase::Looking(search) = &mut self.phase {
+            search.finalize_at_ms = None;
+            if is_counted && search.first.zxid != UNKNOWN {
+                search.in_round.insert(me, Ballot { state, vote });
+            }
+        }
+        self.broadcast(now_ms, out);
+    }
+
+    /// Tells all other voters our vote; it is repeated when nothing comes of it.
+    pub(super) fn broadcast(&mut self, now_ms: u64, out: &mut Vec<Output>) {
+        let others = self.electorate.voters().filter(|id| *id != self.settings.me);
+        out.extend(others.map(|id| self.notify(id)));
+        if let Some(search) = self.search_mut() {
+            search.repeat_at_ms = now_ms.saturating_add(search.repeat_ms);
+        }
+    }
+
+    fn search_mut(&mut self) -> Option<&mut Search> {
+        match &mut self.phase {
+            Phase::Looking(search) => Some(search),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What agreement hears and what it asks for: two closed lists.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::{Membership, Notification, QuorumPacket, ServerId, Zxid};
+
+/// One connection between a learner and whom it learns from, unique in the life of the process. A packet that
+/// was sent on it arrives in order or the link is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// Which of a server's ports a learner comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Where a leader has its learners.
+    Quorum,
+    /// Where a follower has its observers.
+    ObserverMaster,
+}
+
+/// Which of the two epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpochKind {
+    /// Promised: no older leader will be followed.
+    Accepted,
+    /// Followed: the log is a history of this epoch.
+    Current,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Another server's vote.
+    Notification {
+        /// Whose.
+        from: ServerId,
+        /// What it says.
+        message: Notification,
+    },
+    /// Somebody connected to one of this server's ports for learners.
+    LinkOpened {
+        /// On this link.
+        link: LinkId,
+        /// Which port.
+        door: Door,
+    },
+    /// The connection that [`Output::Connect`] asked for stands.
+    Connected {
+        /// It.
+        link: LinkId,
+    },
+    /// The connection that [`Output::Connect`] asked for was given up.
+    ConnectFailed,
+    /// A packet came in.
+    Packet {
+        /// On this link.
+        link: LinkId,
+        /// What. Behind [`QuorumPacket::Snap`] the driver reads the whole tree before it delivers
+        /// this input, and keeps it for [`Output::InstallSnapshot`].
+        packet: QuorumPacket,
+    },
+    /// Bytes come in that do not make a packet yet: a tree behind SNAP takes its time.
+    Heard {
+        /// On this link.
+        link: LinkId,
+    },
+    /// The tree that [`Output::SendSnapshot`] asked for is on its way, to its last byte. Txns that it
+    /// may show were sent before.
+    SnapshotSent {
+        /// On this link.
+        link: LinkId,
+    },
+    /// A link is gone.
+    LinkLost {
+        /// Which.
+        link: LinkId,
+    },
+    /// Everything that was asked to be appended up to here is durable.
+    Flushed {
+        /// The last durable txn.
+        zxid: Zxid,
+    },
+    /// An epoch is durable.
+    EpochSaved {
+        /// Which one.
+        kind: EpochKind,
+        /// Its number.
+        epoch: u32,
+    },
+    /// The log ends where [`Output::Truncate`] said, and the tree was loaded again from disk.
+    Truncated {
+        /// There.
+        zxid: Zxid,
+    },
+    /// The log could not be cut there; it is as it was.
+    TruncateMissed,
+    /// What [`Output::InstallSnapshot`] asked for is done and durable.
+    SnapshotInstalled {
+        /// The last txn in it.
+        zxid: Zxid,
+    },
+    /// What [`Output::InstallSnapshot`] asked for could not be done; everything is as it was.
+    InstallMissed,
+    /// The disk takes nothing at the moment, or never again: nothing may be promised.
+    StorageLost,
+    /// The disk takes writes again; what was asked of it before is still being done.
+    StorageBack,
+    /// Time has passed.
+    Tick,
+}
+
+/// What a received tree is put on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotBase {
+    /// The tree that came behind SNAP on this link.
+    Received(LinkId),
+    /// Nothing: everything comes from the leader.
+    Empty,
+}
+
+/// Why a link is closed, for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// This server does not lead, or no longer.
+    NotLeading,
+    /// This server follows nobody, or somebody else.
+    NotFollowing,
+    /// A packet that makes no sense here.
+    UnexpectedPacket,
+    /// The other side's membership is newer than ours.
+    NewerConfig,
+    /// The other side's history is newer than this leader's.
+    AheadOfLeader,
+    /// The leader's epoch is older than one that was promised.
+    OldEpoch,
+    /// Nothing was heard for too long.
+    TimedOut,
+    /// A proposal does not continue the ones before.
+    Gap,
+    /// The same server has connected again.
+    Replaced,
+    /// Too many at once.
+    TooMany,
+    /// This server does not follow, or no longer, so it has nothing for observers.
+    NotObserverMaster,
+    /// Only observers are served at the observer master's port.
+    NotAnObserver,
+}
+
+/// What this server has become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It looks for a leader and serves nobody.
+    Looking,
+    /// It leads: it may propose, from the start of this epoch.
+    Leading {
+        /// Its epoch.
+        epoch: u32,
+    },
+    /// It follows over this link and is up to date.
+    Following {
+        /// To the leader.
+        link: LinkId,
+        /// The leader.
+        leader: ServerId,
+    },
+    /// The same, without a vote.
+    Observing {
+        /// To the leader.
+        link: LinkId,
+        /// The leader.
+        leader: ServerId,
+    },
+}
+
+/// Something to carry out. What concerns the disk happens in the order of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Tell another server our vote, connecting to it if need be. A newer message replaces one that
+    /// is not sent yet.
+    Notify {
+        /// Whom.
+        to: ServerId,
+        /// What.
+        message: Notification,
+    },
+    /// Connect to a server as a learner; answered by `Connected` or `ConnectFailed`. A newer one
+    /// replaces it, [`Output::Standing`] with `Looking` ends it.
+    Connect {
+        /// Which server.
+        to: ServerId,
+        /// Which of its ports.
+        door: Door,
+    },
+    /// Send a packet.
+    Send {
+        /// On this link.
+        link: LinkId,
+        /// What.
+        packet: QuorumPacket,
+    },
+    /// Send SNAP and behind it the tree, while it goes on changing, and report `SnapshotSent` when all
+    /// of it was taken from the tree. What is sent to the link afterwards waits behind it.
+    SendSnapshot {
+        /// On this link.
+        link: LinkId,
+        /// The zxid in SNAP: the tree contains at least this.
+        zxid: Zxid,
+    },
+    /// Close a link once what was sent before is out. No `LinkLost` follows.
+    Close {
+        /// Which.
+        link: LinkId,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// Append a txn to the log and report `Flushed` when it is durable. An observer without a log
+    /// ([`crate::log::Kept::InMemory`]) writes nothing and reports nothing.
+    Append {
+        /// Its zxid.
+        zxid: Zxid,
+        /// Its bytes.
+        payload: Bytes,
+    },
+    /// Make an epoch durable and report `EpochSaved`.
+    SaveEpoch {
+        /// Which.
+        kind: EpochKind,
+        /// Its number.
+        epoch: u32,
+    },
+    /// Cut the log after this txn, load the tree again from disk, report `Truncated` or
+    /// `TruncateMissed`.
+    Truncate {
+        /// The last txn to keep.
+        zxid: Zxid,
+    },
+    /// Apply txns to a tree from the leader, write it as a snapshot, only then drop the old log, and
+    /// put it in the old tree's place. Report `SnapshotInstalled`.
+    InstallSnapshot {
+        /// The tree.
+        base: SnapshotBase,
+        /// Its zxid.
+        zxid: Zxid,
+        /// What to apply to it.
+        entries: Vec<(Zxid, Bytes)>,
+    },
+    /// Remember a membership that is proposed, before what is asked for later is done. If that fails,
+    /// this server goes on: it will hear of it again.
+    KeepProposed {
+        /// It.
+        membership: Arc<Membership>,
+    },
+    /// Go by this membership from now on, and remember it.
+    Activate {
+        /// It.
+        membership: Arc<Membership>,
+    },
+    /// Everything up to here is agreed on and durable here: it may be applied.
+    Commit {
+        /// The last one.
+        zxid: Zxid,
+    },
+    /// This server's standing has changed.
+    Standing(Standing),
+}

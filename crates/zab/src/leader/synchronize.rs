@@ -1,0 +1,113 @@
+//! Synchronization: each learner gets what it lacks, and a quorum that has it establishes the leader.
+
+use herdsman_proto::{LearnerKind, ServerId, Zxid};
+
+use super::{Leader, Stage};
+use crate::common::Common;
+use crate::io::{CloseReason, LinkId, Output, Standing};
+use crate::learner_peer::Step;
+use crate::sync::Plan;
+
+impl Leader {
+    /// Sends a learner what it lacks, and NEWLEADER. From here on it gets every proposal.
+    pub(super) fn synchronize(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        common: &Common,
+        out: &mut Vec<Output>,
+    ) {
+        let agreed = self.agreed(common);
+        let peer = self.learners.get_mut(&link).expect("the caller has looked");
+        if peer.send_history(link, agreed, common, out) != Plan::Snap {
+            self.send_new_leader(now_ms, link, common, out);
+        }
+    }
+
+    /// The learner has been sent everything that is agreed on, and must say that it has it.
+    pub fn send_new_leader(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        common: &Common,
+        out: &mut Vec<Output>,
+    ) {
+        let (agreed, epoch) = (self.agreed(common), self.epoch);
+        let sending = self.learners.get_mut(&link).filter(|peer| peer.step == Step::Sending);
+        if let Some(peer) = sending {
+            peer.send_new_leader(now_ms, link, epoch, agreed, common, out);
+        }
+    }
+
+    /// Up to where the history is not in question: before broadcast that is this server's own, which
+    /// becomes agreed on as soon as a quorum has it.
+    fn agreed(&self, common: &Common) -> Zxid {
+        if self.is_established() { common.log.committed() } else { common.log.last() }
+    }
+
+    pub(super) fn handle_new_leader_ack(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        zxid: Zxid,
+        common: &mut Common,
+        out: &mut Vec<Output>,
+    ) {
+        if zxid != Zxid::start_of(self.epoch) {
+            return self.dismiss(link, CloseReason::UnexpectedPacket, out);
+        }
+        let peer = self.learners.get_mut(&link).expect("the caller has looked");
+        peer.step = Step::Synced;
+        peer.acked = peer.synced_to;
+        if self.is_established() {
+            self.activate(now_ms, link, out);
+            self.try_to_commit(common, out);
+        } else {
+            self.try_to_establish(now_ms, common, out);
+        }
+    }
+
+    /// A quorum has this server's whole history, durable: it is agreed on, and broadcast begins.
+    pub(super) fn try_to_establish(
+        &mut self,
+        now_ms: u64,
+        common: &mut Common,
+        out: &mut Vec<Output>,
+    ) {
+        let synced = |voter: ServerId| {
+            if voter == common.me() {
+                return self.own_epoch_saved;
+            }
+            self.learners.values().any(|peer| {
+                peer.server == voter
+                    && peer.kind == LearnerKind::Follower
+                    && peer.step == Step::Synced
+            })
+        };
+        if self.stage != Stage::AwaitingNewLeaderAcks || !common.electorate.is_quorum(synced) {
+            return;
+        }
+        // Without its own epoch saved this server could propose what it would not remember.
+        if !self.own_epoch_saved {
+            return;
+        }
+        self.enter(Stage::Broadcasting, now_ms, common);
+        common.log.commit(self.initial.1, out);
+        if let Some(membership) = common.proposed.clone() {
+            let next = self.designate(&membership, common);
+            self.retired = next != common.me();
+            common.activate(membership, next, out);
+        }
+        out.push(Output::Standing(Standing::Leading { epoch: self.epoch }));
+        let synced = self.learners.iter().filter(|(_, peer)| peer.step == Step::Synced);
+        for link in synced.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.activate(now_ms, link, out);
+        }
+    }
+
+    fn activate(&mut self, now_ms: u64, link: LinkId, out: &mut Vec<Output>) {
+        if let Some(peer) = self.learners.get_mut(&link) {
+            peer.send_up_to_date(now_ms, link, out);
+        }
+    }
+}

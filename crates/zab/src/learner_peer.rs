@@ -1,0 +1,207 @@
+//! One learner as the server sees it that brings it up to date: the leader, or a follower that serves
+//! observers. Here is what both do in the same way; when they do it is decided where they are.
+
+use std::collections::BTreeMap;
+
+use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
+use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
+
+use crate::common::Common;
+use crate::io::{CloseReason, LinkId, Output};
+use crate::sync::{Plan, plan_sync};
+
+/// All learners of one server.
+pub(crate) type Learners = BTreeMap<LinkId, LearnerPeer>;
+
+/// What is awaited from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Its introduction.
+    AwaitingInfo,
+    /// Nothing: the new epoch is not known yet.
+    Introduced,
+    /// Its promise.
+    AwaitingEpochAck,
+    /// Nothing: the others' promises are not complete.
+    Promised,
+    /// Nothing: a tree is being sent to it.
+    Sending,
+    /// That it has caught up.
+    Syncing,
+    /// Nothing: not enough others have caught up.
+    Synced,
+    /// Acknowledgements, requests and signs of life.
+    Active,
+}
+
+/// One learner.
+#[derive(Clone, Debug)]
+pub(crate) struct LearnerPeer {
+    pub step: Step,
+    pub server: ServerId,
+    pub kind: LearnerKind,
+    /// The epoch that it had promised before.
+    pub accepted_epoch: u32,
+    /// Its promise counts: it was made to this leader.
+    pub promised: bool,
+    /// Where its log ended when it came.
+    pub last_zxid: Zxid,
+    /// Everything up to here is durable at the learner.
+    pub acked: Zxid,
+    /// What it was sent as agreed on before NEWLEADER: acknowledged together with it.
+    pub synced_to: Zxid,
+    /// When it was last heard of.
+    pub heard_ms: u64,
+    /// When it must have caught up.
+    pub ready_deadline_ms: u64,
+    /// A proposal that it has not acknowledged, and since when.
+    pub owes: Option<(Zxid, u64)>,
+}
+
+impl LearnerPeer {
+    pub fn new(now_ms: u64, ready_deadline_ms: u64) -> Self {
+        LearnerPeer {
+            step: Step::AwaitingInfo,
+            server: ServerId(-1),
+            kind: LearnerKind::Observer,
+            accepted_epoch: 0,
+            promised: false,
+            last_zxid: Zxid::ZERO,
+            acked: Zxid::ZERO,
+            synced_to: Zxid::ZERO,
+            heard_ms: now_ms,
+            ready_deadline_ms,
+            owes: None,
+        }
+    }
+
+    /// It gets every proposal and commit from now on.
+    pub fn is_forwarding(&self) -> bool {
+        matches!(self.step, Step::Sending | Step::Syncing | Step::Synced | Step::Active)
+    }
+
+    pub fn is_late(&self, now_ms: u64, sync_limit_ms: u64) -> bool {
+        match self.step {
+            // However large the tree is; the link itself notices when nobody reads.
+            Step::Sending | Step::Synced => false,
+            Step::Active => {
+                let owes_long = self.owes.is_some_and(|(_, since)| now_ms > since + sync_limit_ms);
+                owes_long || now_ms > self.heard_ms + sync_limit_ms
+            }
+            _ => now_ms > self.ready_deadline_ms,
+        }
+    }
+
+    /// Sends what it lacks of the history; everything up to `agreed` is agreed on. From here on it
+    /// gets all that is new. NEWLEADER waits for the end of a tree that is sent, so that every txn that
+    /// the tree may show comes before (ZOOKEEPER-3104).
+    pub fn send_history(
+        &mut self,
+        link: LinkId,
+        agreed: Zxid,
+        common: &Common,
+        out: &mut Vec<Output>,
+    ) -> Plan {
+        let history = common.log.history();
+        let plan = plan_sync(history, agreed, self.last_zxid);
+        self.step = Step::Sending;
+        let start = match plan {
+            Plan::Diff { after } => {
+                out.push(Output::Send { link, packet: QuorumPacket::Diff { zxid: agreed } });
+                after
+            }
+            Plan::Trunc { to } => {
+                out.push(Output::Send { link, packet: QuorumPacket::Trunc { zxid: to } });
+                to
+            }
+            Plan::Snap => {
+                let zxid = common.log.applied();
+                out.push(Output::SendSnapshot { link, zxid });
+                zxid
+            }
+        };
+        for (zxid, payload) in history.after(start) {
+            let (zxid, payload) = (*zxid, payload.clone());
+            if zxid <= agreed {
+                out.push(Output::Send { link, packet: QuorumPacket::Proposal { zxid, payload } });
+                out.push(Output::Send { link, packet: QuorumPacket::Commit { zxid } });
+            } else if self.kind == LearnerKind::Follower {
+                out.push(Output::Send { link, packet: QuorumPacket::Proposal { zxid, payload } });
+            }
+        }
+        plan
+    }
+
+    /// It has been sent everything up to `agreed`, and must say that it has it.
+    pub fn send_new_leader(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        epoch: u32,
+        agreed: Zxid,
+        common: &Common,
+        out: &mut Vec<Output>,
+    ) {
+        self.step = Step::Syncing;
+        self.synced_to = agreed;
+        self.ready_deadline_ms = now_ms + common.settings.init_limit_ms();
+        let (zxid, config) = (Zxid::start_of(epoch), common.config_bytes());
+        out.push(Output::Send { link, packet: QuorumPacket::NewLeader { zxid, config } });
+    }
+
+    /// It may serve clients.
+    pub fn send_up_to_date(&mut self, now_ms: u64, link: LinkId, out: &mut Vec<Output>) {
+        self.step = Step::Active;
+        self.heard_ms = now_ms;
+        self.owes = self.owes.map(|(zxid, _)| (zxid, now_ms));
+        out.push(Output::Send { link, packet: QuorumPacket::UpToDate });
+    }
+
+    /// It was sent a proposal.
+    pub fn proposed(&mut self, zxid: Zxid, now_ms: u64) {
+        self.owes.get_or_insert((zxid, now_ms));
+    }
+
+    /// It acknowledged one; `last` is the last that was proposed.
+    pub fn acknowledged(&mut self, zxid: Zxid, last: Zxid, now_ms: u64) {
+        self.acked = self.acked.max(zxid);
+        if self.owes.is_some_and(|(owed, _)| self.acked >= owed) {
+            self.owes = (self.acked < last).then_some((last, now_ms));
+        }
+    }
+}
+
+/// Whether a learner that introduces itself like this can be brought up to date here.
+pub(crate) fn judge_introduction(info: &LearnerInfo, common: &Common) -> Result<(), CloseReason> {
+    if info.config_version > common.membership.version {
+        return Err(CloseReason::NewerConfig);
+    }
+    if info.protocol_version < PROTOCOL_VERSION || info.server == common.me() {
+        return Err(CloseReason::UnexpectedPacket);
+    }
+    Ok(())
+}
+
+/// The older link of a server that introduces itself on another one: it has lost that link, whether we
+/// noticed or not.
+pub(crate) fn older_link(learners: &Learners, link: LinkId, server: ServerId) -> Option<LinkId> {
+    let older = learners.iter().find(|(other, peer)| {
+        **other != link && peer.server == server && peer.step != Step::AwaitingInfo
+    });
+    older.map(|(older, _)| *older)
+}
+
+/// Learners that are not ready in time, or have not answered for too long.
+pub(crate) fn late_links(learners: &Learners, now_ms: u64, common: &Common) -> Vec<LinkId> {
+    let limit_ms = common.settings.sync_limit_ms();
+    let late = learners.iter().filter(|(_, peer)| peer.is_late(now_ms, limit_ms));
+    late.map(|(link, _)| *link).collect()
+}
+
+/// Asks all that are up to date whether they are there.
+pub(crate) fn ping_active(learners: &Learners, zxid: Zxid, out: &mut Vec<Output>) {
+    for (link, _) in learners.iter().filter(|(_, peer)| peer.step == Step::Active) {
+        let packet = QuorumPacket::Ping { zxid, touched: Vec::new() };
+        out.push(Output::Send { link: *link, packet });
+    }
+}

@@ -1,0 +1,140 @@
+//! What this server has of the common history, and how sure it is of each part.
+//!
+//! `applied ≤ announced ≤ committed`, `announced ≤ flushed ≤ last` (a server that has just started
+//! has applied its whole log, agreed on or not, and serves nobody until it knows). A txn is announced,
+//! and with that applied, only once it is both agreed on and durable here: a tree that is never
+//! ahead of its own log survives every crash, and a disk that fails leaves this server behind, never
+//! wrong (ZOOKEEPER-4882). Apache applies without waiting for its own disk.
+
+use bytes::Bytes;
+use herdsman_proto::Zxid;
+
+use crate::history::{History, HistoryLimits, continues};
+use crate::io::Output;
+
+/// The log as agreement sees it.
+#[derive(Debug)]
+pub struct Log {
+    history: History,
+    flushed: Zxid,
+    committed: Zxid,
+    announced: Zxid,
+    applied: Zxid,
+    /// Whether txns are written to disk at all; an observer may do without.
+    kept: Kept,
+}
+
+/// Where txns are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// On disk.
+    OnDisk,
+    /// In memory only.
+    InMemory,
+}
+
+impl Log {
+    /// The log of a server that starts: its tree contains all of it, agreed on or not.
+    #[must_use]
+    pub fn new(kept: Kept, limits: HistoryLimits, base: Zxid, tail: Vec<(Zxid, Bytes)>) -> Self {
+        let mut history = History::new(limits, base);
+        for (zxid, payload) in tail {
+            history.push(zxid, payload);
+        }
+        let last = history.last();
+        Log { history, flushed: last, committed: Zxid::ZERO, announced: last, applied: last, kept }
+    }
+
+    /// The window over its end.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The last txn that was asked to be appended.
+    #[must_use]
+    pub fn last(&self) -> Zxid {
+        self.history.last()
+    }
+
+    /// The last durable txn.
+    #[must_use]
+    pub fn flushed(&self) -> Zxid {
+        self.flushed
+    }
+
+    /// The last txn that is known to be agreed on.
+    #[must_use]
+    pub fn committed(&self) -> Zxid {
+        self.committed
+    }
+
+    /// A txn that the tree contains by now; it may be further on.
+    #[must_use]
+    pub fn applied(&self) -> Zxid {
+        self.applied
+    }
+
+    /// Whether a txn may come next.
+    #[must_use]
+    pub fn continues_with(&self, zxid: Zxid) -> bool {
+        continues(self.last(), zxid)
+    }
+
+    /// Everything that was appended is durable.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.flushed >= self.last()
+    }
+
+    /// Appends a txn.
+    pub fn append(&mut self, zxid: Zxid, payload: Bytes, out: &mut Vec<Output>) {
+        self.history.push(zxid, payload.clone());
+        out.push(Output::Append { zxid, payload });
+        if self.kept == Kept::InMemory {
+            self.flushed = zxid;
+        }
+    }
+
+    /// Everything up to here is durable.
+    pub fn handle_flushed(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
+        self.flushed = self.flushed.max(zxid);
+        self.announce(out);
+    }
+
+    /// Everything up to here is agreed on.
+    pub fn commit(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
+        self.committed = self.committed.max(zxid);
+        self.announce(out);
+    }
+
+    fn announce(&mut self, out: &mut Vec<Output>) {
+        let zxid = self.committed.min(self.flushed);
+        if zxid > self.announced {
+            self.announced = zxid;
+            out.push(Output::Commit { zxid });
+        }
+    }
+
+    /// The tree contains everything up to here.
+    pub fn handle_applied(&mut self, zxid: Zxid) {
+        self.applied = self.applied.max(zxid);
+        self.history.trim(self.applied);
+    }
+
+    /// The log was cut, and the tree loaded from what is left.
+    pub fn handle_truncated(&mut self, zxid: Zxid) {
+        self.history.cut_after(zxid);
+        self.flushed = zxid;
+        self.announced = zxid;
+        self.applied = zxid;
+    }
+
+    /// Everything was replaced by a snapshot.
+    pub fn handle_installed(&mut self, zxid: Zxid) {
+        self.history.restart_at(zxid);
+        self.flushed = zxid;
+        self.announced = zxid;
+        self.applied = zxid;
+    }
+}

@@ -1,0 +1,231 @@
+//! A follower that plays the leader for observers, so that the leader has fewer of them to serve.
+//!
+//! In: what observers say on the observer master's port, and every commit that this follower hears of.
+//! Out: LEADERINFO with the epoch that this server follows, what an observer lacks, NEWLEADER, UPTODATE,
+//! then INFORM for every commit, and signs of life. Each observer goes through the steps by itself:
+//! nothing is decided here, so there is no quorum to wait for. Deliberately not here: what observers'
+//! clients ask for. The node hands that on to the leader and brings the answers back.
+//!
+//! Invariants: an observer is told only what the leader has said is agreed on; it hears of every such
+//! txn once and in order; it is never told to cut off what is agreed on. Observers are sent away when
+//! this server loses its leader: what they would hear from it then would be nothing.
+//!
+//! Apache: `ObserverMaster`, `LearnerHandler`. How we differ: there an observer that comes from
+//! a master that is a little further on has to cut its log; here it waits for the commits that this
+//! follower has not heard of yet. What observers catch up with is the log's window, the same that a
+//! leader has, not a queue of its own (`observerMaster.sizeLimit`).
+
+use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
+use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
+
+use crate::common::Common;
+use crate::io::{CloseReason, LinkId, Output};
+use crate::learner_peer::{
+    LearnerPeer, Learners, Step, judge_introduction, late_links, older_link, ping_active,
+};
+use crate::sync::Plan;
+
+/// A follower's observers.
+#[derive(Debug)]
+pub(crate) struct ObserverMaster {
+    /// The leader's.
+    epoch: u32,
+    /// Everybody who has been sent the history was told up to here.
+    told: Zxid,
+    observers: Learners,
+    next_ping_ms: u64,
+    next_check_ms: u64,
+}
+
+impl ObserverMaster {
+    pub fn begin(now_ms: u64, epoch: u32, common: &Common) -> Self {
+        ObserverMaster {
+            epoch,
+            told: common.log.committed(),
+            observers: Learners::new(),
+            next_ping_ms: now_ms + common.settings.tick_ms / 2,
+            next_check_ms: now_ms + common.settings.tick_ms,
+        }
+    }
+
+    pub fn knows(&self, link: LinkId) -> bool {
+        self.observers.contains_key(&link)
+    }
+
+    /// The observers that are up to date.
+    pub fn observers(&self) -> impl Iterator<Item = (LinkId, ServerId)> + '_ {
+        let active = self.observers.iter().filter(|(_, peer)| peer.step == Step::Active);
+        active.map(|(link, peer)| (*link, peer.server))
+    }
+
+    pub fn is_active(&self, link: LinkId) -> bool {
+        self.observers.get(&link).is_some_and(|peer| peer.step == Step::Active)
+    }
+
+    pub fn handle_link_opened(&mut self, now_ms: u64, link: LinkId, common: &Common) {
+        let deadline_ms = now_ms + common.settings.init_limit_ms();
+        self.observers.insert(link, LearnerPeer::new(now_ms, deadline_ms));
+    }
+
+    pub fn handle_link_lost(&mut self, link: LinkId) {
+        self.observers.remove(&link);
+    }
+
+    pub fn handle_heard(&mut self, now_ms: u64, link: LinkId) {
+        if let Some(peer) = self.observers.get_mut(&link) {
+            peer.heard_ms = now_ms;
+        }
+    }
+
+    pub fn handle_packet(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        packet: &QuorumPacket,
+        common: &Common,
+        out: &mut Vec<Output>,
+    ) {
+        self.handle_heard(now_ms, link);
+        let start = Zxid::start_of(self.epoch);
+        let Some(peer) = self.observers.get_mut(&link) else { return };
+        match (packet, peer.step) {
+            (QuorumPacket::Info { kind, info: Some(info), .. }, Step::AwaitingInfo) => {
+                self.handle_info(link, *kind, info, common, out);
+            }
+            (QuorumPacket::AckEpoch { last_zxid, .. }, Step::AwaitingEpochAck) => {
+                peer.last_zxid = *last_zxid;
+                peer.step = Step::Promised;
+                self.synchronize(now_ms, link, common, out);
+            }
+            (QuorumPacket::Ack { zxid }, Step::Syncing) if *zxid == start => {
+                peer.send_up_to_date(now_ms, link, out);
+            }
+            // The answer to UPTODATE means nothing.
+            (QuorumPacket::Ack { zxid }, Step::Active) if *zxid == start => {}
+            _ => self.dismiss(link, CloseReason::UnexpectedPacket, out),
+        }
+    }
+
+    fn handle_info(
+        &mut self,
+        link: LinkId,
+        kind: LearnerKind,
+        info: &LearnerInfo,
+        common: &Common,
+        out: &mut Vec<Output>,
+    ) {
+        if kind != LearnerKind::Observer {
+            return self.dismiss(link, CloseReason::NotAnObserver, out);
+        }
+        if let Err(reason) = judge_introduction(info, common) {
+            return self.dismiss(link, reason, out);
+        }
+        if let Some(older) = older_link(&self.observers, link, info.server) {
+            self.dismiss(older, CloseReason::Replaced, out);
+        }
+        let peer = self.observers.get_mut(&link).expect("the caller has looked");
+        peer.server = info.server;
+        peer.kind = kind;
+        peer.step = Step::AwaitingEpochAck;
+        let (epoch, protocol_version) = (self.epoch, PROTOCOL_VERSION);
+        let packet = QuorumPacket::LeaderInfo { epoch, protocol_version };
+        out.push(Output::Send { link, packet });
+    }
+
+    /// Sends an observer what it lacks, unless it is further on than this server. What it has of the
+    /// present epoch will be agreed on as long as the leader stays, and this server will soon hear so.
+    fn synchronize(&mut self, now_ms: u64, link: LinkId, common: &Common, out: &mut Vec<Output>) {
+        let agreed = common.log.committed();
+        let promised = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Promised);
+        let Some(peer) = promised else { return };
+        let ahead = peer.last_zxid.epoch() == self.epoch && peer.last_zxid > agreed;
+        // The start of the epoch stands for no txn: nobody will hear that it is agreed on.
+        if ahead && peer.last_zxid.counter() != 0 {
+            return;
+        }
+        if peer.send_history(link, agreed, common, out) != Plan::Snap {
+            self.send_new_leader(now_ms, link, common, out);
+        }
+    }
+
+    /// All that the observer has to catch up with is on its way.
+    pub fn send_new_leader(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        common: &Common,
+        out: &mut Vec<Output>,
+    ) {
+        let sending = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Sending);
+        if let Some(peer) = sending {
+            let agreed = common.log.committed();
+            peer.send_new_leader(now_ms, link, self.epoch, agreed, common, out);
+        }
+    }
+
+    /// Tells the observers what this server has just heard to be agreed on. The last txn of it may
+    /// change the membership and name who leads then.
+    pub fn tell(
+        &mut self,
+        now_ms: u64,
+        activates: Option<(Zxid, ServerId)>,
+        common: &Common,
+        out: &mut Vec<Output>,
+    ) {
+        let agreed = common.log.committed();
+        if agreed == self.told {
+            return;
+        }
+        let news = common.log.history().after(self.told);
+        for (zxid, payload) in news.take_while(|(zxid, _)| *zxid <= agreed) {
+            let (zxid, payload) = (*zxid, payload.clone());
+            let packet = match activates {
+                Some((at, leader)) if at == zxid => {
+                    QuorumPacket::InformAndActivate { zxid, leader, payload }
+                }
+                _ => QuorumPacket::Inform { zxid, payload },
+            };
+            for (link, _) in self.observers.iter().filter(|(_, peer)| peer.is_forwarding()) {
+                out.push(Output::Send { link: *link, packet: packet.clone() });
+            }
+        }
+        self.told = agreed;
+        let waiting = self.observers.iter().filter(|(_, peer)| peer.step == Step::Promised);
+        for link in waiting.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.synchronize(now_ms, link, common, out);
+        }
+    }
+
+    pub fn next_deadline(&self) -> u64 {
+        self.next_ping_ms.min(self.next_check_ms)
+    }
+
+    pub fn tick(&mut self, now_ms: u64, common: &Common, out: &mut Vec<Output>) {
+        if now_ms >= self.next_check_ms {
+            self.next_check_ms = now_ms + common.settings.tick_ms;
+            for link in late_links(&self.observers, now_ms, common) {
+                self.dismiss(link, CloseReason::TimedOut, out);
+            }
+        }
+        if now_ms >= self.next_ping_ms {
+            self.next_ping_ms = now_ms + common.settings.tick_ms / 2;
+            ping_active(&self.observers, common.log.committed(), out);
+        }
+    }
+
+    /// Sends an observer away.
+    pub fn dismiss(&mut self, link: LinkId, reason: CloseReason, out: &mut Vec<Output>) {
+        self.observers.remove(&link);
+        out.push(Output::Close { link, reason });
+    }
+
+    /// This server has lost its leader: the observers have to find another master.
+    pub fn end(self, out: &mut Vec<Output>) {
+        for link in self.observers.into_keys() {
+            out.push(Output::Close { link, reason: CloseReason::NotObserverMaster });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! An observer master by itself, packet by packet.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::Membership;
+
+use super::*;
+use crate::common::{Epochs, kind_of};
+use crate::history::HistoryLimits;
+use crate::log::{Kept, Log};
+use crate::quorum::Electorate;
+use crate::settings::{ObserverMasters, Reconfig, ZabSettings};
+
+const LINK: LinkId = LinkId(7);
+const EPOCH: u32 = 3;
+
+fn zxid(epoch: u32, counter: i64) -> Zxid {
+    Zxid(Zxid::start_of(epoch).0 | counter)
+}
+
+/// Server 1, which follows and has logged (2:9, 3:1, 3:2, 3:3]; 3:1 is agreed on.
+fn follower() -> Common {
+    let text = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nserver.4=d:1:2:observer\nversion=5";
+    let membership = Arc::new(Membership::parse_text(text).unwrap());
+    let history = HistoryLimits { txns_max: 10, bytes_max: 1000 };
+    let tail = (1..=3).map(|counter| (zxid(EPOCH, counter), Bytes::from_static(b"txn")));
+    let mut log = Log::new(Kept::OnDisk, history, zxid(2, 9), tail.collect());
+    log.commit(zxid(EPOCH, 1), &mut Vec::new());
+    Common {
+        kind: kind_of(&membership, ServerId(1)),
+        electorate: Electorate::of(&membership),
+        membership,
+        proposed: None,
+        log,
+        epochs: Epochs { current: EPOCH, accepted: EPOCH },
+        start_over: false,
+        settings: ZabSettings {
+            me: ServerId(1),
+            kind: LearnerKind::Follower,
+            tick_ms: 100,
+            init_limit_ticks: 5,
+            sync_limit_ticks: 2,
+            finalize_wait_ms: 1,
+            notification_min_ms: 1,
+            notification_max_ms: 1,
+            kept: Kept::OnDisk,
+            history,
+            parked_bytes_max: 1000,
+            reconfig: Reconfig::Disabled,
+            observer_masters: ObserverMasters::On { seed: 0 },
+            mistake: None,
+        },
+    }
+}
+
+fn introduction(kind: LearnerKind, config_version: u64) -> QuorumPacket {
+    let server = ServerId(4);
+    let info = LearnerInfo { server, protocol_version: PROTOCOL_VERSION, config_version };
+    QuorumPacket::Info { kind, accepted_epoch: 1, info: Some(info) }
+}
+
+/// A master, and what it says to one who introduces himself like this.
+fn introduced(common: &Common, packet: &QuorumPacket) -> (ObserverMaster, Vec<Output>) {
+    let mut master = ObserverMaster::begin(0, EPOCH, common);
+    let mut out = Vec::new();
+    master.handle_link_opened(0, LINK, common);
+    master.handle_packet(0, LINK, packet, common, &mut out);
+    (master, out)
+}
+
+/// A master with an observer whose log ends here, and what the master says to it.
+fn promised(common: &Common, last_zxid: Zxid) -> (ObserverMaster, Vec<QuorumPacket>) {
+    let (mut master, out) = introduced(common, &introduction(LearnerKind::Observer, 5));
+    let protocol_version = PROTOCOL_VERSION;
+    assert_eq!(packets(out), [QuorumPacket::LeaderInfo { epoch: EPOCH, protocol_version }]);
+    let mut out = Vec::new();
+    let packet = QuorumPacket::AckEpoch { last_zxid, current_epoch: Some(2) };
+    master.handle_packet(0, LINK, &packet, common, &mut out);
+    (master, packets(out))
+}
+
+fn packets(out: Vec<Output>) -> Vec<QuorumPacket> {
+    let packets = out.into_iter().map(|output| match output {
+        Output::Send { link: LINK, packet } => packet,
+        other => panic!("{other:?}"),
+    });
+    packets.collect()
+}
+
+fn new_leader(common: &Common) -> QuorumPacket {
+    QuorumPacket::NewLeader { zxid: Zxid::start_of(EPOCH), config: common.config_bytes() }
+}
+
+fn payload() -> Bytes {
+    Bytes::from_static(b"txn")
+}
+
+#[test]
+fn only_observers_are_served() {
+    let common = follower();
+    for (kind, version, reason) in [
+        (LearnerKind::Follower, 5, CloseReason::NotAnObserver),
+        (LearnerKind::Observer, 6, CloseReason::NewerConfig),
+    ] {
+        let (master, out) = introduced(&common, &introduction(kind, version));
+        assert_eq!(out, [Output::Close { link: LINK, reason }]);
+        assert!(!master.knows(LINK));
+    }
+}
+
+#[test]
+fn an_observer_gets_what_is_agreed_on_and_then_every_commit() {
+    let mut common = follower();
+    let (mut master, said) = promised(&common, zxid(2, 9));
+    let first = zxid(EPOCH, 1);
+    assert_eq!(
+        said,
+        [
+            QuorumPacket::Diff { zxid: first },
+            QuorumPacket::Proposal { zxid: first, payload: payload() },
+            QuorumPacket::Commit { zxid: first },
+            new_leader(&common),
+        ]
+    );
+    let mut out = Vec::new();
+    common.log.commit(zxid(EPOCH, 2), &mut Vec::new());
+    master.tell(0, None, &common, &mut out);
+    assert!(!master.is_active(LINK));
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(EPOCH) };
+    master.handle_packet(0, LINK, &ack, &common, &mut out);
+    assert!(master.is_active(LINK));
+    master.handle_packet(0, LINK, &ack, &common, &mut out);
+    common.log.commit(zxid(EPOCH, 3), &mut Vec::new());
+    master.tell(0, None, &common, &mut out);
+    assert_eq!(
+        packets(out),
+        [
+            QuorumPacket::Inform { zxid: zxid(EPOCH, 2), payload: payload() },
+            QuorumPacket::UpToDate,
+            QuorumPacket::Inform { zxid: zxid(EPOCH, 3), payload: payload() },
+        ]
+    );
+}
+
+#[test]
+fn an_observer_that_is_further_on_waits_and_cuts_nothing() {
+    let mut common = follower();
+    for ahead in [zxid(EPOCH, 2), zxid(EPOCH, 4)] {
+        let (mut master, said) = promised(&common, ahead);
+        assert_eq!(said, []);
+        let mut out = Vec::new();
+        if ahead > common.log.last() {
+            common.log.append(ahead, payload(), &mut Vec::new());
+        }
+        common.log.commit(ahead, &mut Vec::new());
+        master.tell(0, None, &common, &mut out);
+        assert_eq!(packets(out), [QuorumPacket::Diff { zxid: ahead }, new_leader(&common)]);
+    }
+}
+
+#[test]
+fn what_nobody_agreed_on_in_an_older_epoch_is_cut_off() {
+    let common = follower();
+    let (_, said) = promised(&common, zxid(2, 11));
+    assert_eq!(said[0], QuorumPacket::Trunc { zxid: zxid(2, 9) });
+}
+
+#[test]
+fn a_new_membership_comes_with_its_leader() {
+    let mut common = follower();
+    let (mut master, _) = promised(&common, zxid(EPOCH, 1));
+    let mut out = Vec::new();
+    common.log.commit(zxid(EPOCH, 3), &mut Vec::new());
+    let leader = ServerId(2);
+    master.tell(0, Some((zxid(EPOCH, 3), leader)), &common, &mut out);
+    assert_eq!(
+        packets(out),
+        [
+            QuorumPacket::Inform { zxid: zxid(EPOCH, 2), payload: payload() },
+            QuorumPacket::InformAndActivate { zxid: zxid(EPOCH, 3), leader, payload: payload() },
+        ]
+    );
+}
+
+#[test]
+fn a_silent_observer_is_sent_away() {
+    let common = follower();
+    let (mut master, _) = promised(&common, zxid(EPOCH, 1));
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(EPOCH) };
+    master.handle_packet(0, LINK, &ack, &common, &mut Vec::new());
+    let mut out = Vec::new();
+    master.tick(100, &common, &mut out);
+    let ping = QuorumPacket::Ping { zxid: zxid(EPOCH, 1), touched: Vec::new() };
+    assert_eq!(packets(out), [ping]);
+    let mut out = Vec::new();
+    master.tick(201, &common, &mut out);
+    assert_eq!(out, [Output::Close { link: LINK, reason: CloseReason::TimedOut }]);
+}

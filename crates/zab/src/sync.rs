@@ -1,0 +1,119 @@
+//! Decides how a learner catches up. In: the leader's history window and where the learner's log
+//! ends. Out: a plan; nothing is sent or read here.
+//!
+//! Invariant: a plan never skips a txn, and never lets a learner keep one that the leader has not.
+//! A zxid names one txn only, and logs of one epoch are prefixes of what its leader proposed. So
+//! if the leader has the learner's last txn, the learner's whole log is a prefix of the leader's.
+//!
+//! Apache: `LearnerHandler.syncFollower`. How we differ: what is older than the window comes as a
+//! snapshot, not from log files (ZOOKEEPER-2418, 2846, 4352 cannot happen). And Apache's leader still
+//! counts the acknowledgement of a learner that it has meanwhile told to cut the txn off; ours
+//! forgets it together with the link.
+
+use herdsman_proto::Zxid;
+
+use crate::history::History;
+
+/// How a learner catches up. What follows in the window is sent behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// It has a prefix: send what follows its last txn.
+    Diff {
+        /// Its last txn.
+        after: Zxid,
+    },
+    /// It has txns that were never agreed on: cut, then send what follows.
+    Trunc {
+        /// The last txn that it keeps.
+        to: Zxid,
+    },
+    /// It is too far behind, or nobody knows where it left our history.
+    Snap,
+}
+
+/// Chooses a plan for a learner whose log ends with `last`. Of the history, everything up to `agreed`
+/// is agreed on.
+#[must_use]
+pub fn plan_sync(history: &History, agreed: Zxid, last: Zxid) -> Plan {
+    if history.contains(last) {
+        // A learner takes all that it has for agreed on. What is not is cut off and proposed to it
+        // again: nobody counts on it, since acknowledgements count only while their link lasts.
+        return if last <= agreed {
+            Plan::Diff { after: last }
+        } else {
+            Plan::Trunc { to: agreed }
+        };
+    }
+    let Some(floor) = history.floor(last) else {
+        return Plan::Snap;
+    };
+    // The start of an epoch stands for no txn: a tree is labelled with it when its server has
+    // everything that this epoch began with and nothing of it.
+    if last.counter() == 0 {
+        let next = history.after(last).next();
+        return match next {
+            Some((next, _)) if next.epoch() == last.epoch() => Plan::Diff { after: floor },
+            _ => Plan::Snap,
+        };
+    }
+    // Beyond our end nothing can be agreed on, so there is nothing to lose by cutting. Inside the
+    // window, the learner surely has the floor only if it is of the same epoch.
+    if last > history.last() || floor.epoch() == last.epoch() {
+        Plan::Trunc { to: floor.min(agreed) }
+    } else {
+        Plan::Snap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::history::HistoryLimits;
+
+    fn zxid(epoch: u32, counter: i64) -> Zxid {
+        Zxid(Zxid::start_of(epoch).0 | counter)
+    }
+
+    /// A window (1:5, 1:6, 1:7, 3:1, 3:2], all of it agreed on.
+    fn check(last: Zxid, expected: Plan) {
+        check_with(zxid(3, 2), last, expected);
+    }
+
+    fn check_with(agreed: Zxid, last: Zxid, expected: Plan) {
+        let limits = HistoryLimits { txns_max: 10, bytes_max: 1000 };
+        let mut history = History::new(limits, zxid(1, 5));
+        for next in [zxid(1, 6), zxid(1, 7), zxid(3, 1), zxid(3, 2)] {
+            history.push(next, Bytes::new());
+        }
+        assert_eq!(plan_sync(&history, agreed, last), expected, "{last}");
+    }
+
+    #[test]
+    fn plans() {
+        // It has a prefix.
+        check(zxid(3, 2), Plan::Diff { after: zxid(3, 2) });
+        check(zxid(3, 1), Plan::Diff { after: zxid(3, 1) });
+        check(zxid(1, 7), Plan::Diff { after: zxid(1, 7) });
+        check(zxid(1, 5), Plan::Diff { after: zxid(1, 5) });
+        // Too far behind.
+        check(zxid(1, 4), Plan::Snap);
+        check(Zxid::ZERO, Plan::Snap);
+        // It logged what nobody agreed on.
+        check(zxid(3, 3), Plan::Trunc { to: zxid(3, 2) });
+        check(zxid(4, 1), Plan::Trunc { to: zxid(3, 2) });
+        check(zxid(1, 8), Plan::Trunc { to: zxid(1, 7) });
+        // Of an epoch that we never saw: where its log left ours is not known.
+        check(zxid(2, 4), Plan::Snap);
+        // The start of an epoch.
+        check(zxid(3, 0), Plan::Diff { after: zxid(1, 7) });
+        check(zxid(2, 0), Plan::Snap);
+        check(zxid(4, 0), Plan::Snap);
+        check(zxid(1, 0), Plan::Snap);
+        // It has what is not agreed on yet.
+        check_with(zxid(3, 1), zxid(3, 2), Plan::Trunc { to: zxid(3, 1) });
+        check_with(zxid(1, 7), zxid(3, 2), Plan::Trunc { to: zxid(1, 7) });
+        check_with(zxid(1, 7), zxid(4, 1), Plan::Trunc { to: zxid(1, 7) });
+    }
+}

@@ -1,0 +1,409 @@
+//! One server's part in agreement: which role it has, and who hears of what happens.
+//!
+//! A role ends with a [`Fall`]. Then this server first lets its disk finish what was asked of it
+//! (`Settling`), because a vote speaks of what is on disk, and only then looks for a leader. There
+//! is no other way from one role to the next, so nothing of an old term can act in a new one
+//! (ZOOKEEPER-4409, 4502, 4541, 4712).
+
+mod disk;
+mod links;
+mod observers;
+mod views;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::{Membership, Notification, QuorumPacket, ServerId, Vote, Zxid};
+
+use crate::common::{Common, Epochs, Fall, kind_of};
+use crate::election::{Decision, Election, ElectionSettings, Heard};
+use crate::io::{CloseReason, Door, Input, LinkId, Output, Standing};
+use crate::leader::Leader;
+use crate::learner::Learner;
+use crate::log::Log;
+use crate::observer_master::ObserverMaster;
+use crate::quorum::Electorate;
+use crate::settings::ZabSettings;
+
+/// Links that may wait for the end of an election.
+const WAITING_LINKS_MAX: usize = 256;
+/// A server rests so much longer each time that a leader and it cannot come together.
+const REST_STEP_MS: u64 = 100;
+/// But not longer than this.
+const REST_MS_MAX: u64 = 1000;
+
+/// What this server does at the moment.
+#[derive(Debug)]
+enum Role {
+    /// Lets the disk finish.
+    Settling,
+    /// Looks for a leader.
+    Looking,
+    /// Leads, or tries to.
+    Leading(Box<Leader>),
+    /// Follows or observes, or tries to.
+    Learning(Box<Learner>),
+    /// Cannot write, so it takes part in nothing.
+    Halted,
+}
+
+/// What a server starts with.
+#[derive(Debug)]
+pub struct Origin {
+    /// Who is in the ensemble.
+    pub membership: Arc<Membership>,
+    /// The membership that was proposed last, if this server has seen one that is newer.
+    pub proposed: Option<Arc<Membership>>,
+    /// The epochs on disk.
+    pub epochs: Epochs,
+    /// The txn before the tail.
+    pub base: Zxid,
+    /// The end of the log.
+    pub tail: Vec<(Zxid, Bytes)>,
+}
+
+/// One server's part in agreement.
+#[derive(Debug)]
+pub struct Zab {
+    common: Common,
+    election: Election,
+    role: Role,
+    /// A follower's observers; ends with the role.
+    observer_master: Option<ObserverMaster>,
+    /// How often this observer has chosen whom to learn from.
+    masters_tried: usize,
+    /// Links that came before this server knew what it has for them, with what they said.
+    waiting: BTreeMap<LinkId, Waiting>,
+    /// Disk work that has not been reported done.
+    disk_work: usize,
+    /// How often in a row a leader and this server could not come together.
+    refusals: u64,
+    /// Not to look for a leader before.
+    rest_until_ms: Option<u64>,
+    /// Whom a change of membership has named to lead next.
+    appointed: Option<ServerId>,
+    last_fall: Option<Fall>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    door: Door,
+    since_ms: u64,
+    info: Option<QuorumPacket>,
+}
+
+impl Zab {
+    /// A server that starts. It looks for a leader at once.
+    pub fn new(settings: ZabSettings, origin: Origin, now_ms: u64, out: &mut Vec<Output>) -> Self {
+        let Origin { membership, proposed, epochs, base, tail } = origin;
+        let election_settings = ElectionSettings {
+            me: settings.me,
+            kind: kind_of(&membership, settings.me),
+            finalize_wait_ms: settings.finalize_wait_ms,
+            notification_min_ms: settings.notification_min_ms,
+            notification_max_ms: settings.notification_max_ms,
+        };
+        let electorate = Electorate::of(&membership);
+        let election = Election::new(election_settings, &membership);
+        let log = Log::new(settings.kept, settings.history, base, tail);
+        let mut common = Common {
+            kind: kind_of(&membership, settings.me),
+            settings,
+            membership,
+            proposed: None,
+            electorate,
+            log,
+            epochs,
+            start_over: false,
+        };
+        if let Some(proposed) = proposed {
+            common.see((*proposed).clone(), out);
+        }
+        let mut zab = Zab {
+            common,
+            election,
+            role: Role::Settling,
+            observer_master: None,
+            masters_tried: 0,
+            waiting: BTreeMap::new(),
+            disk_work: 0,
+            refusals: 0,
+            rest_until_ms: None,
+            appointed: None,
+            last_fall: None,
+        };
+        zab.follow_membership(out);
+        zab.look_if_settled(now_ms, out);
+        zab
+    }
+
+    /// When [`Input::Tick`] has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<u64> {
+        let role = match &self.role {
+            Role::Leading(leader) => Some(leader.next_deadline()),
+            Role::Learning(learner) => Some(learner.next_deadline()),
+            Role::Looking => self.election.next_deadline(),
+            Role::Settling => self.rest_until_ms,
+            Role::Halted => None,
+        };
+        let oldest = self.waiting.values().map(|waiting| waiting.since_ms).min();
+        let waiting = oldest.map(|since_ms| since_ms + self.common.settings.init_limit_ms() + 1);
+        let observers = self.observer_master.as_ref().map(ObserverMaster::next_deadline);
+        [role, observers, waiting].into_iter().flatten().min()
+    }
+
+    /// Takes one input.
+    pub fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Output>) {
+        let start = out.len();
+        if let Err(fall) = self.handle(now_ms, input, out) {
+            self.fall(now_ms, fall, out);
+        }
+        self.note_disk_work(&out[start..]);
+        self.follow_membership(&out[start..]);
+        self.look_if_settled(now_ms, out);
+    }
+
+    /// Proposes a txn. Only an established leader does.
+    pub fn propose(&mut self, now_ms: u64, zxid: Zxid, payload: Bytes, out: &mut Vec<Output>) {
+        let start = out.len();
+        let Role::Leading(leader) = &mut self.role else {
+            unreachable!("only a leader proposes");
+        };
+        leader.propose(now_ms, zxid, payload, &mut self.common, out);
+        self.follow_membership(&out[start..]);
+    }
+
+    /// Elections are held among those that the newest memberships name.
+    fn follow_membership(&mut self, outputs: &[Output]) {
+        let changed = outputs
+            .iter()
+            .any(|output| matches!(output, Output::KeepProposed { .. } | Output::Activate { .. }));
+        if changed {
+            let Common { membership, proposed, .. } = &self.common;
+            self.election.set_membership(membership, proposed.as_deref());
+        }
+    }
+
+    /// A learner's client wants to see all that was proposed before now.
+    pub fn sync(&mut self, link: LinkId, out: &mut Vec<Output>) {
+        if let Role::Leading(leader) = &mut self.role {
+            leader.sync(link, &self.common, out);
+        }
+    }
+
+    /// Gives up the present role.
+    pub fn step_down(&mut self, now_ms: u64, fall: Fall, out: &mut Vec<Output>) {
+        let start = out.len();
+        self.fall(now_ms, fall, out);
+        self.note_disk_work(&out[start..]);
+        self.look_if_settled(now_ms, out);
+    }
+
+    /// The tree contains everything up to here.
+    pub fn applied(&mut self, zxid: Zxid) {
+        self.common.log.handle_applied(zxid);
+    }
+
+    fn handle(&mut self, now_ms: u64, input: Input, out: &mut Vec<Output>) -> Result<(), Fall> {
+        match input {
+            Input::Notification { from, message } => {
+                self.handle_notification(now_ms, from, &message, out)
+            }
+            Input::LinkOpened { link, door } => {
+                self.handle_link_opened(now_ms, link, door, out);
+                Ok(())
+            }
+            Input::Connected { link } => {
+                match &mut self.role {
+                    Role::Learning(learner) => learner.handle_connected(link, &self.common, out),
+                    _ => out.push(Output::Close { link, reason: CloseReason::NotFollowing }),
+                }
+                Ok(())
+            }
+            Input::ConnectFailed => match &self.role {
+                Role::Learning(learner) if learner.link().is_none() => Err(Fall::LeaderLost),
+                _ => Ok(()),
+            },
+            Input::Packet { link, packet } => self.handle_packet(now_ms, link, packet, out),
+            Input::Heard { link } => {
+                self.heard(now_ms, link);
+                Ok(())
+            }
+            Input::SnapshotSent { link } => {
+                if let Role::Leading(leader) = &mut self.role {
+                    leader.send_new_leader(now_ms, link, &self.common, out);
+                } else if let Some(master) = &mut self.observer_master {
+                    master.send_new_leader(now_ms, link, &self.common, out);
+                }
+                Ok(())
+            }
+            Input::LinkLost { link } => self.handle_link_lost(link),
+            Input::StorageLost => {
+                self.halt(out);
+                Ok(())
+            }
+            Input::StorageBack => {
+                if matches!(self.role, Role::Halted) {
+                    self.role = Role::Settling;
+                }
+                Ok(())
+            }
+            Input::Tick => self.tick(now_ms, out),
+            on_disk => self.handle_disk(now_ms, on_disk, out),
+        }
+    }
+
+    fn handle_notification(
+        &mut self,
+        now_ms: u64,
+        from: ServerId,
+        message: &Notification,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fall> {
+        if matches!(self.role, Role::Settling | Role::Halted) {
+            return Ok(());
+        }
+        if self.common.may_change()
+            && let Some(newer) = self.election.newer_membership(message)
+        {
+            return self.take_over(newer, out);
+        }
+        match self.election.handle_notification(now_ms, from, message, out) {
+            Heard::Nothing => Ok(()),
+            Heard::Decided(decision) => {
+                self.take_role(now_ms, &decision, out);
+                Ok(())
+            }
+            Heard::Deserted => Err(Fall::NotSupported),
+        }
+    }
+
+    /// Somebody goes by a newer membership: its txn may not be here yet, but it is in force.
+    fn take_over(&mut self, newer: Membership, out: &mut Vec<Output>) -> Result<(), Fall> {
+        self.common.activate(Arc::new(newer), self.common.me(), out);
+        Err(Fall::Reconfigured { next: None })
+    }
+
+    fn take_role(&mut self, now_ms: u64, decision: &Decision, out: &mut Vec<Output>) {
+        if decision.leader == self.common.me() {
+            let mut leader = Box::new(Leader::begin(now_ms, &self.common));
+            self.send_waiting_away(Door::ObserverMaster, CloseReason::NotObserverMaster, out);
+            for (link, waiting) in self.take_waiting(Door::Quorum) {
+                leader.handle_link_opened(now_ms, link, &self.common);
+                if let Some(info) = waiting.info {
+                    self.note_supporter(&info);
+                    leader.handle_packet(now_ms, link, info, &mut self.common, out);
+                }
+            }
+            leader.try_to_choose_epoch(now_ms, &self.common, out);
+            self.role = Role::Leading(leader);
+        } else {
+            self.send_waiting_away(Door::Quorum, CloseReason::NotLeading, out);
+            let upstream = self.choose_upstream(decision.leader);
+            let learner = Learner::begin(now_ms, decision.leader, upstream, &self.common, out);
+            self.role = Role::Learning(Box::new(learner));
+        }
+    }
+
+    /// Once the epoch is established, late comers must hear of it in our vote (ZOOKEEPER-1732).
+    fn note_epoch(&mut self) {
+        match &self.role {
+            Role::Leading(leader) if leader.is_established() => {
+                self.election.took_epoch(leader.epoch());
+                self.refusals = 0;
+            }
+            Role::Learning(learner) if learner.is_active() => {
+                self.election.took_epoch(learner.epoch());
+                self.refusals = 0;
+            }
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, now_ms: u64, out: &mut Vec<Output>) -> Result<(), Fall> {
+        let limit_ms = self.common.settings.init_limit_ms();
+        let late = self.waiting.extract_if(.., |_, waiting| now_ms > waiting.since_ms + limit_ms);
+        for (link, _) in late {
+            out.push(Output::Close { link, reason: CloseReason::TimedOut });
+        }
+        match &mut self.role {
+            Role::Leading(leader) => leader.tick(now_ms, &self.common, out),
+            Role::Learning(learner) => {
+                if let Some(master) = &mut self.observer_master {
+                    master.tick(now_ms, &self.common, out);
+                }
+                learner.tick(now_ms)
+            }
+            Role::Looking => {
+                if let Some(decision) = self.election.handle_tick(now_ms, out) {
+                    self.take_role(now_ms, &decision, out);
+                }
+                Ok(())
+            }
+            Role::Settling | Role::Halted => Ok(()),
+        }
+    }
+
+    fn fall(&mut self, now_ms: u64, fall: Fall, out: &mut Vec<Output>) {
+        self.end_role(Role::Settling, out);
+        self.rest_until_ms = None;
+        if fall == Fall::LeaderRefused {
+            // Nothing is gained by trying again at once, over and over.
+            self.rest_until_ms = Some(now_ms + (self.refusals * REST_STEP_MS).min(REST_MS_MAX));
+            self.refusals += 1;
+        }
+        if let Fall::Reconfigured { next } = fall {
+            self.appointed = next;
+        }
+        self.last_fall = Some(fall);
+    }
+
+    fn halt(&mut self, out: &mut Vec<Output>) {
+        self.end_role(Role::Halted, out);
+        self.send_waiting_away(Door::Quorum, CloseReason::NotLeading, out);
+        self.send_waiting_away(Door::ObserverMaster, CloseReason::NotObserverMaster, out);
+        self.last_fall = Some(Fall::StorageLost);
+    }
+
+    fn end_role(&mut self, next: Role, out: &mut Vec<Output>) {
+        if let Some(master) = self.observer_master.take() {
+            master.end(out);
+        }
+        match std::mem::replace(&mut self.role, next) {
+            Role::Leading(leader) => leader.end(out),
+            Role::Learning(learner) => learner.end(out),
+            _ => {}
+        }
+        out.push(Output::Standing(Standing::Looking));
+    }
+
+    fn look_if_settled(&mut self, now_ms: u64, out: &mut Vec<Output>) {
+        let settled = self.disk_work == 0 && self.common.log.is_settled();
+        let rests = self.rest_until_ms.is_some_and(|until_ms| now_ms < until_ms);
+        if !matches!(self.role, Role::Settling) || !settled || rests {
+            return;
+        }
+        self.rest_until_ms = None;
+        self.role = Role::Looking;
+        let own = Vote {
+            leader: self.common.me(),
+            zxid: self.common.log.last(),
+            epoch: i64::from(self.common.epochs.current),
+        };
+        let start = out.len();
+        let decision = match self.appointed.take() {
+            Some(leader) => {
+                let vote = Vote { leader, ..own };
+                self.election.appoint(vote);
+                Some(Decision { leader, vote })
+            }
+            None => self.election.look(now_ms, own, out),
+        };
+        if let Some(decision) = decision {
+            self.take_role(now_ms, &decision, out);
+        }
+        self.note_disk_work(&out[start..]);
+    }
+}

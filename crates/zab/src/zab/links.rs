@@ -1,0 +1,145 @@
+//! Links and what comes over them, whichever role this server has.
+
+use std::collections::BTreeMap;
+
+use herdsman_proto::{LearnerKind, QuorumPacket};
+
+use super::observers::activated_by;
+use super::{Role, WAITING_LINKS_MAX, Waiting, Zab};
+use crate::common::Fall;
+use crate::io::{CloseReason, Door, LinkId, Output};
+
+impl Zab {
+    pub(super) fn handle_link_opened(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        door: Door,
+        out: &mut Vec<Output>,
+    ) {
+        let may_wait = self.may_yet_serve(door);
+        let reason = match (door, &mut self.role, &mut self.observer_master) {
+            (Door::Quorum, Role::Leading(leader), _) => {
+                return leader.handle_link_opened(now_ms, link, &self.common);
+            }
+            (Door::ObserverMaster, _, Some(master)) => {
+                return master.handle_link_opened(now_ms, link, &self.common);
+            }
+            _ if may_wait => {
+                if self.waiting.len() < WAITING_LINKS_MAX {
+                    self.waiting.insert(link, Waiting { door, since_ms: now_ms, info: None });
+                    return;
+                }
+                CloseReason::TooMany
+            }
+            (Door::Quorum, ..) => CloseReason::NotLeading,
+            (Door::ObserverMaster, ..) => CloseReason::NotObserverMaster,
+        };
+        out.push(Output::Close { link, reason });
+    }
+
+    /// Whether this server may soon have what one looks for who comes to this door.
+    fn may_yet_serve(&self, door: Door) -> bool {
+        match (&self.role, door) {
+            (Role::Settling | Role::Looking, _) => true,
+            (Role::Learning(_), Door::ObserverMaster) => self.common.kind == LearnerKind::Follower,
+            _ => false,
+        }
+    }
+
+    pub(super) fn handle_packet(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        packet: QuorumPacket,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fall> {
+        if let Some(waiting) = self.waiting.get_mut(&link) {
+            if waiting.info.is_some() || !matches!(packet, QuorumPacket::Info { .. }) {
+                self.waiting.remove(&link);
+                out.push(Output::Close { link, reason: CloseReason::UnexpectedPacket });
+            } else {
+                waiting.info = Some(packet);
+            }
+            return Ok(());
+        }
+        if let Some(master) = &mut self.observer_master
+            && master.knows(link)
+        {
+            master.handle_packet(now_ms, link, &packet, &self.common, out);
+            return Ok(());
+        }
+        if matches!(self.role, Role::Leading(_)) {
+            self.note_supporter(&packet);
+        }
+        match &mut self.role {
+            Role::Leading(leader) => {
+                leader.handle_packet(now_ms, link, packet, &mut self.common, out);
+                if leader.is_outbid(&self.common) {
+                    return Err(Fall::EpochOutbid);
+                }
+                self.note_epoch();
+                Ok(())
+            }
+            Role::Learning(learner) if learner.link() == Some(link) => {
+                let activates = activated_by(&packet);
+                let result = learner.handle_packet(now_ms, packet, &mut self.common, out);
+                // Also what ends this server's role has to reach them.
+                self.tell_observers(now_ms, activates, out);
+                result?;
+                self.note_epoch();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Who comes to follow supports this leader, whatever it said before.
+    pub(super) fn note_supporter(&mut self, packet: &QuorumPacket) {
+        if let QuorumPacket::Info { info: Some(info), .. } = packet {
+            self.election.joined_by(info.server);
+        }
+    }
+
+    pub(super) fn handle_link_lost(&mut self, link: LinkId) -> Result<(), Fall> {
+        self.waiting.remove(&link);
+        if let Some(master) = &mut self.observer_master {
+            master.handle_link_lost(link);
+        }
+        match &mut self.role {
+            Role::Leading(leader) => leader.handle_link_lost(link),
+            Role::Learning(learner) if learner.link() == Some(link) => Err(Fall::LeaderLost),
+            _ => Ok(()),
+        }
+    }
+
+    /// The links that waited at this door.
+    pub(super) fn take_waiting(&mut self, door: Door) -> BTreeMap<LinkId, Waiting> {
+        self.waiting.extract_if(.., |_, waiting| waiting.door == door).collect()
+    }
+
+    pub(super) fn send_waiting_away(
+        &mut self,
+        door: Door,
+        reason: CloseReason,
+        out: &mut Vec<Output>,
+    ) {
+        for link in self.take_waiting(door).into_keys() {
+            out.push(Output::Close { link, reason });
+        }
+    }
+
+    /// Something came on a link that does not concern agreement: its other end lives.
+    pub fn heard(&mut self, now_ms: u64, link: LinkId) {
+        if let Some(master) = &mut self.observer_master {
+            master.handle_heard(now_ms, link);
+        }
+        match &mut self.role {
+            Role::Leading(leader) => leader.handle_heard(now_ms, link),
+            Role::Learning(learner) if learner.link() == Some(link) => {
+                learner.handle_heard(now_ms, &self.common);
+            }
+            _ => {}
+        }
+    }
+}

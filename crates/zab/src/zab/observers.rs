@@ -1,0 +1,102 @@
+//! Both ends of an observer master: which one an observer goes to, and when a follower is one.
+
+use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
+
+use super::{Role, Zab};
+use crate::io::{CloseReason, Door, LinkId, Output};
+use crate::observer_master::ObserverMaster;
+use crate::settings::ObserverMasters;
+
+impl Zab {
+    /// Where to learn from. An observer may go to any voter but the leader, to another one each time:
+    /// a master that is gone or does not keep up is left behind in that way.
+    pub(super) fn choose_upstream(&mut self, leader: ServerId) -> (ServerId, Door) {
+        let ObserverMasters::On { seed } = self.common.settings.observer_masters else {
+            return (leader, Door::Quorum);
+        };
+        let voters = self.common.membership.voters().filter(|voter| *voter != leader);
+        let mut masters: Vec<_> = voters.collect();
+        if self.common.kind != LearnerKind::Observer || masters.is_empty() {
+            return (leader, Door::Quorum);
+        }
+        // Each observer has an order of its own, so that not all of them go to the same one.
+        masters.sort_unstable_by_key(|master| scatter(seed, *master));
+        let master = masters[self.masters_tried % masters.len()];
+        self.masters_tried = self.masters_tried.wrapping_add(1);
+        (master, Door::ObserverMaster)
+    }
+
+    /// This server follows, and can hand on from now on what observers' clients ask for: it serves
+    /// observers, if it is told to at all.
+    pub fn serve_observers(&mut self, now_ms: u64, out: &mut Vec<Output>) {
+        let Role::Learning(learner) = &self.role else { return };
+        let is_follower = learner.is_active() && self.common.kind == LearnerKind::Follower;
+        let is_told = matches!(self.common.settings.observer_masters, ObserverMasters::On { .. });
+        if !is_follower || !is_told || self.observer_master.is_some() {
+            return;
+        }
+        let mut master = ObserverMaster::begin(now_ms, learner.epoch(), &self.common);
+        for (link, waiting) in self.take_waiting(Door::ObserverMaster) {
+            master.handle_link_opened(now_ms, link, &self.common);
+            if let Some(info) = waiting.info {
+                master.handle_packet(now_ms, link, &info, &self.common, out);
+            }
+        }
+        self.observer_master = Some(master);
+    }
+
+    /// Observers hear of what this follower has just heard to be agreed on.
+    pub(super) fn tell_observers(
+        &mut self,
+        now_ms: u64,
+        activates: Option<(Zxid, ServerId)>,
+        out: &mut Vec<Output>,
+    ) {
+        if let Some(master) = &mut self.observer_master {
+            master.tell(now_ms, activates, &self.common, out);
+        }
+    }
+
+    /// Whether requests on this link are to be handed on: an observer is behind it, and up to date.
+    #[must_use]
+    pub fn is_active_observer(&self, link: LinkId) -> bool {
+        self.observer_master.as_ref().is_some_and(|master| master.is_active(link))
+    }
+
+    /// Observers that are up to date through this follower.
+    pub fn observers(&self) -> impl Iterator<Item = (LinkId, ServerId)> + '_ {
+        self.observer_master.iter().flat_map(ObserverMaster::observers)
+    }
+
+    /// An observer asks for more than can be kept in mind.
+    pub fn dismiss_observer(&mut self, link: LinkId, out: &mut Vec<Output>) {
+        if let Some(master) = &mut self.observer_master {
+            master.dismiss(link, CloseReason::TooMany, out);
+        }
+    }
+
+    /// The follower that this observer learns from, if not from the leader.
+    #[must_use]
+    pub fn observer_master(&self) -> Option<ServerId> {
+        match &self.role {
+            Role::Learning(learner) => learner.observer_master(),
+            _ => None,
+        }
+    }
+}
+
+/// The txn that a packet makes a membership of, and who leads then.
+pub(super) fn activated_by(packet: &QuorumPacket) -> Option<(Zxid, ServerId)> {
+    match packet {
+        QuorumPacket::CommitAndActivate { zxid, leader } => Some((*zxid, *leader)),
+        _ => None,
+    }
+}
+
+/// A number that looks random and is always the same (the last steps of splitmix64).
+fn scatter(seed: u64, server: ServerId) -> u64 {
+    let mut mixed = seed ^ (server.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

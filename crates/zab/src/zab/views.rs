@@ -1,0 +1,105 @@
+//! What others may know about this server's part in agreement.
+
+use std::sync::Arc;
+
+use herdsman_proto::{LearnerKind, Membership, ServerId, ServerState};
+
+use super::{Role, Zab};
+use crate::common::{Epochs, Fall};
+use crate::io::LinkId;
+use crate::log::Log;
+
+impl Zab {
+    /// What the others are told that this server does.
+    #[must_use]
+    pub fn state(&self) -> ServerState {
+        match &self.role {
+            Role::Leading(_) => ServerState::Leading,
+            Role::Learning(_) if self.common.kind == LearnerKind::Observer => {
+                ServerState::Observing
+            }
+            Role::Learning(_) => ServerState::Following,
+            _ => ServerState::Looking,
+        }
+    }
+
+    /// Whom this server follows, or itself if it leads.
+    #[must_use]
+    pub fn leader(&self) -> Option<ServerId> {
+        match &self.role {
+            Role::Leading(_) => Some(self.common.me()),
+            Role::Learning(learner) => Some(learner.leader()),
+            _ => None,
+        }
+    }
+
+    /// The membership this server goes by.
+    #[must_use]
+    pub fn membership(&self) -> &Arc<Membership> {
+        &self.common.membership
+    }
+
+    /// The epochs on disk.
+    #[must_use]
+    pub fn epochs(&self) -> Epochs {
+        self.common.epochs
+    }
+
+    /// This server's log, as far as agreement sees it.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.common.log
+    }
+
+    /// Why the last role ended.
+    #[must_use]
+    pub fn last_fall(&self) -> Option<Fall> {
+        self.last_fall
+    }
+
+    /// Learners that are up to date, if this server leads.
+    pub fn learners(&self) -> impl Iterator<Item = (LinkId, ServerId, LearnerKind)> + '_ {
+        let leader = match &self.role {
+            Role::Leading(leader) => Some(leader),
+            _ => None,
+        };
+        leader.into_iter().flat_map(|leader| leader.learners())
+    }
+
+    /// Whether requests on this link are to be taken: this server leads, and the learner is up to
+    /// date.
+    #[must_use]
+    pub fn is_active_learner(&self, link: LinkId) -> bool {
+        matches!(&self.role, Role::Leading(leader) if leader.is_active(link))
+    }
+
+    /// Whether this is the link to the leader that this server follows.
+    #[must_use]
+    pub fn is_active_leader(&self, link: LinkId) -> bool {
+        match &self.role {
+            Role::Learning(learner) => learner.is_active() && learner.link() == Some(link),
+            _ => false,
+        }
+    }
+
+    /// The membership that is proposed but not in force yet.
+    #[must_use]
+    pub fn proposed_membership(&self) -> Option<&Arc<Membership>> {
+        self.common.proposed.as_ref()
+    }
+
+    /// Whether the membership may change.
+    #[must_use]
+    pub fn may_change_membership(&self) -> bool {
+        self.common.may_change()
+    }
+
+    /// Whether a quorum of these voters follows this server and is up to date.
+    #[must_use]
+    pub fn has_quorum_of(&self, membership: &Membership) -> bool {
+        match &self.role {
+            Role::Leading(leader) => leader.has_quorum_of(membership, &self.common),
+            _ => false,
+        }
+    }
+}

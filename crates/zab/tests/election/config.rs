@@ -1,0 +1,93 @@
+//! What notifications say about the membership.
+
+use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState};
+use herdsman_zab::election::{Election, ElectionSettings, Heard};
+
+use crate::network::{Event, Network, membership};
+
+const ME: ServerId = ServerId(1);
+
+/// A server that looks under version 0x10, and what it told the others.
+fn looking() -> (Network, Notification) {
+    let mut network = Network::new(membership("1 2 3 v 10"));
+    network.start(ME);
+    let events = network.look(ME);
+    let [Event::Tells(_, _, message)] = events.as_slice() else { panic!("{events:?}") };
+    let message = message.clone();
+    (network, message)
+}
+
+#[test]
+fn a_notification_carries_the_membership_in_force() {
+    let (mut network, message) = looking();
+    assert_eq!(message.config, membership("1 2 3 v 10").to_text());
+    let election = network.servers.get_mut(&ME).unwrap();
+    election.set_membership(&membership("1 2 v 11"), Some(&membership("1 2 3 4 v 12")));
+    let events = network.look(ME);
+    let [Event::Tells(_, to, message)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(message.config, membership("1 2 v 11").to_text());
+    assert_eq!(*to, [ServerId(2), ServerId(3), ServerId(4)]);
+}
+
+#[test]
+fn only_a_newer_membership_is_reported() {
+    let (network, message) = looking();
+    for (config, is_newer) in [
+        (membership("1 2 v 11").to_text(), true),
+        (membership("1 2 3 v 11").to_text(), true),
+        (membership("1 2 3 v 10").to_text(), false),
+        (membership("1 2 v 10").to_text(), false),
+        (membership("1 2 v f").to_text(), false),
+        (String::new(), false),
+        ("version=11".to_owned(), false),
+        ("server.1=nonsense\nversion=11".to_owned(), false),
+    ] {
+        let message = Notification { config: config.clone(), ..message.clone() };
+        let newer = network.servers[&ME].newer_membership(&message);
+        assert_eq!(newer.map(|newer| newer.to_text()), is_newer.then_some(config));
+    }
+}
+
+#[test]
+fn who_has_a_leader_takes_no_membership_from_notifications() {
+    let (mut network, message) = looking();
+    let mut newer = message;
+    newer.config = membership("1 v 11").to_text();
+    assert!(network.servers[&ME].newer_membership(&newer).is_some());
+    newer.vote.leader = ServerId(3);
+    for (from, state) in [(2, ServerState::Following), (3, ServerState::Leading)] {
+        newer.state = state;
+        network.hear(ME, ServerId(from), &newer);
+    }
+    assert_eq!(network.servers[&ME].state(), ServerState::Following);
+    assert!(network.servers[&ME].newer_membership(&newer).is_none());
+}
+
+/// It was told to observe, although the membership has it vote (compare ZOOKEEPER-2959).
+#[test]
+fn an_observer_does_not_count_itself() {
+    let mut network = Network::new(membership("1 2 3"));
+    let settings =
+        ElectionSettings { me: ME, kind: LearnerKind::Observer, ..network.settings.clone() };
+    network.servers.insert(ME, Election::new(settings, &network.membership));
+    let events = network.look(ME);
+    let [Event::Tells(_, _, message)] = events.as_slice() else { panic!("{events:?}") };
+    let mut message = message.clone();
+    message.vote = network.own[&ServerId(3)];
+    network.hear(ME, ServerId(3), &message);
+    assert_eq!(network.servers[&ME].vote(), message.vote);
+    assert_eq!(network.servers[&ME].next_deadline(), Some(200), "no quorum waits");
+    network.hear(ME, ServerId(2), &message);
+    assert_eq!(network.servers[&ME].next_deadline(), Some(40), "two voters are a quorum");
+}
+
+#[test]
+fn before_the_first_search_nothing_is_heard() {
+    let (mut network, message) = looking();
+    network.start(ServerId(2));
+    let election = network.servers.get_mut(&ServerId(2)).unwrap();
+    let mut out = Vec::new();
+    assert_eq!(election.handle_notification(0, ME, &message, &mut out), Heard::Nothing);
+    assert_eq!(election.handle_tick(1000, &mut out), None);
+    assert_eq!((out, election.next_deadline()), (vec![], None));
+}
