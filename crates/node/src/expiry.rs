@@ -47,6 +47,11 @@ impl Expiry {
         }
     }
 
+    /// Forgets all deadlines.
+    pub fn clear(&mut self) {
+        self.buckets.clear();
+    }
+
     /// The earliest bucket.
     #[must_use]
     pub fn next(&self) -> Option<u64> {

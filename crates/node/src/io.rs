@@ -55,6 +55,8 @@ pub enum Input<'a> {
         xid: Xid,
         /// What.
         request: ClientRequest<'a>,
+        /// The same as it came, to be handed on to a leader.
+        body: &'a [u8],
     },
     /// A connection has proven to be somebody.
     Identified {
@@ -80,6 +82,8 @@ pub enum Input<'a> {
     },
     /// The log can or cannot be written.
     Storage(StorageState),
+    /// Something about the other servers, or about what agreement with them asked of the disk.
+    Peer(herdsman_zab::Input),
     /// The whole process was stopped for a while and heard nobody: its clients are not to blame.
     StoodStill,
     /// Time has passed.
@@ -116,7 +120,8 @@ pub enum StorageState {
 /// Something to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Append a txn to the log and report [`Input::Flushed`] when it is durable.
+    /// A standalone server's: append a txn to the log and report [`Input::Flushed`] when it is
+    /// durable.
     Append {
         /// Its zxid.
         zxid: Zxid,
@@ -148,6 +153,14 @@ pub enum Output {
         conn: ConnId,
         /// Why, for the log.
         reason: CloseReason,
+    },
+    /// What agreement with the other servers asks for. Never `Commit`: that is the node's own
+    /// business.
+    Peer(herdsman_zab::Output),
+    /// After this txn the tree is not what the leader's was.
+    DigestMismatch {
+        /// Which.
+        zxid: Zxid,
     },
 }
 
@@ -181,6 +194,12 @@ pub enum CloseReason {
     SessionMoved,
     /// A write is in flight whose fate is unknown, because the log cannot be written.
     StorageUnavailable,
+    /// This server has no leader, or is not meant to serve clients.
+    NotServing,
+    /// This server serves reads only, and the client wants more.
+    NotReadOnlyClient,
+    /// This server serves reads only, and a session of the ensemble cannot go on here.
+    GlobalSession,
 }
 
 /// A list of things to carry out, in order.

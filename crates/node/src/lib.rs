@@ -12,14 +12,16 @@
 //! Deliberately not here: reads. They run on the thread that owns their connection, in the order
 //! that its [`Lane`] allows.
 
+pub mod desk;
 pub mod expiry;
 pub mod io;
 pub mod lane;
 pub mod node;
 pub mod pending;
+pub mod reconfig;
 pub mod sessions;
 pub mod sweeper;
 
 pub use io::{ClientRequest, ConnId, Input, Now, Output, Outputs, StorageState};
 pub use lane::{Lane, Turn};
-pub use node::{Node, NodeSettings};
+pub use node::{LeaderServes, LocalSessions, Node, NodeSettings, ServesAs, membership_in};

@@ -2,6 +2,12 @@
 
 mod commit;
 mod connect;
+mod ensemble;
+mod leading;
+mod learning;
+mod local;
+mod observer_master;
+mod read_only;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,14 +15,18 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{ErrorCode, Id, OpCode, SessionId, TxnHeader, Zxid};
+use herdsman_proto::{ErrorCode, Id, OpCode, ServerState, SessionId, TxnHeader, Zxid};
 use herdsman_tree::overlay::Savepoint;
 use herdsman_tree::{Caller, Events, Overlay, Tree};
+use herdsman_zab::Zab;
 
+use crate::desk::LearnerDesk;
 use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
 use crate::pending::{InFlight, Origin, Waiting};
-use crate::sessions::Sessions;
+use crate::sessions::{Owner, Sessions};
 use crate::sweeper::{SweepSettings, Sweeper};
+use ensemble::Ensemble;
+pub use ensemble::membership_in;
 
 /// What a node is told once.
 #[derive(Clone, Debug)]
@@ -33,8 +43,67 @@ pub struct NodeSettings {
     pub touch_step_ms: u64,
     /// Containers and TTL znodes.
     pub sweep: SweepSettings,
+    /// Whether a leader takes clients (`leaderServes`).
+    pub leader_serves: LeaderServes,
+    /// Whether new sessions of an ensemble are local (`localSessionsEnabled`).
+    pub local_sessions: LocalSessions,
+    /// How long a server without a leader waits before it serves reads (`readonlymode.enabled`);
+    /// `None`: for ever.
+    pub read_only_after_ms: Option<u64>,
+    /// The fewest voters that a change of membership may leave.
+    pub voters_min: usize,
     /// Seeds the hash tables.
     pub hash_seed: u64,
+}
+
+/// Whether a leader takes clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeaderServes {
+    /// It does.
+    #[default]
+    Clients,
+    /// Only the other servers.
+    ServersOnly,
+}
+
+/// What becomes of new sessions in an ensemble. A standalone server has no use for local ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LocalSessions {
+    /// The whole ensemble gets to know of every session.
+    #[default]
+    Off,
+    /// Only the server that opened a session knows of it, and it owns no ephemerals.
+    Kept,
+    /// The same, until the session wants to own an ephemeral.
+    Upgraded,
+}
+
+/// As what a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServesAs {
+    /// Alone.
+    Standalone,
+    /// The leader of an ensemble.
+    Leader,
+    /// A voter that follows.
+    Follower,
+    /// Somebody who follows without a vote.
+    Observer,
+    /// A server without a leader that answers reads.
+    ReadOnly,
+}
+
+/// What a node does about requests.
+#[derive(Debug)]
+enum Office {
+    /// Nothing: there is no leader.
+    Idle,
+    /// Decides them: it is alone, or leads.
+    Deciding,
+    /// Hands them on to the leader.
+    Learning(Box<LearnerDesk>),
+    /// Refuses all that change something: there is no leader.
+    ReadOnly,
 }
 
 /// A connection whose session is being or has been established.
@@ -59,6 +128,11 @@ pub struct Node {
     /// The last txn that is durable, and with it committed.
     committed: Zxid,
     events: Events,
+    office: Office,
+    /// Since when this server has been looking for a leader, if it is.
+    looking_since_ms: Option<u64>,
+    /// Agreement with the other servers; `None` on a standalone server.
+    ensemble: Option<Ensemble>,
 }
 
 impl Node {
@@ -80,6 +154,9 @@ impl Node {
             last_proposed: tree.last_zxid(),
             committed: tree.last_zxid(),
             events: Events::new(),
+            office: Office::Deciding,
+            looking_since_ms: None,
+            ensemble: None,
             settings,
         }
     }
@@ -109,31 +186,79 @@ impl Node {
         self.in_flight.len()
     }
 
+    /// Syncs, of clients and of learners, that wait for what was proposed before them.
+    #[must_use]
+    pub fn syncs_waiting(&self) -> usize {
+        self.in_flight.syncs()
+    }
+
     /// When [`Input::Tick`] has something to do. Nothing while the log cannot be written.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        if self.storage != StorageState::Writable {
-            return None;
-        }
-        [self.sessions.next_deadline(), self.sweeper.next_deadline()].into_iter().flatten().min()
+        let peers = self.zab().and_then(Zab::next_deadline);
+        let own = match self.office {
+            Office::Idle => [self.read_only_at(), None],
+            Office::Deciding if self.storage == StorageState::Writable => {
+                [self.sessions.next_deadline(), self.sweeper.next_deadline()]
+            }
+            Office::Deciding => [None, None],
+            Office::Learning(_) | Office::ReadOnly => [self.sessions.next_deadline(), None],
+        };
+        own.into_iter().chain([peers]).flatten().min()
     }
 
-    /// Something is committed and waits for [`Node::apply`].
+    /// Something waits for [`Node::apply`].
     #[must_use]
-    pub fn has_committed(&self) -> bool {
+    pub fn wants_tree(&self) -> bool {
+        self.has_committed() || self.is_taking_office()
+    }
+
+    fn has_committed(&self) -> bool {
         self.in_flight.has_durable(self.committed)
     }
 
-    /// Takes one input. If [`Node::has_committed`] holds afterwards, call [`Node::apply`].
+    /// As what requests are served at the moment; `None` while there is no leader.
+    #[must_use]
+    pub fn serves_as(&self) -> Option<ServesAs> {
+        match (&self.office, self.zab()) {
+            (Office::Idle, _) => None,
+            (Office::ReadOnly, _) => Some(ServesAs::ReadOnly),
+            (_, None) => Some(ServesAs::Standalone),
+            (Office::Deciding, _) => Some(ServesAs::Leader),
+            (Office::Learning(_), Some(zab)) if zab.state() == ServerState::Observing => {
+                Some(ServesAs::Observer)
+            }
+            (Office::Learning(_), _) => Some(ServesAs::Follower),
+        }
+    }
+
+    /// Whether clients are taken at the moment.
+    #[must_use]
+    pub fn serves_clients(&self) -> bool {
+        match self.office {
+            Office::Idle => false,
+            Office::Learning(_) | Office::ReadOnly => true,
+            Office::Deciding => {
+                self.ensemble.is_none() || self.settings.leader_serves == LeaderServes::Clients
+            }
+        }
+    }
+
+    /// Takes one input. If [`Node::wants_tree`] holds afterwards, call [`Node::apply`].
     pub fn step(&mut self, now: Now, input: Input<'_>, tree: &Tree, out: &mut Outputs) {
         match input {
             Input::Connect { conn, request, ids } => {
                 self.connect(now, conn, request, ids, tree, out);
             }
-            Input::Request { conn, xid, request } => {
+            Input::Request { conn, xid, request, body } => {
                 let op = op_of(&request);
                 let origin = Origin { conn, xid, op, since_ms: now.monotonic_ms };
-                self.request(now, origin, request, tree, out);
+                match self.office {
+                    Office::Idle => {}
+                    Office::Deciding => self.request(now, origin, request, tree, out),
+                    Office::Learning(_) => self.hand_on(origin, &request, body, tree, out),
+                    Office::ReadOnly => self.serve_read_only(origin, &request, tree, out),
+                }
             }
             Input::Identified { conn, ids } => {
                 if let Some(known) = self.conns.get_mut(&conn) {
@@ -142,12 +267,24 @@ impl Node {
             }
             Input::Touch { conn } => {
                 if let Some(known) = self.conns.get(&conn) {
-                    self.sessions.touch(known.session, now.monotonic_ms);
+                    match &mut self.office {
+                        Office::Learning(desk) if !self.sessions.is_local(known.session) => {
+                            desk.touch(known.session);
+                        }
+                        _ => self.sessions.touch(known.session, now.monotonic_ms),
+                    }
                 }
             }
             Input::Disconnected { conn } => self.disconnected(conn, tree),
+            Input::Flushed { zxid } if self.ensemble.is_some() => {
+                self.step_peers(now, herdsman_zab::Input::Flushed { zxid }, tree, out);
+            }
             Input::Flushed { zxid } => self.committed = self.committed.max(zxid),
-            Input::Storage(state) => self.storage_changed(state, out),
+            Input::Peer(input) => self.step_peers(now, input, tree, out),
+            Input::Storage(state) => {
+                self.storage_changed(state, out);
+                self.tell_peers_of_storage(now, tree, out);
+            }
             Input::StoodStill => self.sessions.touch_all(now.monotonic_ms),
             Input::Tick => self.tick(now, tree, out),
         }
@@ -165,7 +302,7 @@ impl Node {
             return;
         };
         let (session, ids) = (conn.session, Arc::clone(&conn.ids));
-        let refused = self.sessions.check(session, origin.conn).err();
+        let refused = self.sessions.check(session, Owner::Conn(origin.conn)).err();
         if refused == Some(ErrorCode::SessionMoved) {
             return out.close(origin.conn, CloseReason::SessionMoved);
         }
@@ -174,10 +311,17 @@ impl Node {
             let path = path.into_owned().into_boxed_str();
             return self.wait_in_line(Waiting::Sync { origin, path }, tree, out);
         }
+        if matches!(request, ClientRequest::CloseSession) && self.sessions.is_local(session) {
+            return self.close_local_session(session, origin, tree, out);
+        }
         if self.storage != StorageState::Writable {
             return self.refuse(origin, ErrorCode::SystemError, tree, out);
         }
-        let caller = Caller { ids: &ids, refused };
+        let ephemerals_refused = match refused {
+            None => self.judge_own_session(now, session, &request, tree, out),
+            refused => refused,
+        };
+        let caller = Caller { ids: &ids, refused, ephemerals_refused };
         let header = TxnHeader {
             session,
             cxid: origin.xid.0,
@@ -186,7 +330,7 @@ impl Node {
         };
         let savepoint = self.overlay.savepoint();
         let entry = match request {
-            ClientRequest::Write(write) => self.overlay.prepare(tree, header, caller, &write),
+            ClientRequest::Write(write) => self.prepare(tree, header, caller, &write),
             // A multi takes its zxid before it is decoded, the others do not.
             ClientRequest::Malformed(OpCode::Multi) => {
                 self.overlay.prepare_error(tree, header, ErrorCode::MarshallingError)
@@ -201,7 +345,7 @@ impl Node {
         };
         self.last_proposed = header.zxid;
         let entry = self.within_limit(entry, &savepoint, tree);
-        self.propose(entry, out, |entry| Waiting::Txn { entry, origin: Some(origin) });
+        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: Some(origin) });
     }
 
     /// A txn that could not be read back from the log must not get there (ZOOKEEPER-3496).
@@ -243,7 +387,7 @@ impl Node {
         let header = self.next_header(now, session, origin.map_or(0, |origin| origin.xid.0));
         let entry = self.overlay.prepare_close_session(tree, header);
         self.sessions.set_closing(session);
-        self.propose(entry, out, |entry| Waiting::Txn { entry, origin });
+        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin });
     }
 
     fn next_header(&mut self, now: Now, session: SessionId, cxid: i32) -> TxnHeader {
@@ -253,11 +397,18 @@ impl Node {
 
     fn propose(
         &mut self,
+        now: Now,
         entry: Entry,
         out: &mut Outputs,
         waiting: impl FnOnce(Box<Entry>) -> Waiting,
     ) {
         let zxid = entry.header.zxid;
+        if self.ensemble.is_some() {
+            let mut payload = Vec::with_capacity(entry.encoded_len());
+            entry.encode(&mut payload);
+            self.in_flight.push(zxid, waiting(Box::new(entry)));
+            return self.propose_to_peers(now, zxid, payload.into(), out);
+        }
         let payload = out.fill(|out| entry.encode(out));
         out.list.push(Output::Append { zxid, payload });
         self.in_flight.push(zxid, waiting(Box::new(entry)));
@@ -266,6 +417,10 @@ impl Node {
     fn disconnected(&mut self, conn: ConnId, tree: &Tree) {
         if let Some(known) = self.conns.remove(&conn) {
             self.sessions.detach(known.session, conn);
+            self.forget_closing_local(known.session);
+            if let Office::Learning(desk) = &mut self.office {
+                desk.detach(known.session, conn);
+            }
         }
         tree.watches().remove_watcher(conn.watcher());
     }
@@ -286,17 +441,24 @@ impl Node {
     }
 
     fn tick(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
-        // Nothing can be ended while nothing can be logged.
-        if self.storage != StorageState::Writable {
-            return;
+        self.tick_peers(now, tree, out);
+        self.tick_read_only(now);
+        match self.office {
+            Office::Deciding if self.storage == StorageState::Writable => {
+                self.end_due_sessions(now, tree, out);
+                self.sweep(now, tree, out);
+            }
+            Office::Learning(_) | Office::ReadOnly => self.end_due_sessions(now, tree, out),
+            // Nothing can be ended while nothing can be logged, or by nobody.
+            Office::Deciding | Office::Idle => {}
         }
-        for session in self.sessions.take_due(now.monotonic_ms) {
-            self.propose_close(now, session, None, tree, out);
-        }
+    }
+
+    fn sweep(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
         while let Some(path) = self.sweeper.next(tree, now) {
             let header = self.next_header(now, SessionId::NONE, 0);
             let entry = self.overlay.prepare_sweep(tree, header, &path);
-            self.propose(entry, out, |entry| Waiting::Txn { entry, origin: None });
+            self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{ErrorCode, OpCode, Xid, Zxid};
+use herdsman_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
 
 use crate::io::ConnId;
 
@@ -46,6 +46,13 @@ pub enum Waiting {
         /// Echoed.
         path: Box<str>,
     },
+    /// A client's goodbye to its local session: no txn, but its turn.
+    LocalClose {
+        /// Who asked.
+        origin: Origin,
+        /// Which session ends.
+        session: SessionId,
+    },
     /// An error that takes no zxid but its turn.
     Refusal {
         /// Who asked.
@@ -62,7 +69,9 @@ impl Waiting {
         match self {
             Waiting::Txn { origin, .. } => origin.map(|origin| origin.conn),
             Waiting::Connect { conn, .. } => Some(*conn),
-            Waiting::Sync { origin, .. } | Waiting::Refusal { origin, .. } => Some(origin.conn),
+            Waiting::Sync { origin, .. }
+            | Waiting::Refusal { origin, .. }
+            | Waiting::LocalClose { origin, .. } => Some(origin.conn),
         }
     }
 }
@@ -92,6 +101,23 @@ impl InFlight {
         self.queue.front().is_some_and(|(zxid, _)| *zxid <= durable)
     }
 
+    /// Nobody is answered any more; only the txns stay, which may be agreed on one day.
+    pub fn forget_origins(&mut self) {
+        let txns = std::mem::take(&mut self.queue).into_iter();
+        let txns = txns.filter_map(|(zxid, waiting)| match waiting {
+            Waiting::Txn { entry, .. } | Waiting::Connect { entry, .. } => {
+                Some((zxid, Waiting::Txn { entry, origin: None }))
+            }
+            Waiting::Sync { .. } | Waiting::LocalClose { .. } | Waiting::Refusal { .. } => None,
+        });
+        self.queue = txns.collect();
+    }
+
+    /// The history has been replaced: nothing of this will be agreed on.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+    }
+
     /// Nothing is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -102,6 +128,13 @@ impl InFlight {
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
+    }
+
+    /// How many of them are syncs.
+    #[must_use]
+    pub fn syncs(&self) -> usize {
+        let waiting = self.queue.iter().map(|(_, waiting)| waiting);
+        waiting.filter(|waiting| matches!(waiting, Waiting::Sync { .. })).count()
     }
 
     /// Connections that wait for something.

@@ -1,23 +1,58 @@
 //! Which sessions are open, where their clients are connected, and when they end.
-//! Apache: `SessionTrackerImpl`.
+//!
+//! Who decides tracks all sessions of the ensemble, and the local ones of its own clients. A learner
+//! tracks its local sessions only: the leader ends the others.
+//! Apache: `SessionTrackerImpl`, `UpgradeableSessionTracker`.
 
 use std::collections::BTreeMap;
 
 use herdsman_proto::{ErrorCode, SessionId};
+use herdsman_zab::LinkId;
 
 use crate::expiry::Expiry;
 use crate::io::ConnId;
+
+/// Through whom a session's client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A connection to this server.
+    Conn(ConnId),
+    /// A learner to which it is connected.
+    Learner(LinkId),
+}
+
+/// Who knows of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The whole ensemble: a txn opened it, and a txn ends it.
+    Global,
+    /// This server only. No txn speaks of it, and it owns no ephemerals.
+    Local,
+}
 
 /// One open session.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
     /// Its timeout.
     pub timeout_ms: i32,
-    /// The connection it is attached to.
-    pub conn: Option<ConnId>,
-    /// Its end is on the way to the log.
+    /// Through whom its client speaks.
+    pub owner: Option<Owner>,
+    /// Its end is on the way.
     pub closing: bool,
+    /// Who knows of it.
+    pub scope: Scope,
     bucket: Option<u64>,
+}
+
+impl Session {
+    /// The connection to this server, if it has one.
+    #[must_use]
+    pub fn conn(&self) -> Option<ConnId> {
+        match self.owner {
+            Some(Owner::Conn(conn)) => Some(conn),
+            _ => None,
+        }
+    }
 }
 
 /// All open sessions.
@@ -52,11 +87,45 @@ impl Sessions {
         }
     }
 
-    /// Starts to track a session.
-    pub fn open(&mut self, id: SessionId, timeout_ms: i32, conn: Option<ConnId>, now_ms: u64) {
-        let session = Session { timeout_ms, conn, closing: false, bucket: None };
+    /// Starts to track a session of the whole ensemble.
+    pub fn open(&mut self, id: SessionId, timeout_ms: i32, owner: Option<Owner>, now_ms: u64) {
+        let scope = Scope::Global;
+        self.track(id, Session { timeout_ms, owner, closing: false, scope, bucket: None }, now_ms);
+    }
+
+    /// Starts to track a session that only this server knows of.
+    pub fn open_local(&mut self, id: SessionId, timeout_ms: i32, conn: ConnId, now_ms: u64) {
+        let (owner, scope) = (Some(Owner::Conn(conn)), Scope::Local);
+        self.track(id, Session { timeout_ms, owner, closing: false, scope, bucket: None }, now_ms);
+    }
+
+    fn track(&mut self, id: SessionId, session: Session, now_ms: u64) {
+        if let Some(bucket) = self.by_id.get(&id).and_then(|session| session.bucket) {
+            self.expiry.remove(id, bucket);
+        }
         self.by_id.insert(id, session);
         self.touch(id, now_ms);
+    }
+
+    /// The whole ensemble gets to know of a session that was local.
+    pub fn upgrade(&mut self, id: SessionId) {
+        if let Some(session) = self.by_id.get_mut(&id) {
+            session.scope = Scope::Global;
+        }
+    }
+
+    /// Stops to track all sessions.
+    pub fn forget_all(&mut self) {
+        self.by_id.clear();
+        self.expiry.clear();
+    }
+
+    /// Forgets all sessions, and tracks these from now on: each gets a whole timeout.
+    pub fn restart(&mut self, all: impl Iterator<Item = (SessionId, i32)>, now_ms: u64) {
+        self.forget_all();
+        for (id, timeout_ms) in all {
+            self.open(id, timeout_ms, None, now_ms);
+        }
     }
 
     /// The session, if it is open.
@@ -65,7 +134,19 @@ impl Sessions {
         self.by_id.get(&id)
     }
 
-    /// Number of open sessions.
+    /// Only this server knows of the session.
+    #[must_use]
+    pub fn is_local(&self, id: SessionId) -> bool {
+        self.get(id).is_some_and(|session| session.scope == Scope::Local)
+    }
+
+    /// Number of sessions that only this server knows of.
+    #[must_use]
+    pub fn local_len(&self) -> usize {
+        self.by_id.values().filter(|session| session.scope == Scope::Local).count()
+    }
+
+    /// Number of tracked sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_id.len()
@@ -96,38 +177,40 @@ impl Sessions {
         }
     }
 
-    /// Attaches an open session to a connection. Gives the connection it had before, or the error
-    /// if it is over.
+    /// An open session's client speaks through `owner` from now on. Gives whom it spoke through
+    /// before, or the error if it is over.
     pub fn attach(
         &mut self,
         id: SessionId,
-        conn: ConnId,
+        owner: Owner,
         timeout_ms: i32,
         now_ms: u64,
-    ) -> Result<Option<ConnId>, ErrorCode> {
+    ) -> Result<Option<Owner>, ErrorCode> {
         let session = self.by_id.get_mut(&id).filter(|session| !session.closing);
         let session = session.ok_or(ErrorCode::SessionExpired)?;
         session.timeout_ms = timeout_ms;
-        let before = session.conn.replace(conn);
+        let before = session.owner.replace(owner);
         self.touch(id, now_ms);
-        Ok(before.filter(|&before| before != conn))
+        Ok(before.filter(|&before| before != owner))
     }
 
     /// The connection is gone; the session lives on until its deadline.
     pub fn detach(&mut self, id: SessionId, conn: ConnId) {
-        if let Some(session) = self.by_id.get_mut(&id).filter(|session| session.conn == Some(conn))
-        {
-            session.conn = None;
+        let owner = Some(Owner::Conn(conn));
+        if let Some(session) = self.by_id.get_mut(&id).filter(|session| session.owner == owner) {
+            session.owner = None;
         }
     }
 
-    /// May this connection write in this session's name?
-    pub fn check(&self, id: SessionId, conn: ConnId) -> Result<(), ErrorCode> {
-        match self.by_id.get(&id) {
-            Some(session) if session.closing => Err(ErrorCode::SessionExpired),
-            Some(session) if session.conn != Some(conn) => Err(ErrorCode::SessionMoved),
-            Some(_) => Ok(()),
-            None => Err(ErrorCode::SessionExpired),
+    /// May somebody write in this session's name? A session that nobody has claimed since this
+    /// server began to decide is claimed by whoever writes first.
+    pub fn check(&mut self, id: SessionId, owner: Owner) -> Result<(), ErrorCode> {
+        let session = self.by_id.get_mut(&id).filter(|session| !session.closing);
+        let session = session.ok_or(ErrorCode::SessionExpired)?;
+        if *session.owner.get_or_insert(owner) == owner {
+            Ok(())
+        } else {
+            Err(ErrorCode::SessionMoved)
         }
     }
 
@@ -192,12 +275,12 @@ mod tests {
     fn a_touched_session_lives_longer() {
         let mut sessions = sessions();
         let id = sessions.allocate();
-        sessions.open(id, 4000, Some(CONN), 0);
+        sessions.open(id, 4000, Some(Owner::Conn(CONN)), 0);
         assert!(sessions.take_due(4999).is_empty());
         sessions.touch(id, 4999);
         assert!(sessions.take_due(9000).is_empty());
         assert_eq!(sessions.take_due(10_000), [id]);
-        assert_eq!(sessions.check(id, CONN), Err(ErrorCode::SessionExpired));
+        assert_eq!(sessions.check(id, Owner::Conn(CONN)), Err(ErrorCode::SessionExpired));
     }
 
     #[test]
@@ -215,11 +298,12 @@ mod tests {
     fn a_session_that_moved_takes_nothing_from_its_old_connection() {
         let mut sessions = sessions();
         let id = sessions.allocate();
-        sessions.open(id, 4000, Some(CONN), 0);
-        assert_eq!(sessions.attach(id, ConnId(2), 4000, 10), Ok(Some(CONN)));
-        assert_eq!(sessions.check(id, CONN), Err(ErrorCode::SessionMoved));
-        assert_eq!(sessions.check(id, ConnId(2)), Ok(()));
+        let (old, new) = (Owner::Conn(CONN), Owner::Learner(LinkId(2)));
+        sessions.open(id, 4000, Some(old), 0);
+        assert_eq!(sessions.attach(id, new, 4000, 10), Ok(Some(old)));
+        assert_eq!(sessions.check(id, old), Err(ErrorCode::SessionMoved));
+        assert_eq!(sessions.check(id, new), Ok(()));
         sessions.detach(id, CONN);
-        assert_eq!(sessions.check(id, ConnId(2)), Ok(()));
+        assert_eq!(sessions.check(id, new), Ok(()));
     }
 }

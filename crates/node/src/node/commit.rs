@@ -1,10 +1,10 @@
 //! Commit → apply → reply: what happens once a txn is durable.
 
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{JuteWrite, Perms, SessionId, Txn, WatchedEvent, Zxid, reply};
+use herdsman_proto::{ErrorCode, JuteWrite, Perms, SessionId, Txn, WatchedEvent, Zxid, reply};
 use herdsman_tree::{Events, Outcome, Tree};
 
-use super::Node;
+use super::{Node, Office};
 use crate::io::{Answered, CloseReason, ConnId, Output, Outputs};
 use crate::pending::{Origin, Waiting};
 
@@ -15,15 +15,20 @@ impl Node {
     pub fn apply(&mut self, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
         for _ in 0..txns_max {
             let Some(waiting) = self.in_flight.pop_durable(self.committed) else {
-                return;
+                break;
             };
             match waiting {
-                Waiting::Txn { entry, origin } => self.apply_txn(&entry, origin, tree, out),
+                Waiting::Txn { entry, origin } => {
+                    let applied = tree.last_zxid();
+                    let origin = origin.or_else(|| self.origin_at_learner(&entry, applied, out));
+                    self.apply_txn(&entry, origin, tree, out);
+                    self.applied_at_learner(&entry, tree, out);
+                }
                 Waiting::Connect { entry, conn, read_only } => {
                     self.apply_txn(&entry, None, tree, out);
                     let session = entry.header.session;
                     if let Some(open) =
-                        self.sessions.get(session).filter(|open| open.conn == Some(conn))
+                        self.sessions.get(session).filter(|open| open.conn() == Some(conn))
                     {
                         self.attached(conn, session, open.timeout_ms, read_only, out);
                     }
@@ -31,6 +36,7 @@ impl Node {
                 in_line => self.answer(in_line, tree.last_zxid(), out),
             }
         }
+        self.applied_in_ensemble(tree, out);
     }
 
     fn apply_txn(
@@ -46,7 +52,11 @@ impl Node {
         self.send_events(&events, tree, out);
         events.clear();
         self.events = events;
+        if self.is_learning() && entry.digest.is_some_and(|digest| !tree.has_digest(&digest)) {
+            out.list.push(Output::DigestMismatch { zxid: entry.header.zxid });
+        }
         if let Some(origin) = origin {
+            let outcome = self.explain_refusal(origin, outcome);
             self.send_outcome(entry, origin, &outcome, out);
         }
         if let Txn::CloseSession { .. } = entry.txn {
@@ -56,6 +66,9 @@ impl Node {
 
     fn send_outcome(&self, entry: &Entry, origin: Origin, outcome: &Outcome, out: &mut Outputs) {
         let zxid = entry.header.zxid;
+        if matches!(outcome, Outcome::Failed(Some(ErrorCode::SessionMoved))) {
+            return out.close(origin.conn, CloseReason::SessionMoved);
+        }
         let answered = match outcome {
             Outcome::Failed(_) => origin.refused_at(zxid),
             _ => origin.answered_at(zxid),
@@ -65,10 +78,15 @@ impl Node {
         });
     }
 
-    fn session_ended(&mut self, session: SessionId, by_client: bool, out: &mut Outputs) {
+    pub(super) fn session_ended(&mut self, session: SessionId, by_client: bool, out: &mut Outputs) {
         let reason =
             if by_client { CloseReason::SessionClosed } else { CloseReason::SessionExpired };
-        if let Some(conn) = self.sessions.remove(session).and_then(|session| session.conn) {
+        let decided = self.sessions.remove(session).and_then(|session| session.conn());
+        let learned = match &mut self.office {
+            Office::Learning(desk) => desk.end(session),
+            _ => None,
+        };
+        if let Some(conn) = decided.or(learned) {
             out.close(conn, reason);
         }
     }
@@ -89,7 +107,7 @@ impl Node {
         }
     }
 
-    pub(super) fn answer(&self, waiting: Waiting, zxid: Zxid, out: &mut Outputs) {
+    pub(super) fn answer(&mut self, waiting: Waiting, zxid: Zxid, out: &mut Outputs) {
         match waiting {
             Waiting::Sync { origin, path } => {
                 out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
@@ -103,6 +121,12 @@ impl Node {
                 out.send(origin.conn, Some(origin.refused_at(zxid)), |out| {
                     reply::header_only(out, origin.xid, zxid, Some(code));
                 });
+            }
+            Waiting::LocalClose { origin, session } => {
+                out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
+                    reply::header_only(out, origin.xid, zxid, None);
+                });
+                self.session_ended(session, true, out);
             }
             Waiting::Txn { .. } | Waiting::Connect { .. } => {
                 unreachable!("a txn is applied, not answered")

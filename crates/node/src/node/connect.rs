@@ -6,9 +6,10 @@ use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
 use herdsman_proto::{Id, SessionId};
 use herdsman_tree::Tree;
 
-use super::{Conn, Node};
+use super::{Conn, Node, Office};
 use crate::io::{CloseReason, ConnId, Now, Output, Outputs, StorageState};
 use crate::pending::Waiting;
+use crate::sessions::{Owner, Session};
 
 impl Node {
     pub(super) fn connect(
@@ -20,24 +21,44 @@ impl Node {
         tree: &Tree,
         out: &mut Outputs,
     ) {
+        if !self.serves_clients() {
+            return out.close(conn, CloseReason::NotServing);
+        }
+        let is_read_only = matches!(self.office, Office::ReadOnly);
+        if is_read_only && request.read_only != Some(true) {
+            return out.close(conn, CloseReason::NotReadOnlyClient);
+        }
         if request.last_zxid_seen > tree.last_zxid() {
             return out.close(conn, CloseReason::ClientAhead);
         }
         let (min, max) =
             (self.settings.session_timeout_ms_min, self.settings.session_timeout_ms_max);
         let timeout_ms = request.timeout_ms.max(min).min(max);
-        let read_only = request.read_only.map(|_| false);
+        if let Office::Learning(_) = self.office {
+            return self.connect_at_learner(now, conn, &request, timeout_ms, ids, out);
+        }
+        let read_only = request.read_only.map(|_| is_read_only);
         if request.session == SessionId::NONE {
+            if is_read_only || self.opens_local_sessions() {
+                self.open_local_session(now, conn, timeout_ms, read_only, ids, out);
+                return;
+            }
             return self.open_session(now, conn, timeout_ms, read_only, ids, tree, out);
         }
+        if is_read_only && tree.has_session(request.session) {
+            return out.close(conn, CloseReason::GlobalSession);
+        }
         // The old connection goes first, whatever becomes of the new one, as in Apache.
-        if let Some(old) = self.sessions.get(request.session).and_then(|session| session.conn) {
+        if let Some(old) = self.sessions.get(request.session).and_then(Session::conn) {
             out.close(old, CloseReason::SessionMoved);
         }
         let session = request.session;
         let password_fits = *request.password == session.password();
         if password_fits
-            && self.sessions.attach(session, conn, timeout_ms, now.monotonic_ms).is_ok()
+            && self
+                .sessions
+                .attach(session, Owner::Conn(conn), timeout_ms, now.monotonic_ms)
+                .is_ok()
         {
             self.conns.insert(conn, Conn { session, ids });
             self.attached(conn, session, timeout_ms, read_only, out);
@@ -65,10 +86,10 @@ impl Node {
         }
         let session = self.sessions.allocate();
         self.conns.insert(conn, Conn { session, ids });
-        self.sessions.open(session, timeout_ms, Some(conn), now.monotonic_ms);
+        self.sessions.open(session, timeout_ms, Some(Owner::Conn(conn)), now.monotonic_ms);
         let header = self.next_header(now, session, 0);
         let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
-        self.propose(entry, out, |entry| Waiting::Connect { entry, conn, read_only });
+        self.propose(now, entry, out, |entry| Waiting::Connect { entry, conn, read_only });
     }
 
     pub(super) fn attached(

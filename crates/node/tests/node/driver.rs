@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use herdsman_node::sweeper::SweepSettings;
-use herdsman_node::{Input, Node, NodeSettings, Now, Output, Outputs};
+use herdsman_node::{Input, LeaderServes, LocalSessions, Node, NodeSettings, Now, Output, Outputs};
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{Id, Zxid};
 use herdsman_tree::owner::OwnerRules;
@@ -25,6 +25,10 @@ pub fn settings() -> NodeSettings {
             per_minute_max: 10_000,
             never_used_ms_max: None,
         },
+        leader_serves: LeaderServes::Clients,
+        local_sessions: LocalSessions::Off,
+        read_only_after_ms: None,
+        voters_min: 2,
         hash_seed: 0,
     }
 }
@@ -63,7 +67,7 @@ impl Driver {
         }
         self.node.step(now, input, &self.tree, &mut out);
         self.carry_out(&mut out, see);
-        while self.node.has_committed() {
+        while self.node.wants_tree() {
             self.node.apply(&mut self.tree, 2, &mut out);
             self.carry_out(&mut out, see);
         }

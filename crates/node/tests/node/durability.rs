@@ -126,6 +126,7 @@ impl Seen {
                 }
             }
             Output::Close { conn, .. } => _ = self.clients.remove(conn),
+            Output::Peer(_) | Output::DigestMismatch { .. } => unreachable!("it is alone"),
         }
     }
 }
@@ -219,7 +220,7 @@ impl World {
         client.last_xid += 1;
         let xid = Xid(client.last_xid);
         client.waiting.push_back(xid);
-        self.step(Input::Request { conn, xid, request });
+        self.step(Input::Request { conn, xid, request, body: &[] });
     }
 
     fn connect(&mut self, place: usize, session: Option<usize>) {

@@ -2,6 +2,11 @@
 
 mod driver;
 mod durability;
+mod ensemble;
+mod golden;
+mod lifetimes;
+mod room;
 mod script;
+mod transcript;
 #[path = "../../../tree/tests/tree/words.rs"]
 mod words;

@@ -1,6 +1,4 @@
-//! Scenarios as text: commands, `---`, and the transcript they must give. The first comment of a
-//! script says what it shows. With `HERDSMAN_REGENERATE=1` the transcripts are written anew; read
-//! the difference before you keep it.
+//! One node alone: scenarios as text.
 //!
 //! Commands: `settings KEY=MS …`, `open CONN [timeout=MS] [old] [seen=ZXID]`, `reopen CONN SESSION
 //! [wrong]`, `CONN REQUEST` (in the notation of `words`, and `sync PATH`, `closeSession`,
@@ -8,50 +6,23 @@
 //! STATE`, `wait MS` (time passes), `tick` (the node is told so), `orphan PATH`, `restart`, `status`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use herdsman_node::{ClientRequest, ConnId, Input, NodeSettings, Output, StorageState};
-use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
 use herdsman_proto::{
-    ConnectRequest, ConnectResponse, ErrorCode, Id, OpCode, ReadRequest, Reader, SessionId, Txn,
-    TxnHeader, Xid, Zxid,
+    ConnectRequest, Id, OpCode, ReadRequest, SessionId, Txn, TxnHeader, Xid, Zxid,
 };
 use herdsman_tree::Tree;
 
 use crate::driver::{Driver, address, options, settings};
+use crate::golden::{self, check_folder};
+use crate::transcript::Transcript;
 use crate::words;
 
 #[test]
 fn scripts() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
-    let mut files: Vec<_> = fs::read_dir(&folder)
-        .expect("there are scripts")
-        .map(|entry| entry.expect("a readable folder").path())
-        .collect();
-    files.sort_unstable();
-    assert!(files.len() > 10, "the scripts are gone");
-    let wrong: Vec<_> = files.iter().filter_map(|file| check(file)).collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// What is wrong with a script, if anything is.
-fn check(file: &Path) -> Option<String> {
-    let text = fs::read_to_string(file).expect("a readable script");
-    let (commands, expected) = text.split_once("---\n").unwrap_or((&text, ""));
-    assert!(commands.starts_with("# "), "{} does not say what it shows", file.display());
-    let transcript = Play::run(commands);
-    if std::env::var_os("HERDSMAN_REGENERATE").is_some() {
-        fs::write(file, format!("{commands}---\n{transcript}")).expect("a writable script");
-    } else if transcript != expected {
-        let lines = transcript.lines().zip(expected.lines().chain(std::iter::repeat("")));
-        let first = lines.enumerate().find(|(_, (found, expected))| found != expected);
-        return Some(format!("{}: first difference {first:?}\n{transcript}", file.display()));
-    }
-    None
+    check_folder("scripts", 20, Play::run);
 }
 
 struct Play {
@@ -61,16 +32,9 @@ struct Play {
     conns: BTreeMap<ConnId, (Arc<[Id]>, i32)>,
 }
 
-/// What was seen, with sessions by name: S1, S2, … in the order in which they were opened.
-#[derive(Default)]
-struct Transcript {
-    text: String,
-    sessions: Vec<SessionId>,
-}
-
 impl Play {
     fn run(commands: &str) -> String {
-        let lines = || commands.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let lines = || golden::commands(commands);
         let settings = lines().find_map(|line| line.strip_prefix("settings ")).map(parse_settings);
         let settings = settings.unwrap_or_else(crate::driver::settings);
         let mut play = Play {
@@ -87,7 +51,7 @@ impl Play {
 
     fn step(&mut self, input: Input<'_>) {
         let Play { driver, transcript, .. } = self;
-        driver.step(input, &mut |output, bytes| transcript.output(output, bytes));
+        driver.step(input, &mut |output, bytes| see(transcript, output, bytes));
     }
 
     fn command(&mut self, line: &str) {
@@ -113,7 +77,7 @@ impl Play {
             "orphan" => self.orphan(words[1]),
             "restart" => {
                 let Play { driver, transcript, .. } = self;
-                driver.restart(&mut |output, bytes| transcript.output(output, bytes));
+                driver.restart(&mut |output, bytes| see(transcript, output, bytes));
             }
             "status" => self.status(),
             number => self.request(conn(number), &line[number.len() + 1..]),
@@ -165,7 +129,7 @@ impl Play {
             }
             _ => ClientRequest::Write(words::write(line)),
         };
-        self.step(Input::Request { conn, xid, request });
+        self.step(Input::Request { conn, xid, request, body: &[] });
     }
 
     /// Reads do not pass through the node; only their watches matter here.
@@ -213,106 +177,9 @@ impl Play {
     }
 }
 
-impl Transcript {
-    fn line(&mut self, line: &str) {
-        writeln!(self.text, "{line}").expect("a string takes everything");
-    }
-
-    fn name(&self, session: SessionId) -> String {
-        let at = self.sessions.iter().position(|&known| known == session);
-        at.map_or_else(|| session.to_string(), |at| format!("S{}", at + 1))
-    }
-
-    fn session(&self, name: &str) -> SessionId {
-        match name.strip_prefix('S') {
-            Some(number) => self.sessions[number.parse::<usize>().expect("a number") - 1],
-            None => SessionId(0x7777),
-        }
-    }
-
-    fn output(&mut self, output: &Output, bytes: &[u8]) {
-        let line = match output {
-            Output::Append { zxid, payload } => {
-                let entry = Entry::decode(&bytes[payload.clone()]).expect("our own bytes");
-                format!("append {} {}", zxid.0, self.txn(&entry))
-            }
-            Output::Send { conn, frames, answers } => {
-                let mut reader = Reader::new(&bytes[frames.clone()]);
-                let frame = reader.buffer().expect("a frame").expect("a frame");
-                assert!(reader.is_empty(), "one frame at a time");
-                let op = answers.map(|answered| answered.op);
-                format!("{} <- {}", conn.0, self.frame(op, frame))
-            }
-            Output::Attached { conn, session, timeout_ms } => {
-                format!("{} attached {} {timeout_ms}", conn.0, self.name(*session))
-            }
-            Output::Close { conn, reason } => format!("{} closed {reason:?}", conn.0),
-        };
-        self.line(&format!("  {line}"));
-    }
-
-    fn txn(&mut self, entry: &Entry) -> String {
-        let session = entry.header.session;
-        match &entry.txn {
-            Txn::CreateSession { timeout_ms } => {
-                self.sessions.push(session);
-                format!("createSession {} {timeout_ms}", self.name(session))
-            }
-            Txn::CloseSession { ephemerals } => {
-                let ephemerals = ephemerals.as_deref().unwrap_or_default();
-                format!("closeSession {} {ephemerals:?}", self.name(session))
-            }
-            Txn::Create(create) => format!("{} {}", entry.txn.op().name(), create.path),
-            Txn::Delete { path, .. } | Txn::SetData { path, .. } | Txn::SetAcl { path, .. } => {
-                format!("{} {path}", entry.txn.op().name())
-            }
-            Txn::Error(code) => format!("error {}", error(*code)),
-            Txn::Multi(txns) => {
-                format!("multi {:?}", txns.iter().map(|txn| txn.op().name()).collect::<Vec<_>>())
-            }
-            Txn::Check { .. } => unreachable!("only inside a multi"),
-        }
-    }
-
-    /// A reply to `op`, or without one an event or the answer to a connect request.
-    fn frame(&self, op: Option<OpCode>, frame: &[u8]) -> String {
-        let mut reader = Reader::new(frame);
-        if op.is_none() && frame.starts_with(&[0, 0, 0, 0]) {
-            let response = ConnectResponse::decode(frame).expect("a connect response");
-            let old = if response.read_only.is_none() { " old" } else { "" };
-            return match response.session {
-                SessionId::NONE => format!("expired{old}"),
-                session => {
-                    assert_eq!(response.password, session.password());
-                    format!("connected {} {}{old}", self.name(session), response.timeout_ms)
-                }
-            };
-        }
-        let (xid, zxid, code) = ReplyHeader::decode(&mut reader).expect("a header");
-        match op {
-            None => {
-                assert_eq!(xid, Xid::NOTIFICATION);
-                words::late_events(&[&(frame.len() as i32).to_be_bytes(), frame].concat()).concat()
-            }
-            Some(_) if code != 0 => format!("#{} @{} {}", xid.0, zxid.0, error(code)),
-            Some(op) => format!("#{} @{} ok{}", xid.0, zxid.0, body(op, &mut reader)),
-        }
-    }
-}
-
-/// The text of a body that is a path, and the size of any other.
-fn body(op: OpCode, reader: &mut Reader<'_>) -> String {
-    match op {
-        OpCode::Create | OpCode::Sync => {
-            format!(" {}", reader.required_string().expect("a path"))
-        }
-        _ if reader.is_empty() => String::new(),
-        _ => format!(" +{} bytes", reader.rest().len()),
-    }
-}
-
-fn error(code: i32) -> String {
-    format!("{:?}", ErrorCode::from_code(code).expect("a known error"))
+fn see(transcript: &mut Transcript, output: &Output, bytes: &[u8]) {
+    let line = transcript.output(output, bytes);
+    transcript.line(&format!("  {line}"));
 }
 
 fn conn(text: &str) -> ConnId {

@@ -1,0 +1,352 @@
+//! A learner's clients: their requests on the way to the leader and back.
+//!
+//! In: requests of clients connected here, and what the leader sends back: committed txns, SYNC,
+//! answers about sessions. Out: whom to answer. Each session has a line, in the order in which its
+//! requests came; an answer leaves only from the front, so answers keep that order. A write is answered
+//! when its txn, known by session and cxid, is applied here.
+//!
+//! Apache: `FollowerRequestProcessor`, `CommitProcessor`, `LearnerSessionTracker`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use herdsman_proto::{ErrorCode, Id, SessionId, Xid, Zxid};
+use herdsman_zab::LinkId;
+
+use crate::io::ConnId;
+use crate::pending::Origin;
+
+/// A connection that waits for the leader's word about its session.
+#[derive(Clone, Debug)]
+pub struct Applicant {
+    /// Which connection.
+    pub conn: ConnId,
+    /// The timeout that it gets.
+    pub timeout_ms: i32,
+    /// What to say about read-only mode; `None` to a client that does not know of it.
+    pub read_only: Option<bool>,
+    /// What its address proves it to be.
+    pub ids: Arc<[Id]>,
+}
+
+/// For whom the leader was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A client of this server.
+    Client,
+    /// An observer that learns from this server.
+    Observer(LinkId),
+}
+
+/// Observers have asked the leader for more than can be kept in mind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMuchAsked;
+
+/// A request in its session's line.
+#[derive(Debug)]
+pub enum InLine {
+    /// A write that went to the leader.
+    Write(Origin),
+    /// A sync that went to the leader.
+    Sync {
+        /// Who asked.
+        origin: Origin,
+        /// Echoed.
+        path: Box<str>,
+        /// The leader has answered: everything before it is visible here.
+        is_done: bool,
+    },
+    /// A goodbye to a session of which the leader does not know.
+    LocalClose(Origin),
+    /// Refused here, but not before its turn.
+    Refusal {
+        /// Who asked.
+        origin: Origin,
+        /// What to say.
+        code: ErrorCode,
+    },
+}
+
+/// Unanswered questions of one kind; an observer that asks one more is sent away. This server's own
+/// clients are limited by their lanes.
+const ASKED_MAX: usize = 1 << 16;
+
+/// A session whose client is connected here.
+#[derive(Debug)]
+struct Attached {
+    conn: ConnId,
+    timeout_ms: i32,
+    line: VecDeque<InLine>,
+}
+
+/// A learner's clients.
+#[derive(Debug)]
+pub struct LearnerDesk {
+    link: LinkId,
+    attached: BTreeMap<SessionId, Attached>,
+    /// New sessions that the leader has been asked for.
+    opening: BTreeMap<SessionId, Applicant>,
+    /// Old sessions that the leader has been asked about.
+    reviving: BTreeMap<SessionId, Applicant>,
+    /// The same, in the order of asking, with the timeout and for whom.
+    asked: VecDeque<(SessionId, i32, Asker)>,
+    /// Sessions whose clients came to an observer last, and to which.
+    elsewhere: BTreeMap<SessionId, LinkId>,
+    /// Sessions that were heard of since the leader last asked.
+    touched: BTreeMap<SessionId, i32>,
+    /// Whose syncs the leader has not answered, in order.
+    syncs: VecDeque<PendingSync>,
+    /// Syncs that the leader has answered, and from which zxid on that is true here.
+    answered_syncs: VecDeque<(Zxid, ClientSync)>,
+}
+
+/// A sync on its way to the leader.
+#[derive(Clone, Copy, Debug)]
+enum PendingSync {
+    /// Of a client that is connected here.
+    Client(ClientSync),
+    /// Of an observer.
+    Observer(LinkId),
+}
+
+/// Which one of all the syncs of a session, over all its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ClientSync {
+    session: SessionId,
+    conn: ConnId,
+    xid: Xid,
+}
+
+impl ClientSync {
+    fn is(self, origin: &Origin) -> bool {
+        (self.conn, self.xid) == (origin.conn, origin.xid)
+    }
+}
+
+impl LearnerDesk {
+    /// A desk without clients.
+    #[must_use]
+    pub fn new(link: LinkId) -> Self {
+        LearnerDesk {
+            link,
+            attached: BTreeMap::new(),
+            opening: BTreeMap::new(),
+            reviving: BTreeMap::new(),
+            asked: VecDeque::new(),
+            elsewhere: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            syncs: VecDeque::new(),
+            answered_syncs: VecDeque::new(),
+        }
+    }
+
+    /// The way to the leader.
+    #[must_use]
+    pub fn link(&self) -> LinkId {
+        self.link
+    }
+
+    /// A client waits for a new session.
+    pub fn open(&mut self, session: SessionId, applicant: Applicant) {
+        self.opening.insert(session, applicant);
+    }
+
+    /// A client waits to go on with a session. Gives a connection that waited for the same.
+    pub fn revive(&mut self, session: SessionId, applicant: Applicant) -> Option<ConnId> {
+        self.asked.push_back((session, applicant.timeout_ms, Asker::Client));
+        self.reviving.insert(session, applicant).map(|before| before.conn)
+    }
+
+    /// The leader is asked about a session for somebody.
+    pub fn ask_about(
+        &mut self,
+        session: SessionId,
+        timeout_ms: i32,
+        asker: Asker,
+    ) -> Result<(), TooMuchAsked> {
+        if self.asked.len() >= ASKED_MAX {
+            return Err(TooMuchAsked);
+        }
+        self.asked.push_back((session, timeout_ms, asker));
+        Ok(())
+    }
+
+    /// The leader has answered a question about this session: with which timeout it was asked, and for
+    /// whom.
+    pub fn take_asked(&mut self, session: SessionId) -> Option<(i32, Asker)> {
+        let index = self.asked.iter().position(|(asked, ..)| *asked == session)?;
+        self.asked.remove(index).map(|(_, timeout_ms, asker)| (timeout_ms, asker))
+    }
+
+    /// Who waits for this new session.
+    pub fn take_opening(&mut self, session: SessionId) -> Option<Applicant> {
+        self.opening.remove(&session)
+    }
+
+    /// Who waits to go on with this session.
+    pub fn take_reviving(&mut self, session: SessionId) -> Option<Applicant> {
+        self.reviving.remove(&session)
+    }
+
+    /// The session is established on a connection.
+    pub fn attach(&mut self, session: SessionId, conn: ConnId, timeout_ms: i32) {
+        let attached = Attached { conn, timeout_ms, line: VecDeque::new() };
+        self.elsewhere.remove(&session);
+        self.attached.insert(session, attached);
+    }
+
+    /// The session's client is at an observer. Gives the connection that it had here.
+    pub fn attach_elsewhere(&mut self, session: SessionId, observer: LinkId) -> Option<ConnId> {
+        self.elsewhere.insert(session, observer);
+        self.attached.remove(&session).map(|attached| attached.conn)
+    }
+
+    /// The session's client has left this observer for here, or for another observer.
+    #[must_use]
+    pub fn has_left(&self, session: SessionId, observer: LinkId) -> bool {
+        let elsewhere = self.elsewhere.get(&session);
+        self.attached.contains_key(&session) || elsewhere.is_some_and(|now_at| *now_at != observer)
+    }
+
+    /// The connection of a session.
+    #[must_use]
+    pub fn conn(&self, session: SessionId) -> Option<ConnId> {
+        self.attached.get(&session).map(|attached| attached.conn)
+    }
+
+    /// The connection is gone; whatever is still in its line is answered to nobody.
+    pub fn detach(&mut self, session: SessionId, conn: ConnId) {
+        for waiting in [&mut self.opening, &mut self.reviving] {
+            waiting.retain(|_, applicant| applicant.conn != conn);
+        }
+        if self.conn(session) == Some(conn) {
+            self.attached.remove(&session);
+        }
+    }
+
+    /// The session is over. Gives its connection.
+    pub fn end(&mut self, session: SessionId) -> Option<ConnId> {
+        self.touched.remove(&session);
+        self.elsewhere.remove(&session);
+        self.attached.remove(&session).map(|attached| attached.conn)
+    }
+
+    /// The client of a session that the leader tracks is alive.
+    pub fn touch(&mut self, session: SessionId) {
+        if let Some(attached) = self.attached.get(&session) {
+            self.touched.insert(session, attached.timeout_ms);
+        }
+    }
+
+    /// The client of a session is alive, at an observer.
+    pub fn touch_elsewhere(&mut self, session: SessionId, timeout_ms: i32) {
+        self.touched.insert(session, timeout_ms);
+    }
+
+    /// Sessions that were heard of since the last call.
+    pub fn take_touched(&mut self) -> Vec<(SessionId, i32)> {
+        std::mem::take(&mut self.touched).into_iter().collect()
+    }
+
+    /// Puts a request into its session's line.
+    pub fn line_up(&mut self, session: SessionId, request: InLine) {
+        if let Some(attached) = self.attached.get_mut(&session) {
+            if let InLine::Sync { origin, .. } = &request {
+                let sync = ClientSync { session, conn: origin.conn, xid: origin.xid };
+                self.syncs.push_back(PendingSync::Client(sync));
+            }
+            attached.line.push_back(request);
+        }
+    }
+
+    /// A txn of this session is about to be applied. Syncs that were asked for before it are done by
+    /// that, since the leader had them first: whatever they wait for has a smaller zxid.
+    pub fn reach_write(&mut self, session: SessionId, cxid: i32) {
+        let Some(attached) = self.attached.get_mut(&session) else { return };
+        let is_write = |request: &InLine| matches!(request, InLine::Write(_));
+        let Some(next) = attached.line.iter().position(is_write) else { return };
+        if !matches!(&attached.line[next], InLine::Write(origin) if origin.xid.0 == cxid) {
+            return;
+        }
+        for request in attached.line.iter_mut().take(next) {
+            if let InLine::Sync { is_done, .. } = request {
+                *is_done = true;
+            }
+        }
+    }
+
+    /// A txn of this session is applied: the write that asked for it, if it was asked for here.
+    pub fn take_write(&mut self, session: SessionId, cxid: i32) -> Option<Origin> {
+        let line = &mut self.attached.get_mut(&session)?.line;
+        match line.front() {
+            Some(InLine::Write(origin)) if origin.xid.0 == cxid => {
+                let origin = *origin;
+                line.pop_front();
+                Some(origin)
+            }
+            _ => None,
+        }
+    }
+
+    /// The leader is asked for a sync for an observer.
+    pub fn ask_sync(&mut self, observer: LinkId) -> Result<(), TooMuchAsked> {
+        if self.syncs.len() >= ASKED_MAX {
+            return Err(TooMuchAsked);
+        }
+        self.syncs.push_back(PendingSync::Observer(observer));
+        Ok(())
+    }
+
+    /// The leader has answered the oldest sync; it is done once `zxid` is applied here, or at the
+    /// observer that asked, whose link this gives.
+    pub fn sync_answered(&mut self, zxid: Zxid) -> Option<LinkId> {
+        match self.syncs.pop_front()? {
+            PendingSync::Observer(link) => Some(link),
+            PendingSync::Client(sync) => {
+                self.answered_syncs.push_back((zxid, sync));
+                None
+            }
+        }
+    }
+
+    /// Everything up to `applied` is visible: sessions whose syncs are done by that.
+    pub fn take_done_syncs(&mut self, applied: Zxid) -> Vec<SessionId> {
+        let mut done = Vec::new();
+        while let Some((zxid, sync)) = self.answered_syncs.front().copied()
+            && zxid <= applied
+        {
+            self.answered_syncs.pop_front();
+            self.mark_sync_done(sync);
+            done.push(sync.session);
+        }
+        done
+    }
+
+    fn mark_sync_done(&mut self, sync: ClientSync) {
+        let Some(attached) = self.attached.get_mut(&sync.session) else { return };
+        for request in &mut attached.line {
+            if let InLine::Sync { origin, is_done, .. } = request
+                && sync.is(origin)
+            {
+                *is_done = true;
+            }
+        }
+    }
+
+    /// The request at the front of a session's line, if it can be answered now.
+    pub fn take_ready(&mut self, session: SessionId) -> Option<InLine> {
+        let line = &mut self.attached.get_mut(&session)?.line;
+        match line.front()? {
+            InLine::Refusal { .. } | InLine::LocalClose(_) | InLine::Sync { is_done: true, .. } => {
+                line.pop_front()
+            }
+            InLine::Write(_) | InLine::Sync { .. } => None,
+        }
+    }
+
+    /// Requests that wait for the leader.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.attached.values().map(|attached| attached.line.len()).sum()
+    }
+}

@@ -1,0 +1,281 @@
+//! The node in an ensemble: what agreement asks for, and what a change of standing means.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::request::ReconfigRequest;
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{
+    ErrorCode, Membership, OpCode, QuorumPacket, Reader, Txn, TxnHeader, WriteRequest, Zxid,
+};
+use herdsman_tree::{Caller, Overlay, Tree};
+use herdsman_zab::settings::ZabSettings;
+use herdsman_zab::{Fall, Input, LinkId, Origin, Output as PeerOutput, Standing, Zab};
+
+use super::{Node, NodeSettings, Office};
+use crate::desk::LearnerDesk;
+use crate::io::{CloseReason, Now, Output, Outputs, StorageState};
+use crate::pending::Waiting;
+use crate::reconfig::plan_reconfig;
+use crate::sweeper::Sweeper;
+
+/// A leader gives up its epoch when this many zxids are left in it, well before they run out.
+const ZXIDS_LEFT_MIN: u32 = 1 << 20;
+
+/// Agreement, and what it has not been asked yet.
+#[derive(Debug)]
+pub(super) struct Ensemble {
+    pub(super) zab: Zab,
+    /// What agreement has just asked for.
+    pub(super) asked: Vec<PeerOutput>,
+    /// A standing that begins once everything that is committed by then is applied.
+    coming: Option<(Standing, Now)>,
+}
+
+impl Ensemble {
+    /// A learner's client wants to see all that was proposed before now.
+    pub(super) fn sync(&mut self, link: LinkId) {
+        self.zab.sync(link, &mut self.asked);
+    }
+}
+
+impl Node {
+    /// A node of an ensemble. It serves nobody until there is a leader.
+    #[must_use]
+    pub fn join(
+        settings: NodeSettings,
+        peers: ZabSettings,
+        origin: Origin,
+        tree: &Tree,
+        now: Now,
+        out: &mut Outputs,
+    ) -> Self {
+        let mut node = Node::new(settings, tree, now);
+        node.office = Office::Idle;
+        node.sessions.forget_all();
+        let mut asked = Vec::new();
+        let zab = Zab::new(peers, origin, now.monotonic_ms, &mut asked);
+        node.ensemble = Some(Ensemble { zab, asked, coming: None });
+        node.carry_out(now, out);
+        node
+    }
+
+    /// Agreement with the other servers; `None` on a standalone server.
+    #[must_use]
+    pub fn zab(&self) -> Option<&Zab> {
+        self.ensemble.as_ref().map(|ensemble| &ensemble.zab)
+    }
+
+    pub(super) fn is_learning(&self) -> bool {
+        matches!(self.office, Office::Learning(_))
+    }
+
+    pub(super) fn is_taking_office(&self) -> bool {
+        self.ensemble.as_ref().is_some_and(|ensemble| ensemble.coming.is_some())
+    }
+
+    pub(super) fn step_peers(&mut self, now: Now, input: Input, tree: &Tree, out: &mut Outputs) {
+        let input = match input {
+            Input::Packet { link, packet } => {
+                match self.take_session_packet(now, link, packet, tree, out) {
+                    Some(packet) => Input::Packet { link, packet },
+                    None => return self.carry_out(now, out),
+                }
+            }
+            Input::Truncated { zxid } | Input::SnapshotInstalled { zxid } => {
+                // The tree has been replaced by one that ends with this txn.
+                self.in_flight.clear();
+                self.committed = zxid;
+                input
+            }
+            other => other,
+        };
+        let Some(ensemble) = &mut self.ensemble else { return };
+        if let Input::Packet {
+            packet:
+                QuorumPacket::Proposal { payload, .. }
+                | QuorumPacket::Inform { payload, .. }
+                | QuorumPacket::InformAndActivate { payload, .. },
+            ..
+        } = &input
+            && Entry::decode(payload).is_err()
+        {
+            ensemble.zab.step_down(now.monotonic_ms, Fall::LeaderRefused, &mut ensemble.asked);
+        } else {
+            ensemble.zab.step(now.monotonic_ms, input, &mut ensemble.asked);
+        }
+        self.carry_out(now, out);
+    }
+
+    pub(super) fn tick_peers(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        let due = |deadline_ms| deadline_ms <= now.monotonic_ms;
+        if self.zab().and_then(Zab::next_deadline).is_some_and(due) {
+            self.step_peers(now, Input::Tick, tree, out);
+        }
+        let exhausted = self.last_proposed.counter() > u32::MAX - ZXIDS_LEFT_MIN;
+        if exhausted && matches!(self.office, Office::Deciding) {
+            self.step_down(now, Fall::EpochExhausted, out);
+        }
+    }
+
+    fn step_down(&mut self, now: Now, fall: Fall, out: &mut Outputs) {
+        if let Some(Ensemble { zab, asked, .. }) = &mut self.ensemble {
+            zab.step_down(now.monotonic_ms, fall, asked);
+            self.carry_out(now, out);
+        }
+    }
+
+    pub(super) fn tell_peers_of_storage(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        let input = match self.storage {
+            StorageState::Writable => Input::StorageBack,
+            StorageState::Full | StorageState::Failed => Input::StorageLost,
+        };
+        self.step_peers(now, input, tree, out);
+    }
+
+    pub(super) fn propose_to_peers(
+        &mut self,
+        now: Now,
+        zxid: Zxid,
+        payload: Bytes,
+        out: &mut Outputs,
+    ) {
+        if let Some(Ensemble { zab, asked, .. }) = &mut self.ensemble {
+            zab.propose(now.monotonic_ms, zxid, payload, asked);
+        }
+        self.carry_out(now, out);
+    }
+
+    /// Turns a request into a txn. A change of membership is not the tree's to judge.
+    pub(super) fn prepare(
+        &mut self,
+        tree: &Tree,
+        header: TxnHeader,
+        caller: Caller<'_>,
+        write: &WriteRequest<'_>,
+    ) -> Entry {
+        match (write, self.zab()) {
+            (WriteRequest::Reconfig(request), Some(zab)) if tree.options().reconfig_enabled => {
+                let text = self.plan_reconfig(zab, request, header.zxid);
+                self.overlay.prepare_reconfig(tree, header, caller, text)
+            }
+            _ => self.overlay.prepare(tree, header, caller, write),
+        }
+    }
+
+    fn plan_reconfig(
+        &self,
+        zab: &Zab,
+        request: &ReconfigRequest<'_>,
+        zxid: Zxid,
+    ) -> Result<String, ErrorCode> {
+        let proposed = zab.proposed_membership().map(Arc::as_ref);
+        let voters_min = self.settings.voters_min;
+        let next = plan_reconfig(zab.membership(), proposed, request, zxid, voters_min)?;
+        if zab.has_quorum_of(&next) {
+            Ok(next.to_text())
+        } else {
+            Err(ErrorCode::NewConfigNoQuorum)
+        }
+    }
+
+    /// Passes on what agreement asks for, and keeps what concerns the node itself.
+    pub(super) fn carry_out(&mut self, now: Now, out: &mut Outputs) {
+        let Some(ensemble) = &mut self.ensemble else { return };
+        for asked in std::mem::take(&mut ensemble.asked) {
+            match asked {
+                PeerOutput::Commit { zxid } => self.committed = zxid,
+                PeerOutput::Append { zxid, payload } => self.append(zxid, payload, out),
+                PeerOutput::Standing(standing) => {
+                    self.standing_changed(standing, now, out);
+                    out.list.push(Output::Peer(PeerOutput::Standing(standing)));
+                }
+                other => out.list.push(Output::Peer(other)),
+            }
+        }
+        self.note_search(now, out);
+    }
+
+    /// A leader's own proposals are in flight already, with those who wait for them.
+    fn append(&mut self, zxid: Zxid, payload: Bytes, out: &mut Outputs) {
+        if !matches!(self.office, Office::Deciding) {
+            let entry = Entry::decode(&payload).expect("was decoded when it came in");
+            self.in_flight.push(zxid, Waiting::Txn { entry: Box::new(entry), origin: None });
+        }
+        out.list.push(Output::Peer(PeerOutput::Append { zxid, payload }));
+    }
+
+    fn standing_changed(&mut self, standing: Standing, now: Now, out: &mut Outputs) {
+        let Some(ensemble) = &mut self.ensemble else { return };
+        ensemble.coming = match standing {
+            Standing::Looking => None,
+            other => Some((other, now)),
+        };
+        if standing == Standing::Looking {
+            self.looking_since_ms = Some(now.monotonic_ms);
+            self.leave_office(out);
+        }
+    }
+
+    /// What is in flight may or may not be agreed on one day; those who wait for it cannot know.
+    pub(super) fn leave_office(&mut self, out: &mut Outputs) {
+        self.office = Office::Idle;
+        self.sessions.forget_all();
+        self.in_flight.forget_origins();
+        self.overlay = Overlay::new(self.settings.hash_seed);
+        let mut conns: Vec<_> = self.conns.keys().copied().collect();
+        conns.sort_unstable();
+        for conn in conns {
+            out.close(conn, CloseReason::NotServing);
+        }
+    }
+
+    /// After txns were applied: a new standing may begin, and syncs may be done.
+    pub(super) fn applied_in_ensemble(&mut self, tree: &mut Tree, out: &mut Outputs) {
+        if self.has_committed() {
+            return;
+        }
+        let Some(ensemble) = &mut self.ensemble else { return };
+        ensemble.zab.applied(tree.last_zxid());
+        if let Some((standing, now)) = ensemble.coming.take() {
+            self.take_office(standing, now, tree, out);
+        }
+        self.answer_done_syncs(tree.last_zxid(), out);
+    }
+
+    fn take_office(&mut self, standing: Standing, now: Now, tree: &mut Tree, out: &mut Outputs) {
+        if let Some(membership) = self.zab().map(Zab::membership) {
+            tree.set_config(membership.to_text().as_bytes(), Zxid(membership.version as i64));
+        }
+        match standing {
+            Standing::Looking => unreachable!("begins at once"),
+            Standing::Leading { epoch } => {
+                self.office = Office::Deciding;
+                self.last_proposed = Zxid::start_of(epoch);
+                self.sessions.restart(tree.sessions(), now.monotonic_ms);
+                self.sweeper = Sweeper::new(self.settings.sweep, now.monotonic_ms);
+                self.close_orphans(now, tree, out);
+            }
+            Standing::Following { link, .. } | Standing::Observing { link, .. } => {
+                self.sessions.forget_all();
+                self.office = Office::Learning(Box::new(LearnerDesk::new(link)));
+                self.serve_observers(now, out);
+            }
+        }
+    }
+}
+
+/// The membership that a txn brings, if it brings one: what agreement has to know of txns.
+#[must_use]
+pub fn membership_in(payload: &[u8]) -> Option<Membership> {
+    let (_, op) = Entry::decode_header(&mut Reader::new(payload)).ok()?;
+    if op != OpCode::Reconfig.code() {
+        return None;
+    }
+    match Entry::decode(payload).ok()?.txn {
+        Txn::SetData { reconfig: true, data: Some(text), .. } => {
+            Membership::parse_text(&String::from_utf8_lossy(&text)).ok()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,210 @@
+//! A leader's business with its learners: their clients' requests and sessions.
+
+use herdsman_proto::{ErrorCode, OpCode, QuorumPacket, Reader, Request, SessionId, TxnHeader};
+use herdsman_tree::{Caller, Tree};
+use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
+
+use super::local::Refused;
+use super::{Node, Office};
+use crate::io::{CloseReason, Now, Output, Outputs};
+use crate::pending::Waiting;
+use crate::sessions::Owner;
+
+/// What a learner hands on.
+struct Forwarded<'a> {
+    session: SessionId,
+    cxid: i32,
+    op: Option<OpCode>,
+    body: &'a [u8],
+    ids: &'a [herdsman_proto::Id],
+}
+
+impl Node {
+    /// Takes a packet that is about clients and not about agreement; gives back any other.
+    pub(super) fn take_session_packet(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        packet: QuorumPacket,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) -> Option<QuorumPacket> {
+        let is_session = matches!(
+            packet,
+            QuorumPacket::Request { .. }
+                | QuorumPacket::Revalidate { .. }
+                | QuorumPacket::Revalidated { .. }
+                | QuorumPacket::Sync
+                | QuorumPacket::Ping { .. }
+        );
+        if !is_session {
+            return Some(packet);
+        }
+        if let Some(ensemble) = &mut self.ensemble {
+            ensemble.zab.heard(now.monotonic_ms, link);
+        }
+        let from_learner = self.zab().is_some_and(|zab| zab.is_active_learner(link));
+        let from_leader = self.zab().is_some_and(|zab| zab.is_active_leader(link));
+        let from_observer = self.zab().is_some_and(|zab| zab.is_active_observer(link));
+        if from_learner && matches!(self.office, Office::Deciding) {
+            self.take_from_learner(now, link, packet, tree, out);
+        } else if from_leader && self.is_learning() {
+            self.take_from_leader(packet, tree, out);
+        } else if from_observer {
+            self.take_from_observer(link, packet, out);
+        } else if from_leader && let QuorumPacket::Ping { zxid, .. } = packet {
+            // The last txns of catching up are still being applied.
+            let packet = QuorumPacket::Ping { zxid, touched: Vec::new() };
+            out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
+        }
+        None
+    }
+
+    fn take_from_learner(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        packet: QuorumPacket,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        match packet {
+            QuorumPacket::Request { session, cxid, op, body, ids } => {
+                let op = OpCode::from_code(op);
+                let request = Forwarded { session, cxid, op, body: &body, ids: &ids };
+                self.take_request(now, link, &request, tree, out);
+            }
+            QuorumPacket::Revalidate { session, timeout_ms } => {
+                self.revalidate(now, link, session, timeout_ms, out);
+            }
+            QuorumPacket::Ping { touched, .. } => {
+                for (session, _) in touched {
+                    self.sessions.touch(session, now.monotonic_ms);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn revalidate(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        session: SessionId,
+        timeout_ms: i32,
+        out: &mut Outputs,
+    ) {
+        let owner = Owner::Learner(link);
+        let before = if self.sessions.is_local(session) {
+            Err(ErrorCode::SessionExpired)
+        } else {
+            self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms)
+        };
+        if let Ok(Some(Owner::Conn(conn))) = before {
+            out.close(conn, CloseReason::SessionMoved);
+        }
+        let packet = QuorumPacket::Revalidated { session, valid: before.is_ok() };
+        out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
+    }
+
+    fn take_request(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        request: &Forwarded<'_>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let Forwarded { session, cxid, op, body, ids } = *request;
+        match op {
+            Some(OpCode::CreateSession) => {
+                self.open_learners_session(now, link, session, body, tree, out);
+            }
+            Some(OpCode::Sync) => {
+                if let Some(ensemble) = &mut self.ensemble {
+                    ensemble.sync(link);
+                }
+                self.carry_out(now, out);
+            }
+            Some(OpCode::CloseSession) => {
+                let is_open = self.sessions.get(session).is_some_and(|session| !session.closing);
+                // From a server that the session has left it would end a session that goes on.
+                let is_here = self.sessions.check(session, Owner::Learner(link)).is_ok();
+                if is_open && is_here && !self.sessions.is_local(session) {
+                    self.propose_learners_close(now, session, cxid, tree, out);
+                }
+            }
+            _ => {
+                let Refused { all, ephemerals } = self.judge_learners_session(session, link);
+                let caller = Caller { ids, refused: all, ephemerals_refused: ephemerals };
+                self.prepare_for_learner(now, request, caller, tree, out);
+            }
+        }
+    }
+
+    fn open_learners_session(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        session: SessionId,
+        body: &[u8],
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let Ok(timeout_ms) = Reader::new(body).int() else { return };
+        // An upgrade that comes behind the session's end must not open it again.
+        if self.sessions.get(session).is_some_and(|session| session.closing) {
+            return;
+        }
+        let owner = Some(Owner::Learner(link));
+        self.sessions.open(session, timeout_ms, owner, now.monotonic_ms);
+        let header = self.next_header(now, session, 0);
+        let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
+        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+    }
+
+    fn propose_learners_close(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        cxid: i32,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let header = self.next_header(now, session, cxid);
+        let entry = self.overlay.prepare_close_session(tree, header);
+        self.sessions.set_closing(session);
+        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+    }
+
+    /// Whatever is wrong with the request becomes a txn too: the learner waits for one.
+    fn prepare_for_learner(
+        &mut self,
+        now: Now,
+        request: &Forwarded<'_>,
+        caller: Caller<'_>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let header: TxnHeader = self.next_header(now, request.session, request.cxid);
+        let savepoint = self.overlay.savepoint();
+        let decoded = request.op.map(|op| Request::decode(op, &mut Reader::new(request.body)));
+        let entry = match decoded {
+            Some(Ok(Request::Write(write))) => self.prepare(tree, header, caller, &write),
+            Some(Err(_)) => self.overlay.prepare_error(
+                tree,
+                header,
+                herdsman_proto::ErrorCode::MarshallingError,
+            ),
+            _ => self.overlay.prepare_error(tree, header, herdsman_proto::ErrorCode::Unimplemented),
+        };
+        let entry = self.within_limit(entry, &savepoint, tree);
+        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+    }
+
+    /// The learners that are up to date, if this server leads.
+    #[must_use]
+    pub fn learners(&self) -> usize {
+        self.zab().map_or(0, |zab: &Zab| zab.learners().count())
+    }
+}

@@ -1,0 +1,290 @@
+//! A learner's business with its clients: everything that changes something goes to the leader.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{ErrorCode, Id, JuteWrite, OpCode, QuorumPacket, SessionId, Txn, Zxid};
+use herdsman_tree::Tree;
+use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
+
+use super::{Conn, LocalSessions, Node, Office};
+use crate::desk::{Applicant, Asker, InLine, LearnerDesk};
+use crate::io::{ClientRequest, CloseReason, ConnId, Now, Output, Outputs};
+use crate::pending::{Origin, Waiting};
+use crate::sessions::Owner;
+
+impl Node {
+    /// A client's first frame: the leader decides about its session, unless it is a local one.
+    pub(super) fn connect_at_learner(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        request: &ConnectRequest<'_>,
+        timeout_ms: i32,
+        ids: Arc<[Id]>,
+        out: &mut Outputs,
+    ) {
+        let read_only = request.read_only.map(|_| false);
+        let session = request.session;
+        if session == SessionId::NONE && self.opens_local_sessions() {
+            let session = self.open_local_session(now, conn, timeout_ms, read_only, ids, out);
+            return self.with_desk(|desk| desk.attach(session, conn, timeout_ms));
+        }
+        let Office::Learning(desk) = &mut self.office else { return };
+        let applicant = Applicant { conn, timeout_ms, read_only, ids: Arc::clone(&ids) };
+        if session == SessionId::NONE {
+            let session = self.sessions.allocate();
+            self.conns.insert(conn, Conn { session, ids });
+            desk.open(session, applicant);
+            let packet = create_session(session, timeout_ms);
+            return out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
+        }
+        if let Some(old) = desk.conn(session) {
+            out.close(old, CloseReason::SessionMoved);
+        }
+        if *request.password != session.password() {
+            return refuse_session(conn, read_only, out);
+        }
+        if self.sessions.is_local(session) {
+            return self.reattach_local(now, session, applicant, out);
+        }
+        self.conns.insert(conn, Conn { session, ids });
+        if let Some(old) = desk.revive(session, applicant) {
+            out.close(old, CloseReason::SessionMoved);
+        }
+        let packet = QuorumPacket::Revalidate { session, timeout_ms };
+        out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
+    }
+
+    /// A local session goes on over another connection; the leader need not be asked.
+    fn reattach_local(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        applicant: Applicant,
+        out: &mut Outputs,
+    ) {
+        let Applicant { conn, timeout_ms, read_only, ids } = applicant;
+        let owner = Owner::Conn(conn);
+        if self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms).is_err() {
+            return refuse_session(conn, read_only, out);
+        }
+        self.conns.insert(conn, Conn { session, ids });
+        self.with_desk(|desk| desk.attach(session, conn, timeout_ms));
+        self.attached(conn, session, timeout_ms, read_only, out);
+    }
+
+    fn with_desk(&mut self, change: impl FnOnce(&mut LearnerDesk)) {
+        if let Office::Learning(desk) = &mut self.office {
+            change(desk);
+        }
+    }
+
+    /// A request that has to take its turn among the writes of all servers.
+    pub(super) fn hand_on(
+        &mut self,
+        origin: Origin,
+        request: &ClientRequest<'_>,
+        body: &[u8],
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let Some(session) = self.conns.get(&origin.conn).map(|conn| conn.session) else { return };
+        let at_desk = match &self.office {
+            Office::Learning(desk) => desk.conn(session),
+            _ => return,
+        };
+        if at_desk != Some(origin.conn) {
+            return out.close(origin.conn, CloseReason::SessionMoved);
+        }
+        let in_line = self.take_up(session, origin, request, out);
+        let Office::Learning(desk) = &mut self.office else { return };
+        if let (InLine::Write(_) | InLine::Sync { .. }, Some(Conn { ids, .. })) =
+            (&in_line, self.conns.get(&origin.conn))
+        {
+            let packet = QuorumPacket::Request {
+                session,
+                cxid: origin.xid.0,
+                op: origin.op.code(),
+                body: Bytes::copy_from_slice(body),
+                ids: ids.to_vec(),
+            };
+            out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
+        }
+        desk.line_up(session, in_line);
+        self.answer_ready(session, tree.last_zxid(), out);
+    }
+
+    /// How a request takes its turn. A session that needs it is made known to the leader first.
+    fn take_up(
+        &mut self,
+        session: SessionId,
+        origin: Origin,
+        request: &ClientRequest<'_>,
+        out: &mut Outputs,
+    ) -> InLine {
+        if let Err(code) = self.touch_at_learner(session, origin) {
+            return InLine::Refusal { origin, code };
+        }
+        match request {
+            ClientRequest::Malformed(_) => {
+                InLine::Refusal { origin, code: ErrorCode::MarshallingError }
+            }
+            ClientRequest::Sync { path } => {
+                InLine::Sync { origin, path: path.as_ref().into(), is_done: false }
+            }
+            ClientRequest::CloseSession if self.sessions.is_local(session) => {
+                self.sessions.set_closing(session);
+                InLine::LocalClose(origin)
+            }
+            ClientRequest::Write(_) | ClientRequest::CloseSession => {
+                let upgrades = self.settings.local_sessions == LocalSessions::Upgraded;
+                if upgrades && self.wants_upgrade(session, request) {
+                    self.upgrade_at_learner(session, out);
+                }
+                InLine::Write(origin)
+            }
+        }
+    }
+
+    /// The leader hears of signs of life only for the sessions that it tracks.
+    fn touch_at_learner(&mut self, session: SessionId, origin: Origin) -> Result<(), ErrorCode> {
+        if self.sessions.is_local(session) {
+            self.sessions.check(session, Owner::Conn(origin.conn))?;
+            self.sessions.touch(session, origin.since_ms);
+        } else {
+            self.with_desk(|desk| desk.touch(session));
+        }
+        Ok(())
+    }
+
+    /// The leader tracks the session from now on. What follows on this link finds it open.
+    fn upgrade_at_learner(&mut self, session: SessionId, out: &mut Outputs) {
+        let Some(local) = self.sessions.remove(session) else { return };
+        self.with_desk(|desk| {
+            desk.touch(session);
+            let packet = create_session(session, local.timeout_ms);
+            out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
+        });
+    }
+
+    /// What the leader says about this learner's clients.
+    pub(super) fn take_from_leader(
+        &mut self,
+        packet: QuorumPacket,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let committed = self.zab().map_or(Zxid::ZERO, |zab: &Zab| zab.log().committed());
+        let Office::Learning(desk) = &mut self.office else { return };
+        match packet {
+            QuorumPacket::Revalidated { session, valid } => match desk.take_asked(session) {
+                Some((timeout_ms, Asker::Observer(link))) => {
+                    self.revalidated_for_observer(link, session, timeout_ms, valid, out);
+                }
+                _ => self.revalidated(session, valid, out),
+            },
+            QuorumPacket::Sync => {
+                if let Some(link) = desk.sync_answered(committed) {
+                    out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
+                }
+                self.answer_done_syncs(tree.last_zxid(), out);
+            }
+            QuorumPacket::Ping { zxid, .. } => {
+                let packet = QuorumPacket::Ping { zxid, touched: desk.take_touched() };
+                let link: LinkId = desk.link();
+                out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
+            }
+            _ => {}
+        }
+    }
+
+    fn revalidated(&mut self, session: SessionId, valid: bool, out: &mut Outputs) {
+        let Office::Learning(desk) = &mut self.office else { return };
+        let Some(applicant) = desk.take_reviving(session) else { return };
+        let Applicant { conn, timeout_ms, read_only, .. } = applicant;
+        if valid {
+            desk.attach(session, conn, timeout_ms);
+            desk.touch(session);
+            self.attached(conn, session, timeout_ms, read_only, out);
+        } else {
+            self.conns.remove(&conn);
+            refuse_session(conn, read_only, out);
+        }
+    }
+
+    /// The request behind a txn, if it was made here. The txn that opens a session has the number 0,
+    /// which a client may have given to its first write.
+    pub(super) fn origin_at_learner(
+        &mut self,
+        entry: &Entry,
+        applied: Zxid,
+        out: &mut Outputs,
+    ) -> Option<Origin> {
+        if matches!(entry.txn, Txn::CreateSession { .. }) {
+            return None;
+        }
+        let (session, cxid) = (entry.header.session, entry.header.cxid);
+        let Office::Learning(desk) = &mut self.office else { return None };
+        desk.reach_write(session, cxid);
+        self.answer_ready(session, applied, out);
+        let Office::Learning(desk) = &mut self.office else { return None };
+        desk.take_write(session, cxid)
+    }
+
+    /// A txn was applied: a session may have been opened by it, and its line may go on.
+    pub(super) fn applied_at_learner(&mut self, entry: &Entry, tree: &Tree, out: &mut Outputs) {
+        let Office::Learning(desk) = &mut self.office else { return };
+        let session = entry.header.session;
+        if let Txn::CreateSession { .. } = entry.txn
+            && let Some(applicant) = desk.take_opening(session)
+        {
+            let Applicant { conn, timeout_ms, read_only, .. } = applicant;
+            desk.attach(session, conn, timeout_ms);
+            desk.touch(session);
+            self.attached(conn, session, timeout_ms, read_only, out);
+        }
+        self.answer_ready(session, tree.last_zxid(), out);
+    }
+
+    pub(super) fn answer_done_syncs(&mut self, applied: Zxid, out: &mut Outputs) {
+        let Office::Learning(desk) = &mut self.office else { return };
+        for session in desk.take_done_syncs(applied) {
+            self.answer_ready(session, applied, out);
+        }
+    }
+
+    /// Answers what has come to the front of a session's line.
+    fn answer_ready(&mut self, session: SessionId, zxid: Zxid, out: &mut Outputs) {
+        loop {
+            let Office::Learning(desk) = &mut self.office else { return };
+            let Some(ready) = desk.take_ready(session) else { return };
+            let waiting = match ready {
+                InLine::Sync { origin, path, .. } => Waiting::Sync { origin, path },
+                InLine::Refusal { origin, code } => Waiting::Refusal { origin, code },
+                InLine::LocalClose(origin) => Waiting::LocalClose { origin, session },
+                InLine::Write(_) => unreachable!("answered when its txn is applied"),
+            };
+            self.answer(waiting, zxid, out);
+        }
+    }
+}
+
+fn create_session(session: SessionId, timeout_ms: i32) -> QuorumPacket {
+    let mut body = Vec::new();
+    body.put_int(timeout_ms);
+    QuorumPacket::Request {
+        session,
+        cxid: 0,
+        op: OpCode::CreateSession.code(),
+        body: body.into(),
+        ids: Vec::new(),
+    }
+}
+
+fn refuse_session(conn: ConnId, read_only: Option<bool>, out: &mut Outputs) {
+    out.send(conn, None, |out| ConnectResponse::expired(read_only).encode_frame(out));
+    out.close(conn, CloseReason::SessionInvalid);
+}

@@ -1,0 +1,178 @@
+//! Local sessions: this server alone knows of them.
+//!
+//! Opening, touching and ending one costs no txn, so clients that only read and write znodes put no
+//! load on the ensemble by coming and going. The price: such a session owns no ephemerals and
+//! cannot go on at another server. When it wants an ephemeral it may be upgraded: the txn that opens
+//! it for the whole ensemble goes ahead of the request, in the same order everywhere.
+//!
+//! Invariants: a session that is ending is never upgraded, and one that was upgraded ends only by a
+//! txn behind the one that opened it; so no ephemeral outlives its session (ZOOKEEPER-3471). A
+//! session is tracked here or by the leader, never by both.
+//!
+//! Apache: `UpgradeableSessionTracker`, `QuorumZooKeeperServer.checkUpgradeSession`. There a race
+//! between a reconnect and the commit of an upgrade may track a session twice; here it is one step.
+
+use std::sync::Arc;
+
+use herdsman_proto::request::{CreateMode, Lifetime};
+use herdsman_proto::{ErrorCode, Id, OpCode, SessionId, WriteRequest};
+use herdsman_tree::{Outcome, Tree};
+use herdsman_zab::LinkId;
+
+use super::{Conn, LocalSessions, Node};
+use crate::io::{ClientRequest, ConnId, Now, Outputs};
+use crate::pending::{Origin, Waiting};
+use crate::sessions::Owner;
+
+/// What a session is refused, and why.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Refused {
+    /// Everything.
+    pub(super) all: Option<ErrorCode>,
+    /// To own ephemerals.
+    pub(super) ephemerals: Option<ErrorCode>,
+}
+
+impl Node {
+    /// New sessions are local.
+    pub(super) fn opens_local_sessions(&self) -> bool {
+        self.ensemble.is_some() && self.settings.local_sessions != LocalSessions::Off
+    }
+
+    /// Opens a session that nobody else hears of: its client need not wait.
+    pub(super) fn open_local_session(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        ids: Arc<[Id]>,
+        out: &mut Outputs,
+    ) -> SessionId {
+        let session = self.sessions.allocate();
+        self.conns.insert(conn, Conn { session, ids });
+        self.sessions.open_local(session, timeout_ms, conn, now.monotonic_ms);
+        self.attached(conn, session, timeout_ms, read_only, out);
+        session
+    }
+
+    /// This request needs a session that the whole ensemble knows of, and this one is local.
+    pub(super) fn wants_upgrade(&self, session: SessionId, request: &ClientRequest<'_>) -> bool {
+        self.sessions.is_local(session)
+            && matches!(request, ClientRequest::Write(write) if creates_ephemeral(write))
+    }
+
+    /// A client's request at the leader: what its session may not do, after an upgrade if one is
+    /// needed and allowed.
+    pub(super) fn judge_own_session(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        request: &ClientRequest<'_>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) -> Option<ErrorCode> {
+        if !self.wants_upgrade(session, request) {
+            return None;
+        }
+        if self.settings.local_sessions != LocalSessions::Upgraded {
+            return Some(ErrorCode::EphemeralOnLocalSession);
+        }
+        let timeout_ms = self.sessions.get(session)?.timeout_ms;
+        self.sessions.upgrade(session);
+        let header = self.next_header(now, session, 0);
+        let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
+        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+        None
+    }
+
+    /// What a learner's client may not do. A session that this leader has not heard of may be local
+    /// to the learner; one with this server's mark would be known here.
+    pub(super) fn judge_learners_session(&mut self, session: SessionId, link: LinkId) -> Refused {
+        let expired = Some(ErrorCode::SessionExpired);
+        let made_here = maker(session) == self.settings.server_id;
+        match self.sessions.get(session) {
+            None if self.opens_local_sessions() && !made_here => {
+                Refused { all: None, ephemerals: expired }
+            }
+            Some(_) if self.sessions.is_local(session) => {
+                Refused { all: expired, ephemerals: None }
+            }
+            _ => {
+                let all = self.sessions.check(session, Owner::Learner(link)).err();
+                Refused { all, ephemerals: None }
+            }
+        }
+    }
+
+    /// A client says goodbye to its local session at the leader: answered in its turn, without a
+    /// txn. From now on the session takes nothing more.
+    pub(super) fn close_local_session(
+        &mut self,
+        session: SessionId,
+        origin: Origin,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        self.sessions.set_closing(session);
+        self.wait_in_line(Waiting::LocalClose { origin, session }, tree, out);
+    }
+
+    /// The client of a local session said goodbye and did not wait for the answer: whatever waited to
+    /// end the session may be gone with the connection.
+    pub(super) fn forget_closing_local(&mut self, session: SessionId) {
+        let closing = self.sessions.get(session).is_some_and(|session| session.closing);
+        if closing && self.sessions.is_local(session) {
+            self.sessions.remove(session);
+        }
+    }
+
+    /// Sessions whose time is up: local ones end at once, the others by a txn.
+    pub(super) fn end_due_sessions(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        for session in self.sessions.take_due(now.monotonic_ms) {
+            if self.sessions.is_local(session) {
+                self.session_ended(session, false, out);
+            } else {
+                self.propose_close(now, session, None, tree, out);
+            }
+        }
+    }
+
+    /// A leader that does not know a local session calls it expired when it wants an ephemeral; the
+    /// server that has the session knows better.
+    pub(super) fn explain_refusal(&self, origin: Origin, outcome: Outcome) -> Outcome {
+        let is_local = self
+            .conns
+            .get(&origin.conn)
+            .is_some_and(|conn| self.is_learning() && self.sessions.is_local(conn.session));
+        let may_create = matches!(origin.op, OpCode::Create | OpCode::Create2 | OpCode::Multi);
+        if is_local && may_create { explain(outcome) } else { outcome }
+    }
+}
+
+/// The server that made a session's id up.
+fn maker(session: SessionId) -> u8 {
+    session.0.to_be_bytes()[0]
+}
+
+fn explain(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(Some(ErrorCode::SessionExpired)) => {
+            Outcome::failed(ErrorCode::EphemeralOnLocalSession)
+        }
+        Outcome::Multi(results) => Outcome::Multi(results.into_iter().map(explain).collect()),
+        other => other,
+    }
+}
+
+fn creates_ephemeral(write: &WriteRequest<'_>) -> bool {
+    match write {
+        WriteRequest::Create(create) => {
+            let mode = CreateMode::from_flags(create.flags);
+            matches!(create.op, OpCode::Create | OpCode::Create2)
+                && mode.is_some_and(|mode| mode.lifetime == Lifetime::Ephemeral)
+        }
+        WriteRequest::Multi(writes) => writes.iter().any(creates_ephemeral),
+        _ => false,
+    }
+}

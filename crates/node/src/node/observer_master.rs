@@ -1,0 +1,95 @@
+//! A follower's business with the observers that learn from it: what their clients ask for goes on to
+//! the leader, and the answers come back.
+//!
+//! A committed txn needs no way back of its own, agreement tells observers of each. The leader's other
+//! answers come in the order of the questions, so the desk remembers who has asked.
+//!
+//! To the leader all those clients look like this follower's, so it does not notice when a session moves
+//! between servers behind the same follower. This follower does: it closes its own client's connection,
+//! and what an observer says in the name of a client that has left it is dropped. Nobody waits for an
+//! answer to that any more, and it must not come behind what the client has written since.
+//!
+//! Apache: `ObserverMaster`, `FollowerZooKeeperServer.processObserverRequest`. There a write of a session
+//! that has moved in this way still counts.
+
+use herdsman_proto::{OpCode, QuorumPacket, SessionId};
+use herdsman_zab::{LinkId, Output as PeerOutput};
+
+use super::{Node, Office};
+use crate::desk::Asker;
+use crate::io::{CloseReason, Now, Output, Outputs};
+
+impl Node {
+    /// What an observer says about its clients.
+    pub(super) fn take_from_observer(
+        &mut self,
+        observer: LinkId,
+        packet: QuorumPacket,
+        out: &mut Outputs,
+    ) {
+        let Office::Learning(desk) = &mut self.office else { return };
+        let asker = Asker::Observer(observer);
+        let room = match &packet {
+            QuorumPacket::Request { session, .. } if desk.has_left(*session, observer) => return,
+            QuorumPacket::Request { session, op, .. } => match OpCode::from_code(*op) {
+                Some(OpCode::Sync) => desk.ask_sync(observer),
+                Some(OpCode::CreateSession) => {
+                    desk.attach_elsewhere(*session, observer);
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+            QuorumPacket::Revalidate { session, timeout_ms } => {
+                desk.ask_about(*session, *timeout_ms, asker)
+            }
+            QuorumPacket::Ping { touched, .. } => {
+                for (session, timeout_ms) in touched {
+                    desk.touch_elsewhere(*session, *timeout_ms);
+                }
+                return;
+            }
+            _ => return,
+        };
+        match room {
+            Ok(()) => {
+                let link = desk.link();
+                out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
+            }
+            Err(_) => self.dismiss_observer(observer),
+        }
+    }
+
+    fn dismiss_observer(&mut self, observer: LinkId) {
+        if let Some(ensemble) = &mut self.ensemble {
+            ensemble.zab.dismiss_observer(observer, &mut ensemble.asked);
+        }
+    }
+
+    /// The leader's word about a session that an observer asked for.
+    pub(super) fn revalidated_for_observer(
+        &mut self,
+        observer: LinkId,
+        session: SessionId,
+        timeout_ms: i32,
+        valid: bool,
+        out: &mut Outputs,
+    ) {
+        let packet = QuorumPacket::Revalidated { session, valid };
+        out.list.push(Output::Peer(PeerOutput::Send { link: observer, packet }));
+        let Office::Learning(desk) = &mut self.office else { return };
+        if valid {
+            if let Some(conn) = desk.attach_elsewhere(session, observer) {
+                out.close(conn, CloseReason::SessionMoved);
+            }
+            desk.touch_elsewhere(session, timeout_ms);
+        }
+    }
+
+    /// This follower can hand on requests from now on.
+    pub(super) fn serve_observers(&mut self, now: Now, out: &mut Outputs) {
+        if let Some(ensemble) = &mut self.ensemble {
+            ensemble.zab.serve_observers(now.monotonic_ms, &mut ensemble.asked);
+        }
+        self.carry_out(now, out);
+    }
+}

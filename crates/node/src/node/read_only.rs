@@ -1,0 +1,73 @@
+//! Read-only service: reads for those who take them from a server that has no leader.
+//!
+//! A member that has been without a leader for a while (`readonlymode.enabled`) serves clients that
+//! said in their first frame that they accept it. Their sessions are local ones, whatever the
+//! settings say about those: they exist here, own nothing, and end with the service. What changes
+//! something, and `sync`, which no leader could answer, is refused. As soon as there is somebody to
+//! follow or lead, and before the tree can change, all these clients are sent away to come back to
+//! the real service.
+//!
+//! Invariant: a session of the ensemble is never touched here. Its client is sent elsewhere without
+//! a word, because this server cannot know whether the session is over.
+//!
+//! Apache: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`. There a read-only server takes new
+//! sessions only with `localSessionsEnabled`, and answers others with a frame that is no handshake.
+
+use herdsman_proto::{ErrorCode, ServerState};
+use herdsman_tree::Tree;
+use herdsman_zab::Zab;
+
+use super::{Node, Office};
+use crate::io::{ClientRequest, CloseReason, Now, Outputs};
+use crate::pending::{Origin, Waiting};
+use crate::sessions::Owner;
+
+impl Node {
+    /// When read-only service begins, unless a leader is found before.
+    pub(super) fn read_only_at(&self) -> Option<u64> {
+        match self.office {
+            Office::Idle => Some(self.looking_since_ms? + self.settings.read_only_after_ms?),
+            _ => None,
+        }
+    }
+
+    /// A server without a leader may have waited long enough.
+    pub(super) fn tick_read_only(&mut self, now: Now) {
+        if self.read_only_at().is_some_and(|at_ms| at_ms <= now.monotonic_ms) {
+            self.office = Office::ReadOnly;
+        }
+    }
+
+    /// The search for a leader goes on, or ends. Apache looks at the same moment: when an election is
+    /// decided, not when this server is up to date.
+    pub(super) fn note_search(&mut self, now: Now, out: &mut Outputs) {
+        if self.zab().is_some_and(|zab: &Zab| zab.state() == ServerState::Looking) {
+            self.looking_since_ms.get_or_insert(now.monotonic_ms);
+            return;
+        }
+        self.looking_since_ms = None;
+        if matches!(self.office, Office::ReadOnly) {
+            self.leave_office(out);
+        }
+    }
+
+    /// A request that would change something, or wait for others to.
+    pub(super) fn serve_read_only(
+        &mut self,
+        origin: Origin,
+        request: &ClientRequest<'_>,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let Some(session) = self.conns.get(&origin.conn).map(|conn| conn.session) else { return };
+        if self.sessions.check(session, Owner::Conn(origin.conn)).is_err() {
+            return out.close(origin.conn, CloseReason::SessionMoved);
+        }
+        self.sessions.touch(session, origin.since_ms);
+        let answer = match request {
+            ClientRequest::CloseSession => Waiting::LocalClose { origin, session },
+            _ => Waiting::Refusal { origin, code: ErrorCode::NotReadOnly },
+        };
+        self.answer(answer, tree.last_zxid(), out);
+    }
+}

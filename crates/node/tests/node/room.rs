@@ -1,0 +1,362 @@
+//! A few nodes in one room: a network and disks that take no time, unless a test holds them up.
+//!
+//! Everything that happens is put in a queue and happens in its order, so a run is the same every
+//! time. Elections, synchronization and broadcast are the real ones. Absent: delays, crashes, files;
+//! the simulator has those.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_node::{Input, Node, NodeSettings, Now, Output, Outputs, ServesAs};
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
+use herdsman_tree::Tree;
+use herdsman_zab::history::HistoryLimits;
+use herdsman_zab::io::SnapshotBase;
+use herdsman_zab::log::Kept;
+use herdsman_zab::settings::{ObserverMasters, Reconfig};
+use herdsman_zab::{
+    Door, Epochs, Input as PeerInput, LinkId, Origin, Output as PeerOutput, Standing, ZabSettings,
+};
+
+use crate::driver::{WALL_MS, options};
+
+/// More happens only if two nodes keep each other busy for ever.
+const HAPPENINGS_MAX: usize = 100_000;
+
+/// How long somebody tries to connect to a server that cannot be reached.
+const CONNECT_MS: u64 = 200;
+
+/// A node's number.
+pub type Place = i64;
+
+/// Who looks on: the node, what it asked for, the bytes that this refers to.
+pub type Eye<'a> = &'a mut dyn FnMut(Place, &Seat, &Output, &[u8]);
+
+/// A node, its tree and its log, which keeps everything.
+pub struct Seat {
+    pub node: Node,
+    pub tree: Tree,
+    log: Log,
+}
+
+type Log = Vec<(Zxid, Bytes)>;
+
+pub struct Room {
+    pub seats: BTreeMap<Place, Seat>,
+    pub now_ms: u64,
+    /// Learner and leader of each link.
+    links: BTreeMap<LinkId, (Place, Place)>,
+    /// What is about to happen, and to whom.
+    queue: VecDeque<(Place, PeerInput)>,
+    /// Nodes whose packets to the leader wait, and those packets.
+    held: BTreeMap<Place, Vec<(Place, PeerInput)>>,
+    /// Nodes that reach nobody.
+    cut: BTreeSet<Place>,
+    links_made: u64,
+    /// Whose attempt to connect is given up, and when.
+    failing: BTreeMap<Place, u64>,
+    /// Trees on their way.
+    trees: BTreeMap<LinkId, Log>,
+}
+
+impl Room {
+    /// Voters 1, 2, …, all empty. They look for a leader.
+    pub fn new(settings: &NodeSettings, count: Place, see: Eye<'_>) -> Self {
+        Self::with_observers(settings, [count, 0], ObserverMasters::Off, see)
+    }
+
+    /// So many voters and, behind them, observers.
+    pub fn with_observers(
+        settings: &NodeSettings,
+        [voters, observers]: [Place; 2],
+        observer_masters: ObserverMasters,
+        see: Eye<'_>,
+    ) -> Self {
+        let mut room = Room {
+            seats: BTreeMap::new(),
+            now_ms: 0,
+            links: BTreeMap::new(),
+            queue: VecDeque::new(),
+            held: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            links_made: 0,
+            failing: BTreeMap::new(),
+            trees: BTreeMap::new(),
+        };
+        let membership = Arc::new(membership(voters, observers));
+        let mut started = Vec::new();
+        for place in 1..=voters + observers {
+            let server_id = u8::try_from(place).expect("few servers");
+            let settings = NodeSettings { server_id, ..settings.clone() };
+            let tree = Tree::new(options());
+            let origin = Origin {
+                membership: Arc::clone(&membership),
+                proposed: None,
+                epochs: Epochs { current: 0, accepted: 0 },
+                base: Zxid::ZERO,
+                tail: Vec::new(),
+            };
+            let mut out = Outputs::default();
+            let mut peers = peer_settings(ServerId(place), settings.tick_ms);
+            if place > voters {
+                peers.kind = LearnerKind::Observer;
+            }
+            peers.observer_masters = observer_masters;
+            let node = Node::join(settings, peers, origin, &tree, now(0), &mut out);
+            room.seats.insert(place, Seat { node, tree, log: Log::new() });
+            started.push((place, out));
+        }
+        for (place, mut out) in started {
+            room.carry_out(place, &mut out, see);
+        }
+        room.settle(see);
+        room
+    }
+
+    /// Gives a node an input, and lets happen what follows from it.
+    pub fn step(&mut self, place: Place, input: Input<'_>, see: Eye<'_>) {
+        self.step_alone(place, input, see);
+        self.settle(see);
+    }
+
+    /// Lets time pass; every deadline is met on its millisecond.
+    pub fn wait(&mut self, wait_ms: u64, see: Eye<'_>) {
+        let until_ms = self.now_ms + wait_ms;
+        for _ in 0..HAPPENINGS_MAX {
+            let ticks = self
+                .seats
+                .iter()
+                .filter_map(|(&place, seat)| Some((seat.node.next_deadline()?, place, false)));
+            let fails = self.failing.iter().map(|(&place, &at_ms)| (at_ms, place, true));
+            match ticks.chain(fails).min().filter(|(at_ms, ..)| *at_ms <= until_ms) {
+                Some((at_ms, place, fails)) => {
+                    self.now_ms = self.now_ms.max(at_ms);
+                    let input = if fails {
+                        self.failing.remove(&place);
+                        Input::Peer(PeerInput::ConnectFailed)
+                    } else {
+                        Input::Tick
+                    };
+                    self.step(place, input, see);
+                }
+                None => {
+                    self.now_ms = until_ms;
+                    return;
+                }
+            }
+        }
+        panic!("a deadline does not move");
+    }
+
+    /// From now on packets of this node to the leader wait.
+    pub fn hold(&mut self, place: Place) {
+        self.held.entry(place).or_default();
+    }
+
+    /// They arrive.
+    pub fn release(&mut self, place: Place, see: Eye<'_>) {
+        self.queue.extend(self.held.remove(&place).unwrap_or_default());
+        self.settle(see);
+    }
+
+    /// Nothing passes between this node and the others, and both sides notice.
+    pub fn cut(&mut self, place: Place, see: Eye<'_>) {
+        self.cut.insert(place);
+        self.held.remove(&place);
+        let lost =
+            self.links.extract_if(.., |_, (learner, leader)| *learner == place || *leader == place);
+        for (link, (learner, leader)) in lost {
+            self.queue.push_back((learner, PeerInput::LinkLost { link }));
+            self.queue.push_back((leader, PeerInput::LinkLost { link }));
+        }
+        self.settle(see);
+    }
+
+    /// Everybody reaches everybody again.
+    pub fn heal(&mut self) {
+        self.cut.clear();
+    }
+
+    fn settle(&mut self, see: Eye<'_>) {
+        for _ in 0..HAPPENINGS_MAX {
+            let Some((place, input)) = self.queue.pop_front() else { return };
+            self.step_alone(place, Input::Peer(input), see);
+        }
+        panic!("the nodes do not come to rest");
+    }
+
+    fn step_alone(&mut self, place: Place, input: Input<'_>, see: Eye<'_>) {
+        let now = now(self.now_ms);
+        let mut out = Outputs::default();
+        let Seat { node, tree, .. } = self.seats.get_mut(&place).expect("a known node");
+        node.step(now, input, tree, &mut out);
+        self.carry_out(place, &mut out, see);
+        while self.seats[&place].node.wants_tree() {
+            let Seat { node, tree, .. } = self.seats.get_mut(&place).expect("a known node");
+            node.apply(tree, 2, &mut out);
+            self.carry_out(place, &mut out, see);
+        }
+    }
+
+    fn carry_out(&mut self, place: Place, out: &mut Outputs, see: Eye<'_>) {
+        for output in &out.list {
+            see(place, &self.seats[&place], output, &out.bytes);
+            if let Output::Peer(output) = output {
+                self.carry_out_for_peers(place, output.clone());
+            }
+        }
+        out.clear();
+    }
+
+    fn carry_out_for_peers(&mut self, place: Place, output: PeerOutput) {
+        match output {
+            PeerOutput::Notify { to, message } => {
+                let from = ServerId(place);
+                if self.reaches(place, to.0) {
+                    self.queue.push_back((to.0, PeerInput::Notification { from, message }));
+                }
+            }
+            PeerOutput::Connect { to, door } => self.connect(place, to.0, door),
+            PeerOutput::Send { link, packet } => {
+                if let Some(to) = self.other_end(place, link) {
+                    let mail = (to, PeerInput::Packet { link, packet });
+                    match self.held.get_mut(&place) {
+                        Some(held) => held.push(mail),
+                        None => self.queue.push_back(mail),
+                    }
+                }
+            }
+            PeerOutput::Close { link, .. } => {
+                if let Some(to) = self.other_end(place, link) {
+                    self.links.remove(&link);
+                    self.queue.push_back((to, PeerInput::LinkLost { link }));
+                }
+            }
+            PeerOutput::Append { zxid, payload } => {
+                self.seat(place).log.push((zxid, payload));
+                self.queue.push_back((place, PeerInput::Flushed { zxid }));
+            }
+            PeerOutput::SaveEpoch { kind, epoch } => {
+                self.queue.push_back((place, PeerInput::EpochSaved { kind, epoch }));
+            }
+            PeerOutput::Truncate { zxid } => {
+                let seat = self.seat(place);
+                seat.log.retain(|(logged, _)| *logged <= zxid);
+                seat.reload();
+                self.queue.push_back((place, PeerInput::Truncated { zxid }));
+            }
+            PeerOutput::SendSnapshot { link, zxid } => self.send_tree(place, link, zxid),
+            PeerOutput::InstallSnapshot { base, zxid, entries } => {
+                self.install_tree(place, base, zxid, entries);
+            }
+            PeerOutput::Standing(Standing::Looking) => {
+                self.failing.remove(&place);
+            }
+            PeerOutput::Standing(_)
+            | PeerOutput::KeepProposed { .. }
+            | PeerOutput::Activate { .. } => {}
+            PeerOutput::Commit { .. } => unreachable!("the node keeps it"),
+        }
+    }
+
+    fn seat(&mut self, place: Place) -> &mut Seat {
+        self.seats.get_mut(&place).expect("a known node")
+    }
+
+    /// A tree travels as the log that makes it.
+    fn send_tree(&mut self, place: Place, link: LinkId, zxid: Zxid) {
+        let seat = self.seat(place);
+        let last = seat.tree.last_zxid();
+        let log = seat.log.iter().filter(|(logged, _)| *logged <= last).cloned().collect();
+        self.trees.insert(link, log);
+        if let Some(to) = self.other_end(place, link) {
+            let packet = QuorumPacket::Snap { zxid };
+            self.queue.push_back((to, PeerInput::Packet { link, packet }));
+        }
+        self.queue.push_back((place, PeerInput::SnapshotSent { link }));
+    }
+
+    fn install_tree(&mut self, place: Place, base: SnapshotBase, zxid: Zxid, entries: Log) {
+        let mut log = match base {
+            SnapshotBase::Received(link) => self.trees.remove(&link).expect("it was sent"),
+            SnapshotBase::Empty => Log::new(),
+        };
+        log.extend(entries);
+        let zxid = log.last().map_or(zxid, |(last, _)| *last);
+        let seat = self.seat(place);
+        seat.log = log;
+        seat.reload();
+        self.queue.push_back((place, PeerInput::SnapshotInstalled { zxid }));
+    }
+
+    fn connect(&mut self, learner: Place, leader: Place, door: Door) {
+        if !self.reaches(learner, leader) {
+            self.failing.insert(learner, self.now_ms + CONNECT_MS);
+            return;
+        }
+        self.failing.remove(&learner);
+        self.links_made += 1;
+        let link = LinkId(self.links_made);
+        self.links.insert(link, (learner, leader));
+        self.queue.push_back((leader, PeerInput::LinkOpened { link, door }));
+        self.queue.push_back((learner, PeerInput::Connected { link }));
+    }
+
+    fn reaches(&self, one: Place, other: Place) -> bool {
+        one != other && !self.cut.contains(&one) && !self.cut.contains(&other)
+    }
+
+    /// Who is at the other end of a link.
+    pub fn other_end(&self, place: Place, link: LinkId) -> Option<Place> {
+        let (learner, leader) = *self.links.get(&link)?;
+        Some(if place == learner { leader } else { learner })
+    }
+}
+
+impl Seat {
+    /// The tree, made again from the log.
+    fn reload(&mut self) {
+        self.tree = Tree::new(options());
+        for (_, payload) in &self.log {
+            self.tree.replay(&Entry::decode(payload).expect("our own bytes"));
+        }
+    }
+
+    pub fn leads(&self) -> bool {
+        self.node.serves_as() == Some(ServesAs::Leader)
+    }
+}
+
+fn now(now_ms: u64) -> Now {
+    Now { monotonic_ms: now_ms, wall_ms: WALL_MS + now_ms as i64 }
+}
+
+fn membership(voters: Place, observers: Place) -> Membership {
+    let members = (1..=voters + observers).map(|id| {
+        let role = if id > voters { "observer" } else { "participant" };
+        format!("server.{id}=10.0.0.{id}:2888:3888:{role}\n")
+    });
+    let text: String = members.chain(["version=0".to_owned()]).collect();
+    Membership::parse_text(&text).expect("our own text")
+}
+
+fn peer_settings(me: ServerId, tick_ms: u64) -> ZabSettings {
+    ZabSettings {
+        me,
+        kind: LearnerKind::Follower,
+        tick_ms,
+        init_limit_ticks: 5,
+        sync_limit_ticks: 2,
+        finalize_wait_ms: 10,
+        notification_min_ms: 100,
+        notification_max_ms: 1000,
+        kept: Kept::OnDisk,
+        history: HistoryLimits { txns_max: 500, bytes_max: 1 << 20 },
+        parked_bytes_max: 1 << 20,
+        reconfig: Reconfig::Disabled,
+        observer_masters: ObserverMasters::Off,
+        mistake: None,
+    }
+}
