@@ -1,5 +1,6 @@
 //! The one binary, `herdsman`.
 
+mod ensemble;
 mod server;
 
 use std::process::ExitCode;

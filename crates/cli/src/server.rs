@@ -1,21 +1,25 @@
 //! `herdsman server`: runs a server in the foreground.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use herdsman_server::config::{Loaded, SystemProperties};
+use herdsman_server::config::{ConfigError, Loaded, Mode, SystemProperties};
 use herdsman_server::{Config, Server, StartError};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
+use crate::ensemble;
+
 /// Run a server in the foreground; logs go to standard error.
 ///
 /// Without arguments it listens on 127.0.0.1:2181 and keeps its data in ./herdsman-data. With a
-/// zoo.cfg written for Apache ZooKeeper it does what that says. SIGTERM or Ctrl-C stops it.
+/// zoo.cfg written for Apache ZooKeeper it does what that says, alone or as a member of an ensemble.
+/// With --ensemble it runs a whole ensemble on this machine, to try things out. SIGTERM or Ctrl-C
+/// stops it.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -23,13 +27,23 @@ Examples:
   herdsman server conf/zoo.cfg
   herdsman server -Dzookeeper.extendedTypesEnabled=true -Djute.maxbuffer=4194304 zoo.cfg
   herdsman server 2181 /var/lib/zookeeper
+  herdsman server --ensemble 3
+  herdsman server --ensemble 3 --dir ./playground
 
+An ensemble takes commands on standard input: status, stop N, kill N, start N, quit.
 The environment variables SERVER_JVMFLAGS and JVMFLAGS are searched for -Dname=value as well.
 HERDSMAN_LOG sets the log level (error, warn, info, debug, or per module); info by default.")]
 pub struct Arguments {
     /// A system property as Apache takes it, for example -Dzookeeper.snapCount=10000
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     properties: Vec<String>,
+    /// Run N servers, 1 to 9, in this one process; an odd number is best
+    #[arg(long, value_name = "N", conflicts_with = "config")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=9))]
+    ensemble: Option<u8>,
+    /// Where they keep their data; a temporary directory, removed at the end, if not given
+    #[arg(long, value_name = "PATH", requires = "ensemble")]
+    dir: Option<PathBuf>,
     /// A zoo.cfg; or PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]]
     #[arg(value_name = "ZOO_CFG", num_args = 0..=4)]
     config: Vec<String>,
@@ -39,7 +53,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let start = Instant::now();
     log_to_stderr();
     stop_on_panic();
-    let loaded = match load(arguments) {
+    let properties = properties(arguments);
+    if let Some(count) = arguments.ensemble {
+        return ensemble::run(count, arguments.dir.as_deref(), &properties);
+    }
+    let loaded = match load(arguments, &properties) {
         Ok(loaded) => loaded,
         Err(failure) => {
             error!("{failure}");
@@ -79,7 +97,7 @@ fn stop_on_panic() {
     }));
 }
 
-fn load(arguments: &Arguments) -> Result<Loaded, herdsman_server::config::ConfigError> {
+fn properties(arguments: &Arguments) -> SystemProperties {
     let mut properties = SystemProperties::new();
     for variable in ["SERVER_JVMFLAGS", "JVMFLAGS"] {
         if let Ok(flags) = std::env::var(variable) {
@@ -89,12 +107,16 @@ fn load(arguments: &Arguments) -> Result<Loaded, herdsman_server::config::Config
     for property in &arguments.properties {
         properties.add_flag(&format!("-D{property}"));
     }
+    properties
+}
+
+fn load(arguments: &Arguments, properties: &SystemProperties) -> Result<Loaded, ConfigError> {
     match arguments.config.as_slice() {
-        [] => Config::standalone_default(&properties),
-        [file] => Config::load(Path::new(file), &properties),
+        [] => Config::standalone_default(properties),
+        [file] => Config::load(Path::new(file), properties),
         several => {
             let several: Vec<_> = several.iter().map(String::as_str).collect();
-            Config::from_args(&several, &properties)
+            Config::from_args(&several, properties)
         }
     }
 }
@@ -119,21 +141,30 @@ async fn serve_until_signalled(config: Config, start: Instant) -> Result<(), Sta
             _ = interrupt.recv() => info!("interrupted"),
         }
     });
+    let mode = config.mode;
     let starting = tokio::task::spawn_blocking(move || Server::start(config));
     let server = tokio::select! {
         started = starting => started.map_err(std::io::Error::other)??,
         () = &mut stop => return Ok(()),
     };
-    match server.address() {
-        Some(address) => {
-            info!(
-                "serving clients on {address}, {} ms after the start",
-                start.elapsed().as_millis()
-            );
-        }
-        None => warn!("no client port is configured: nobody can connect"),
-    }
-    stop.await;
+    report(&server, mode, start);
+    let failed = tokio::select! {
+        () = stop => Ok(()),
+        what = server.failure() => Err(StartError::PeerPort(what)),
+    };
     server.stop();
-    Ok(())
+    failed
+}
+
+fn report(server: &Server, mode: Mode, start: Instant) {
+    let Some(address) = server.address() else {
+        return warn!("no client port is configured: nobody can connect");
+    };
+    let took_ms = start.elapsed().as_millis();
+    match mode {
+        Mode::Standalone => info!("serving clients on {address}, {took_ms} ms after the start"),
+        Mode::Ensemble { .. } => {
+            info!("the client port is {address}; clients are served as soon as there is a leader");
+        }
+    }
 }

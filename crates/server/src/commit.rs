@@ -1,4 +1,5 @@
-//! Group commit: the thread that makes txns durable, a batch at a time.
+//! Group commit: the thread that makes txns durable, a batch at a time, and does whatever else
+//! changes the data directory, in the order in which it was asked for.
 //!
 //! While the disk works on one batch the next one gathers, so batches form by themselves and grow
 //! with the load. Nothing is reported before its sync has returned. A full disk is waited for: the
@@ -7,6 +8,7 @@
 //! The queue needs no limit of its own: `globalOutstandingLimit` bounds what clients put in, and
 //! the server's own txns (ends of sessions, sweeps) stop while the log takes nothing.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +21,11 @@ use tracing::{error, info, warn};
 
 use crate::clock::millis;
 use crate::core::Core;
+use crate::disk_keeper::{DiskChange, DiskKeeper};
 use crate::snapshots::SnapshotPolicy;
+
+/// Why the thread ends for good; `None`: the server stops while the disk is full.
+type Failure = Option<String>;
 
 /// How often a full disk is tried again.
 const FULL_RETRY: Duration = Duration::from_millis(500);
@@ -33,9 +39,16 @@ pub struct CommitQueue {
 
 #[derive(Debug, Default)]
 struct Queue {
-    batch: Batch,
+    works: VecDeque<Work>,
     stopping: bool,
     abandoned: bool,
+}
+
+/// What the thread takes at a time.
+#[derive(Debug)]
+enum Work {
+    Append(Batch),
+    Change(DiskChange),
 }
 
 #[derive(Debug, Default)]
@@ -47,10 +60,20 @@ struct Batch {
 impl CommitQueue {
     /// Adds a txn. Zxids go up.
     pub fn push(&self, zxid: Zxid, payload: &[u8]) {
-        let Batch { txns, bytes } = &mut self.queue.lock().batch;
-        let start = bytes.len();
-        bytes.extend_from_slice(payload);
-        txns.push((zxid, start..bytes.len()));
+        let mut queue = self.queue.lock();
+        if !matches!(queue.works.back(), Some(Work::Append(_))) {
+            queue.works.push_back(Work::Append(Batch::default()));
+        }
+        if let Some(Work::Append(Batch { txns, bytes })) = queue.works.back_mut() {
+            let start = bytes.len();
+            bytes.extend_from_slice(payload);
+            txns.push((zxid, start..bytes.len()));
+        }
+    }
+
+    /// Adds a change of the data directory, to be done after what was added before.
+    pub fn push_change(&self, change: DiskChange) {
+        self.queue.lock().works.push_back(Work::Change(change));
     }
 
     /// Wakes the thread, if it waits for something to do.
@@ -72,24 +95,24 @@ impl CommitQueue {
         self.filled.notify_one();
     }
 
-    /// Waits for txns, and then up to `delay` for company; false when the thread should end.
-    fn take(&self, batch: &mut Batch, delay: Duration, txns_max: usize) -> bool {
-        batch.txns.clear();
-        batch.bytes.clear();
+    /// Waits for something to do, and with txns up to `delay` for company; `None` when the thread
+    /// should end.
+    fn take(&self, delay: Duration, txns_max: usize) -> Option<Work> {
         let mut queue = self.queue.lock();
-        while queue.batch.txns.is_empty() || queue.abandoned {
+        while queue.works.is_empty() || queue.abandoned {
             if queue.stopping {
-                return false;
+                return None;
             }
             self.filled.wait(&mut queue);
         }
         if !delay.is_zero() {
             let deadline = Instant::now() + delay;
-            let crowded = |queue: &Queue| queue.batch.txns.len() >= txns_max || queue.stopping;
-            while !crowded(&queue) && !self.filled.wait_until(&mut queue, deadline).timed_out() {}
+            let wait = |queue: &Queue| {
+                !queue.stopping && queue.works.len() == 1 && queue.txns_in_front() < txns_max
+            };
+            while wait(&queue) && !self.filled.wait_until(&mut queue, deadline).timed_out() {}
         }
-        std::mem::swap(&mut queue.batch, batch);
-        true
+        queue.works.pop_front()
     }
 
     /// The thread has been told to end.
@@ -103,6 +126,16 @@ impl CommitQueue {
         let mut queue = self.queue.lock();
         if !queue.stopping {
             self.filled.wait_for(&mut queue, duration);
+        }
+    }
+}
+
+impl Queue {
+    /// A change of the directory counts as more than any batch: it need not wait for company.
+    fn txns_in_front(&self) -> usize {
+        match self.works.front() {
+            Some(Work::Append(batch)) => batch.txns.len(),
+            Some(Work::Change(_)) | None => usize::MAX,
         }
     }
 }
@@ -127,6 +160,8 @@ pub struct Committer {
     log: LogWriter,
     settings: CommitSettings,
     snapshots: SnapshotPolicy,
+    /// Makes what other than txns is asked of the disk; a standalone server asks for nothing.
+    keeper: DiskKeeper,
 }
 
 impl Committer {
@@ -138,39 +173,55 @@ impl Committer {
         log: LogWriter,
         settings: CommitSettings,
         snapshots: SnapshotPolicy,
+        keeper: DiskKeeper,
     ) -> Self {
-        Committer { core, queue, log, settings, snapshots }
+        Committer { core, queue, log, settings, snapshots, keeper }
     }
 
     /// Works until the queue is stopped, or for good after a failure.
     pub fn run(mut self) {
-        let mut batch = Batch::default();
         let CommitSettings { delay, batch_txns_max, .. } = self.settings;
-        while self.queue.take(&mut batch, delay, batch_txns_max) {
-            for txns in batch.txns.chunks(self.settings.batch_txns_max) {
-                let done = self.append(txns, &batch.bytes).and_then(|()| self.flush());
-                match done {
-                    Ok(zxid) => self.report(zxid, txns.len()),
-                    Err(failure) => return self.fail(failure.as_ref()),
-                }
+        while let Some(work) = self.queue.take(delay, batch_txns_max) {
+            let done = match work {
+                Work::Append(batch) => self.commit(&batch),
+                Work::Change(change) => self.change(change),
+            };
+            if let Err(failure) = done {
+                return self.fail(failure.as_deref());
             }
         }
     }
 
-    fn append(
-        &mut self,
-        txns: &[(Zxid, Range<usize>)],
-        bytes: &[u8],
-    ) -> Result<(), Option<AppendError>> {
+    fn commit(&mut self, batch: &Batch) -> Result<(), Failure> {
+        for txns in batch.txns.chunks(self.settings.batch_txns_max) {
+            self.append(txns, &batch.bytes)?;
+            let zxid = self.flush()?;
+            self.report(zxid, txns.len());
+        }
+        Ok(())
+    }
+
+    /// Everything that was appended before is durable: a batch is never left behind.
+    fn change(&mut self, change: DiskChange) -> Result<(), Failure> {
+        let input = self.keeper.make(&self.core, change, &mut self.log);
+        let input = input.map_err(|failure| Some(failure.to_string()))?;
+        if let Some(input) = input {
+            self.core.step(Input::Peer(input));
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, txns: &[(Zxid, Range<usize>)], bytes: &[u8]) -> Result<(), Failure> {
         for (zxid, payload) in txns {
-            self.log.append(*zxid, &bytes[payload.clone()]).map_err(Some)?;
+            let appended = self.log.append(*zxid, &bytes[payload.clone()]);
+            appended.map_err(|failure| Some(failure.to_string()))?;
         }
         Ok(())
     }
 
     /// Writes the batch, however long it takes to find room for it. `Err(None)`: the server stops
     /// before there was room.
-    fn flush(&mut self) -> Result<Zxid, Option<AppendError>> {
+    fn flush(&mut self) -> Result<Zxid, Failure> {
         let mut full = false;
         loop {
             let start = Instant::now();
@@ -178,7 +229,7 @@ impl Committer {
                 Ok(flushed) => {
                     self.note_sync(start.elapsed());
                     if full {
-                        info!("there is room on the disk again: writes are accepted");
+                        info!("there is room on the disk again: writes are taken");
                         self.core.step(Input::Storage(StorageState::Writable));
                     }
                     return Ok(flushed.last_zxid);
@@ -186,7 +237,11 @@ impl Committer {
                 Err(failure @ AppendError::Full { .. }) => {
                     if !full {
                         full = true;
-                        error!("{failure}; writes are refused until there is room, reads go on");
+                        let meanwhile = match self.core.peers() {
+                            None => "writes are refused until there is room, reads go on",
+                            Some(_) => "this server leaves the ensemble until there is room",
+                        };
+                        error!("{failure}; {meanwhile}");
                         self.core.step(Input::Storage(StorageState::Full));
                     }
                     if self.queue.is_stopping() {
@@ -194,7 +249,7 @@ impl Committer {
                     }
                     self.queue.pause(FULL_RETRY);
                 }
-                Err(failure) => return Err(Some(failure)),
+                Err(failure) => return Err(Some(failure.to_string())),
             }
         }
     }
@@ -221,14 +276,15 @@ impl Committer {
 
     /// What this process still has in memory is no longer known to be on disk, so it acknowledges
     /// nothing more. Reads go on.
-    fn fail(self, failure: Option<&AppendError>) {
+    fn fail(self, failure: Option<&str>) {
         let Some(failure) = failure else { return };
         self.core.stats.unrecoverable_errors.add(1);
-        error!(
-            "{failure}; writes are refused from now on, reads go on: check the disk, then restart"
-        );
+        let from_now_on = match self.core.peers() {
+            None => "writes are refused from now on, reads go on",
+            Some(_) => "this server leaves the ensemble",
+        };
+        error!("{failure}; {from_now_on}: check the disk, then restart");
         self.core.step(Input::Storage(StorageState::Failed));
-        let mut discarded = Batch::default();
-        while self.queue.take(&mut discarded, Duration::ZERO, 1) {}
+        while self.queue.take(Duration::ZERO, 1).is_some() {}
     }
 }

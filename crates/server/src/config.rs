@@ -13,20 +13,21 @@
 //!
 //! The code map: [`properties`] and [`flags`] are the syntax, [`settings`] is the table of what exists,
 //! [`setting`] and `field` how a row is read, `load` goes through the files, `rules` and `ensemble` check
-//! what is more than one value's business, [`types`], [`quorum`] and [`members`] are the result.
+//! what is more than one value's business, [`types`] and [`quorum`] are the result. The members of an
+//! ensemble are `proto`'s vocabulary, because servers also send them to each other.
 
 use std::path::{Path, PathBuf};
 
 mod conf_text;
 mod directories;
 mod draft;
+mod dynamic;
 mod ensemble;
 pub mod error;
 mod field;
 pub mod flags;
 mod load;
 mod markdown;
-pub mod members;
 pub mod properties;
 pub mod quorum;
 mod rules;
@@ -34,16 +35,19 @@ pub mod setting;
 pub mod settings;
 pub mod types;
 
+pub use herdsman_proto::ServerId;
+pub use herdsman_proto::membership::{Endpoint, Member, Membership, PeerAddress, Role};
+
 pub use conf_text::{ConfNumbers, conf_text};
 pub use directories::check_directories;
+pub use dynamic::DynamicFiles;
 pub use error::{ConfigError, Place, Warning};
 pub use flags::SystemProperties;
 pub use markdown::settings_markdown;
-pub use members::{Member, Membership, PeerAddress, Role, ServerId};
 pub use quorum::{Mode, Quorum, QuorumSecurity, QuorumTuning};
 pub use types::{
-    Access, Compression, ConnectionThrottle, DigestAlgorithm, Endpoint, FourLetterWords, Given,
-    Limits, Listen, Purge, RequestThrottle, Secret, Sessions, Storage, Znodes,
+    Access, Compression, ConnectionThrottle, DigestAlgorithm, FourLetterWords, Given, Limits,
+    Listen, Purge, RequestThrottle, Secret, Sessions, Storage, Znodes,
 };
 
 /// Everything a server is told.
@@ -118,23 +122,6 @@ impl Config {
     /// A flag that has the wrong form.
     pub fn standalone_default(properties: &SystemProperties) -> Result<Loaded, ConfigError> {
         load::standalone_default(properties)
-    }
-
-    /// Refuses a configuration that asks for an ensemble.
-    ///
-    /// # Errors
-    /// If it does.
-    pub fn require_standalone(&self) -> Result<(), ConfigError> {
-        let Mode::Ensemble { my_id, .. } = self.mode else {
-            return Ok(());
-        };
-        let place = self.file.clone().map_or(Place::Defaults, Place::File);
-        let problem = format!(
-            "asks for server {my_id} of an ensemble of {}, but only standalone servers are possible yet; \
-             leave out the server.N lines for one",
-            self.quorum.membership.members.len()
-        );
-        Err(ConfigError::Rule { place, problem })
     }
 }
 

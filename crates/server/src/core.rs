@@ -8,18 +8,23 @@
 //! node.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use herdsman_node::io::Answered;
-use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs, StorageState};
+use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs, ServesAs, StorageState};
 use herdsman_proto::{OpCode, Zxid};
 use herdsman_tree::Tree;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use tokio::sync::watch;
 
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::commit::CommitQueue;
 use crate::outbox::Closing;
+use crate::peers::Peers;
 use crate::stats::{self, ServerStats};
+
+use tracing::{error, info};
 
 /// Txns applied in one go; readers get in between two goes.
 const TXNS_PER_GUARD: usize = 256;
@@ -41,6 +46,12 @@ pub struct Core {
     /// Clocks.
     pub clock: Clock,
     commit_queue: Arc<CommitQueue>,
+    /// How often the tree was replaced by another one.
+    tree_generation: AtomicU64,
+    /// The other servers; a standalone server has none.
+    peers: Option<Peers>,
+    /// What made the process useless, if anything has.
+    fatal: watch::Sender<Option<String>>,
 }
 
 impl Core {
@@ -53,6 +64,7 @@ impl Core {
         stats: ServerStats,
         clock: Clock,
         commit_queue: Arc<CommitQueue>,
+        peers: Option<Peers>,
     ) -> Self {
         let mind = Mind { node, out: Outputs::default(), to_wake: Vec::new() };
         Core {
@@ -62,6 +74,41 @@ impl Core {
             stats,
             clock,
             commit_queue,
+            tree_generation: AtomicU64::new(0),
+            peers,
+            fatal: watch::Sender::new(None),
+        }
+    }
+
+    /// The other servers; `None` on a standalone server.
+    pub fn peers(&self) -> Option<&Peers> {
+        self.peers.as_ref()
+    }
+
+    /// Changes when another tree takes the place of the one before. Look while you hold the tree.
+    pub fn tree_generation(&self) -> u64 {
+        self.tree_generation.load(Ordering::Acquire)
+    }
+
+    /// Puts another tree in the place of the present one.
+    pub fn replace_tree(&self, tree: Tree) {
+        let mut current = self.tree.write();
+        *current = tree;
+        self.tree_generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Something without which the process is of no use has failed.
+    pub fn report_fatal(&self, what: String) {
+        self.fatal.send_replace(Some(what));
+    }
+
+    /// Waits until something has failed without which the process is of no use.
+    pub async fn fatal(&self) -> String {
+        let mut fatal = self.fatal.subscribe();
+        let what = fatal.wait_for(Option::is_some).await.ok().and_then(|what| what.clone());
+        match what {
+            Some(what) => what,
+            None => std::future::pending().await,
         }
     }
 
@@ -80,11 +127,42 @@ impl Core {
         self.drive(|node, now, tree, out| node.step(now, input, tree, out));
     }
 
+    /// Gives the node an input if it is still wanted when the node's turn comes. Tells whether it
+    /// was.
+    pub fn step_if(&self, wanted: impl FnOnce() -> bool, input: Input<'_>) -> bool {
+        let mut was_wanted = false;
+        self.drive(|node, now, tree, out| {
+            was_wanted = wanted();
+            if was_wanted {
+                node.step(now, input, tree, out);
+            }
+        });
+        was_wanted
+    }
+
+    /// Gives the node several inputs, one after the other.
+    pub fn step_all<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) {
+        self.drive(|node, now, tree, out| {
+            for input in inputs {
+                node.step(now, input, tree, out);
+            }
+        });
+    }
+
+    /// Carries out what the node has asked for while it was made.
+    pub fn carry_out(&self, outputs: Outputs) {
+        self.drive(|_, _, _, out| *out = outputs);
+    }
+
     /// Tells the node that time has passed.
     pub fn tick(&self) {
         self.drive(|node, now, tree, out| {
             self.stats.sessions_expired.add(sessions_due(node, now));
+            let before = node.serves_as();
             node.step(now, Input::Tick, tree, out);
+            if before.is_none() && node.serves_as() == Some(ServesAs::ReadOnly) {
+                info!("no leader: serving reads to clients that accept a read-only server");
+            }
         });
     }
 
@@ -102,12 +180,12 @@ impl Core {
             step(node, now, &tree, out);
             tree.last_zxid()
         };
-        self.deliver(now, zxid, out, to_wake);
-        while node.has_committed() {
+        self.deliver(now, zxid, node, out, to_wake);
+        while node.wants_tree() {
             let mut tree = self.tree.write();
             node.apply(&mut tree, TXNS_PER_GUARD, out);
             // Before readers get in again: see `outbox`.
-            self.deliver(now, tree.last_zxid(), out, to_wake);
+            self.deliver(now, tree.last_zxid(), node, out, to_wake);
         }
         let to_wake = std::mem::take(to_wake);
         drop(mind);
@@ -116,8 +194,18 @@ impl Core {
         }
     }
 
-    fn deliver(&self, now: Now, zxid: Zxid, out: &mut Outputs, to_wake: &mut Vec<Arc<Client>>) {
+    fn deliver(
+        &self,
+        now: Now,
+        zxid: Zxid,
+        node: &Node,
+        out: &mut Outputs,
+        to_wake: &mut Vec<Arc<Client>>,
+    ) {
         stats::count_events(&self.stats, out);
+        if let Some(peers) = &self.peers {
+            peers.note(now, node, &out.list, &self.stats.ensemble);
+        }
         for output in &out.list {
             match output {
                 Output::Append { zxid, payload } => {
@@ -135,6 +223,12 @@ impl Core {
                 Output::Close { conn, reason } => {
                     self.tell(*conn, to_wake, |client| client.outbox.close(Closing::Core(*reason)));
                 }
+                Output::Peer(output) => {
+                    if let Some(peers) = &self.peers {
+                        peers.carry_out(output);
+                    }
+                }
+                Output::DigestMismatch { zxid } => self.note_digest_mismatch(*zxid),
             }
         }
         self.commit_queue.wake();
@@ -160,6 +254,15 @@ impl Core {
             }
             client.outbox.send(frames, answers.is_some())
         });
+    }
+
+    fn note_digest_mismatch(&self, zxid: Zxid) {
+        self.stats.digest_mismatches.add(1);
+        error!(
+            "after txn {zxid} this server's tree differs from the leader's: stop this server, \
+             move its data directory away and start it again, so that it takes everything from \
+             the leader"
+        );
     }
 
     fn note_session(&self, now: Now, zxid: Zxid, client: &Client) {

@@ -49,6 +49,9 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// A port between servers could not be opened, and is given up.
+    #[error("{0}")]
+    PeerPort(String),
     /// A thread or socket cannot be had.
     #[error("the system refuses what the server needs: {0}")]
     System(#[from] io::Error),
@@ -63,6 +66,7 @@ impl StartError {
             StartError::Directory { .. } | StartError::Lock(_) => 3,
             StartError::MyId { .. } => 2,
             StartError::Snapshot(_) => 10,
+            StartError::PeerPort(_) => 14,
             StartError::Epoch(_)
             | StartError::Recover(_)
             | StartError::Bind { .. }

@@ -16,6 +16,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
+use crate::spawn::spawn;
 use crate::throttle::SessionThrottle;
 
 /// Accepted connections that may wait for a thread to take them.
@@ -72,7 +73,7 @@ impl IoThreads {
                 // Connections that are closing get the time that they allow themselves.
                 runtime.block_on(local);
             };
-            threads.handles.push(std::thread::Builder::new().name(format!("io-{i}")).spawn(work)?);
+            threads.handles.push(spawn(format!("io-{i}"), work)?);
             threads.senders.push(sender);
         }
         Ok(threads)

@@ -12,6 +12,7 @@ use tracing::warn;
 
 use crate::config::Endpoint;
 use crate::io_threads::{IoThreads, Shared};
+use crate::spawn::spawn;
 
 /// What the system takes by default in Java; ours is larger because accepting is cheap here.
 const BACKLOG: i32 = 1024;
@@ -63,7 +64,7 @@ impl Listener {
             accept_until_stopped(&listener, &shared, &threads);
             threads
         };
-        let handle = std::thread::Builder::new().name("accept".to_owned()).spawn(accept)?;
+        let handle = spawn("accept", accept)?;
         Ok(Listener { address, handle })
     }
 

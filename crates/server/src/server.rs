@@ -1,4 +1,4 @@
-//! A running standalone server: recovery, threads, and their orderly end.
+//! A running server, alone or in an ensemble: recovery, threads, and their orderly end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use herdsman_node::{Node, NodeSettings};
+use herdsman_node::{Node, NodeSettings, Outputs, ServesAs};
 use herdsman_proto::Zxid;
-use herdsman_store::{
-    DirLock, Dirs, Disk, LogWriter, RealDisk, RecoverOptions, Recovered, write_snapshot,
-};
+use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, Recovered, write_snapshot};
+use herdsman_zab::{Origin, ZabSettings};
 use tracing::info;
 
 use crate::clients::{Clients, ConnLimits};
@@ -19,12 +18,16 @@ use crate::clock::Clock;
 use crate::commit::{CommitQueue, CommitSettings, Committer};
 use crate::config::{Config, Endpoint};
 use crate::core::Core;
+use crate::disk_keeper::DiskKeeper;
 use crate::error::StartError;
 use crate::io_threads::{IoThreads, Shared};
 use crate::listener::{self, Listener};
 use crate::outbox::Closing;
+use crate::peers::{PeerReceiver, Peers};
+use crate::quorum::{NetworkSettings, QuorumNetwork};
 use crate::settings;
 use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings, Snapshotter};
+use crate::spawn::spawn;
 use crate::startup;
 use crate::stats::ServerStats;
 use crate::ticker::Ticker;
@@ -56,17 +59,13 @@ impl Server {
 
     /// The same, on a given disk.
     pub fn start_on(config: Config, disk: &Arc<dyn Disk>) -> Result<Self, StartError> {
-        config.require_standalone()?;
         let hash_seed = settings::random_seed();
         let stats = ServerStats::default();
         let storage = &config.storage;
         let dirs = Dirs::below(&storage.data_dir, &storage.log_dir);
         let lock = startup::open_dirs(&**disk, &config, &dirs)?;
-        let options = RecoverOptions {
-            tree: settings::tree_options(&config, hash_seed),
-            trust_empty: storage.trust_empty_snapshot,
-            accept_loss_after: storage.accept_loss_after.map(Zxid),
-        };
+        let options =
+            settings::recover_options(&config, settings::tree_options(&config, hash_seed));
         let recovered = startup::recover(&**disk, &dirs, &options, &stats)?;
         let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
         // After a loss that the operator accepted, the next start must not meet the damage again.
@@ -86,7 +85,31 @@ impl Server {
             recovered.tree.last_zxid(),
             settings::log_options(&config),
         );
-        let parts = Parts { config, hash_seed, stats, lock, recovered, snapshot_settings, log };
+        let zab = settings::zab_settings(&config);
+        let past = zab
+            .as_ref()
+            .map(|zab| startup::past(&**disk, &config, &dirs, recovered.tree.last_zxid(), zab))
+            .transpose()?;
+        let keeper = DiskKeeper {
+            disk: Arc::clone(disk),
+            dirs,
+            recover: options,
+            log: settings::log_options(&config),
+            snapshots: snapshot_settings.clone(),
+            files: startup::dynamic_files(&config),
+            requests: Arc::new(SnapshotRequests::default()),
+        };
+        let parts = Parts {
+            config,
+            hash_seed,
+            stats,
+            lock,
+            recovered,
+            member: zab.zip(past),
+            snapshot_settings,
+            log,
+            keeper,
+        };
         let (running, address) = parts.run(listener)?;
         Ok(Server { running: Some(running), address })
     }
@@ -95,6 +118,31 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Waits until something has failed without which the server is of no use, and says what: one of
+    /// its ports cannot be opened. It does not stop by itself.
+    pub fn failure(&self) -> impl Future<Output = String> + Send + 'static {
+        let core = self.running.as_ref().map(|running| Arc::clone(&running.shared.core));
+        async move {
+            match core {
+                Some(core) => core.fatal().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// As what it serves; `None` while there is no leader.
+    #[must_use]
+    pub fn serves_as(&self) -> Option<ServesAs> {
+        self.running.as_ref()?.shared.core.with_node(Node::serves_as)
+    }
+
+    /// The last txn that its clients can see.
+    #[must_use]
+    pub fn last_zxid(&self) -> Zxid {
+        let running = self.running.as_ref();
+        running.map_or(Zxid::ZERO, |running| running.shared.core.tree().last_zxid())
     }
 
     /// Ends the server as a killed process would: what is not in the log by now will not be.
@@ -135,8 +183,11 @@ struct Parts {
     stats: ServerStats,
     lock: DirLock,
     recovered: Recovered,
+    /// What a member of an ensemble is told, and where it comes from.
+    member: Option<(ZabSettings, Origin)>,
     snapshot_settings: SnapshotSettings,
     log: LogWriter,
+    keeper: DiskKeeper,
 }
 
 impl Parts {
@@ -144,22 +195,48 @@ impl Parts {
         self,
         listener: Option<std::net::TcpListener>,
     ) -> Result<(Running, Option<SocketAddr>), StartError> {
-        let Parts { mut config, hash_seed, stats, lock, recovered, snapshot_settings, log } = self;
+        let Parts {
+            mut config,
+            hash_seed,
+            stats,
+            lock,
+            recovered,
+            member,
+            snapshot_settings,
+            log,
+            keeper,
+        } = self;
         if let (Some(listener), Some(client)) = (&listener, &mut config.listen.client) {
             client.port = listener.local_addr()?.port();
         }
         let clock = Clock::start();
         let node_settings: NodeSettings = settings::node_settings(&config, hash_seed);
         let touch_step_ms = node_settings.touch_step_ms;
-        let node = Node::new(node_settings, &recovered.tree, clock.now());
+        let mut outputs = Outputs::default();
+        let Recovered { tree, txns_replayed, .. } = recovered;
+        let peer_settings = member
+            .as_ref()
+            .map(|(zab, _)| settings::peer_settings(&config, zab, keeper.recover.tree.clone()));
+        let node = match member {
+            None => Node::new(node_settings, &tree, clock.now()),
+            Some((zab, origin)) => {
+                Node::join(node_settings, zab, origin, &tree, clock.now(), &mut outputs)
+            }
+        };
         let commit_queue = Arc::new(CommitQueue::default());
         let limits: ConnLimits = settings::conn_limits(&config);
         let clients = Clients::new(limits);
         let queue = Arc::clone(&commit_queue);
-        let core = Arc::new(Core::new(node, recovered.tree, clients, stats, clock, queue));
-        let requests = Arc::new(SnapshotRequests::default());
+        let network = NetworkSettings::from_config(&config).map(QuorumNetwork::new);
+        let core = Arc::new_cyclic(|core| {
+            let peers = network.zip(peer_settings).map(|(network, settings)| {
+                Peers::new(network, Arc::clone(&queue), settings, core.clone())
+            });
+            Core::new(node, tree, clients, stats, clock, queue, peers)
+        });
+        let requests = Arc::clone(&keeper.requests);
         let policy: SnapshotPolicy =
-            settings::snapshot_policy(&config, recovered.txns_replayed, Arc::clone(&requests));
+            settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests));
         let commit_settings: CommitSettings = settings::commit_settings(&config);
         let committer = Committer::new(
             Arc::clone(&core),
@@ -167,11 +244,18 @@ impl Parts {
             log,
             commit_settings,
             policy,
+            keeper,
         );
-        let committer =
-            std::thread::Builder::new().name("commit".to_owned()).spawn(|| committer.run())?;
+        let committer = spawn("commit", || committer.run())?;
         let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
-        core.close_orphans();
+        match core.peers() {
+            None => core.close_orphans(),
+            Some(peers) => {
+                core.with_node(|node| peers.begin(node, &core.stats.ensemble));
+                peers.network.start(Arc::new(PeerReceiver::new(Arc::clone(&core))))?;
+                core.carry_out(outputs);
+            }
+        }
         let ticker = Ticker::start(Arc::clone(&core))?;
         let shared = Arc::new(shared(core, config, touch_step_ms));
         let listener = listener.map(|listener| serve(listener, &shared)).transpose()?;
@@ -188,6 +272,7 @@ fn shared(core: Arc<Core>, config: Config, touch_step_ms: u64) -> Shared {
         settings: settings::conn_settings(&config, touch_step_ms),
         connection_throttle: crate::throttle::SessionThrottle::new(
             config.connection_throttle.clone(),
+            settings::new_session_scope(&config),
         ),
         config: Arc::new(config),
         large_bytes: AtomicU64::new(0),
@@ -209,6 +294,9 @@ impl Running {
         shared.stopping.store(true, Ordering::Release);
         let threads = listener.and_then(Listener::stop);
         ticker.stop();
+        if let Some(peers) = shared.core.peers() {
+            peers.network.stop();
+        }
         drain(&shared, &commit_queue);
         commit_queue.stop();
         _ = committer.join();

@@ -5,18 +5,26 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-use herdsman_node::NodeSettings;
+use herdsman_node::sessions::Scope;
 use herdsman_node::sweeper::SweepSettings;
+use herdsman_node::{LeaderServes, LocalSessions, NodeSettings};
+use herdsman_proto::membership::Role;
+use herdsman_proto::{LearnerKind, Zxid};
 use herdsman_store::snapshot::LastZxid;
-use herdsman_store::{Compression, Dirs, Disk, LogOptions, SyncMode};
+use herdsman_store::{Compression, Dirs, Disk, LogOptions, RecoverOptions, SyncMode};
 use herdsman_tree::TreeOptions;
 use herdsman_tree::auth::{DigestAlgorithm, Schemes};
 use herdsman_tree::owner::OwnerRules;
+use herdsman_zab::ZabSettings;
+use herdsman_zab::history::HistoryLimits;
+use herdsman_zab::log::Kept;
+use herdsman_zab::settings::{ObserverMasters, Reconfig};
 
 use crate::clients::ConnLimits;
 use crate::commit::CommitSettings;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Mode};
 use crate::io_threads::ConnSettings;
+use crate::peers::PeerSettings;
 use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings};
 
 /// A standalone server's id, in the first byte of its session ids.
@@ -25,8 +33,19 @@ const STANDALONE_ID: u8 = 1;
 const OUTBOX_BYTES_MAX: usize = 16 << 20;
 /// Requests of one connection that may wait behind a write of its own.
 const PARKED_MAX: usize = 1024;
+/// The shortest time without a leader after which reads are served.
+const READ_ONLY_AFTER_MS_MIN: u64 = 2000;
 /// Txns in one sync, when the configuration sets no limit.
 const BATCH_TXNS_MAX: usize = 1000;
+/// How long to wait for better votes once a quorum agrees and somebody has not been heard of. A few
+/// round trips in a data centre; Apache waits 200 ms.
+const FINALIZE_WAIT_MS: u64 = 30;
+/// Txns that a leader keeps for learners at least, as Apache does.
+const HISTORY_TXNS_MIN: usize = 500;
+/// Bytes of them at the most.
+const HISTORY_BYTES_MAX: usize = 32 << 20;
+/// Packets that may wait while a learner's disk works.
+const PARKED_PACKET_BYTES_MAX: usize = 256 << 20;
 /// What Apache's word `gtmk` answers when nobody has set a mask.
 pub(crate) const TRACE_MASK_DEFAULT: u64 = 306;
 
@@ -78,8 +97,13 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
 pub(crate) fn node_settings(config: &Config, hash_seed: u64) -> NodeSettings {
     let sessions = &config.sessions;
     let timeout = |ms: u32| i32::try_from(ms).unwrap_or(i32::MAX);
+    let server_id = match config.mode {
+        Mode::Standalone => STANDALONE_ID,
+        // Apache shifts the whole number, of which the last byte remains.
+        Mode::Ensemble { my_id, .. } => my_id.0 as u8,
+    };
     NodeSettings {
-        server_id: STANDALONE_ID,
+        server_id,
         tick_ms: u64::from(sessions.tick_ms.max(1)),
         session_timeout_ms_min: timeout(sessions.timeout_min_ms),
         session_timeout_ms_max: timeout(sessions.timeout_max_ms),
@@ -89,7 +113,95 @@ pub(crate) fn node_settings(config: &Config, hash_seed: u64) -> NodeSettings {
             per_minute_max: u64::from(config.znodes.sweep_per_minute_max),
             never_used_ms_max: config.znodes.never_used_ms_max.map(|ms| ms.get().cast_signed()),
         },
+        leader_serves: if config.quorum_tuning.leader_serves {
+            LeaderServes::Clients
+        } else {
+            LeaderServes::ServersOnly
+        },
+        local_sessions: local_sessions(config),
+        read_only_after_ms: config.read_only_mode.then(|| read_only_after_ms(config)),
+        voters_min: if config.quorum.standalone_enabled { 2 } else { 1 },
         hash_seed,
+    }
+}
+
+fn local_sessions(config: &Config) -> LocalSessions {
+    match (config.quorum.local_sessions, config.quorum.local_sessions_upgrade) {
+        (false, _) => LocalSessions::Off,
+        (true, false) => LocalSessions::Kept,
+        (true, true) => LocalSessions::Upgraded,
+    }
+}
+
+/// What new sessions are; a standalone server has no local ones.
+pub(crate) fn new_session_scope(config: &Config) -> Scope {
+    match (config.mode, local_sessions(config)) {
+        (Mode::Standalone, _) | (_, LocalSessions::Off) => Scope::Global,
+        (Mode::Ensemble { .. }, LocalSessions::Kept | LocalSessions::Upgraded) => Scope::Local,
+    }
+}
+
+/// Apache's time of grace: a server that looks for a leader this long is cut off from the others.
+fn read_only_after_ms(config: &Config) -> u64 {
+    READ_ONLY_AFTER_MS_MIN.max(u64::from(config.sessions.tick_ms))
+}
+
+/// `None` on a standalone server.
+pub(crate) fn zab_settings(config: &Config) -> Option<ZabSettings> {
+    let Mode::Ensemble { my_id, role } = config.mode else { return None };
+    let (quorum, tuning) = (&config.quorum, &config.quorum_tuning);
+    let kind = match role {
+        Role::Participant => LearnerKind::Follower,
+        Role::Observer => LearnerKind::Observer,
+    };
+    let keeps_log = kind == LearnerKind::Follower || quorum.observer_sync;
+    Some(ZabSettings {
+        me: my_id,
+        kind,
+        tick_ms: u64::from(config.sessions.tick_ms.max(1)),
+        init_limit_ticks: u64::from(quorum.init_limit_ticks),
+        sync_limit_ticks: u64::from(quorum.sync_limit_ticks),
+        finalize_wait_ms: FINALIZE_WAIT_MS,
+        notification_min_ms: u64::from(tuning.notification_min_ms),
+        notification_max_ms: u64::from(tuning.notification_max_ms),
+        kept: if keeps_log { Kept::OnDisk } else { Kept::InMemory },
+        history: history_limits(config),
+        parked_bytes_max: PARKED_PACKET_BYTES_MAX,
+        reconfig: if quorum.reconfig_enabled {
+            Reconfig::Enabled(herdsman_node::membership_in)
+        } else {
+            Reconfig::Disabled
+        },
+        observer_masters: match quorum.observer_master_port {
+            Some(_) => ObserverMasters::On { seed: random_seed() },
+            None => ObserverMasters::Off,
+        },
+        mistake: None,
+    })
+}
+
+fn history_limits(config: &Config) -> HistoryLimits {
+    let txns_max = (config.quorum_tuning.commit_log_txns as usize).max(HISTORY_TXNS_MIN);
+    HistoryLimits { txns_max, bytes_max: HISTORY_BYTES_MAX }
+}
+
+pub(crate) fn peer_settings(config: &Config, zab: &ZabSettings, tree: TreeOptions) -> PeerSettings {
+    PeerSettings {
+        me: zab.me,
+        kind: zab.kind,
+        kept: zab.kept,
+        sync_limit_ms: zab.sync_limit_ms(),
+        tree,
+        field_bytes_max: field_bytes_max(config),
+    }
+}
+
+pub(crate) fn recover_options(config: &Config, tree: TreeOptions) -> RecoverOptions {
+    let storage = &config.storage;
+    RecoverOptions {
+        tree,
+        trust_empty: storage.trust_empty_snapshot,
+        accept_loss_after: storage.accept_loss_after.map(Zxid),
     }
 }
 

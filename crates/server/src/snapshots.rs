@@ -6,6 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use tracing::{error, info, warn};
 
 use crate::clock::millis;
 use crate::core::Core;
+use crate::spawn::spawn;
 
 /// Znodes written down under one guard of the tree.
 const NODES_PER_GUARD: usize = 128;
@@ -75,6 +77,8 @@ impl SnapshotPolicy {
     /// Counts txns that were logged. True when the log should roll, because a snapshot was asked for.
     pub fn count(&mut self, txns: usize, log_bytes: u64) -> bool {
         self.txns += txns as u64;
+        // A log that took another one's place counts anew.
+        self.log_bytes_before = self.log_bytes_before.min(log_bytes);
         let bytes = log_bytes - self.log_bytes_before;
         let due = self.txns >= self.due_txns || self.due_log_bytes.is_some_and(|due| bytes >= due);
         if !due || !self.requests.request() {
@@ -104,11 +108,27 @@ enum State {
 pub struct SnapshotRequests {
     state: Mutex<State>,
     changed: Condvar,
+    held: AtomicBool,
 }
 
 impl Default for SnapshotRequests {
     fn default() -> Self {
-        SnapshotRequests { state: Mutex::new(State::Idle), changed: Condvar::new() }
+        SnapshotRequests {
+            state: Mutex::new(State::Idle),
+            changed: Condvar::new(),
+            held: AtomicBool::new(false),
+        }
+    }
+}
+
+/// While it lives, no snapshot is written and nothing is purged.
+#[derive(Debug)]
+pub struct SnapshotHold<'a>(&'a SnapshotRequests);
+
+impl Drop for SnapshotHold<'_> {
+    fn drop(&mut self) {
+        self.0.held.store(false, Ordering::Release);
+        self.0.changed.notify_all();
     }
 }
 
@@ -124,17 +144,34 @@ impl SnapshotRequests {
         true
     }
 
+    /// Keeps the thread from touching the directory; a snapshot under way is given up. Waits until it
+    /// has.
+    pub fn hold(&self) -> SnapshotHold<'_> {
+        self.held.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        while *state == State::Busy {
+            self.changed.wait(&mut state);
+        }
+        SnapshotHold(self)
+    }
+
+    fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
+    }
+
     fn stop(&self) {
         *self.state.lock() = State::Stopping;
         self.changed.notify_all();
     }
 
-    /// Waits for a request until `deadline`. `Some(true)`: take a snapshot; `None`: stop.
+    /// Waits for a request until `deadline`. `Some(true)`: take a snapshot; `None`: stop. The thread
+    /// is busy from then on.
     fn wait(&self, deadline: Option<Instant>) -> Option<bool> {
         let mut state = self.state.lock();
         loop {
             match *state {
                 State::Stopping => return None,
+                _ if self.is_held() => self.changed.wait(&mut state),
                 State::Wanted => {
                     *state = State::Busy;
                     return Some(true);
@@ -142,7 +179,11 @@ impl SnapshotRequests {
                 State::Idle | State::Busy => match deadline {
                     None => self.changed.wait(&mut state),
                     Some(deadline) => {
-                        if self.changed.wait_until(&mut state, deadline).timed_out() {
+                        if self.changed.wait_until(&mut state, deadline).timed_out()
+                            && *state == State::Idle
+                            && !self.is_held()
+                        {
+                            *state = State::Busy;
                             return Some(false);
                         }
                     }
@@ -156,10 +197,12 @@ impl SnapshotRequests {
         if *state == State::Busy {
             *state = State::Idle;
         }
+        self.changed.notify_all();
     }
 
-    fn is_stopping(&self) -> bool {
-        *self.state.lock() == State::Stopping
+    /// A snapshot under way should be given up.
+    fn is_unwanted(&self) -> bool {
+        self.is_held() || *self.state.lock() == State::Stopping
     }
 }
 
@@ -193,7 +236,7 @@ impl Snapshotter {
     ) -> std::io::Result<Self> {
         let asked = Arc::clone(&requests);
         let work = move || serve_requests(&core, &asked, &settings);
-        let handle = std::thread::Builder::new().name("snapshot".to_owned()).spawn(work)?;
+        let handle = spawn("snapshot", work)?;
         Ok(Snapshotter { requests, handle })
     }
 
@@ -209,11 +252,11 @@ fn serve_requests(core: &Core, requests: &SnapshotRequests, settings: &SnapshotS
     while let Some(snapshot_wanted) = requests.wait(purge_at) {
         if snapshot_wanted {
             take_snapshot(core, requests, settings);
-            requests.done();
         } else if let Some((interval, keep)) = settings.purge {
             purge_old_files(settings, keep);
             purge_at = Some(Instant::now() + interval);
         }
+        requests.done();
     }
 }
 
@@ -225,7 +268,7 @@ fn take_snapshot(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSe
             core.stats.snapshot.add(took_ms);
             info!("snapshot {} of {} bytes took {took_ms} ms", file.path.display(), file.bytes);
         }
-        Ok(None) => info!("snapshot given up: the server stops"),
+        Ok(None) => info!("snapshot given up: the server stops, or took another tree"),
         Err(failure) => {
             core.stats.snapshot_errors.add(1);
             error!("{failure}; the logs keep everything until a later snapshot succeeds");
@@ -234,13 +277,16 @@ fn take_snapshot(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSe
 }
 
 /// Writes a snapshot while writes go on; the tree is held for a step at a time. `None` when the
-/// server stops before it is done.
+/// server stops before it is done, or the tree was replaced by one from the leader.
 fn write_in_steps(
     core: &Core,
     requests: &SnapshotRequests,
     settings: &SnapshotSettings,
 ) -> Result<Option<SnapshotFile>, SnapshotWriteError> {
-    let mut dump = Dump::start(&core.tree());
+    let (mut dump, generation) = {
+        let tree = core.tree();
+        (Dump::start(&tree), core.tree_generation())
+    };
     let mut writer = SnapshotWriter::begin(
         Arc::clone(&settings.disk),
         &settings.dirs.data,
@@ -250,17 +296,28 @@ fn write_in_steps(
     )?;
     let mut more = true;
     while more {
-        more = dump.step(&core.tree(), NODES_PER_GUARD, &mut |path, data, acl, stat| {
+        let tree = core.tree();
+        if core.tree_generation() != generation {
+            return Ok(None);
+        }
+        more = dump.step(&tree, NODES_PER_GUARD, &mut |path, data, acl, stat| {
             writer.encode_node(path, data, acl, stat);
         });
+        drop(tree);
         if writer.buffered_bytes() >= SPILL_BYTES {
             writer.spill(&mut |_| {})?;
-            if requests.is_stopping() {
+            if requests.is_unwanted() {
                 return Ok(None);
             }
         }
     }
-    let trailer = Trailer::of(&core.tree(), settings.last_zxid);
+    let trailer = {
+        let tree = core.tree();
+        if core.tree_generation() != generation {
+            return Ok(None);
+        }
+        Trailer::of(&tree, settings.last_zxid)
+    };
     writer.finish(&trailer, &mut |_| {}).map(Some)
 }
 

@@ -1,14 +1,18 @@
 //! From a data directory to a tree, with a word about the progress when it takes long.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use herdsman_proto::Zxid;
 use herdsman_store::{
-    DirLock, Dirs, Disk, EpochFile, Progress, RecoverOptions, Recovered, lock_dirs, read_epoch,
+    DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
+    Recovered, lock_dirs, read_epoch, read_history, recover_epochs,
 };
+use herdsman_zab::{Origin, ZabSettings};
 use tracing::{error, info, warn};
 
 use crate::clock::millis;
-use crate::config::{Config, check_directories};
+use crate::config::{Config, DynamicFiles, Mode, check_directories};
 use crate::error::StartError;
 use crate::stats::ServerStats;
 
@@ -44,6 +48,39 @@ fn check_identity(disk: &dyn Disk, config: &Config, dirs: &Dirs) -> Result<(), S
         Ok(_) => Ok(()),
         Err(_) => Err(StartError::MyId { path, content }),
     }
+}
+
+/// Where a member of an ensemble comes from: its epochs and the end of its log.
+pub(crate) fn past(
+    disk: &dyn Disk,
+    config: &Config,
+    dirs: &Dirs,
+    last_zxid: Zxid,
+    zab: &ZabSettings,
+) -> Result<Origin, StartError> {
+    let Epochs { current, accepted } = recover_epochs(disk, &dirs.data, last_zxid)?;
+    let limits = HistoryLimits { txns_max: zab.history.txns_max, bytes_max: zab.history.bytes_max };
+    let History { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
+    Ok(Origin {
+        membership: Arc::new(config.quorum.membership.clone()),
+        proposed: config.quorum.proposed.clone().map(Arc::new),
+        epochs: herdsman_zab::Epochs { current, accepted },
+        base,
+        tail: txns,
+    })
+}
+
+/// Where the membership is kept, if it may change. zoo.cfg is kept as it was first.
+pub(crate) fn dynamic_files(config: &Config) -> Option<DynamicFiles> {
+    let Mode::Ensemble { my_id, .. } = config.mode else { return None };
+    if !config.quorum.reconfig_enabled {
+        return None;
+    }
+    let files = DynamicFiles::new(config.file.clone()?, my_id);
+    if let Err(failure) = files.back_up() {
+        warn!("cannot keep a copy of zoo.cfg before it is changed: {failure}");
+    }
+    Some(files)
 }
 
 /// Loads the tree and says what was found.

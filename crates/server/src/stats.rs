@@ -4,6 +4,7 @@
 //! metrics only read. Latencies are in whole milliseconds, as Apache reports them.
 
 mod distribution;
+mod ensemble;
 mod events;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use herdsman_proto::{OpCode, SessionId, Xid, Zxid};
 use parking_lot::Mutex;
 
 pub use distribution::{Percentiles, SharedDistribution};
+pub use ensemble::EnsembleStats;
 pub use events::count_events;
 
 /// Bytes in front of each frame that say how long it is; sizes of replies leave them out.
@@ -201,6 +203,8 @@ pub struct ServerStats {
     pub digest_mismatches: Counter,
     /// Failures after which the log takes no more.
     pub unrecoverable_errors: Counter,
+    /// What only a member of an ensemble counts.
+    pub ensemble: EnsembleStats,
 }
 
 impl ServerStats {
@@ -210,6 +214,7 @@ impl ServerStats {
         self.read_latency.reset();
         self.update_latency.reset();
         self.fsync.reset();
+        self.ensemble.reset();
         self.last_response_bytes.store(0, Ordering::Relaxed);
         for counter in self.counters() {
             counter.reset();

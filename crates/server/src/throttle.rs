@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use herdsman_node::sessions::Scope;
 use herdsman_proto::SessionId;
 use parking_lot::Mutex;
 
@@ -20,18 +21,25 @@ struct Bucket {
 #[derive(Debug)]
 pub struct SessionThrottle {
     settings: ConnectionThrottle,
+    /// What a new session costs when sessions have different weights.
+    new_session_weight: u32,
     bucket: Mutex<Bucket>,
     random: RandomState,
 }
 
 impl SessionThrottle {
-    /// A full bucket.
+    /// A full bucket; `new_sessions` says of which kind they are.
     #[must_use]
-    pub fn new(settings: ConnectionThrottle) -> Self {
+    pub fn new(settings: ConnectionThrottle, new_sessions: Scope) -> Self {
+        let new_session_weight = match new_sessions {
+            Scope::Global => settings.global_session_weight,
+            Scope::Local => settings.local_session_weight,
+        };
         let tokens = settings.tokens_max.map_or(0, |max| u64::from(max.get()));
         let bucket =
             Bucket { tokens, filled_ms: 0, drop_probability: 0.0, adjusted_ms: 0, draws: 0 };
-        SessionThrottle { settings, bucket: Mutex::new(bucket), random: RandomState::new() }
+        let (bucket, random) = (Mutex::new(bucket), RandomState::new());
+        SessionThrottle { settings, new_session_weight, bucket, random }
     }
 
     /// May this session be opened or taken up again now?
@@ -69,7 +77,7 @@ impl SessionThrottle {
     fn cost(&self, session: SessionId) -> u64 {
         match (self.settings.weights, session) {
             (false, _) => 1,
-            (true, SessionId::NONE) => u64::from(self.settings.global_session_weight),
+            (true, SessionId::NONE) => u64::from(self.new_session_weight),
             (true, _) => u64::from(self.settings.renew_session_weight),
         }
     }
@@ -120,27 +128,41 @@ mod tests {
 
     #[test]
     fn tokens_run_out_and_come_back() {
-        let throttle = SessionThrottle::new(settings());
+        let throttle = SessionThrottle::new(settings(), Scope::Global);
         let admits = |now_ms| throttle.admits(now_ms, SessionId::NONE);
         assert_eq!([admits(0), admits(0), admits(0)], [true, true, false]);
         assert!(admits(20));
     }
 
     #[test]
+    fn kinds_of_sessions_have_their_own_weights() {
+        let cost = |new_sessions, session| {
+            let settings = ConnectionThrottle {
+                weights: true,
+                global_session_weight: 3,
+                renew_session_weight: 2,
+                local_session_weight: 1,
+                ..settings()
+            };
+            SessionThrottle::new(settings, new_sessions).cost(session)
+        };
+        assert_eq!(cost(Scope::Global, SessionId::NONE), 3);
+        assert_eq!(cost(Scope::Local, SessionId::NONE), 1);
+        assert_eq!(cost(Scope::Local, SessionId(7)), 2);
+    }
+
+    #[test]
     fn without_tokens_max_everybody_gets_in() {
-        let throttle = SessionThrottle::new(ConnectionThrottle::default());
+        let throttle = SessionThrottle::new(ConnectionThrottle::default(), Scope::Global);
         assert!((0..100).all(|_| throttle.admits(0, SessionId::NONE)));
     }
 
     #[test]
     fn an_empty_bucket_raises_the_drop_probability() {
         let freeze_ms = Some(0);
-        let throttle = SessionThrottle::new(ConnectionThrottle {
-            freeze_ms,
-            drop_increase: 1.0,
-            fill_tokens: 0,
-            ..settings()
-        });
+        let settings =
+            ConnectionThrottle { freeze_ms, drop_increase: 1.0, fill_tokens: 0, ..settings() };
+        let throttle = SessionThrottle::new(settings, Scope::Global);
         for now_ms in 1..4 {
             throttle.admits(now_ms, SessionId::NONE);
         }

@@ -9,9 +9,12 @@ use parking_lot::{Condvar, Mutex};
 use tracing::warn;
 
 use crate::core::Core;
+use crate::spawn::spawn;
 
 /// Sessions come and go, so look at least this often for the next deadline.
 const STEP_MS_MAX: u64 = 100;
+/// In an ensemble deadlines are set all the time by what others say, and some are short.
+const STEP_MS_MAX_WITH_PEERS: u64 = 5;
 const STEP_MS_MIN: u64 = 1;
 /// A longer gap between two looks means that the whole process stood still.
 const STANDSTILL_MS: u64 = 1000;
@@ -28,6 +31,8 @@ impl Ticker {
         let stopped = Arc::clone(&stop);
         let tick = move || {
             let (flag, signal) = &*stopped;
+            let step_ms_max =
+                if core.peers().is_some() { STEP_MS_MAX_WITH_PEERS } else { STEP_MS_MAX };
             let mut stopping = flag.lock();
             let mut looked_ms = core.clock.monotonic_ms();
             while !*stopping {
@@ -45,12 +50,12 @@ impl Ticker {
                     core.tick();
                 }
                 let rest_ms =
-                    deadline_ms.map_or(STEP_MS_MAX, |deadline| deadline.saturating_sub(now_ms));
-                let rest = Duration::from_millis(rest_ms.clamp(STEP_MS_MIN, STEP_MS_MAX));
+                    deadline_ms.map_or(step_ms_max, |deadline| deadline.saturating_sub(now_ms));
+                let rest = Duration::from_millis(rest_ms.clamp(STEP_MS_MIN, step_ms_max));
                 signal.wait_for(&mut stopping, rest);
             }
         };
-        let handle = std::thread::Builder::new().name("ticker".to_owned()).spawn(tick)?;
+        let handle = spawn("ticker", tick)?;
         Ok(Ticker { stop, handle })
     }
 

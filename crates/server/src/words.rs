@@ -25,6 +25,8 @@ use std::sync::atomic::Ordering;
 
 pub use markdown::{metrics_markdown, words_markdown};
 
+use herdsman_node::ServesAs;
+
 use crate::io_threads::Shared;
 
 /// What most words answer while the server starts or stops.
@@ -81,8 +83,9 @@ static TABLE: [Word; 19] = [
     },
     Word {
         not_serving: Some("null"),
-        ..word(b"isro", "`rw`, or `ro` from a server that serves reads only.", |_, _| {
-            "rw".to_owned()
+        ..word(b"isro", "`rw`, or `ro` from a server that serves reads only.", |shared, _| {
+            let is_read_only = role(shared) == Some(ServesAs::ReadOnly);
+            if is_read_only { "ro" } else { "rw" }.to_owned()
         })
     },
     word(b"mntr", "All metrics, one in a line.", |shared, _| monitor::mntr(shared)),
@@ -152,8 +155,30 @@ impl Word {
 /// The answer; `rest` is what followed the word.
 pub(crate) fn answer(shared: &Shared, command: Command, rest: &[u8]) -> String {
     match command.0.not_serving {
-        Some(text) if shared.stopping.load(Ordering::Acquire) => text.to_owned(),
+        Some(text) if !is_serving(shared) => text.to_owned(),
         _ => (command.0.answer)(shared, rest),
+    }
+}
+
+/// As in Apache a leader that takes no clients (`leaderServes=no`) answers most words to nobody.
+fn is_serving(shared: &Shared) -> bool {
+    !shared.stopping.load(Ordering::Acquire)
+        && shared.core.with_node(herdsman_node::Node::serves_clients)
+}
+
+/// As what the server serves.
+fn role(shared: &Shared) -> Option<ServesAs> {
+    shared.core.with_node(herdsman_node::Node::serves_as)
+}
+
+/// Apache's word for the role; a server that has just lost it is not asked.
+fn role_name(shared: &Shared) -> &'static str {
+    match role(shared) {
+        Some(ServesAs::Standalone) | None => "standalone",
+        Some(ServesAs::Leader) => "leader",
+        Some(ServesAs::Follower) => "follower",
+        Some(ServesAs::Observer) => "observer",
+        Some(ServesAs::ReadOnly) => "read-only",
     }
 }
 

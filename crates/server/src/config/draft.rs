@@ -1,10 +1,9 @@
 //! The configuration while it is being read: final fields, and raw ones that
 //! `rules` turns into final fields when everything is known.
 
-use super::Config;
 use super::field::{Field, FromWord};
-use super::members::Role;
 use super::types::DigestAlgorithm;
+use super::{Config, Role};
 
 /// A configuration that is not complete yet.
 #[derive(Debug, Default)]

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, Place};
 use super::load::{self, Loading, ReadFile};
-use super::members::{Member, Membership, Role, ServerId};
 use super::quorum::Mode;
-use super::types::Endpoint;
+use super::{Endpoint, Member, Membership, Role, ServerId};
 
 /// The largest server number that TTL znodes leave room for.
 const SERVER_ID_MAX_WITH_TTL: i64 = 254;
@@ -46,13 +45,15 @@ pub(super) fn decide(
         merge_client_port(loading, me).map_err(problem)?;
     }
     let role = me.map_or(Role::Participant, |me| me.role);
-    if role != loading.draft.raw.peer_type {
+    // Apache says so even if only the list has a word about it.
+    if loading.is_set("peerType") && role != loading.draft.raw.peer_type {
         let text =
             format!("peerType differs from the list of servers, by which this server is {role}");
         loading.warn(loading.place("peerType"), text);
     }
     loading.draft.config.quorum.membership = membership;
     if ensemble {
+        check_quorum_security(loading)?;
         let my_id = check_ensemble(loading, my_id)?;
         loading.draft.config.mode = Mode::Ensemble { my_id, role };
     } else if loading.draft.config.listen.client.is_none() {
@@ -218,9 +219,19 @@ fn check_ensemble(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId
         }
     }
     let path = config.storage.data_dir.join("myid");
+    let members = &config.quorum.membership.members;
+    let listed = || {
+        let ids: Vec<_> = members.keys().map(ServerId::to_string).collect();
+        ids.join(", ")
+    };
     match my_id {
         None => {
-            let problem = "is missing; write the number of this server into it";
+            let problem = format!(
+                "is missing; write into it which of the servers {} this one is, for example with: \
+                 echo 1 > {}",
+                listed(),
+                path.display()
+            );
             Err(ConfigError::rule(Place::File(path), problem))
         }
         Some(id) if config.znodes.ttl && id.0 > SERVER_ID_MAX_WITH_TTL => {
@@ -229,6 +240,35 @@ fn check_ensemble(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId
             );
             Err(ConfigError::rule(Place::Line(path, 1), problem))
         }
+        Some(id) if !members.contains_key(&id) => {
+            let problem = format!(
+                "{id} is not in the list of servers, which has {}; correct the number, or add a line \
+                 server.{id} to the configuration of every server",
+                listed()
+            );
+            Err(ConfigError::rule(Place::Line(path, 1), problem))
+        }
         Some(id) => Ok(id),
     }
+}
+
+/// A lock that this server cannot turn must not be taken for a locked door; and servers that insist on
+/// it would not talk to this one.
+fn check_quorum_security(loading: &Loading) -> Result<(), ConfigError> {
+    let security = &loading.draft.config.quorum_security;
+    for (key, required) in [
+        ("sslQuorum", security.tls),
+        ("quorum.auth.serverRequireSasl", security.server_requires_sasl),
+        ("quorum.auth.learnerRequireSasl", security.learner_requires_sasl),
+    ] {
+        if required {
+            let problem = format!(
+                "{key}=true asks for a protection between servers that is not there yet; without it \
+                 the ports between servers must be out of strangers' reach. Remove the line from \
+                 the configuration of every server if they are"
+            );
+            return Err(loading.broken(key, problem));
+        }
+    }
+    Ok(())
 }

@@ -8,12 +8,11 @@ use std::path::Path;
 use super::draft::Draft;
 use super::error::{ConfigError, Place, Warning};
 use super::flags::SystemProperties;
-use super::members::Membership;
 use super::properties::Properties;
 use super::setting::{Initial, Setting, Shape, Source, Status, Store};
 use super::settings;
 use super::types::{Given, Secret};
-use super::{Loaded, ensemble, rules};
+use super::{Loaded, Membership, ensemble, rules};
 
 /// Reads a file; tests have files that exist only in memory.
 pub(super) type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;

@@ -44,7 +44,7 @@ fn row(setting: &Setting) -> String {
         Status::Acted if setting.reloadable => "yes, without a restart".to_owned(),
         Status::Acted => "yes".to_owned(),
         Status::NotYet | Status::NotYetUnless(_) => "not yet".to_owned(),
-        Status::Ensemble => "with ensembles".to_owned(),
+        Status::Ensemble => "in an ensemble".to_owned(),
         Status::Ignored(why) => format!("no: {why}"),
     };
     let about = setting.about.replace('|', "\\|");

@@ -1,9 +1,8 @@
-//! The typed settings of an ensemble. They are read and checked in full; nothing acts on them
-//! until ensembles exist.
+//! The typed settings of an ensemble.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
-use super::members::{Membership, Role, ServerId};
+use super::{Membership, Role, ServerId};
 
 /// How the server runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,11 +4,12 @@
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
+use super::Endpoint;
 use super::draft::Host;
 use super::error::ConfigError;
 use super::field::Field;
 use super::load::Loading;
-use super::types::{Compression, Endpoint, Purge};
+use super::types::{Compression, Purge};
 
 type Checked = Result<(), ConfigError>;
 

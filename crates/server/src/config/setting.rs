@@ -101,7 +101,7 @@ pub enum Status {
     NotYet,
     /// As `NotYet`, but with this value there is nothing to say: it asks for what is missing anyway.
     NotYetUnless(&'static str),
-    /// It matters in an ensemble only, as in Apache, and ensembles do not exist yet.
+    /// It has the effect described, in an ensemble only.
     Ensemble,
     /// It has no meaning here, for this reason.
     Ignored(&'static str),

@@ -6,25 +6,8 @@ use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
+use super::Endpoint;
 use super::error::Place;
-
-/// A host and port to listen on or to connect to. Names are not resolved here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Host name or address, IPv6 without brackets; `None` means all local addresses.
-    pub host: Option<String>,
-    /// TCP port; 0 lets the system choose.
-    pub port: u16,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.as_deref() {
-            Some(host) if host.contains(':') => write!(f, "[{host}]:{}", self.port),
-            host => write!(f, "{}:{}", host.unwrap_or("0.0.0.0"), self.port),
-        }
-    }
-}
 
 /// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]

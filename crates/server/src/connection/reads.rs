@@ -8,7 +8,7 @@ use herdsman_proto::{ErrorCode, OpCode, ReadRequest, Reader, Request, Xid, Zxid,
 use herdsman_tree::{Tree, read};
 
 use super::serve::{Door, header_of};
-use super::{Connection, Ended, OUTPUT_BYTES_MAX};
+use super::{Connection, Ended, OUTPUT_BYTES_MAX, Stage};
 use crate::stats::{LENGTH_BYTES, Series};
 
 /// Reads that were answered under one guard.
@@ -25,8 +25,11 @@ impl Connection {
         let core = Arc::clone(&self.shared.core);
         let received_ms = core.clock.monotonic_ms();
         let tree = core.tree();
-        // Events first: see `outbox`.
+        // Events first: see `outbox`. A server that has sent its clients away may have another tree.
         self.take_outbox();
+        if self.stage != Stage::Serving {
+            return Ok(ControlFlow::Break(()));
+        }
         let mut run = Run::default();
         let Connection { intake, output, written, session, client, ids, .. } = self;
         let reader = read::Reader { session: *session, watcher: client.id.watcher(), ids };
@@ -53,8 +56,11 @@ impl Connection {
         let core = Arc::clone(&self.shared.core);
         let received_ms = core.clock.monotonic_ms();
         let tree = core.tree();
-        // Events first: see `outbox`.
+        // As above.
         self.take_outbox();
+        if self.stage != Stage::Serving {
+            return;
+        }
         let mut run = Run::default();
         let watcher = self.client.id.watcher();
         let reader = read::Reader { session: self.session, watcher, ids: &self.ids };

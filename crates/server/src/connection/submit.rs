@@ -27,7 +27,8 @@ impl Connection {
         self.lane.submitted();
         self.shared.core.stats.outstanding.fetch_add(1, Ordering::Relaxed);
         self.touched_ms = self.shared.core.clock.monotonic_ms();
-        self.shared.core.step(Input::Request { conn: self.client.id, xid: header.xid, request });
+        let (conn, xid, body) = (self.client.id, header.xid, &payload[8..]);
+        self.shared.core.step(Input::Request { conn, xid, request, body });
         self.take_outbox();
         Ok(())
     }

@@ -1,49 +1,88 @@
 //! `dump`: sessions and connections by the time they end, and who owns which ephemerals.
-//! Apache: `DumpCommand`, `ExpiryQueue.dump`, `DataTree.dumpEphemerals`.
+//! Apache: `DumpCommand`, `ExpiryQueue.dump`, `LearnerSessionTracker.dumpSessions`,
+//! `DataTree.dumpEphemerals`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::sync::Arc;
 
+use herdsman_node::ServesAs;
+use herdsman_node::sessions::Scope;
 use herdsman_proto::SessionId;
 
-use super::java;
+use super::{java, role};
 use crate::io_threads::Shared;
+use crate::settings;
+use crate::stats::ConnStats;
 
 /// Owners of ephemerals looked up under one guard of the tree.
 const OWNERS_PER_GUARD: usize = 64;
 
 pub(super) fn dump(shared: &Shared) -> String {
-    let sessions = session_ends(shared);
-    let mut text = "SessionTracker dump:\nSession ".to_owned();
-    sets(&mut text, &sessions, |session| session.to_string());
+    let global = session_ends(shared, Scope::Global);
+    let local = session_ends(shared, Scope::Local);
+    let mut text = "SessionTracker dump:\n".to_owned();
+    tracked(&mut text, shared, &global, &local);
     text.push_str("ephemeral nodes dump:\n");
     ephemerals(&mut text, shared);
     text.push_str("Connections dump:\nConnections ");
-    sets(&mut text, &connection_ends(shared, &sessions), String::clone);
+    sets(&mut text, &connection_ends(shared, &[global, local]), String::clone);
     text
+}
+
+/// A learner does not know when the sessions of the ensemble end.
+fn tracked(text: &mut String, shared: &Shared, global: &Ends<SessionId>, local: &Ends<SessionId>) {
+    let role = role(shared);
+    let has_local = settings::new_session_scope(&shared.config) == Scope::Local
+        || role == Some(ServesAs::ReadOnly);
+    if has_local {
+        text.push_str("Local Session ");
+        sets(text, local, |session| session.to_string());
+    }
+    if matches!(role, Some(ServesAs::Follower | ServesAs::Observer | ServesAs::ReadOnly)) {
+        let sessions: Vec<_> = shared.core.tree().sessions().collect();
+        let _ = writeln!(text, "Global Sessions({}):", sessions.len());
+        for (session, timeout_ms) in sessions {
+            let _ = writeln!(text, "{session}\t{timeout_ms}ms");
+        }
+    } else {
+        text.push_str(if has_local { "Global Session " } else { "Session " });
+        sets(text, global, |session| session.to_string());
+    }
 }
 
 /// What ends when, by the wall clock.
 type Ends<T> = BTreeMap<i64, Vec<T>>;
 
-fn session_ends(shared: &Shared) -> Ends<SessionId> {
-    let deadlines: Vec<_> =
-        shared.core.with_node(|node| node.sessions().deadlines().collect::<Vec<_>>());
+fn session_ends(shared: &Shared, scope: Scope) -> Ends<SessionId> {
+    let mut deadlines: Vec<_> = shared.core.with_node(|node| {
+        let is_meant = |id: &SessionId| node.sessions().is_local(*id) == (scope == Scope::Local);
+        let deadlines = node.sessions().deadlines();
+        deadlines.map(|(at_ms, ids)| (at_ms, ids.into_iter().filter(is_meant).collect())).collect()
+    });
+    deadlines.retain(|(_, ids): &(u64, Vec<SessionId>)| !ids.is_empty());
     let now = shared.core.clock.now();
     let wall_ms = |at_ms: u64| now.wall_ms + at_ms.cast_signed() - now.monotonic_ms.cast_signed();
     deadlines.into_iter().map(|(at_ms, sessions)| (wall_ms(at_ms), sessions)).collect()
 }
 
-/// A connection ends with its session; one without a session has a limited time to ask for one.
-fn connection_ends(shared: &Shared, sessions: &Ends<SessionId>) -> Ends<String> {
+/// A connection ends with its session; one without a session has a limited time to ask for one. Where
+/// the leader decides about sessions, a connection ends when its client was silent for the timeout.
+fn connection_ends(shared: &Shared, sessions: &[Ends<SessionId>]) -> Ends<String> {
+    let ends = sessions.iter().flatten();
     let by_session: HashMap<SessionId, i64> =
-        sessions.iter().flat_map(|(&at_ms, ids)| ids.iter().map(move |&id| (id, at_ms))).collect();
+        ends.flat_map(|(&at_ms, ids)| ids.iter().map(move |&id| (id, at_ms))).collect();
     let sessionless_ms = shared.settings.sessionless_timeout_ms.cast_signed();
+    let now = shared.core.clock.now();
     let mut ends = Ends::new();
     for client in shared.core.clients.all() {
-        let session = client.stats.lock().session;
-        let at_ms = by_session.get(&session).copied();
+        let ConnStats { session, timeout_ms, last_response_ms, .. } = *client.stats.lock();
+        let of_session = by_session.get(&session).copied();
+        let of_silence = (session != SessionId::NONE).then(|| {
+            let silent_ms = now.monotonic_ms.saturating_sub(last_response_ms).cast_signed();
+            (now.wall_ms - silent_ms).max(client.established_ms) + i64::from(timeout_ms)
+        });
+        let at_ms = of_session.or(of_silence);
         let at_ms = at_ms.unwrap_or(client.established_ms + sessionless_ms);
         let line = format!("ip: {} sessionId: {session}", java::address(client.peer));
         ends.entry(at_ms).or_insert_with(Vec::new).push(line);

@@ -27,6 +27,8 @@ pub fn metrics_markdown() -> String {
     for metric in metrics::TABLE {
         let kind = match metric.source {
             Source::Gauge(_) | Source::Ratio(_) => "gauge",
+            Source::OfMember(_) => "gauge of a member of an ensemble",
+            Source::OfLeader(_) => "gauge of a leader",
             Source::Counter(_) => "counter",
             Source::Summary(_) | Source::Plain(_) => "summary",
             Source::Detailed(_) => "summary with percentiles",

@@ -4,6 +4,7 @@
 //! The table makes the word `mntr` and the list in docs/operating.md. What Apache measures inside
 //! machinery that does not exist here (queues between its threads) is not in it.
 
+mod member;
 mod table;
 
 use std::sync::atomic::Ordering;
@@ -12,6 +13,7 @@ use super::{process, status};
 use crate::io_threads::Shared;
 use crate::stats::{Counter, Percentiles, Series, ServerStats, SharedDistribution, SharedSeries};
 
+use member::Member;
 pub(super) use table::{NEVER, TABLE};
 
 /// One metric.
@@ -25,6 +27,10 @@ pub(super) struct Metric {
 pub(super) enum Source {
     /// True at this moment.
     Gauge(fn(&Moment) -> i64),
+    /// The same of a member of an ensemble; others do not show it.
+    OfMember(fn(&Member) -> i64),
+    /// The same of a leader.
+    OfLeader(fn(&Member) -> i64),
     /// True at this moment, with a fraction.
     Ratio(fn(&Moment) -> f64),
     /// Counted since the start, or since the word `srst`.
@@ -65,6 +71,7 @@ pub(super) struct Moment {
     pub ephemerals: usize,
     pub data_bytes: u64,
     pub sessions: usize,
+    pub local_sessions: usize,
     pub open_files: i64,
     pub open_files_max: i64,
     pub drop_probability: f64,
@@ -77,11 +84,11 @@ impl Moment {
     fn of(shared: &Shared) -> Self {
         let core = &shared.core;
         let stats = &core.stats;
-        let sessions = core.with_node(|node| node.sessions().len());
-        let (znodes, ephemerals, data_bytes, watches) = {
+        let local_sessions = core.with_node(|node| node.sessions().local_len());
+        let (sessions, znodes, ephemerals, data_bytes, watches) = {
             let tree = core.tree();
-            let watches = tree.watches().count();
-            (tree.node_count(), tree.ephemeral_count(), tree.data_size(), watches)
+            let (sessions, watches) = (tree.sessions().count(), tree.watches().count());
+            (sessions, tree.node_count(), tree.ephemeral_count(), tree.data_size(), watches)
         };
         Moment {
             latency: stats.latency.get(),
@@ -95,6 +102,7 @@ impl Moment {
             ephemerals,
             data_bytes: data_bytes + status::ROOT_SECOND_NAME.len() as u64,
             sessions,
+            local_sessions,
             open_files: process::open_files(),
             open_files_max: process::open_files_max(),
             drop_probability: shared.connection_throttle.drop_probability(),
@@ -113,11 +121,15 @@ impl Moment {
 /// Every metric with its value, under Apache's names without a prefix.
 pub(super) fn collect(shared: &Shared) -> Vec<(String, Value)> {
     let moment = Moment::of(shared);
+    let member = Member::of(shared);
+    let leader = member.as_ref().filter(|member| member.leads);
     let stats = &shared.core.stats;
     let mut all = Vec::with_capacity(512);
     for Metric { name, source, .. } in TABLE {
         match source {
             Source::Gauge(read) => all.push(((*name).to_owned(), Value::Whole(read(&moment)))),
+            Source::OfMember(read) => add_gauge(&mut all, name, member.as_ref().map(read)),
+            Source::OfLeader(read) => add_gauge(&mut all, name, leader.map(read)),
             Source::Ratio(read) => all.push(((*name).to_owned(), Value::Fraction(read(&moment)))),
             Source::Counter(read) => all.push(((*name).to_owned(), whole(read(stats).get()))),
             Source::Summary(read) => add_summary(&mut all, name, &read(stats).get()),
@@ -132,6 +144,10 @@ pub(super) fn collect(shared: &Shared) -> Vec<(String, Value)> {
     add_quotas(&mut all, shared);
     add_never(&mut all);
     all
+}
+
+fn add_gauge(all: &mut Vec<(String, Value)>, name: &str, value: Option<i64>) {
+    all.extend(value.map(|value| (name.to_owned(), Value::Whole(value))));
 }
 
 fn whole(value: u64) -> Value {

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connections::{self, Detail};
-use super::{java, version};
+use super::{java, role_name, version};
 use crate::config::{ConfNumbers, conf_text};
 use crate::io_threads::Shared;
 
@@ -39,8 +40,13 @@ fn numbers(shared: &Shared) -> String {
     let _ = writeln!(text, "Sent: {}", core.stats.packets_sent.get());
     let _ = writeln!(text, "Connections: {}", core.clients.len());
     let _ = writeln!(text, "Outstanding: {}", core.stats.outstanding.load(Ordering::Relaxed));
-    let _ = writeln!(text, "Zxid: {zxid}\nMode: standalone");
+    let role = role_name(shared);
+    let _ = writeln!(text, "Zxid: {zxid}\nMode: {role}");
     let _ = writeln!(text, "Node count: {}", apache_node_count(znodes));
+    if role == "leader" {
+        let [last, min, max] = core.stats.ensemble.proposal_sizes();
+        let _ = writeln!(text, "Proposal sizes last/min/max: {last}/{min}/{max}");
+    }
     text
 }
 
@@ -55,12 +61,15 @@ pub(super) fn conf(shared: &Shared) -> String {
     let listen = &shared.config.listen;
     let (data_dir_bytes, log_dir_bytes) = directory_sizes(shared);
     let working_dir = std::env::current_dir().unwrap_or_default();
+    let membership =
+        shared.core.with_node(|node| node.zab().map(|zab| Arc::clone(zab.membership())));
     let numbers = ConfNumbers {
         client_port: listen.client.as_ref().map(|endpoint| endpoint.port),
         secure_client_port: listen.secure_client.as_ref().map(|endpoint| endpoint.port),
         data_dir_bytes,
         log_dir_bytes,
         working_dir: &working_dir,
+        membership: membership.as_deref(),
     };
     conf_text(&shared.config, &numbers)
 }

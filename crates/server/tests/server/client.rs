@@ -37,6 +37,8 @@ pub struct Client {
     next_xid: i32,
     pub session: SessionId,
     pub timeout_ms: i32,
+    /// What the server said about itself.
+    pub read_only: Option<bool>,
     /// Events that came while a reply was awaited.
     pub events: Vec<(EventType, String, Zxid)>,
 }
@@ -94,8 +96,8 @@ impl Client {
             return None;
         }
         assert_eq!(response.password, response.session.password());
-        let ConnectResponse { session, timeout_ms, .. } = response;
-        Some(Client { stream, next_xid: 1, session, timeout_ms, events: Vec::new() })
+        let ConnectResponse { session, timeout_ms, read_only, .. } = response;
+        Some(Client { stream, next_xid: 1, session, timeout_ms, read_only, events: Vec::new() })
     }
 
     pub fn send_raw(&mut self, bytes: &[u8]) {

@@ -6,6 +6,8 @@
 mod basics;
 mod client;
 mod durability;
+mod ensemble;
+mod ensemble_words;
 mod hostile;
 mod limits;
 mod sessions;

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const EPHEMERAL: i32 = 1;
 
 /// All that the server says to these bytes before it closes the connection.
-fn ask_bytes(address: SocketAddr, bytes: &[u8]) -> String {
+pub fn ask_bytes(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = open(address);
     stream.write_all(bytes).expect("the server reads");
     let mut text = String::new();

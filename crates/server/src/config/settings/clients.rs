@@ -3,7 +3,7 @@
 use crate::config::field::settings;
 use crate::config::setting::Initial::{Derived, Is, Unset};
 use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ensemble, Ignored, NotYet};
+use crate::config::setting::Status::{Acted, Ignored, NotYet};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "clientPort", File Port => raw.client_port, Unset, "", Acted,
@@ -28,10 +28,10 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "The longest session timeout a client gets.";
     "closeSessionTxn.enabled", Property Flag => sessions.close_lists_ephemerals, Is("true"), "", Acted,
         "Whether the transaction that ends a session lists the ephemerals it deletes.";
-    "localSessionsEnabled", File Bool => quorum.local_sessions, Is("false"), "", Ensemble,
-        "Whether new sessions are known to their own server only.";
-    "localSessionsUpgradingEnabled", File Bool => quorum.local_sessions_upgrade, Is("false"), "", Ensemble,
-        "Whether a local session becomes a global one when it creates an ephemeral.";
+    "localSessionsEnabled", File Bool => quorum.local_sessions, Is("false"), "", Acted,
+        "Whether new sessions of an ensemble are known to their own server only.";
+    "localSessionsUpgradingEnabled", File Bool => quorum.local_sessions_upgrade, Is("false"), "", Acted,
+        "Whether a local session becomes a global one when it creates an ephemeral; else that is refused.";
 };
 
 pub(super) static LIMITS: &[Setting] = settings! {

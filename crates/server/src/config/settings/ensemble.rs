@@ -3,7 +3,7 @@
 use crate::config::field::settings;
 use crate::config::setting::Initial::{Derived, Is, Unset};
 use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ensemble, Ignored};
+use crate::config::setting::Status::{Acted, Ensemble, Ignored, NotYet, NotYetUnless};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "server.*", File Text => kept, Unset, "", Ensemble,
@@ -42,29 +42,29 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "How long an address is tried before the next one.";
     "multiAddress.reachabilityCheckEnabled", Property Bool => quorum.multi_address_check, Is("true"), "", Ensemble,
         "Whether addresses are tried before one is used.";
-    "oraclePath", File Text => quorum.oracle_path, Unset, "", Ensemble,
+    "oraclePath", File Text => quorum.oracle_path, Unset, "", NotYet,
         "File whose content 1 lets one of two servers go on alone.";
-    "sslQuorum", File Bool => quorum_security.tls, Is("false"), "", Ensemble,
+    "sslQuorum", File Bool => quorum_security.tls, Is("false"), "", NotYetUnless("false"),
         "Whether servers speak TLS with each other.";
-    "portUnification", File Bool => quorum_security.port_unification, Is("false"), "", Ensemble,
+    "portUnification", File Bool => quorum_security.port_unification, Is("false"), "", NotYetUnless("false"),
         "Whether the ports between servers take plain connections, too.";
-    "sslQuorumReloadCertFiles", File Bool => quorum_security.reload_certificates, Is("false"), "", Ensemble,
+    "sslQuorumReloadCertFiles", File Bool => quorum_security.reload_certificates, Is("false"), "", NotYetUnless("false"),
         "Whether changed certificate files are read again.";
-    "quorum.auth.enableSasl", File Bool => quorum_security.sasl, Is("false"), "", Ensemble,
+    "quorum.auth.enableSasl", File Bool => quorum_security.sasl, Is("false"), "", NotYetUnless("false"),
         "Whether servers may log in to each other with SASL.";
-    "quorum.auth.serverRequireSasl", File Bool => quorum_security.server_requires_sasl, Is("false"), "", Ensemble,
+    "quorum.auth.serverRequireSasl", File Bool => quorum_security.server_requires_sasl, Is("false"), "", NotYetUnless("false"),
         "Whether a server refuses others that do not; needs learnerRequireSasl.";
-    "quorum.auth.learnerRequireSasl", File Bool => quorum_security.learner_requires_sasl, Is("false"), "", Ensemble,
+    "quorum.auth.learnerRequireSasl", File Bool => quorum_security.learner_requires_sasl, Is("false"), "", NotYetUnless("false"),
         "Whether a learner joins only with SASL; needs enableSasl.";
-    "quorum.auth.learner.saslLoginContext", File Text => quorum_security.learner_login_context, Is("QuorumLearner"), "", Ensemble,
+    "quorum.auth.learner.saslLoginContext", File Text => quorum_security.learner_login_context, Is("QuorumLearner"), "", NotYet,
         "JAAS section of a learner.";
-    "quorum.auth.server.saslLoginContext", File Text => quorum_security.server_login_context, Is("QuorumServer"), "", Ensemble,
+    "quorum.auth.server.saslLoginContext", File Text => quorum_security.server_login_context, Is("QuorumServer"), "", NotYet,
         "JAAS section of a server.";
-    "quorum.auth.kerberos.servicePrincipal", File Text => quorum_security.kerberos_principal, Is("zkquorum/localhost"), "", Ensemble,
+    "quorum.auth.kerberos.servicePrincipal", File Text => quorum_security.kerberos_principal, Is("zkquorum/localhost"), "", NotYet,
         "Kerberos principal of the servers; `_HOST` stands for the host.";
-    "quorum.cnxn.threads.size", File Int => kept, Is("20"), "threads", Ignored("connections have no threads of their own"),
+    "quorum.cnxn.threads.size", File Int => kept, Is("20"), "threads", Ignored("each connection has threads of its own"),
         "Threads for election connections.";
-    "leaderServes", Property NotNo => quorum_tuning.leader_serves, Is("yes"), "", Ensemble,
+    "leaderServes", Property NotNo => quorum_tuning.leader_serves, Is("yes"), "", Acted,
         "Whether the leader takes clients.";
     "cnxTimeout", Property Int => quorum_tuning.connect_timeout_ms, Is("5000"), "ms", Ensemble,
         "Time to connect to a peer for an election.";
@@ -76,23 +76,23 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "The shortest time between two votes sent.";
     "fastleader.maxNotificationInterval", Property LooseInt => quorum_tuning.notification_max_ms, Is("60000"), "ms", Ensemble,
         "The longest time between two votes sent.";
-    "leader.maxTimeToWaitForEpoch", Property LooseInt => quorum_tuning.epoch_wait_ms, Is("-1"), "ms", Ensemble,
+    "leader.maxTimeToWaitForEpoch", Property LooseInt => quorum_tuning.epoch_wait_ms, Is("-1"), "ms", NotYetUnless("-1"),
         "How long a new leader waits for its followers' epochs; -1 means initLimit.";
-    "leader.maxConcurrentSnapSyncs", Property LooseInt => quorum_tuning.snapshot_syncs_max, Is("10"), "learners", Ensemble,
+    "leader.maxConcurrentSnapSyncs", Property LooseInt => quorum_tuning.snapshot_syncs_max, Is("10"), "learners", NotYet,
         "Learners that get a snapshot at the same time.";
-    "leader.maxConcurrentDiffSyncs", Property LooseInt => quorum_tuning.diff_syncs_max, Is("100"), "learners", Ensemble,
+    "leader.maxConcurrentDiffSyncs", Property LooseInt => quorum_tuning.diff_syncs_max, Is("100"), "learners", NotYet,
         "Learners that get log entries at the same time.";
     "leaderConnectDelayDuringRetryMs", Property LooseInt => quorum_tuning.leader_retry_ms, Is("100"), "ms", Ensemble,
         "Delay between tries to connect to the leader.";
-    "observer.reconnectDelayMs", Property LooseLong => quorum_tuning.observer_retry_ms, Is("0"), "ms", Ensemble,
+    "observer.reconnectDelayMs", Property LooseLong => quorum_tuning.observer_retry_ms, Is("0"), "ms", NotYetUnless("0"),
         "Delay before an observer connects again.";
-    "observer.election.DelayMs", Property LooseLong => quorum_tuning.observer_election_ms, Is("200"), "ms", Ensemble,
+    "observer.election.DelayMs", Property LooseLong => quorum_tuning.observer_election_ms, Is("200"), "ms", NotYet,
         "Delay before an observer looks for a leader.";
-    "observerMaster.sizeLimit", Property LooseInt => quorum_tuning.observer_master_bytes_max, Is("33554432"), "bytes", Ensemble,
+    "observerMaster.sizeLimit", Property LooseInt => quorum_tuning.observer_master_bytes_max, Is("33554432"), "bytes", Ignored("observers catch up with the same txns as followers, see `commitLogCount`"),
         "Recent proposals that a follower keeps for observers.";
     "commitLogCount", Property LooseInt => raw.commit_log_txns, Is("500"), "txns", Ensemble,
         "Committed changes kept in memory for learners, at least 500.";
-    "snapshotSizeFactor", Property LooseFloat => raw.snapshot_size_factor, Is("0.33"), "", Ensemble,
+    "snapshotSizeFactor", Property LooseFloat => raw.snapshot_size_factor, Is("0.33"), "", Ignored("what is not in memory any more comes as a whole tree, never from log files"),
         "How much log, as a part of the snapshot's size, is sent rather than the snapshot; negative never.";
     "tcpKeepAlive", Property Flag => quorum_tuning.tcp_keep_alive, Is("false"), "", Ensemble,
         "Whether connections between servers get keep-alive probes.";

@@ -9,8 +9,8 @@ use crate::config::setting::Status::{Acted, Ignored, NotYet, NotYetUnless};
 pub(super) static SETTINGS: &[Setting] = settings! {
     "4lw.commands.whitelist", Property Text => raw.four_letter_words, Is(""), "", Acted,
         "Four-letter words that are answered, with commas between; `*` is all of them, `srvr` always is.";
-    "readonlymode.enabled", Bare Flag => raw.read_only_mode, Is("false"), "", NotYetUnless("false"),
-        "Whether a server without a quorum serves reads to clients that ask for it; also allows `isro`.";
+    "readonlymode.enabled", Bare Flag => raw.read_only_mode, Is("false"), "", Acted,
+        "Whether a server without a leader serves reads to clients that accept it; also allows `isro`.";
     "admin.enableServer", Property NotFalse => kept, Is("true"), "", NotYetUnless("false"),
         "Whether the admin server runs.";
     "admin.serverAddress", Property Text => kept, Is("0.0.0.0"), "", NotYet,

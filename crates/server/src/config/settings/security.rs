@@ -3,7 +3,7 @@
 use crate::config::field::settings;
 use crate::config::setting::Initial::{Derived, Is, Unset};
 use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ensemble, Ignored, NotYet, NotYetUnless};
+use crate::config::setting::Status::{Acted, Ignored, NotYet, NotYetUnless};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "enforceQuota", Property Flag => znodes.enforce_quota, Is("false"), "", Acted,
@@ -20,7 +20,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Age at which a container that never had a child is removed; 0 never does.";
     "skipACL", Property OnlyYes => access.skip_acl, Is("no"), "", Acted,
         "Whether ACLs are not checked at all.";
-    "enableEagerACLCheck", Property Flag => access.eager_acl_check, Is("false"), "", Ensemble,
+    "enableEagerACLCheck", Property Flag => access.eager_acl_check, Is("false"), "", NotYetUnless("false"),
         "Whether a server checks ACLs before it forwards a write to the leader.";
 };
 
@@ -63,7 +63,7 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
         "Whether the host is cut from a Kerberos principal.";
     "kerberos.removeRealmFromPrincipal", Property OnlyTrue => kept, Is("false"), "", NotYetUnless("false"),
         "Whether the realm is cut from a Kerberos principal.";
-    "kerberos.canonicalizeHostNames", Property Flag => kept, Is("false"), "", Ensemble,
+    "kerberos.canonicalizeHostNames", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
         "Whether host names of servers are made canonical for Kerberos.";
     "kerberos.minReLoginTimeMs", Property LooseLong => kept, Is("60000"), "ms", NotYet,
         "The shortest time between two Kerberos logins.";

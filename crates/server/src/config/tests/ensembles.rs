@@ -77,7 +77,18 @@ fn one_participant_is_an_ensemble_only_if_it_must_be() {
 
 #[test]
 fn an_ensemble_needs_its_limits_and_its_number() {
-    check_refused(THREE, &[], "/data/myid: is missing; write the number of this server into it");
+    check_refused(
+        THREE,
+        &[],
+        "/data/myid: is missing; write into it which of the servers 1, 2, 3 this one is, for \
+         example with: echo 1 > /data/myid",
+    );
+    check_refused(
+        THREE,
+        &[("/data/myid", "9\n")],
+        "/data/myid:1: 9 is not in the list of servers, which has 1, 2, 3; correct the number, or \
+         add a line server.9 to the configuration of every server",
+    );
     check_refused(
         THREE,
         &[("/data/myid", "one\n")],
@@ -167,10 +178,14 @@ fn members_can_be_in_a_dynamic_file() {
 }
 
 #[test]
-fn an_ensemble_is_refused_for_now() {
-    let loaded = load_with(THREE, "", &[("/data/myid", "2")]).expect("the file is right");
-    let error = loaded.config.require_standalone().expect_err("it asks for an ensemble");
-    let start = "zoo.cfg: asks for server 2 of an ensemble of 3, but only standalone";
-    assert!(error.to_string().starts_with(start), "{error}");
-    assert!(load(SAMPLE, "").0.require_standalone().is_ok());
+fn the_example_in_the_operators_page_is_right() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
+    let page = std::fs::read_to_string(path).expect("docs/operating.md can be read");
+    let (_, rest) =
+        page.split_once("<!-- ensemble example, tested -->\n```\n").expect("it is there");
+    let (example, _) = rest.split_once("```").expect("it ends");
+    let fourth = member_of_ensemble(4, Role::Observer);
+    let myid = ("/var/lib/zookeeper/myid", "4\n");
+    let config = check_ensemble(example, &[myid], fourth, &[]);
+    assert_eq!(config.quorum.membership.participants().count(), 3);
 }

@@ -30,23 +30,21 @@ fn what_cannot_be_used_is_reported_once() {
 
 #[test]
 fn what_is_not_there_yet_is_silent_when_it_is_turned_off() {
-    check_warnings(
-        "admin.enableServer=false\naudit.enable=FALSE",
-        "-Dreadonlymode.enabled=false",
-        &[],
-    );
-    let config = check_warnings(
-        "",
-        "-Dreadonlymode.enabled=true",
-        &["-Dreadonlymode.enabled: readonlymode.enabled is not acted on yet"],
-    );
-    assert!(config.four_letter_words.allows("isro"));
+    check_warnings("admin.enableServer=false\naudit.enable=FALSE", "", &[]);
     check_warnings(
         "secureClientPort=2281",
         "",
         &["zoo.cfg:3: secureClientPort is not acted on yet"],
     );
     check_warnings("audit.enable=true", "", &["zoo.cfg:3: audit.enable is not acted on yet"]);
+}
+
+#[test]
+fn read_only_mode_allows_the_word_that_clients_look_for_it_with() {
+    assert!(!check_warnings("", "", &[]).four_letter_words.allows("isro"));
+    let config = check_warnings("", "-Dreadonlymode.enabled=true", &[]);
+    assert!(config.read_only_mode);
+    assert!(config.four_letter_words.allows("isro"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The rows. A metric is added here and nowhere else.
 
-use super::Source::{Counter, Detailed, Gauge, Plain, Ratio, Summary};
+use super::Source::{Counter, Detailed, Gauge, OfLeader, OfMember, Plain, Ratio, Summary};
 use super::{Metric, Never, Source};
 
 const fn metric(name: &'static str, about: &'static str, source: Source) -> Metric {
@@ -29,8 +29,16 @@ pub(in crate::words) const TABLE: &[Metric] = &[
         "Bytes of paths and data of all znodes.",
         Gauge(|now| now.data_bytes as i64),
     ),
-    metric("global_sessions", "Open sessions.", Gauge(|now| now.sessions as i64)),
-    metric("local_sessions", "Sessions known to this server only: none.", Gauge(|_| 0)),
+    metric(
+        "global_sessions",
+        "Sessions known to the whole ensemble.",
+        Gauge(|now| now.sessions as i64),
+    ),
+    metric(
+        "local_sessions",
+        "Sessions known to this server only.",
+        Gauge(|now| now.local_sessions as i64),
+    ),
     metric("open_file_descriptor_count", "Open files.", Gauge(|now| now.open_files)),
     metric("max_file_descriptor_count", "Files that may be open.", Gauge(|now| now.open_files_max)),
     metric(
@@ -57,6 +65,52 @@ pub(in crate::words) const TABLE: &[Metric] = &[
     metric("auth_failed_count", "Credentials refused.", Gauge(|now| now.auth_failed as i64)),
     metric("non_mtls_remote_conn_count", "Counted by TLS ports: none.", Gauge(|_| 0)),
     metric("non_mtls_local_conn_count", "Counted by TLS ports: none.", Gauge(|_| 0)),
+    metric("quorum_size", "Servers with a vote.", OfMember(|member| member.voters as i64)),
+    metric(
+        "learners",
+        "Servers connected to this leader, up to date or not.",
+        OfLeader(|leader| leader.learners as i64),
+    ),
+    metric(
+        "synced_followers",
+        "Of them, followers that are up to date.",
+        OfLeader(|leader| leader.followers as i64),
+    ),
+    metric(
+        "synced_non_voting_followers",
+        "Of these, followers that the list of servers gives no vote.",
+        OfLeader(|leader| leader.followers_without_vote as i64),
+    ),
+    metric(
+        "synced_observers",
+        "Observers that are up to date.",
+        OfLeader(|leader| leader.observers as i64),
+    ),
+    metric(
+        "pending_syncs",
+        "Syncs that wait for changes in flight.",
+        OfLeader(|leader| leader.syncs_waiting as i64),
+    ),
+    metric(
+        "leader_uptime",
+        "Time since this server leads, ms.",
+        OfLeader(|leader| leader.led_ms as i64),
+    ),
+    metric(
+        "last_proposal_size",
+        "Bytes of the last proposal since then; -1 before the first.",
+        OfLeader(|leader| leader.proposal_sizes[0]),
+    ),
+    metric(
+        "max_proposal_size",
+        "Bytes of the largest one.",
+        OfLeader(|leader| leader.proposal_sizes[2]),
+    ),
+    metric(
+        "min_proposal_size",
+        "Bytes of the smallest one.",
+        OfLeader(|leader| leader.proposal_sizes[1]),
+    ),
     metric("bytes_received_count", "Bytes from clients.", Counter(|stats| &stats.bytes_received)),
     metric("response_bytes", "Bytes of replies.", Counter(|stats| &stats.response_bytes)),
     metric("watch_bytes", "Bytes of watch events.", Counter(|stats| &stats.watch_bytes)),
@@ -112,7 +166,7 @@ pub(in crate::words) const TABLE: &[Metric] = &[
     ),
     metric(
         "digest_mismatches_count",
-        "Digests found wrong at the start.",
+        "Digests found wrong, at the start or behind a leader.",
         Counter(|stats| &stats.digest_mismatches),
     ),
     metric(
@@ -162,27 +216,110 @@ pub(in crate::words) const TABLE: &[Metric] = &[
         "Watchers told of one change of children.",
         Summary(|stats| &stats.watchers_of_children),
     ),
+    metric(
+        "looking_count",
+        "Times that a leader was looked for.",
+        Counter(|stats| &stats.ensemble.searches),
+    ),
+    metric(
+        "election_time",
+        "Time to find out who leads, ms; not of observers.",
+        Summary(|stats| &stats.ensemble.election),
+    ),
+    metric(
+        "follower_sync_time",
+        "Time of a follower to catch up with its leader, ms.",
+        Summary(|stats| &stats.ensemble.follower_sync),
+    ),
+    metric(
+        "observer_sync_time",
+        "The same of an observer.",
+        Summary(|stats| &stats.ensemble.observer_sync),
+    ),
+    metric(
+        "unavailable_time",
+        "Time from the loss of a role to the next, ms.",
+        Summary(|stats| &stats.ensemble.unavailable),
+    ),
+    metric(
+        "leader_unavailable_time",
+        "The same, if the next role was to lead.",
+        Summary(|stats| &stats.ensemble.leader_unavailable),
+    ),
+    metric(
+        "quit_leading_due_to_disloyal_voter",
+        "Times that leading was given up because voters turned away.",
+        Counter(|stats| &stats.ensemble.deserted),
+    ),
+    metric(
+        "proposal_count",
+        "Txns proposed by this leader.",
+        Counter(|stats| &stats.ensemble.proposals),
+    ),
+    metric(
+        "commit_count",
+        "Txns committed by this leader.",
+        Counter(|stats| &stats.ensemble.commits),
+    ),
+    metric(
+        "diff_count",
+        "Learners that this leader sent what they lacked.",
+        Counter(|stats| &stats.ensemble.diffs),
+    ),
+    metric(
+        "snap_count",
+        "Learners that this leader sent the whole tree.",
+        Counter(|stats| &stats.ensemble.snapshots),
+    ),
+    metric(
+        "revalidate_count",
+        "Sessions that learners asked this leader about.",
+        Counter(|stats| &stats.ensemble.revalidations),
+    ),
+    metric(
+        "learner_proposal_received_count",
+        "Proposals that this follower received.",
+        Counter(|stats| &stats.ensemble.proposals_received),
+    ),
+    metric(
+        "learner_commit_received_count",
+        "Commits that this learner received.",
+        Counter(|stats| &stats.ensemble.commits_received),
+    ),
+    metric(
+        "quorum_ack_latency",
+        "Time from a leader's proposal to the quorum that has it, ms.",
+        Detailed(|stats| &stats.ensemble.quorum_ack),
+    ),
+    metric(
+        "proposal_latency",
+        "Time from the leader's clock in a txn to its arrival at a follower, ms.",
+        Detailed(|stats| &stats.ensemble.proposal_latency),
+    ),
+    metric(
+        "commit_propagation_latency",
+        "Time from a txn's arrival at a learner to its commit, ms.",
+        Detailed(|stats| &stats.ensemble.commit_propagation),
+    ),
+    metric(
+        "propagation_latency",
+        "Time from the leader's clock in a txn to its commit here, ms; in an ensemble only.",
+        Detailed(|stats| &stats.ensemble.propagation),
+    ),
 ];
 
-/// What needs an ensemble, TLS, the admin server, a JVM, or a part of Apache's that is not here: its
+/// What needs TLS, the admin server, a JVM, or a part of Apache's that is not here: its
 /// commit processor, its cache of replies, its cleaner of watches.
 pub(in crate::words) const NEVER: Never = Never {
     counters: &[
         "add_dead_watcher_stall_time",
         "cnxn_closed_without_zk_server_running",
-        "commit_count",
         "dead_watchers_cleared",
         "dead_watchers_queued",
-        "diff_count",
         "ensemble_auth_fail",
         "ensemble_auth_skip",
         "ensemble_auth_success",
         "insecure_admin_count",
-        "learner_commit_received_count",
-        "learner_proposal_received_count",
-        "looking_count",
-        "proposal_count",
-        "quit_leading_due_to_disloyal_voter",
         "request_commit_queued",
         "requests_not_forwarded_to_commit_processor",
         "response_packet_cache_hits",
@@ -191,9 +328,7 @@ pub(in crate::words) const NEVER: Never = Never {
         "response_packet_get_children_cache_misses",
         "restore_error_count",
         "restore_rate_limited_count",
-        "revalidate_count",
         "skip_learner_request_to_next_processor_count",
-        "snap_count",
         "snapshot_rate_limited_count",
         "tls_handshake_exceeded",
         "unsuccessful_handshake",
@@ -202,14 +337,10 @@ pub(in crate::words) const NEVER: Never = Never {
         "commit_commit_proc_req_queued",
         "commit_process_time",
         "concurrent_request_processing_in_commit_processor",
-        "election_time",
-        "follower_sync_time",
         "inflight_diff_count",
         "inflight_snap_count",
-        "leader_unavailable_time",
         "learner_request_processor_queue_size",
         "netty_queued_buffer_capacity",
-        "observer_sync_time",
         "pending_session_queue_size",
         "read_commit_proc_issued",
         "read_commit_proc_req_queued",
@@ -220,21 +351,17 @@ pub(in crate::words) const NEVER: Never = Never {
         "session_queues_drained",
         "socket_closing_time",
         "time_waiting_empty_pool_in_commit_processor_read_ms",
-        "unavailable_time",
         "write_batch_time_in_commit_processor",
         "write_commit_proc_issued",
         "write_commit_proc_req_queued",
     ],
     detailed: &[
-        "commit_propagation_latency",
         "dead_watchers_cleaner_latency",
         "jvm_pause_time_ms",
         "local_write_committed_time_ms",
         "om_commit_process_time_ms",
         "om_proposal_process_time_ms",
         "proposal_ack_creation_latency",
-        "proposal_latency",
-        "quorum_ack_latency",
         "read_commitproc_time_ms",
         "read_final_proc_time_ms",
         "server_write_committed_time_ms",

@@ -1,0 +1,7 @@
+//! The binary as a process.
+
+mod client;
+mod ensemble;
+mod mistakes;
+mod process;
+mod server;

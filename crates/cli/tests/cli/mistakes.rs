@@ -1,0 +1,89 @@
+//! A member of an ensemble that must not start: what it says, and the code that it ends with.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::process::{Process, herdsman};
+
+/// A directory for server `my_id` of three, none of which runs. Gives the text of its zoo.cfg, too.
+fn member(my_id: &str) -> (TempDir, String) {
+    let held: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    let port = |index: usize| held[index].local_addr().expect("bound").port();
+    let mut text = "tickTime=500\ninitLimit=10\nsyncLimit=5\nclientPort=0\ndataDir=data\n\
+                    electionPortBindRetry=1\n"
+        .to_owned();
+    for id in 1..=3 {
+        let (quorum, election) = (port(2 * id - 2), port(2 * id - 1));
+        text.push_str(&format!("server.{id}=127.0.0.1:{quorum}:{election}\n"));
+    }
+    (directory(my_id, &text), text)
+}
+
+fn directory(my_id: &str, zoo_cfg: &str) -> TempDir {
+    let directory = TempDir::with_prefix("herdsman-cli-").expect("a temporary directory");
+    fs::create_dir_all(directory.path().join("data/version-2")).expect("made");
+    fs::write(directory.path().join("zoo.cfg"), zoo_cfg).expect("written");
+    if !my_id.is_empty() {
+        fs::write(directory.path().join("data/myid"), my_id).expect("written");
+    }
+    directory
+}
+
+fn check_refused(directory: &Path, code: i32, expected: &[&str]) {
+    let (status, log) = Process::start(herdsman(directory, &["zoo.cfg"])).end();
+    assert_eq!(status.code(), Some(code), "{log:?}");
+    let last = log.last().expect("it says something");
+    for piece in expected {
+        assert!(last.contains(piece), "{piece:?} is not in {log:?}");
+    }
+}
+
+#[test]
+fn a_member_without_a_number_is_told_to_write_it() {
+    let (directory, _) = member("");
+    check_refused(directory.path(), 2, &["data/myid", "is missing", "1, 2, 3", "echo 1 >"]);
+}
+
+#[test]
+fn a_number_that_is_not_in_the_list_is_named() {
+    let (directory, _) = member("9");
+    check_refused(directory.path(), 2, &["data/myid:1", "9 is not in the list", "1, 2, 3"]);
+}
+
+#[test]
+fn epochs_that_contradict_each_other_are_named() {
+    let (directory, _) = member("1");
+    let epochs = directory.path().join("data/version-2");
+    fs::write(epochs.join("acceptedEpoch"), "3").expect("written");
+    fs::write(epochs.join("currentEpoch"), "5").expect("written");
+    check_refused(directory.path(), 1, &["acceptedEpoch says 3", "says 5", "backup"]);
+}
+
+#[test]
+fn a_second_server_with_the_same_number_ends_with_code_14() {
+    let (first, zoo_cfg) = member("2");
+    let mut running = Process::start(herdsman(first.path(), &["zoo.cfg"]));
+    running.line_with("the quorum port is").expect("the first one has its ports");
+    let second = directory("2", &zoo_cfg);
+    let (status, log) = Process::start(herdsman(second.path(), &["zoo.cfg"])).end();
+    assert_eq!(status.code(), Some(14), "{log:?}");
+    assert!(log.iter().any(|line| line.contains("the same number in its file myid")), "{log:?}");
+}
+
+#[test]
+fn protection_between_servers_that_is_not_there_is_not_pretended() {
+    for (lines, key) in [
+        ("sslQuorum=true\n", "sslQuorum"),
+        (
+            "quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\n",
+            "quorum.auth.learnerRequireSasl",
+        ),
+    ] {
+        let (directory, zoo_cfg) = member("1");
+        fs::write(directory.path().join("zoo.cfg"), zoo_cfg + lines).expect("written");
+        check_refused(directory.path(), 2, &[key, "not there yet"]);
+    }
+}

@@ -1,0 +1,197 @@
+//! The files in which a membership that changes at run time is kept, as Apache keeps it:
+//! `zoo.cfg.dynamic.next` is the one that was proposed last, with its version in a line;
+//! `zoo.cfg.dynamic.<version>` is the one in force, with its version in its name, and zoo.cfg points to
+//! it with `dynamicConfigFile` and has no members of its own any more. `zoo.cfg.bak` is how zoo.cfg
+//! was before. Apache: `QuorumPeerConfig.writeDynamicConfig`, `editStaticConfig`, `backupOldConfig`.
+//!
+//! How we differ: zoo.cfg keeps its comments and the order of its lines.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use herdsman_proto::{Membership, ServerId};
+
+/// What zoo.cfg does not keep once the members have a file of their own.
+const MOVED_KEYS: [&str; 5] = ["server.", "group", "weight", "dynamicConfigFile", "peerType"];
+
+/// The files of one server.
+#[derive(Clone, Debug)]
+pub struct DynamicFiles {
+    file: PathBuf,
+    my_id: ServerId,
+}
+
+impl DynamicFiles {
+    /// Beside this zoo.cfg.
+    #[must_use]
+    pub fn new(file: PathBuf, my_id: ServerId) -> Self {
+        DynamicFiles { file, my_id }
+    }
+
+    /// Keeps zoo.cfg as it is, unless it points to a file of members already.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn back_up(&self) -> io::Result<()> {
+        let text = fs::read_to_string(&self.file)?;
+        let points = logical_lines(&text).any(|line| key_of(line) == "dynamicConfigFile");
+        if points { Ok(()) } else { replace(&self.with_suffix(".bak"), &text) }
+    }
+
+    /// Remembers a membership that is proposed.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn keep_proposed(&self, membership: &Membership) -> io::Result<()> {
+        replace(&self.next(), &sorted_lines(membership, |_| true))
+    }
+
+    /// Remembers a membership that is in force, and lets zoo.cfg point to it.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn activate(&self, membership: &Membership) -> io::Result<()> {
+        let dynamic = self.with_suffix(&format!(".dynamic.{:x}", membership.version));
+        replace(&dynamic, &sorted_lines(membership, |line| !line.starts_with("version")))?;
+        self.point_to(&dynamic, membership)?;
+        match fs::remove_file(self.next()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn point_to(&self, dynamic: &Path, membership: &Membership) -> io::Result<()> {
+        let own_client_port =
+            membership.members.get(&self.my_id).is_some_and(|member| member.client.is_some());
+        let text = fs::read_to_string(&self.file)?;
+        let mut edited = String::new();
+        for line in logical_lines(&text).filter(|line| stays(key_of(line), own_client_port)) {
+            edited.push_str(line);
+            edited.push('\n');
+        }
+        let dynamic = dynamic.canonicalize()?;
+        edited.push_str(&format!("dynamicConfigFile={}\n", dynamic.display()));
+        replace(&self.file, &edited)
+    }
+
+    fn next(&self) -> PathBuf {
+        self.with_suffix(".dynamic.next")
+    }
+
+    fn with_suffix(&self, suffix: &str) -> PathBuf {
+        let mut name = OsString::from(&self.file);
+        name.push(suffix);
+        PathBuf::from(name)
+    }
+}
+
+fn stays(key: &str, own_client_port: bool) -> bool {
+    let is_moved = MOVED_KEYS.iter().any(|moved| key.starts_with(moved))
+        || (own_client_port && key.starts_with("clientPort"));
+    !is_moved
+}
+
+fn sorted_lines(membership: &Membership, keep: impl Fn(&str) -> bool) -> String {
+    let text = membership.to_text();
+    let mut lines: Vec<_> = text.lines().filter(|line| keep(line)).collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+/// Lines as a Java properties file has them: a backslash at the end joins the next one. Each with
+/// its inner line ends, without the last one.
+fn logical_lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut end = 0;
+        loop {
+            let line_end = rest[end..].find('\n').map_or(rest.len(), |at| end + at);
+            let line = &rest[end..line_end];
+            let slashes = line.trim_end_matches('\r').bytes().rev().take_while(|&b| b == b'\\');
+            let is_comment = rest.trim_start().starts_with(['#', '!']);
+            if is_comment || slashes.count() % 2 == 0 || line_end == rest.len() {
+                let whole = &rest[..line_end];
+                rest = rest.get(line_end + 1..).unwrap_or("");
+                return Some(whole);
+            }
+            end = line_end + 1;
+        }
+    })
+}
+
+fn key_of(line: &str) -> &str {
+    let line = line.trim_start();
+    if line.starts_with(['#', '!']) {
+        return "";
+    }
+    line.split(|c: char| c == '=' || c == ':' || c.is_whitespace()).next().unwrap_or_default()
+}
+
+/// Replaces a file in one step, durably.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = OsString::from(path);
+    name.push(".tmp");
+    let temporary = PathBuf::from(name);
+    let mut file = File::create(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATIC: &str = "# ours\ntickTime=2000\nserver.1=a:1:2;3\nserver.2 = \\\n  b:1:2;3\n\
+                          peerType=participant\nclientPort=2181\ninitLimit 5\n";
+    const MEMBERS: &str = "server.2=b:1:2:participant;0.0.0.0:3\n\
+                           server.1=a:1:2:participant;0.0.0.0:3\nversion=300000001";
+
+    fn files(dir: &Path) -> DynamicFiles {
+        let file = dir.join("zoo.cfg");
+        fs::write(&file, STATIC).unwrap();
+        DynamicFiles::new(file, ServerId(1))
+    }
+
+    #[test]
+    fn zoo_cfg_points_to_the_members_in_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = files(dir.path());
+        let read = |name: &str| fs::read_to_string(dir.path().join(name));
+        let membership = Membership::parse_text(MEMBERS).unwrap();
+        files.back_up().unwrap();
+        files.keep_proposed(&membership).unwrap();
+        assert!(read("zoo.cfg.dynamic.next").unwrap().ends_with("\nversion=300000001"));
+        files.activate(&membership).unwrap();
+        assert!(read("zoo.cfg.dynamic.next").is_err());
+        assert_eq!(
+            read("zoo.cfg.dynamic.300000001").unwrap(),
+            "server.1=a:1:2:participant;0.0.0.0:3\nserver.2=b:1:2:participant;0.0.0.0:3"
+        );
+        let dynamic = dir.path().join("zoo.cfg.dynamic.300000001").canonicalize().unwrap();
+        let expected = format!(
+            "# ours\ntickTime=2000\ninitLimit 5\ndynamicConfigFile={}\n",
+            dynamic.display()
+        );
+        assert_eq!(read("zoo.cfg").unwrap(), expected);
+        assert_eq!(read("zoo.cfg.bak").unwrap(), STATIC);
+        files.back_up().unwrap();
+        assert_eq!(read("zoo.cfg.bak").unwrap(), STATIC);
+    }
+
+    #[test]
+    fn a_client_port_of_zoo_cfg_itself_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = files(dir.path());
+        let members = MEMBERS.replace(";0.0.0.0:3", "");
+        files.activate(&Membership::parse_text(&members).unwrap()).unwrap();
+        assert!(fs::read_to_string(dir.path().join("zoo.cfg")).unwrap().contains("clientPort"));
+    }
+}

@@ -1,0 +1,196 @@
+//! What agreement asks of the data directory besides appending: epochs, cuts, whole trees.
+//!
+//! In: a [`DiskChange`], on the thread that owns the log. Out: what happened, as the input that
+//! agreement waits for. A tree that takes the place of another is complete and durable before the
+//! core sees it.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{Membership, Zxid};
+use herdsman_store::{
+    Dirs, Disk, EpochError, EpochFile, InstallError, LogOptions, LogWriter, Progress,
+    RecoverOptions, ReloadError, install_snapshot, truncate_and_reload, write_epoch,
+};
+use herdsman_tree::Tree;
+use herdsman_zab::{EpochKind, Input};
+use tracing::{error, info, warn};
+
+use crate::config::DynamicFiles;
+use crate::core::Core;
+use crate::snapshots::{SnapshotRequests, SnapshotSettings};
+
+/// A change of the data directory.
+#[derive(Debug)]
+pub enum DiskChange {
+    /// Make an epoch durable.
+    SaveEpoch {
+        /// Which.
+        kind: EpochKind,
+        /// Its number.
+        epoch: u32,
+    },
+    /// Cut the log and load what is left.
+    Truncate {
+        /// The last txn to keep.
+        zxid: Zxid,
+    },
+    /// Remember a membership that is proposed.
+    KeepProposed {
+        /// It.
+        membership: Arc<Membership>,
+    },
+    /// Remember the membership that is in force.
+    Activate {
+        /// It.
+        membership: Arc<Membership>,
+    },
+    /// Replace everything by a tree from the leader.
+    InstallSnapshot {
+        /// The tree.
+        tree: Box<Tree>,
+        /// Its zxid.
+        zxid: Zxid,
+        /// What to apply to it.
+        entries: Vec<(Zxid, Bytes)>,
+    },
+}
+
+/// Why a change could not be made. What is on disk is whole, but this process cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// An epoch could not be written.
+    #[error(transparent)]
+    Epoch(#[from] EpochError),
+    /// The log could not be cut.
+    #[error(transparent)]
+    Reload(#[from] ReloadError),
+    /// A tree could not be put in place.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+}
+
+/// Makes the changes.
+pub struct DiskKeeper {
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+    /// Where.
+    pub dirs: Dirs,
+    /// How a tree is loaded.
+    pub recover: RecoverOptions,
+    /// How a log is written.
+    pub log: LogOptions,
+    /// How a snapshot is written.
+    pub snapshots: SnapshotSettings,
+    /// Where a membership is kept; nowhere without a zoo.cfg.
+    pub files: Option<DynamicFiles>,
+    /// Keeps the thread that takes snapshots out of the way.
+    pub requests: Arc<SnapshotRequests>,
+}
+
+impl DiskKeeper {
+    /// Makes one change. `log` is replaced if its files were changed. What comes back is reported.
+    pub fn make(
+        &self,
+        core: &Core,
+        change: DiskChange,
+        log: &mut LogWriter,
+    ) -> Result<Option<Input>, ChangeError> {
+        match change {
+            DiskChange::KeepProposed { membership } => {
+                self.keep(|files| files.keep_proposed(&membership));
+                Ok(None)
+            }
+            DiskChange::Activate { membership } => {
+                self.keep(|files| files.activate(&membership));
+                Ok(None)
+            }
+            DiskChange::SaveEpoch { kind, epoch } => {
+                let file = match kind {
+                    EpochKind::Accepted => EpochFile::Accepted,
+                    EpochKind::Current => EpochFile::Current,
+                };
+                write_epoch(&*self.disk, &self.dirs.data, file, epoch)?;
+                Ok(Some(Input::EpochSaved { kind, epoch }))
+            }
+            DiskChange::Truncate { zxid } => self.truncate(core, zxid, log).map(Some),
+            DiskChange::InstallSnapshot { tree, zxid, entries } => {
+                self.install(core, *tree, zxid, &entries, log).map(Some)
+            }
+        }
+    }
+
+    /// A membership that cannot be kept will be heard of again from the others, as with Apache.
+    fn keep(&self, keep: impl FnOnce(&DynamicFiles) -> io::Result<()>) {
+        if let Some(files) = &self.files
+            && let Err(failure) = keep(files)
+        {
+            error!(
+                "cannot keep the new membership beside zoo.cfg: {failure}; this server goes by it \
+                 until it is restarted, and then asks the others"
+            );
+        }
+    }
+
+    fn truncate(&self, core: &Core, zxid: Zxid, log: &mut LogWriter) -> Result<Input, ChangeError> {
+        let _held = self.requests.hold();
+        // Nobody may write behind the cut: the writer would not know of it.
+        *log = self.new_log(log.last_zxid());
+        let progress = &mut |_: Progress<'_>| {};
+        match truncate_and_reload(&*self.disk, &self.dirs, zxid, &self.recover, progress) {
+            Ok(recovered) => {
+                let last_zxid = recovered.tree.last_zxid();
+                info!("cut the log after {last_zxid}: what followed was never agreed on");
+                *log = self.new_log(last_zxid);
+                core.replace_tree(recovered.tree);
+                Ok(Input::Truncated { zxid: last_zxid })
+            }
+            Err(error @ ReloadError::Impossible { .. }) => {
+                warn!("{error}; everything will be taken from the leader");
+                Ok(Input::TruncateMissed)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn new_log(&self, last_zxid: Zxid) -> LogWriter {
+        LogWriter::new(Arc::clone(&self.disk), &self.dirs.log, last_zxid, self.log)
+    }
+
+    fn install(
+        &self,
+        core: &Core,
+        mut tree: Tree,
+        zxid: Zxid,
+        entries: &[(Zxid, Bytes)],
+        log: &mut LogWriter,
+    ) -> Result<Input, ChangeError> {
+        assert!(tree.last_zxid() <= zxid, "the tree that came is of {}", tree.last_zxid());
+        for (_, payload) in entries {
+            tree.replay(&Entry::decode(payload).expect("was decoded when it came in"));
+        }
+        tree.forget_digests_before(tree.last_zxid());
+        let _held = self.requests.hold();
+        let SnapshotSettings { compression, last_zxid, .. } = self.snapshots;
+        *log = self.new_log(log.last_zxid());
+        let file = match install_snapshot(&self.disk, &self.dirs, &tree, compression, last_zxid) {
+            Ok(file) => file,
+            Err(failure @ (InstallError::Fuzzy { .. } | InstallError::Write(_))) => {
+                error!("{failure}; what was here stays, and the leader is asked again");
+                return Ok(Input::InstallMissed);
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        info!(
+            "took everything up to {} from the leader: {}",
+            tree.last_zxid(),
+            file.path.display()
+        );
+        let zxid = tree.last_zxid();
+        *log = self.new_log(zxid);
+        core.replace_tree(tree);
+        Ok(Input::SnapshotInstalled { zxid })
+    }
+}

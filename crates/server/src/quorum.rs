@@ -1,0 +1,254 @@
+//! The network of an ensemble's member: the election port, the ports for learners and the connections
+//! to the others. Sockets and threads, and no decision of the protocol.
+//!
+//! In: votes to tell, packets to send, links to open and close, from the thread that steps the core;
+//! none of these calls blocks. Out: [`herdsman_zab::Input`]s through a [`Receiver`], from network
+//! threads, which do block: a handful of peers need no event loop, and a thread per direction can be
+//! read from top to bottom. Deliberately not here: who leads, what a packet means, when to connect,
+//! how a tree is encoded; TLS and SASL between servers.
+//!
+//! The code map: [`settings`] and [`receiver`] are the interface. `threads` knows every thread and
+//! socket, so that all of them can be ended; `port` listens, `places` limits who gets in, `reports`
+//! limits what is logged about them, `address` finds and dials others, `incoming` buffers what they
+//! say. `election` keeps one connection per peer, with one message waiting at the most. `links` are the
+//! connections between a leader and its learners, `connect` opens one.
+//!
+//! Invariants: everything about one link comes from one thread, in order, beginning with `LinkOpened`
+//! or [`Receiver::handle_connect`] and ending with `LinkLost` unless it was closed from here. A peer
+//! that is away, slow or hostile costs the others nothing.
+//!
+//! Limits:
+//!
+//! | what | limit | when it is reached |
+//! |---|---|---|
+//! | votes waiting for a peer | 1 | the newer replaces the older |
+//! | peers that are no members | 32 | the newcomer is refused |
+//! | accepted election connections | members + 64 | the oldest one of a stranger is cut |
+//! | accepted links | members + 32 | the oldest one without a packet is cut |
+//! | packet of a learner | `jute.maxbuffer` and its extra, + 1 MiB | the link is lost |
+//! | bytes queued on a link | 64 MiB | the link is lost |
+//! | attempts to connect under way | 8 | the next one waits; only the newest is kept |
+//! | reports about mistakes of others | 10 a minute and kind | counted |
+//! | reports about others that come and go | 100 a minute and kind | counted |
+//!
+//! Apache: `QuorumCnxManager`, `Learner.connectToLeader`, `Leader.LearnerCnxAcceptor`, the two threads of
+//! `LearnerHandler`. `ObserverMaster`. How we differ: the ports for
+//! learners are open all the time, not only in the role that they are for; a
+//! vote that could not be sent is tried again without being asked; every wait has an end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use herdsman_proto::membership::{Endpoint, Role};
+use herdsman_proto::{Member, Membership, Notification, QuorumPacket, ServerId, Zxid};
+use herdsman_zab::{Door, LinkId};
+use parking_lot::Mutex;
+
+mod address;
+mod connect;
+mod context;
+mod election;
+mod incoming;
+mod links;
+mod places;
+mod port;
+pub mod receiver;
+mod reports;
+pub mod settings;
+mod threads;
+
+pub use receiver::{ConnectResult, PortFailure, PortKind, Receiver, TreeSource, TreeStep};
+pub use settings::NetworkSettings;
+
+use connect::Connector;
+use context::Context;
+use election::Election;
+use links::Links;
+use port::{Hope, Port};
+
+/// The network of one member.
+pub struct QuorumNetwork {
+    context: Arc<Context>,
+    election: Arc<Election>,
+    links: Arc<Links>,
+    connector: Arc<Connector>,
+    ports: Mutex<Vec<(PortKind, Arc<Port>)>>,
+}
+
+impl QuorumNetwork {
+    /// A network that does nothing yet, so that its receiver can be given it before the first input.
+    /// What it is asked to do before the start is lost, except for the membership and a wish to connect.
+    #[must_use]
+    pub fn new(settings: NetworkSettings) -> Self {
+        let context = Arc::new(Context::new(settings));
+        let election = Arc::new(Election::new(Arc::clone(&context)));
+        let links = Arc::new(Links::new(Arc::clone(&context)));
+        let connector = Arc::new(Connector::new(Arc::clone(&context), Arc::clone(&links)));
+        QuorumNetwork { context, election, links, connector, ports: Mutex::default() }
+    }
+
+    /// Opens the ports and starts to talk. A port that cannot be opened yet is tried again in the
+    /// background: see [`Receiver::handle_port_failed`].
+    ///
+    /// # Errors
+    /// The membership does not name this server, or the system gives no threads. Then
+    /// [`QuorumNetwork::stop`] ends those that were started.
+    pub fn start(&self, receiver: Arc<dyn Receiver>) -> io::Result<()> {
+        self.context.set_receiver(receiver);
+        let membership = self.context.membership();
+        self.election.set_membership(&membership)?;
+        self.connector.start()?;
+        self.open_ports(&membership)
+    }
+
+    fn open_ports(&self, membership: &Membership) -> io::Result<()> {
+        let own = membership.members.get(&self.context.settings.my_id).ok_or_else(|| {
+            let id = self.context.settings.my_id;
+            io::Error::new(io::ErrorKind::InvalidInput, format!("there is no server.{id}"))
+        })?;
+        let endpoints = self.listening(address::election_endpoints(own));
+        let hope = Hope::new(endpoints.len().into());
+        for endpoint in endpoints {
+            let election = Arc::clone(&self.election);
+            let accept = move |stream, peer| election.accept(stream, peer);
+            self.open_port(PortKind::Election, endpoint, Box::new(accept), &hope)?;
+        }
+        let endpoints = self.listening(address::quorum_endpoints(own));
+        let hope = Hope::new(endpoints.len().into());
+        for endpoint in endpoints {
+            let links = Arc::clone(&self.links);
+            let accept = move |stream, peer| links.accept(Door::Quorum, stream, peer);
+            self.open_port(PortKind::Quorum, endpoint, Box::new(accept), &hope)?;
+        }
+        self.open_observer_master_port(own)
+    }
+
+    /// Open all the time, like the others. At an observer nobody would look for it.
+    fn open_observer_master_port(&self, own: &Member) -> io::Result<()> {
+        let port = self.context.settings.observer_master_port;
+        let Some(port) = port.filter(|_| own.role == Role::Participant) else { return Ok(()) };
+        let endpoints = self.listening(address::observer_master_endpoints(own, port));
+        let hope = Hope::new(endpoints.len().into());
+        for endpoint in endpoints {
+            let links = Arc::clone(&self.links);
+            let accept = move |stream, peer| links.accept(Door::ObserverMaster, stream, peer);
+            self.open_port(PortKind::ObserverMaster, endpoint, Box::new(accept), &hope)?;
+        }
+        Ok(())
+    }
+
+    fn open_port(
+        &self,
+        kind: PortKind,
+        endpoint: Endpoint,
+        accept: Box<port::Accept>,
+        hope: &Hope,
+    ) -> io::Result<()> {
+        let port = Port::open(&self.context, kind, endpoint, accept, Arc::clone(hope))?;
+        self.ports.lock().push((kind, port));
+        Ok(())
+    }
+
+    /// Where to listen, given where others reach this server.
+    fn listening(&self, mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+        if self.context.settings.listen_on_all_addresses {
+            for endpoint in &mut endpoints {
+                endpoint.host = None;
+            }
+            endpoints.sort_unstable_by_key(|endpoint| endpoint.port);
+            endpoints.dedup();
+        }
+        endpoints
+    }
+
+    /// The addresses of a kind of port that are open by now.
+    #[must_use]
+    pub fn open_addresses(&self, kind: PortKind) -> Vec<SocketAddr> {
+        let ports = self.ports.lock();
+        let of_kind = ports.iter().filter(|(other, _)| *other == kind);
+        of_kind.filter_map(|(_, port)| port.address()).collect()
+    }
+
+    /// Tells another server our vote, connecting to it if need be. A newer message replaces one that is
+    /// not sent yet. Nothing happens if nobody knows where that server is.
+    pub fn notify(&self, to: ServerId, message: &Notification) {
+        self.election.notify(to, message);
+    }
+
+    /// Begins to connect to one of a server's ports for learners, and forgets any older attempt. The result comes
+    /// through [`Receiver::handle_connect`] with the id that is returned here, and nothing comes about
+    /// an attempt that was forgotten, unless it was on its way already.
+    pub fn connect(&self, to: ServerId, door: Door) -> LinkId {
+        self.connector.connect(to, door)
+    }
+
+    /// Forgets the attempt to connect, if there is one.
+    pub fn cancel_connect(&self) {
+        self.connector.cancel();
+    }
+
+    /// Sends a packet. Nothing happens on a link that is gone or closed.
+    pub fn send(&self, link: LinkId, packet: &QuorumPacket) {
+        self.links.send(link, packet);
+    }
+
+    /// Sends SNAP with this zxid and the tree behind it; what is sent later waits behind that.
+    pub fn send_snapshot(&self, link: LinkId, zxid: Zxid, source: Box<dyn TreeSource>) {
+        self.links.send_snapshot(link, zxid, source);
+    }
+
+    /// Loses the link when nothing is heard on it, or nothing can be written to it, for so long.
+    /// `initLimit` ticks until this is called.
+    pub fn set_idle_limit(&self, link: LinkId, limit_ms: u64) {
+        self.links.set_idle_limit(link, limit_ms);
+    }
+
+    /// Closes a link once what was sent before is out, or after two seconds. Its inputs end here,
+    /// except those that are on their way already.
+    pub fn close(&self, link: LinkId) {
+        self.connector.forget(link);
+        self.links.close(link);
+    }
+
+    /// Also talks to members of a list that is only proposed: they have a say in whether it is taken.
+    pub fn welcome(&self, proposed: &Membership) {
+        let mut both = (*self.context.membership()).clone();
+        for (id, member) in &proposed.members {
+            both.members.entry(*id).or_insert_with(|| member.clone());
+        }
+        self.set_membership(Arc::new(both));
+    }
+
+    /// Goes by a new membership: its addresses, and how many connections are welcome. The ports stay
+    /// where they were opened.
+    pub fn set_membership(&self, membership: Arc<Membership>) {
+        if let Err(error) = self.election.set_membership(&membership) {
+            tracing::error!("no thread to talk to a new member: {error}");
+        }
+        self.context.set_membership(membership);
+    }
+
+    /// Ends everything and waits for it: what is queued is lost, and no `LinkLost` is reported. Must
+    /// not be called by a network thread, nor by one that holds what the receiver needs.
+    pub fn stop(&self) {
+        self.context.threads.stop(|| {
+            self.election.wake();
+            self.links.wake();
+            self.connector.wake();
+            for (_, port) in &*self.ports.lock() {
+                port.wake();
+            }
+        });
+        self.context.forget_receiver();
+    }
+}
+
+impl Drop for QuorumNetwork {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests;

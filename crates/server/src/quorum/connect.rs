@@ -1,0 +1,206 @@
+//! Connects to the leader's quorum port, or to an observer master: all its addresses, some tries, one
+//! wish at a time. Apache: `Learner.connectToLeader`, which gives up after 5 tries, half a second. A
+//! leader that decided later may open its port later than that.
+//!
+//! Each attempt has a thread of its own, which becomes the link's reader. So a name server that does
+//! not answer for the old leader does not hold up the connection to the new one.
+
+use std::io;
+use std::net::TcpStream;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use herdsman_proto::ServerId;
+use herdsman_zab::{Door, LinkId};
+use parking_lot::{Condvar, Mutex};
+use tracing::{debug, warn};
+
+use super::address::{dial_any, observer_master_endpoints, quorum_endpoints};
+use super::context::Context;
+use super::links::Links;
+use super::receiver::{ConnectResult, Receiver};
+
+/// Attempts that nobody wants any more end when their socket or the resolver gives up. If so many are
+/// left, the next one waits.
+const ATTEMPTS_MAX: usize = 8;
+/// Another observer master may be there.
+const OBSERVER_MASTER_TRIES_MAX: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
+
+pub(crate) struct Connector {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Where a link should lead.
+#[derive(Clone, Copy)]
+struct Wish {
+    link: LinkId,
+    to: ServerId,
+    door: Door,
+}
+
+#[derive(Default)]
+struct State {
+    /// Not begun yet; a newer wish replaces it.
+    wanted: Option<Wish>,
+    /// The one whose result counts, begun or not.
+    current: Option<LinkId>,
+    attempts: usize,
+}
+
+impl Connector {
+    pub fn new(context: Arc<Context>, links: Arc<Links>) -> Self {
+        Connector { context, links, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Starts the thread that starts the attempts: who wishes for a connection must not wait for a
+    /// thread to be made, nor fail if there is none.
+    pub fn start(self: &Arc<Self>) -> io::Result<()> {
+        let connector = Arc::clone(self);
+        self.context.threads.spawn("connect".to_owned(), move || {
+            while let Some(wish) = connector.next_wish() {
+                connector.begin(wish);
+            }
+        })
+    }
+
+    pub fn connect(&self, to: ServerId, door: Door) -> LinkId {
+        let link = self.links.next_id();
+        let mut state = self.state.lock();
+        state.wanted = Some(Wish { link, to, door });
+        state.current = Some(link);
+        self.changed.notify_all();
+        link
+    }
+
+    pub fn cancel(&self) {
+        let mut state = self.state.lock();
+        state.wanted = None;
+        state.current = None;
+        self.changed.notify_all();
+    }
+
+    /// Cancels the attempt that would become this link.
+    pub fn forget(&self, link: LinkId) {
+        if self.state.lock().current == Some(link) {
+            self.cancel();
+        }
+    }
+
+    pub fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    fn next_wish(&self) -> Option<Wish> {
+        let mut state = self.state.lock();
+        loop {
+            if self.context.threads.is_stopping() {
+                return None;
+            }
+            if state.attempts < ATTEMPTS_MAX
+                && let Some(wish) = state.wanted.take()
+            {
+                state.attempts += 1;
+                return Some(wish);
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn begin(self: &Arc<Self>, wish: Wish) {
+        let Wish { link, to, .. } = wish;
+        let Some(receiver) = self.context.receiver() else { return };
+        let (connector, reporting) = (Arc::clone(self), Arc::clone(&receiver));
+        let attempt = move || connector.attempt(wish, &receiver);
+        if let Err(error) = self.context.threads.spawn(format!("link-{}", link.0), attempt) {
+            warn!("no thread to connect to server {to}: {error}");
+            if self.finish(link) {
+                reporting.handle_connect(link, ConnectResult::Failed);
+            }
+        }
+    }
+
+    fn attempt(&self, wish: Wish, receiver: &Arc<dyn Receiver>) {
+        let Wish { link, to, .. } = wish;
+        let stream = self.dial_until(wish);
+        if !self.finish(link) || self.context.threads.is_stopping() {
+            debug!("the connection to server {to} is not wanted any more");
+            return;
+        }
+        match stream {
+            Some(stream) => self.links.run_connected(link, stream, receiver),
+            None => receiver.handle_connect(link, ConnectResult::Failed),
+        }
+    }
+
+    /// An attempt is over; does its result count?
+    fn finish(&self, link: LinkId) -> bool {
+        let mut state = self.state.lock();
+        state.attempts -= 1;
+        let counts = state.current == Some(link);
+        if counts {
+            state.current = None;
+        }
+        self.changed.notify_all();
+        counts
+    }
+
+    /// Dials until somebody answers; `None` if the time is up or nobody wants it any more.
+    fn dial_until(&self, wish: Wish) -> Option<Arc<TcpStream>> {
+        let Wish { link, to, door } = wish;
+        let settings = &self.context.settings;
+        let deadline = Instant::now() + settings.connect_limit;
+        let tries_max = match door {
+            Door::Quorum => settings.connect_tries_max,
+            Door::ObserverMaster => Some(OBSERVER_MASTER_TRIES_MAX),
+        };
+        let mut tries = 0;
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let failure = match self.dial_once(wish, rest) {
+                Ok(stream) => return Some(stream),
+                Err(failure) => failure,
+            };
+            tries += 1;
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let is_last = tries_max.is_some_and(|max| tries >= max.get());
+            if is_last || rest <= settings.connect_retry {
+                warn!("gave up connecting to server {to} after {tries} tries: {failure}");
+                return None;
+            }
+            debug!("cannot connect to server {to} yet: {failure}");
+            if !self.pause(link, settings.connect_retry) {
+                return None;
+            }
+        }
+    }
+
+    fn dial_once(&self, wish: Wish, limit: Duration) -> io::Result<Arc<TcpStream>> {
+        let (membership, settings) = (self.context.membership(), &self.context.settings);
+        let member = membership.members.get(&wish.to);
+        let endpoints = match (wish.door, settings.observer_master_port) {
+            (Door::Quorum, _) => member.map(quorum_endpoints),
+            (Door::ObserverMaster, port) => {
+                port.and_then(|port| member.map(|at| observer_master_endpoints(at, port)))
+            }
+        };
+        dial_any(&self.context.threads, settings, &endpoints.unwrap_or_default(), limit)
+    }
+
+    /// Waits before the next try; false if there should be none.
+    fn pause(&self, link: LinkId, duration: Duration) -> bool {
+        let until = Instant::now() + duration;
+        let mut state = self.state.lock();
+        loop {
+            if state.current != Some(link) || self.context.threads.is_stopping() {
+                return false;
+            }
+            if self.changed.wait_until(&mut state, until).timed_out() {
+                return true;
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The connections over which servers exchange votes: one for each pair of servers.
+//!
+//! Two servers may call each other at the same time, so there is a rule: only the connection that the
+//! server with the larger id has opened is kept. A server with the smaller id that wants to say
+//! something calls, says who it is ([`Hello`]) and hangs up; the other one drops what it had, and
+//! calls back. Apache: `QuorumCnxManager`.
+//!
+//! How we differ: a vote that waits is tried again, with growing pauses, for a minute, while Apache
+//! waits for its next vote; votes of a connection that broke are sent again; a message that is no vote
+//! is ignored in both.
+//!
+//! Servers that the membership does not name may talk too: one that joins is not known yet. Their
+//! number is limited.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use herdsman_proto::notification::Hello;
+use herdsman_proto::{DecodeError, Membership, Notification, Reader, ServerId};
+use parking_lot::Mutex;
+use tracing::debug;
+
+mod connection;
+mod dialer;
+mod peer;
+
+#[cfg(test)]
+pub(crate) use connection::frame as frame_of;
+
+use super::address::{election_endpoints, endpoints_in_hello};
+use super::context::{Context, NoDelay};
+use super::incoming::{Fill, Incoming};
+use super::places::{Place, Places};
+use super::receiver::Receiver;
+use super::reports::Reports;
+use peer::Peer;
+
+/// Peers that are no members.
+const STRANGERS_MAX: usize = 32;
+/// Accepted connections beyond one for each member.
+const STRANGER_CONNECTIONS_MAX: usize = 64;
+const ROOM_BYTES: usize = 4 * 1024;
+
+pub(crate) struct Election {
+    context: Arc<Context>,
+    peers: Mutex<BTreeMap<ServerId, Arc<Peer>>>,
+    places: Arc<Places>,
+    warnings: Reports,
+    news: Reports,
+}
+
+impl Election {
+    pub fn new(context: Arc<Context>) -> Self {
+        Election {
+            context,
+            peers: Mutex::default(),
+            places: Arc::default(),
+            warnings: Reports::default(),
+            news: Reports::news(),
+        }
+    }
+
+    pub fn notify(&self, to: ServerId, message: &Notification) {
+        match self.peers.lock().get(&to) {
+            Some(peer) => peer.put(connection::frame(message), Instant::now()),
+            None => debug!("nobody knows where server {to} is: it is not told our vote"),
+        }
+    }
+
+    /// Wakes all threads that wait for something to say.
+    pub fn wake(&self) {
+        for peer in self.peers.lock().values() {
+            peer.wake();
+        }
+    }
+
+    /// Knows these members from now on. Those that are no longer among them are strangers, and leave
+    /// when their connection ends.
+    pub fn set_membership(self: &Arc<Self>, membership: &Membership) -> io::Result<()> {
+        let Some(receiver) = self.context.receiver() else { return Ok(()) };
+        let mut peers = self.peers.lock();
+        for (&id, member) in &membership.members {
+            if id != self.context.settings.my_id {
+                let peer = self.peer(&mut peers, id, &receiver)?;
+                peer.set_addresses(election_endpoints(member));
+            }
+        }
+        for (id, peer) in &*peers {
+            if !membership.members.contains_key(id) {
+                peer.set_addresses(Vec::new());
+            }
+        }
+        peers.retain(|_, peer| !peer.retire_if_idle());
+        Ok(())
+    }
+
+    /// The peer with this id, made if need be. Until the lock is given back nobody takes it for a
+    /// stranger without a purpose.
+    fn peer(
+        self: &Arc<Self>,
+        peers: &mut BTreeMap<ServerId, Arc<Peer>>,
+        id: ServerId,
+        receiver: &Arc<dyn Receiver>,
+    ) -> io::Result<Arc<Peer>> {
+        if let Some(peer) = peers.get(&id) {
+            return Ok(Arc::clone(peer));
+        }
+        let peer = Arc::new(Peer::new(id));
+        dialer::start(self, &peer, Arc::clone(receiver))?;
+        peers.insert(id, Arc::clone(&peer));
+        Ok(peer)
+    }
+
+    /// The same for one that has called; an error says why it cannot be talked to. With the smaller id
+    /// it is called back.
+    fn caller(
+        self: &Arc<Self>,
+        hello: &Hello,
+        receiver: &Arc<dyn Receiver>,
+    ) -> io::Result<Arc<Peer>> {
+        let id = hello.server;
+        let mut peers = self.peers.lock();
+        peers.retain(|other, peer| *other == id || !peer.retire_if_idle());
+        let strangers = peers.values().filter(|peer| peer.is_stranger()).count();
+        if strangers >= STRANGERS_MAX && !peers.contains_key(&id) {
+            return Err(io::Error::other(format!("{strangers} that are no members are here")));
+        }
+        let peer = self.peer(&mut peers, id, receiver)?;
+        if id < self.context.settings.my_id {
+            peer.call_back(endpoints_in_hello(&hello.addresses), Instant::now());
+        }
+        Ok(peer)
+    }
+
+    /// A stranger's connection has ended: nothing of it is kept.
+    fn forget_if_idle(&self, id: ServerId) {
+        let mut peers = self.peers.lock();
+        if peers.get(&id).is_some_and(|peer| peer.retire_if_idle()) {
+            peers.remove(&id);
+        }
+    }
+
+    /// Somebody has connected to the election port.
+    pub fn accept(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        let Some(receiver) = self.context.receiver() else { return };
+        let stream = Arc::new(stream);
+        self.context.threads.watch(&stream);
+        let members = self.context.membership().members.len();
+        let places_max = members + STRANGER_CONNECTIONS_MAX;
+        let Some(place) = self.places.take(&stream, from, places_max) else { return };
+        self.context.set_options(&stream, NoDelay::On);
+        let election = Arc::clone(self);
+        let welcome = move || {
+            if let Err(problem) = election.welcome(&stream, from, &place, receiver) {
+                election.complain(from, &problem);
+            }
+        };
+        if let Err(error) = self.context.threads.spawn("election-in".to_owned(), welcome) {
+            self.warnings.warn(format_args!("no thread for a peer at {from}: {error}"));
+        }
+    }
+
+    fn complain(&self, from: SocketAddr, problem: &io::Error) {
+        if problem.kind() == io::ErrorKind::UnexpectedEof {
+            // Probes of the port do so all the time.
+            debug!("somebody at {from} connected to the election port and hung up");
+            return;
+        }
+        self.warnings
+            .warn(format_args!("somebody at {from} connected to the election port: {problem}"));
+    }
+
+    /// Finds out who has called, and talks to it or calls back. An error is about how it began; what
+    /// happens on a connection that is kept is reported there.
+    fn welcome(
+        self: &Arc<Self>,
+        stream: &Arc<TcpStream>,
+        from: SocketAddr,
+        place: &Place,
+        receiver: Arc<dyn Receiver>,
+    ) -> io::Result<()> {
+        let mut incoming = Incoming::new(Arc::clone(stream), ROOM_BYTES);
+        let hello = self.read_hello(&mut incoming)?;
+        let my_id = self.context.settings.my_id;
+        let id = hello.server;
+        // The largest number is what observers of long ago called themselves, all of them.
+        if id.0 < 0 || id.0 == i64::MAX {
+            return Err(io::Error::other(format!("{id} is no server's id")));
+        }
+        if id == my_id {
+            return Err(io::Error::other(format!(
+                "it says that it is server {id}, as this one is"
+            )));
+        }
+        let peer = self.caller(&hello, &receiver)?;
+        if !peer.is_stranger() {
+            place.keep();
+        }
+        if id < my_id {
+            debug!("server {id} asks from {from} to be called");
+            return Ok(());
+        }
+        connection::serve_accepted(self, &peer, incoming, stream, receiver)
+    }
+
+    fn read_hello(&self, incoming: &mut Incoming) -> io::Result<Hello> {
+        let deadline = Instant::now() + self.context.settings.hello_timeout;
+        loop {
+            let bytes = incoming.bytes();
+            let mut reader = Reader::new(bytes);
+            match Hello::decode(&mut reader) {
+                Ok(hello) => {
+                    let hello_bytes = bytes.len() - reader.rest().len();
+                    incoming.consume(hello_bytes);
+                    return Ok(hello);
+                }
+                Err(DecodeError::Truncated { .. }) => {}
+                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+            }
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not say who it is"));
+            }
+            if incoming.fill(Some(rest.max(peer::MILLISECOND)))? == Fill::End {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A connection that is kept: messages with a length in front, both ways, for as long as it lasts.
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use herdsman_proto::{Notification, Reader};
+use herdsman_zab::Input;
+use tracing::debug;
+
+use super::peer::{Delivery, Peer};
+use super::{Election, ROOM_BYTES};
+use crate::quorum::incoming::{Fill, Incoming};
+use crate::quorum::receiver::Receiver;
+use crate::quorum::threads::cut;
+
+/// The longest message.
+const FRAME_BYTES_MAX: usize = 512 * 1024;
+
+/// A message as it stands on the wire.
+pub(crate) fn frame(message: &Notification) -> Bytes {
+    let mut frame = vec![0; 4];
+    message.encode(&mut frame);
+    let length = i32::try_from(frame.len() - 4).expect("a vote is shorter than 2 GiB");
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame.into()
+}
+
+/// Talks over a connection that the peer has opened, to its end.
+pub(super) fn serve_accepted(
+    election: &Arc<Election>,
+    peer: &Arc<Peer>,
+    incoming: Incoming,
+    stream: &Arc<TcpStream>,
+    receiver: Arc<dyn Receiver>,
+) -> io::Result<()> {
+    stream.set_write_timeout(Some(election.context.settings.connect_timeout))?;
+    let Some(serial) = begin(election, peer, stream)? else { return Ok(()) };
+    Connection { election: Arc::clone(election), peer: Arc::clone(peer), serial, receiver }
+        .read(incoming);
+    Ok(())
+}
+
+/// Talks over a connection that was opened here, with a thread of its own.
+pub(super) fn serve_dialled(
+    election: &Arc<Election>,
+    peer: &Arc<Peer>,
+    stream: Arc<TcpStream>,
+    receiver: Arc<dyn Receiver>,
+) -> io::Result<()> {
+    let Some(serial) = begin(election, peer, &stream)? else { return Ok(()) };
+    let connection =
+        Connection { election: Arc::clone(election), peer: Arc::clone(peer), serial, receiver };
+    let read = move || connection.read(Incoming::new(stream, ROOM_BYTES));
+    let started = election.context.threads.spawn(format!("votes-{}", peer.id), read);
+    if started.is_err() {
+        peer.disconnected(serial, Delivery::Doubtful);
+    }
+    started
+}
+
+/// Makes it the peer's connection and starts its writer. `None` if the peer is gone.
+fn begin(
+    election: &Arc<Election>,
+    peer: &Arc<Peer>,
+    stream: &Arc<TcpStream>,
+) -> io::Result<Option<u64>> {
+    give_up_in_time(election, stream);
+    let address = stream.peer_addr()?;
+    let Some(serial) = peer.connected(Arc::clone(stream), Instant::now()) else {
+        return Ok(None);
+    };
+    let id = peer.id;
+    election.news.info(format_args!("server {id} is connected for votes at {address}"));
+    let (electing, talking, stream) = (Arc::clone(election), Arc::clone(peer), Arc::clone(stream));
+    let write = move || write(&electing, &talking, serial, &stream);
+    let started = election.context.threads.spawn(format!("votes-{}-out", peer.id), write);
+    if let Err(error) = started {
+        peer.disconnected(serial, Delivery::Doubtful);
+        return Err(error);
+    }
+    Ok(Some(serial))
+}
+
+/// After a partition, TCP may wait minutes before it sends again what was lost. A connection that gets
+/// nothing across is worth less than a new one.
+#[cfg(target_os = "linux")]
+fn give_up_in_time(election: &Election, stream: &TcpStream) {
+    let timeout = election.context.settings.hello_timeout;
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(timeout)) {
+        debug!("cannot limit the time that votes take: {error}");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_up_in_time(_election: &Election, _stream: &TcpStream) {}
+
+fn write(election: &Election, peer: &Peer, serial: u64, stream: &TcpStream) {
+    let mut stream = stream;
+    let mut next = peer.first_frame(serial);
+    loop {
+        if let Some(frame) = &next
+            && let Err(error) = stream.write_all(frame)
+        {
+            debug!("a vote did not get through to server {}: {error}", peer.id);
+            peer.disconnected(serial, Delivery::Doubtful);
+            break;
+        }
+        next = peer.next_frame(serial, &election.context.threads);
+        if next.is_none() {
+            break;
+        }
+    }
+    // The reader sees the end.
+    cut(stream);
+}
+
+struct Connection {
+    election: Arc<Election>,
+    peer: Arc<Peer>,
+    serial: u64,
+    receiver: Arc<dyn Receiver>,
+}
+
+impl Connection {
+    fn read(self, mut incoming: Incoming) {
+        let ended = self.read_until_end(&mut incoming);
+        let delivery = if ended.is_ok() { Delivery::Likely } else { Delivery::Doubtful };
+        match ended {
+            Ok(()) => {
+                let id = self.peer.id;
+                self.election.news.info(format_args!("server {id} is disconnected for votes"));
+            }
+            Err(error) => self.complain(&error),
+        }
+        self.peer.disconnected(self.serial, delivery);
+        self.election.forget_if_idle(self.peer.id);
+    }
+
+    fn read_until_end(&self, incoming: &mut Incoming) -> io::Result<()> {
+        let mut inputs = Vec::new();
+        loop {
+            let read = self.read_frames(incoming, &mut inputs);
+            if !inputs.is_empty() && self.peer.heard(self.serial) {
+                self.receiver.handle(&mut inputs);
+            }
+            inputs.clear();
+            read?;
+            if incoming.fill(None)? == Fill::End {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes all whole messages out of the buffer. One that is no vote is skipped, as Apache does: it
+    /// may be one of a later version, and to hang up would only bring it again.
+    fn read_frames(&self, incoming: &mut Incoming, inputs: &mut Vec<Input>) -> io::Result<()> {
+        while let Some(length) = frame_length(incoming.bytes())? {
+            let Some(payload) = incoming.bytes().get(4..4 + length) else { break };
+            match Notification::decode(payload) {
+                Ok(message) => inputs.push(Input::Notification { from: self.peer.id, message }),
+                Err(error) => {
+                    let id = self.peer.id;
+                    self.election.warnings.warn(format_args!(
+                        "server {id} sent {length} bytes that are no vote: {error}"
+                    ));
+                }
+            }
+            incoming.consume(4 + length);
+        }
+        Ok(())
+    }
+
+    fn complain(&self, error: &io::Error) {
+        let id = self.peer.id;
+        self.election
+            .warnings
+            .warn(format_args!("the connection to server {id} for votes broke: {error}"));
+    }
+}
+
+/// The length in front of a message, once it is there.
+fn frame_length(bytes: &[u8]) -> io::Result<Option<usize>> {
+    let Ok(length) = Reader::new(bytes).int() else { return Ok(None) };
+    match usize::try_from(length) {
+        Ok(length) if (1..=FRAME_BYTES_MAX).contains(&length) => Ok(Some(length)),
+        _ => {
+            let problem = format!("{length} is not the length of a message");
+            Err(io::Error::new(io::ErrorKind::InvalidData, problem))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Calls one peer when there is something to tell it, or when it has asked to be called.
+//!
+//! Every peer has a thread for that, so one that cannot be reached delays no other.
+
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use herdsman_proto::membership::Endpoint;
+use herdsman_proto::notification::Hello;
+
+use super::peer::Peer;
+use super::{Election, connection};
+use crate::quorum::address::{dial_any, election_endpoints, hello_text};
+use crate::quorum::context::NoDelay;
+use crate::quorum::receiver::Receiver;
+
+/// Starts the thread.
+pub(super) fn start(
+    election: &Arc<Election>,
+    peer: &Arc<Peer>,
+    receiver: Arc<dyn Receiver>,
+) -> io::Result<()> {
+    let (election, peer) = (Arc::clone(election), Arc::clone(peer));
+    let context = Arc::clone(&election.context);
+    context.threads.spawn(format!("dial-{}", peer.id), move || {
+        while let Some(endpoints) = peer.next_call(&election.context.threads) {
+            if let Err(error) = call(&election, &peer, &endpoints, &receiver) {
+                peer.warnings
+                    .warn(format_args!("cannot reach server {} for votes: {error}", peer.id));
+                peer.call_failed(Instant::now());
+            }
+        }
+    })
+}
+
+fn call(
+    election: &Arc<Election>,
+    peer: &Arc<Peer>,
+    endpoints: &[Endpoint],
+    receiver: &Arc<dyn Receiver>,
+) -> io::Result<()> {
+    let settings = &election.context.settings;
+    // However many addresses it has, there may soon be a newer vote and another place to call.
+    let limit = settings.connect_timeout * 2;
+    let stream = dial_any(&election.context.threads, settings, endpoints, limit)?;
+    // With the larger id it may have called meanwhile, and to ask it again would break that.
+    if settings.my_id < peer.id && peer.is_connected() {
+        return Ok(());
+    }
+    election.context.set_options(&stream, NoDelay::On);
+    stream.set_write_timeout(Some(settings.connect_timeout))?;
+    say_hello(election, &stream)?;
+    peer.warnings.reset();
+    if settings.my_id < peer.id {
+        stream.shutdown(Shutdown::Write)?;
+        peer.asked_to_call(Instant::now());
+        return Ok(());
+    }
+    connection::serve_dialled(election, peer, stream, Arc::clone(receiver))
+}
+
+fn say_hello(election: &Election, stream: &TcpStream) -> io::Result<()> {
+    let settings = &election.context.settings;
+    let membership = election.context.membership();
+    let own = membership.members.get(&settings.my_id).map(election_endpoints).unwrap_or_default();
+    let told = if settings.tell_all_addresses { &own[..] } else { &own[..own.len().min(1)] };
+    let addresses = match hello_text(told) {
+        // Removed from the membership: an address must be there, and this one says nothing.
+        none if none.is_empty() => "0.0.0.0:0".to_owned(),
+        text => text,
+    };
+    let mut hello = Vec::new();
+    Hello { server: settings.my_id, addresses }.encode(&mut hello);
+    let mut stream = stream;
+    stream.write_all(&hello)
+}

@@ -1,0 +1,270 @@
+//! One other server, as far as votes are concerned: what waits for it, and whether it is connected.
+//!
+//! Three kinds of threads meet here: the one that dials, and the two of a connection. A connection has
+//! a serial number, so that what an old one still does is not taken for the new one's.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use herdsman_proto::ServerId;
+use herdsman_proto::membership::Endpoint;
+use parking_lot::{Condvar, Mutex};
+
+use crate::quorum::reports::Reports;
+use crate::quorum::threads::{Threads, cut};
+
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+/// Between two calls that failed; doubles up to the second.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_millis(3200);
+/// After it was asked to call, a peer gets this long to do so. To ask again breaks the connection that
+/// it may just be making.
+const CALL_BACK_WAIT: Duration = Duration::from_secs(1);
+/// A vote that is older waits until the peer calls. While votes matter, there are newer ones.
+const WORTH_A_CALL: Duration = Duration::from_secs(60);
+
+pub(super) struct Peer {
+    pub id: ServerId,
+    /// About calls that fail.
+    pub warnings: Reports,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Clone)]
+struct Message {
+    frame: Bytes,
+    since: Instant,
+}
+
+struct State {
+    /// Where the membership says that it is; empty for a stranger.
+    addresses: Vec<Endpoint>,
+    /// It has asked to be called, there if it said where.
+    call_back: Option<Vec<Endpoint>>,
+    /// The newest message, if it is not sent.
+    waiting: Option<Message>,
+    /// The last one that was sent, maybe in vain.
+    last: Option<Message>,
+    connection: Option<(u64, Arc<TcpStream>)>,
+    serial: u64,
+    next_call: Instant,
+    pause: Duration,
+    retired: bool,
+}
+
+impl State {
+    /// How long until it should be called; `None` if there is no reason to.
+    fn until_call(&self, now: Instant) -> Option<Duration> {
+        let worth = |message: &Message| now.duration_since(message.since) < WORTH_A_CALL;
+        let is_told = !self.addresses.is_empty() && self.waiting.as_ref().is_some_and(worth);
+        let is_due = self.connection.is_none() && (is_told || self.call_back.is_some());
+        is_due.then(|| self.next_call.saturating_duration_since(now))
+    }
+
+    fn is_current(&self, serial: u64) -> bool {
+        self.connection.as_ref().is_some_and(|(current, _)| *current == serial)
+    }
+
+    fn hang_up(&mut self) {
+        if let Some((_, stream)) = self.connection.take() {
+            cut(&stream);
+        }
+    }
+
+    fn postpone(&mut self, now: Instant, pause: Duration) {
+        self.next_call = now + pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.call_back = None;
+    }
+}
+
+impl Peer {
+    pub fn new(id: ServerId) -> Self {
+        let state = State {
+            addresses: Vec::new(),
+            call_back: None,
+            waiting: None,
+            last: None,
+            connection: None,
+            serial: 0,
+            next_call: Instant::now(),
+            pause: PAUSE_MIN,
+            retired: false,
+        };
+        Peer {
+            id,
+            warnings: Reports::once_a_minute(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub fn set_addresses(&self, addresses: Vec<Endpoint>) {
+        let mut state = self.state.lock();
+        if state.addresses != addresses {
+            state.addresses = addresses;
+            state.next_call = Instant::now();
+            self.changed.notify_all();
+        }
+    }
+
+    /// The membership does not name it.
+    pub fn is_stranger(&self) -> bool {
+        self.state.lock().addresses.is_empty()
+    }
+
+    pub fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Ends the peer if it is a stranger that has nothing to do here any more.
+    pub fn retire_if_idle(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_idle = state.connection.is_none() && state.call_back.is_none();
+        if state.addresses.is_empty() && is_idle {
+            state.retired = true;
+            self.changed.notify_all();
+        }
+        state.retired
+    }
+
+    /// Has a message sent, in place of one that waits.
+    pub fn put(&self, frame: Bytes, now: Instant) {
+        self.state.lock().waiting = Some(Message { frame, since: now });
+        self.changed.notify_all();
+    }
+
+    /// It has asked to be called: what connection there was is not one to it any more.
+    pub fn call_back(&self, at: Vec<Endpoint>, now: Instant) {
+        let mut state = self.state.lock();
+        state.hang_up();
+        state.call_back = Some(at);
+        state.next_call = now;
+        state.pause = PAUSE_MIN;
+        self.changed.notify_all();
+    }
+
+    /// Waits until it should be called, and says where. What it has just said comes first: it may
+    /// have moved.
+    pub fn next_call(&self, threads: &Threads) -> Option<Vec<Endpoint>> {
+        let mut state = self.state.lock();
+        loop {
+            if state.retired || threads.is_stopping() {
+                return None;
+            }
+            match state.until_call(Instant::now()) {
+                Some(Duration::ZERO) => {
+                    let mut endpoints = state.call_back.clone().unwrap_or_default();
+                    for endpoint in &state.addresses {
+                        if !endpoints.contains(endpoint) {
+                            endpoints.push(endpoint.clone());
+                        }
+                    }
+                    return Some(endpoints);
+                }
+                Some(rest) => _ = self.changed.wait_for(&mut state, rest),
+                None => self.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// A call has failed.
+    pub fn call_failed(&self, now: Instant) {
+        let mut state = self.state.lock();
+        let pause = state.pause;
+        state.postpone(now, pause);
+    }
+
+    /// It was asked to call.
+    pub fn asked_to_call(&self, now: Instant) {
+        let mut state = self.state.lock();
+        let pause = state.pause.max(CALL_BACK_WAIT);
+        state.postpone(now, pause);
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.state.lock().connection.is_some()
+    }
+
+    /// Talks over this connection from now on, and no longer over the one before. `None` if the peer
+    /// was ended meanwhile.
+    pub fn connected(&self, stream: Arc<TcpStream>, now: Instant) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.retired {
+            return None;
+        }
+        state.hang_up();
+        state.serial += 1;
+        let serial = state.serial;
+        state.connection = Some((serial, stream));
+        // Should it break at once, then not to be made again at once.
+        let pause = state.pause;
+        state.postpone(now, pause);
+        self.changed.notify_all();
+        Some(serial)
+    }
+
+    /// Something came over this connection, so it is a good one. False if there is a newer one.
+    pub fn heard(&self, serial: u64) -> bool {
+        let mut state = self.state.lock();
+        if state.is_current(serial) {
+            state.pause = PAUSE_MIN;
+            return true;
+        }
+        false
+    }
+
+    /// A connection has ended.
+    pub fn disconnected(&self, serial: u64, delivery: Delivery) {
+        let mut state = self.state.lock();
+        if !state.is_current(serial) {
+            return;
+        }
+        state.hang_up();
+        if delivery == Delivery::Doubtful && state.waiting.is_none() {
+            state.waiting = state.last.clone();
+        }
+        self.changed.notify_all();
+    }
+
+    /// The first message for a new connection: the one that waits, or else the last one again, because
+    /// it may have been lost with the connection before.
+    pub fn first_frame(&self, serial: u64) -> Option<Bytes> {
+        let mut state = self.state.lock();
+        if !state.is_current(serial) {
+            return None;
+        }
+        if let Some(message) = state.waiting.take() {
+            state.last = Some(message);
+        }
+        state.last.as_ref().map(|message| message.frame.clone())
+    }
+
+    /// Waits for the next message; `None` if the connection is no longer the one to use.
+    pub fn next_frame(&self, serial: u64, threads: &Threads) -> Option<Bytes> {
+        let mut state = self.state.lock();
+        loop {
+            if threads.is_stopping() || !state.is_current(serial) {
+                return None;
+            }
+            if let Some(message) = state.waiting.take() {
+                let frame = message.frame.clone();
+                state.last = Some(message);
+                return Some(frame);
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+}
+
+/// Whether the last message over a connection that ended has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delivery {
+    /// The other side ended it in good order.
+    Likely,
+    /// It broke: the message waits again.
+    Doubtful,
+}

@@ -1,0 +1,94 @@
+//! What a peer has sent and nobody has understood yet.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A buffer that grew beyond this for one large packet is given back when it is empty.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// What came of waiting for bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// There are more than before.
+    Bytes,
+    /// None came in time.
+    Nothing,
+    /// None will come.
+    End,
+}
+
+/// The reading side of a connection. The buffer grows with the bytes that are really there and not
+/// understood; who reads from it limits that.
+pub(crate) struct Incoming {
+    stream: Arc<TcpStream>,
+    /// Only `start..end` means something; the rest is room that was zeroed once.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// As the socket has it. `Some(None)`: no timeout was asked for.
+    timeout: Option<Option<Duration>>,
+}
+
+impl Incoming {
+    pub fn new(stream: Arc<TcpStream>, room_bytes: usize) -> Self {
+        Incoming { stream, buffer: vec![0; room_bytes], start: 0, end: 0, timeout: None }
+    }
+
+    /// What is there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// The first `count` bytes are understood.
+    pub fn consume(&mut self, count: usize) {
+        assert!(count <= self.end - self.start, "{count} bytes of {}", self.end - self.start);
+        self.start += count;
+    }
+
+    /// Waits for more bytes, for ever if there is no timeout.
+    pub fn fill(&mut self, timeout: Option<Duration>) -> io::Result<Fill> {
+        if self.timeout != Some(timeout) {
+            self.stream.set_read_timeout(timeout)?;
+            self.timeout = Some(timeout);
+        }
+        self.make_room();
+        loop {
+            match (&*self.stream).read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Ok(Fill::End),
+                Ok(count) => {
+                    self.end += count;
+                    return Ok(Fill::Bytes);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if timeout.is_some() => {
+                        return Ok(Fill::Nothing);
+                    }
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.buffer.len() > KEPT_BYTES_MAX {
+                self.buffer.truncate(KEPT_BYTES_MAX);
+                self.buffer.shrink_to_fit();
+            }
+        }
+        if self.end < self.buffer.len() {
+            return;
+        }
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end >= self.buffer.len() / 2 {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+    }
+}

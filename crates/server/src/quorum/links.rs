@@ -1,0 +1,189 @@
+//! The connections between a leader and its learners, both those that others opened here and those
+//! that `connect` opened to others. Apache: `Leader.LearnerCnxAcceptor`, `LearnerHandler`, `Learner`.
+//!
+//! A link has two threads. The reading one belongs to it from its first to its last input; the
+//! writing one carries out the queue. Whoever finds the link broken cuts the socket and leaves the
+//! reason, and the reader reports it: so a link is lost exactly once, and by one thread.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use herdsman_proto::{QuorumPacket, Zxid};
+use herdsman_zab::{Door, Input, LinkId};
+use parking_lot::Mutex;
+use tracing::debug;
+
+mod link;
+mod reader;
+mod writer;
+
+use super::context::{Context, NoDelay};
+use super::places::{Place, Places};
+use super::receiver::{ConnectResult, Receiver, TreeSource};
+use super::reports::Reports;
+use link::{Ended, Link, Loss, Origin};
+use reader::LinkReader;
+
+/// Accepted links beyond one for each member.
+const STRANGERS_MAX: usize = 32;
+
+pub(crate) struct Links {
+    context: Arc<Context>,
+    table: Mutex<BTreeMap<LinkId, Arc<Link>>>,
+    next_id: AtomicU64,
+    places: Arc<Places>,
+    warnings: Reports,
+    losses: Reports,
+}
+
+impl Links {
+    pub fn new(context: Arc<Context>) -> Self {
+        Links {
+            context,
+            table: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            places: Arc::default(),
+            warnings: Reports::default(),
+            losses: Reports::default(),
+        }
+    }
+
+    /// An id that no link had before.
+    pub fn next_id(&self) -> LinkId {
+        LinkId(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn get(&self, id: LinkId) -> Option<Arc<Link>> {
+        self.table.lock().get(&id).cloned()
+    }
+
+    pub fn send(&self, id: LinkId, packet: &QuorumPacket) {
+        if let Some(link) = self.get(id) {
+            link.send(packet);
+        }
+    }
+
+    pub fn send_snapshot(&self, id: LinkId, zxid: Zxid, source: Box<dyn TreeSource>) {
+        if let Some(link) = self.get(id) {
+            link.send_snapshot(zxid, source);
+        }
+    }
+
+    pub fn set_idle_limit(&self, id: LinkId, limit_ms: u64) {
+        if let Some(link) = self.get(id) {
+            link.set_idle_limit(limit_ms);
+        }
+    }
+
+    pub fn close(&self, id: LinkId) {
+        if let Some(link) = self.get(id) {
+            link.close();
+        }
+    }
+
+    /// Wakes all threads that wait for something to write.
+    pub fn wake(&self) {
+        for link in self.table.lock().values() {
+            link.wake();
+        }
+    }
+
+    /// Somebody has connected to a port for learners.
+    pub fn accept(self: &Arc<Self>, door: Door, stream: TcpStream, peer: SocketAddr) {
+        let Some(receiver) = self.context.receiver() else { return };
+        let stream = Arc::new(stream);
+        self.context.threads.watch(&stream);
+        let places_max = self.context.membership().members.len() + STRANGERS_MAX;
+        let Some(place) = self.places.take(&stream, peer, places_max) else { return };
+        self.context.set_options(&stream, NoDelay::from(self.context.settings.leader_no_delay));
+        let id = self.next_id();
+        let links = Arc::clone(self);
+        let run = move || {
+            debug!("link {} is from {peer}", id.0);
+            if let Some(link) = links.open(id, stream, peer, Origin::Accepted) {
+                receiver.handle(&mut vec![Input::LinkOpened { link: id, door }]);
+                links.run(&link, Some(place), &receiver);
+            }
+        };
+        if let Err(error) = self.context.threads.spawn(format!("link-{}", id.0), run) {
+            self.warnings.warn(format_args!("no thread for a learner at {peer}: {error}"));
+        }
+    }
+
+    /// Serves a connection that `connect` has made, to its end.
+    pub fn run_connected(&self, id: LinkId, stream: Arc<TcpStream>, receiver: &Arc<dyn Receiver>) {
+        self.context.set_options(&stream, NoDelay::from(self.context.settings.follower_no_delay));
+        let link = match stream.peer_addr() {
+            Ok(peer) => self.open(id, stream, peer, Origin::Connected),
+            // It was reset already.
+            Err(_) => None,
+        };
+        let Some(link) = link else {
+            receiver.handle_connect(id, ConnectResult::Failed);
+            return;
+        };
+        debug!("link {} is connected to {}", id.0, link.peer);
+        receiver.handle_connect(id, ConnectResult::Connected);
+        self.run(&link, None, receiver);
+    }
+
+    /// Puts a link into the table and starts its writer.
+    fn open(
+        &self,
+        id: LinkId,
+        stream: Arc<TcpStream>,
+        peer: SocketAddr,
+        origin: Origin,
+    ) -> Option<Arc<Link>> {
+        let link = Arc::new(Link::new(id, stream, peer, origin, &self.context.settings));
+        self.table.lock().insert(id, Arc::clone(&link));
+        let (context, writing) = (Arc::clone(&self.context), Arc::clone(&link));
+        let write = move || writer::run(&writing, &context.threads);
+        match self.context.threads.spawn(format!("link-{}-out", id.0), write) {
+            Ok(()) => Some(link),
+            Err(error) => {
+                self.warnings.warn(format_args!("no thread to write to {peer}: {error}"));
+                self.table.lock().remove(&id);
+                None
+            }
+        }
+    }
+
+    /// Reads until the link ends, and reports that unless it was closed here.
+    fn run(&self, link: &Arc<Link>, place: Option<Place>, receiver: &Arc<dyn Receiver>) {
+        let context = Arc::clone(&self.context);
+        let mut reader = LinkReader::new(Arc::clone(link), place, context, Arc::clone(receiver));
+        let loss = reader.run();
+        match link.end(loss) {
+            Ended::Closed { by } => reader.drain(by),
+            Ended::Lost(loss) if self.context.threads.is_stopping() => debug!("{loss}"),
+            Ended::Lost(loss) => {
+                self.report(link, &loss, &reader);
+                receiver.handle(&mut vec![Input::LinkLost { link: link.id }]);
+            }
+        }
+        link.hang_up();
+        self.table.lock().remove(&link.id);
+    }
+
+    fn report(&self, link: &Link, loss: &Loss, reader: &LinkReader) {
+        let peer = link.peer;
+        if link.origin == Origin::Connected {
+            self.losses.warn(format_args!("the link to the leader at {peer} is lost: {loss}"));
+        } else if let Some(server) = reader.server() {
+            // A server that cannot join comes and goes several times a second.
+            self.losses
+                .warn(format_args!("the link with server {server} at {peer} is lost: {loss}"));
+        } else if let Loss::Ended = loss {
+            // Probes of the port do so all the time.
+            debug!("somebody at {peer} connected to a port for learners and hung up");
+        } else {
+            // Anybody can make us write this.
+            self.warnings.warn(format_args!(
+                "somebody at {peer} connected to a port for learners and never made sense: {loss}"
+            ));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Reads what comes in on one link: packets, as many at a time as are there, and the tree behind SNAP.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use herdsman_proto::{DecodeError, QuorumPacket, Reader, ServerId};
+use herdsman_zab::Input;
+
+use super::link::{Link, Loss, Origin};
+use crate::clock::millis;
+use crate::quorum::context::Context;
+use crate::quorum::incoming::{Fill, Incoming};
+use crate::quorum::places::Place;
+use crate::quorum::receiver::Receiver;
+
+/// How often a reader that waits for the other side looks whether it should go on.
+const LOOK: Duration = Duration::from_millis(250);
+const ROOM_BYTES: usize = 64 * 1024;
+/// What a packet may have besides its longest field: its head, and what a client has proven to be.
+const OVERHEAD_BYTES_MAX: usize = 1 << 20;
+
+pub(super) struct LinkReader {
+    link: Arc<Link>,
+    context: Arc<Context>,
+    receiver: Arc<dyn Receiver>,
+    incoming: Incoming,
+    inputs: Vec<Input>,
+    place: Option<Place>,
+    /// `None` once the first packet is there.
+    first_packet_by: Option<Instant>,
+    /// Who the other side says that it is.
+    server: Option<ServerId>,
+}
+
+impl LinkReader {
+    pub fn new(
+        link: Arc<Link>,
+        place: Option<Place>,
+        context: Arc<Context>,
+        receiver: Arc<dyn Receiver>,
+    ) -> Self {
+        let incoming = Incoming::new(Arc::clone(&link.stream), ROOM_BYTES);
+        let first_packet_by = Some(Instant::now() + context.settings.init_limit);
+        LinkReader {
+            link,
+            context,
+            receiver,
+            incoming,
+            inputs: Vec::new(),
+            place,
+            first_packet_by,
+            server: None,
+        }
+    }
+
+    /// The learner at the other side, if it has introduced itself.
+    pub fn server(&self) -> Option<ServerId> {
+        self.server
+    }
+
+    /// Reads until there is a reason not to.
+    pub fn run(&mut self) -> Loss {
+        loop {
+            let read = self.read_packets();
+            // What was understood before something went wrong did happen.
+            self.deliver();
+            if let Err(loss) = read.and_then(|()| self.wait()) {
+                return loss;
+            }
+        }
+    }
+
+    /// Takes all whole packets out of the buffer.
+    fn read_packets(&mut self) -> Result<(), Loss> {
+        let field_bytes_max = self.context.settings.field_bytes_max;
+        loop {
+            let bytes = self.incoming.bytes();
+            let mut reader = Reader::with_limit(bytes, field_bytes_max);
+            match QuorumPacket::decode(&mut reader) {
+                Ok(packet) => {
+                    let packet_bytes = bytes.len() - reader.rest().len();
+                    self.incoming.consume(packet_bytes);
+                    self.introduce();
+                    self.take(packet)?;
+                }
+                Err(DecodeError::Truncated { .. }) => {
+                    let packet_bytes_max = field_bytes_max + OVERHEAD_BYTES_MAX;
+                    if bytes.len() > packet_bytes_max {
+                        return Err(Loss::PacketTooLong(packet_bytes_max));
+                    }
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn introduce(&mut self) {
+        if self.first_packet_by.take().is_some()
+            && let Some(place) = &self.place
+        {
+            place.keep();
+        }
+    }
+
+    fn take(&mut self, packet: QuorumPacket) -> Result<(), Loss> {
+        if let QuorumPacket::Info { info: Some(info), .. } = &packet {
+            self.server = Some(info.server);
+        }
+        if let QuorumPacket::Snap { zxid } = packet {
+            // A tree takes memory without limit. Only the leader that this server chose may ask for it.
+            if self.link.origin == Origin::Accepted {
+                return Err(Loss::TreeFromLearner);
+            }
+            self.deliver();
+            let receiver = Arc::clone(&self.receiver);
+            let link = self.link.id;
+            receiver.receive_tree(link, zxid, &mut TreeInput(self)).map_err(Loss::Tree)?;
+        }
+        self.inputs.push(Input::Packet { link: self.link.id, packet });
+        Ok(())
+    }
+
+    fn deliver(&mut self) {
+        if !self.inputs.is_empty() && self.link.is_open() {
+            self.receiver.handle(&mut self.inputs);
+        }
+        self.inputs.clear();
+    }
+
+    /// Waits for bytes, no longer than the link may be idle.
+    fn wait(&mut self) -> Result<(), Loss> {
+        let mut quiet = Duration::ZERO;
+        loop {
+            if self.context.threads.is_stopping() || !self.link.is_open() {
+                return Err(Loss::Closed);
+            }
+            if self.is_first_packet_late() {
+                return Err(Loss::FirstPacketLate);
+            }
+            let limit = self.link.idle_limit();
+            let look = LOOK.min(limit);
+            match self.incoming.fill(Some(look))? {
+                Fill::Bytes => return Ok(()),
+                Fill::End => return Err(Loss::Ended),
+                // Only waiting counts: when this process itself stood still, the peer is not to blame.
+                Fill::Nothing => quiet += look,
+            }
+            if quiet >= limit {
+                return Err(Loss::Silent(millis(quiet)));
+            }
+        }
+    }
+
+    /// A learner speaks first. One that sends a byte now and then is not idle, but late. On a link
+    /// that was opened here the other side may have to wait for others first.
+    fn is_first_packet_late(&self) -> bool {
+        self.link.origin == Origin::Accepted
+            && self.first_packet_by.is_some_and(|by| Instant::now() >= by)
+    }
+
+    /// The link is closed: lets the other side read what is on its way and close too.
+    pub fn drain(&mut self, by: Instant) {
+        while Instant::now() < by && !self.context.threads.is_stopping() {
+            match self.incoming.fill(Some(LOOK)) {
+                Ok(Fill::Bytes) => self.incoming.consume(self.incoming.bytes().len()),
+                Ok(Fill::Nothing) => {}
+                Ok(Fill::End) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The bytes behind SNAP.
+struct TreeInput<'a>(&'a mut LinkReader);
+
+impl Read for TreeInput<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let TreeInput(reader) = self;
+        while reader.incoming.bytes().is_empty() {
+            match reader.wait() {
+                Ok(()) => {}
+                Err(Loss::Ended) => return Ok(0),
+                Err(Loss::Io(error)) => return Err(error),
+                Err(loss) => return Err(io::Error::other(loss)),
+            }
+        }
+        let count = reader.incoming.bytes().len().min(out.len());
+        out[..count].copy_from_slice(&reader.incoming.bytes()[..count]);
+        reader.incoming.consume(count);
+        Ok(count)
+    }
+}

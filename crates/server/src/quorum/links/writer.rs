@@ -1,0 +1,93 @@
+//! Writes what waits on one link: all packets that have gathered with one call, trees in steps.
+
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::time::Duration;
+
+use herdsman_proto::{QuorumPacket, Zxid};
+
+use super::link::{Link, Loss, Piece};
+use crate::clock::millis;
+use crate::quorum::receiver::{TreeSource, TreeStep};
+use crate::quorum::threads::Threads;
+
+/// How often a writer that waits for the other side looks whether it should go on.
+const LOOK: Duration = Duration::from_millis(250);
+/// Bytes of a tree that are written together.
+const TREE_CHUNK_BYTES: usize = 64 * 1024;
+
+/// Writes until the link is closed or lost.
+pub(super) fn run(link: &Link, threads: &Threads) {
+    match write_all_pieces(link, threads) {
+        // What was queued is out. The other side reads it and then the end, and the reader waits for
+        // its end in turn: to close at once could take back what is on its way.
+        Ok(()) => _ = link.stream.shutdown(Shutdown::Write),
+        Err(loss) => link.lose(loss),
+    }
+    drop(link.take_rest());
+}
+
+fn write_all_pieces(link: &Link, threads: &Threads) -> Result<(), Loss> {
+    link.stream.set_write_timeout(Some(LOOK))?;
+    let mut written = None;
+    while let Some(piece) = link.next_piece(written.take(), threads) {
+        match piece {
+            Piece::Packets(bytes) => {
+                write(link, threads, &bytes)?;
+                written = Some(bytes);
+            }
+            Piece::Tree { zxid, source } => write_tree(link, threads, zxid, source)?,
+        }
+    }
+    Ok(())
+}
+
+fn write_tree(
+    link: &Link,
+    threads: &Threads,
+    zxid: Zxid,
+    mut source: Box<dyn TreeSource>,
+) -> Result<(), Loss> {
+    let mut buffer = Vec::with_capacity(2 * TREE_CHUNK_BYTES);
+    QuorumPacket::Snap { zxid }.encode(&mut buffer);
+    loop {
+        let step = source.fill(&mut buffer);
+        if step == TreeStep::Broken {
+            return Err(Loss::TreeGone);
+        }
+        if step == TreeStep::Done || buffer.len() >= TREE_CHUNK_BYTES {
+            write(link, threads, &buffer)?;
+            buffer.clear();
+        }
+        if step == TreeStep::Done {
+            return Ok(());
+        }
+    }
+}
+
+fn write(link: &Link, threads: &Threads, mut bytes: &[u8]) -> Result<(), Loss> {
+    let mut stuck = Duration::ZERO;
+    while !bytes.is_empty() {
+        match (&*link.stream).write(bytes) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+            Ok(count) => {
+                bytes = &bytes[count..];
+                stuck = Duration::ZERO;
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    stuck += LOOK;
+                    if stuck >= link.idle_limit() {
+                        return Err(Loss::NotReading(millis(stuck)));
+                    }
+                }
+                _ => return Err(error.into()),
+            },
+        }
+        if threads.is_stopping() || link.is_overdue() {
+            return Err(Loss::Closed);
+        }
+    }
+    Ok(())
+}

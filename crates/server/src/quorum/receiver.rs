@@ -1,0 +1,115 @@
+//! What the network asks of the rest of the server.
+
+use std::io::{self, Read};
+
+use herdsman_proto::Zxid;
+use herdsman_proto::membership::Endpoint;
+use herdsman_zab::{Input, LinkId};
+
+/// Takes what happens on the network. All methods are called by network threads, many at a time, and
+/// may block: the peer that caused the call is then not read. They must not stop the network.
+///
+/// A call may already be under way when the link that it is about is closed or the attempt to connect
+/// cancelled. Ids are never used again, so a receiver recognises such latecomers: it ignores inputs of
+/// links that it does not know.
+pub trait Receiver: Send + Sync + 'static {
+    /// Takes inputs, in the order in which they happened on one connection, and leaves the list empty
+    /// or not, as it likes.
+    fn handle(&self, inputs: &mut Vec<Input>);
+
+    /// An attempt to connect has ended. If it is not the one that is wanted now, a link that stands
+    /// has to be closed, and a failure means nothing.
+    fn handle_connect(&self, link: LinkId, result: ConnectResult);
+
+    /// Reads the tree that comes behind SNAP with this zxid, up to the signature at its end and not a
+    /// byte more, and keeps it until the `Packet` input of that SNAP, which comes next. An error loses
+    /// the link.
+    ///
+    /// # Errors
+    /// What `input` said, or what is wrong with the tree.
+    fn receive_tree(&self, link: LinkId, zxid: Zxid, input: &mut dyn Read) -> io::Result<()>;
+
+    /// A port could not be opened, at none of its addresses, and is given up. Apache ends the process
+    /// then, with exit code 14.
+    fn handle_port_failed(&self, failure: PortFailure);
+}
+
+/// How an attempt to connect ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectResult {
+    /// The link stands; its packets follow.
+    Connected,
+    /// There will be no link.
+    Failed,
+}
+
+/// One of a member's ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// Where votes are exchanged.
+    Election,
+    /// Where learners connect.
+    Quorum,
+    /// Where observers connect to a follower.
+    ObserverMaster,
+}
+
+impl PortKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            PortKind::Election => "election",
+            PortKind::Quorum => "quorum",
+            PortKind::ObserverMaster => "observer master",
+        }
+    }
+}
+
+/// A port that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot listen on {endpoint}, the {kind} port, after {tries} tries: {source}; {advice}",
+    kind = kind.name(), advice = advice(source)
+)]
+pub struct PortFailure {
+    /// Which one.
+    pub kind: PortKind,
+    /// Where.
+    pub endpoint: Endpoint,
+    /// How often it was tried.
+    pub tries: u32,
+    /// What the system said at last.
+    pub source: io::Error,
+}
+
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have that address: is the number in the file myid the one of this \
+             server, and its server line right?"
+        }
+        io::ErrorKind::AddrInUse => {
+            "another process listens there: is this server running already, or another one with the \
+             same number in its file myid?"
+        }
+        _ => "give this server a port that it may use, in its server line",
+    }
+}
+
+/// A tree on its way to a learner. It may be dropped by the thread that sends it, if the link is gone,
+/// or by the one that writes; so to drop it must not take a lock that a sender holds.
+pub trait TreeSource: Send {
+    /// Appends the next bytes, some ten thousand at a time. The last of them are the signature.
+    /// Called by the thread that writes to the link, while it holds no lock.
+    fn fill(&mut self, out: &mut Vec<u8>) -> TreeStep;
+}
+
+/// Whether a tree is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeStep {
+    /// More follows.
+    More,
+    /// That was all.
+    Done,
+    /// The rest cannot be had any more; the link is lost.
+    Broken,
+}

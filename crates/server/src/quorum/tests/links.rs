@@ -1,0 +1,192 @@
+//! Links that work: packets, trees, and how they end.
+
+use super::*;
+
+/// Server 1, and server 2 with a link to it: both ends.
+fn linked() -> (Server, LinkId, Server, LinkId) {
+    linked_with(settings(1))
+}
+
+fn linked_with(leader: NetworkSettings) -> (Server, LinkId, Server, LinkId) {
+    let (leader, learner) = (Server::start(leader), Server::alone(2));
+    learner.know(&[(1, leader.member())]);
+    let wish = learner.network.connect(ServerId(1), Door::Quorum);
+    assert_eq!(learner.connected(), (wish, ConnectResult::Connected));
+    let opened = leader.opened();
+    (leader, opened, learner, wish)
+}
+
+#[test]
+fn packets_arrive_in_order_both_ways() {
+    let (leader, down, learner, up) = linked();
+    for zxid in 0..1000 {
+        leader.network.send(down, &commit(zxid));
+        learner.network.send(up, &QuorumPacket::Ack { zxid: Zxid(zxid) });
+    }
+    for zxid in 0..1000 {
+        assert_eq!(learner.packet(up), commit(zxid));
+        assert_eq!(leader.packet(down), QuorumPacket::Ack { zxid: Zxid(zxid) });
+    }
+    leader.stop();
+    learner.stop();
+}
+
+#[test]
+fn a_large_packet_arrives_whole() {
+    let (leader, down, learner, up) = linked();
+    let payload: Vec<_> = (0..1 << 20).map(|at: u32| (at >> 7) as u8).collect();
+    for zxid in 0..3 {
+        let proposal = QuorumPacket::Proposal { zxid: Zxid(zxid), payload: payload.clone().into() };
+        leader.network.send(down, &proposal);
+        leader.network.send(down, &commit(zxid));
+        assert_eq!(learner.packet(up), proposal);
+        assert_eq!(learner.packet(up), commit(zxid));
+    }
+    leader.stop();
+    learner.stop();
+}
+
+/// A tree in pieces of one byte, then whatever step ends it.
+struct Drip {
+    tree: std::slice::Iter<'static, u8>,
+    end: TreeStep,
+}
+
+impl TreeSource for Drip {
+    fn fill(&mut self, out: &mut Vec<u8>) -> TreeStep {
+        match self.tree.next() {
+            Some(byte) => {
+                out.push(*byte);
+                TreeStep::More
+            }
+            None => self.end,
+        }
+    }
+}
+
+fn drip(tree: &'static [u8], end: TreeStep) -> Box<dyn TreeSource> {
+    Box::new(Drip { tree: tree.iter(), end })
+}
+
+#[test]
+fn a_tree_comes_before_its_packet_and_the_rest_behind() {
+    let (leader, down, learner, up) = linked();
+    leader.network.send(down, &commit(1));
+    leader.network.send_snapshot(down, Zxid(9), drip(b"\x03abc", TreeStep::Done));
+    leader.network.send(down, &commit(2));
+    assert_eq!(learner.packet(up), commit(1));
+    let tree = learner.wait(|event| match event {
+        Event::Tree(link, tree) => Some((link, tree)),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(tree, (up, b"abc".to_vec()));
+    assert_eq!(learner.packet(up), QuorumPacket::Snap { zxid: Zxid(9) });
+    assert_eq!(learner.packet(up), commit(2));
+    leader.stop();
+    learner.stop();
+}
+
+#[test]
+fn a_tree_that_cannot_be_finished_loses_the_link() {
+    let (leader, down, learner, up) = linked();
+    leader.network.send_snapshot(down, Zxid(9), drip(b"\x03ab", TreeStep::Broken));
+    leader.lost(down);
+    learner.wait(|event| match event {
+        Event::Input(Input::LinkLost { link }) if link == up => Some(()),
+        other => panic!("{other:?}"),
+    });
+    leader.stop();
+    learner.stop();
+}
+
+#[test]
+fn what_was_sent_before_a_close_arrives() {
+    let (leader, down, learner, up) = linked();
+    for zxid in 0..100 {
+        leader.network.send(down, &commit(zxid));
+    }
+    leader.network.close(down);
+    leader.network.send(down, &commit(100));
+    for zxid in 0..100 {
+        assert_eq!(learner.packet(up), commit(zxid));
+    }
+    learner.wait(|event| match event {
+        Event::Input(Input::LinkLost { link }) if link == up => Some(()),
+        other => panic!("{other:?}"),
+    });
+    // The one that closed hears no more of it: the next that it hears is of another link.
+    let wish = learner.network.connect(ServerId(1), Door::Quorum);
+    leader.wait(|event| match event {
+        Event::Input(Input::LinkOpened { link, .. }) if link != down => Some(()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(learner.connected(), (wish, ConnectResult::Connected));
+    leader.stop();
+    learner.stop();
+}
+
+#[test]
+fn a_link_is_closed_although_the_other_side_does_not_read() {
+    let server = Server::alone(1);
+    let mut peer = Raw::connect(server.quorum());
+    let link = server.opened();
+    let proposal = QuorumPacket::Proposal { zxid: Zxid(2), payload: vec![7; 1 << 20].into() };
+    for _ in 0..32 {
+        server.network.send(link, &proposal);
+    }
+    server.network.close(link);
+    // The peer goes on talking, and notices by that.
+    while peer.0.write_all(&[0]).is_ok() {
+        match server.events.recv_timeout(Duration::from_millis(10)) {
+            Err(RecvTimeoutError::Timeout) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn a_link_is_lost_once() {
+    let server = Server::alone(1);
+    drop(Raw::connect(server.quorum()));
+    let first = server.opened();
+    server.lost(first);
+    let mut other = Raw::connect(server.quorum());
+    other.send_packet(&commit(1));
+    let second = server.wait(|event| match event {
+        Event::Input(Input::LinkOpened { link, .. }) => Some(link),
+        other => panic!("{other:?}"),
+    });
+    // What concerns a link that is gone does nothing.
+    server.network.send(first, &commit(1));
+    server.network.send_snapshot(first, Zxid(1), drip(&[], TreeStep::Done));
+    server.network.set_idle_limit(first, 1);
+    server.network.close(first);
+    server.wait(|event| match event {
+        Event::Input(Input::Packet { link, .. }) if link == second => Some(()),
+        other => panic!("{other:?}"),
+    });
+    server.stop();
+}
+
+#[test]
+fn a_link_that_is_idle_for_too_long_is_lost_on_both_sides() {
+    let (leader, down, learner, up) = linked();
+    learner.network.send(up, &commit(1));
+    assert_eq!(leader.packet(down), commit(1));
+    leader.network.set_idle_limit(down, 50);
+    leader.lost(down);
+    learner.lost(up);
+    leader.stop();
+    learner.stop();
+}
+
+#[test]
+fn both_hear_of_it_when_one_stops() {
+    let (leader, down, learner, up) = linked();
+    learner.network.send(up, &commit(1));
+    assert_eq!(leader.packet(down), commit(1));
+    learner.stop();
+    leader.lost(down);
+    leader.stop();
+}

@@ -1,0 +1,213 @@
+//! The learners of a leader, as far as they are of interest to an operator: who they are, and how
+//! they catch up.
+
+use std::collections::BTreeMap;
+
+use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
+use herdsman_zab::LinkId;
+use herdsman_zab::io::CloseReason;
+use tracing::Level;
+
+use super::wording::{self, close_reason_in_words, duration};
+use super::{Line, TELL_AGAIN_MS};
+use crate::stats::EnsembleStats;
+
+/// Warnings in a minute: anybody can connect and say that he is a server. The rest is for the level
+/// `debug`.
+const WARNINGS_MAX: usize = 64;
+
+/// How a learner is brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    Diff,
+    Trunc { to: Zxid },
+    Snap { zxid: Zxid },
+}
+
+#[derive(Debug)]
+struct Learner {
+    server: ServerId,
+    kind: LearnerKind,
+    since_ms: u64,
+    /// Its epoch and its last txn, as it said itself.
+    said: Option<(Option<u32>, Zxid)>,
+    /// How it is brought up to date, with how many txns so far; `None` before and afterwards.
+    catching_up: Option<(Plan, usize)>,
+}
+
+/// Everybody who has introduced himself on a link that stands. The network limits the links.
+#[derive(Debug, Default)]
+pub(super) struct Learners {
+    known: BTreeMap<LinkId, Learner>,
+    /// How many of them catch up.
+    catching_up: usize,
+    /// When somebody was last warned of, by its number and the kind of warning.
+    warned_ms: BTreeMap<(ServerId, &'static str), u64>,
+}
+
+impl Learners {
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub fn introduced(&mut self, now_ms: u64, link: LinkId, server: ServerId, kind: LearnerKind) {
+        let learner = Learner { server, kind, since_ms: now_ms, said: None, catching_up: None };
+        self.known.insert(link, learner);
+    }
+
+    pub fn promised(&mut self, link: LinkId, epoch: Option<u32>, last: Zxid) {
+        if let Some(learner) = self.known.get_mut(&link) {
+            learner.said = Some((epoch, last));
+        }
+    }
+
+    pub fn lost(&mut self, link: LinkId) {
+        self.remove(link);
+    }
+
+    fn remove(&mut self, link: LinkId) -> Option<Learner> {
+        let learner = self.known.remove(&link)?;
+        self.catching_up -= usize::from(learner.catching_up.is_some());
+        Some(learner)
+    }
+
+    /// A server that goes on doing something wrong is warned of once in a while.
+    pub fn may_warn_of(&mut self, now_ms: u64, server: ServerId) -> bool {
+        self.may_warn(now_ms, server, "newer")
+    }
+
+    fn may_warn(&mut self, now_ms: u64, server: ServerId, about: &'static str) -> bool {
+        self.warned_ms.retain(|_, warned_ms| now_ms < *warned_ms + TELL_AGAIN_MS);
+        let fresh =
+            self.warned_ms.len() < WARNINGS_MAX && !self.warned_ms.contains_key(&(server, about));
+        if fresh {
+            self.warned_ms.insert((server, about), now_ms);
+        }
+        fresh
+    }
+
+    /// A packet went to a learner.
+    pub fn sent(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        packet: &QuorumPacket,
+        stats: &EnsembleStats,
+    ) -> Option<Line> {
+        match packet {
+            QuorumPacket::Proposal { .. } if self.catching_up == 0 => None,
+            QuorumPacket::Proposal { .. } => {
+                if let Some((_, txns)) =
+                    self.known.get_mut(&link).and_then(|learner| learner.catching_up.as_mut())
+                {
+                    *txns += 1;
+                }
+                None
+            }
+            QuorumPacket::Diff { .. } => {
+                stats.diffs.add(1);
+                self.plan(link, Plan::Diff);
+                None
+            }
+            QuorumPacket::Trunc { zxid } => {
+                stats.diffs.add(1);
+                self.plan(link, Plan::Trunc { to: *zxid });
+                None
+            }
+            QuorumPacket::UpToDate => self.up_to_date(now_ms, link),
+            QuorumPacket::Revalidated { .. } => {
+                stats.revalidations.add(1);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn plan(&mut self, link: LinkId, plan: Plan) {
+        if let Some(learner) = self.known.get_mut(&link)
+            && learner.catching_up.replace((plan, 0)).is_none()
+        {
+            self.catching_up += 1;
+        }
+    }
+
+    /// A whole tree goes to a learner, which may take a while.
+    pub fn sent_tree(&mut self, link: LinkId, zxid: Zxid, stats: &EnsembleStats) -> Option<Line> {
+        stats.snapshots.add(1);
+        self.plan(link, Plan::Snap { zxid });
+        let learner = self.known.get(&link)?;
+        let last = learner.said.map_or(Zxid::ZERO, |(_, last)| last);
+        let text = format!(
+            "sending the whole tree to server {}: what it lacks since {last} is not kept here",
+            learner.server
+        );
+        Some(Line::new(Level::INFO, text))
+    }
+
+    fn up_to_date(&mut self, now_ms: u64, link: LinkId) -> Option<Line> {
+        let learner = self.known.get_mut(&link)?;
+        let (plan, txns) = learner.catching_up.take()?;
+        self.catching_up -= 1;
+        let lacks_nothing = txns == 0;
+        let txns = wording::txns(txns);
+        let how = match plan {
+            Plan::Diff if lacks_nothing => "it lacked nothing (DIFF)".to_owned(),
+            Plan::Diff => format!("it got {txns} (DIFF)"),
+            Plan::Trunc { to } => format!("it cut its log after {to} and got {txns} (TRUNC)"),
+            Plan::Snap { zxid } => format!("it got the whole tree at {zxid} and {txns} (SNAP)"),
+        };
+        let follows = match learner.kind {
+            LearnerKind::Follower => "follows",
+            LearnerKind::Observer => "observes",
+        };
+        let (server, took) = (learner.server, duration(now_ms.saturating_sub(learner.since_ms)));
+        let text = format!("server {server} {follows}, {took} after it came: {how}");
+        Some(Line::new(Level::INFO, text))
+    }
+
+    /// A link was closed from here.
+    pub fn closed(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        reason: CloseReason,
+        me: ServerId,
+    ) -> Option<Line> {
+        let why = close_reason_in_words(reason);
+        let Some(learner) = self.remove(link) else {
+            return Some(Line::new(Level::DEBUG, format!("closing link {}: {why}", link.0)));
+        };
+        let server = learner.server;
+        let text = match reason {
+            // The change of role has its own line, for all of them.
+            CloseReason::NotLeading | CloseReason::NotFollowing => {
+                let text = format!("sending server {server} away: {why}");
+                return Some(Line::new(Level::DEBUG, text));
+            }
+            CloseReason::UnexpectedPacket if server == me => format!(
+                "another process says that it is server {me}, as this one is: give each server a \
+                 number of its own in its file myid"
+            ),
+            CloseReason::Replaced => format!(
+                "server {server} has connected again, so its older link is closed; if this keeps \
+                 happening, two servers have the number {server} in their files myid"
+            ),
+            CloseReason::AheadOfLeader => match learner.said {
+                Some((Some(epoch), last)) => {
+                    format!(
+                        "sending server {server} away: {why} (its last txn is {last} of epoch {epoch})"
+                    )
+                }
+                _ => format!("sending server {server} away: {why}"),
+            },
+            _ => format!("sending server {server} away: {why}"),
+        };
+        let about = match reason {
+            CloseReason::Replaced => "again",
+            CloseReason::UnexpectedPacket => "packet",
+            _ => "away",
+        };
+        let level = if self.may_warn(now_ms, server, about) { Level::WARN } else { Level::DEBUG };
+        Some(Line::new(level, text))
+    }
+}

@@ -1,0 +1,270 @@
+//! The log of a server's roles, line by line.
+
+use bytes::Bytes;
+use herdsman_proto::quorum::LearnerInfo;
+use herdsman_zab::io::{CloseReason, Door};
+use herdsman_zab::{LinkId, Standing};
+
+use super::*;
+
+/// A server and what was told about it.
+struct Told {
+    log: RoleLog,
+    stats: EnsembleStats,
+    view: View,
+    now_ms: u64,
+}
+
+impl Told {
+    fn new() -> Self {
+        let view = View {
+            state: ServerState::Looking,
+            epoch: 0,
+            promised: 0,
+            last: Zxid::ZERO,
+            committed: Zxid::ZERO,
+            fall: None,
+        };
+        let log = RoleLog::new(ServerId(1), 0);
+        Told { log, stats: EnsembleStats::default(), view, now_ms: 0 }
+    }
+
+    fn now(&self) -> Now {
+        Now { monotonic_ms: self.now_ms, wall_ms: 0 }
+    }
+
+    fn note(&mut self, outputs: &[Output]) -> Vec<String> {
+        for output in outputs {
+            self.log.note(self.now(), output, &self.view, &self.stats);
+        }
+        self.log.after_step(self.now(), &self.view, &self.stats);
+        let lines = self.log.take_lines().into_iter();
+        lines.map(|line| format!("{} {}", line.level, line.text)).collect()
+    }
+
+    fn check(&mut self, outputs: &[Output], expected: &[&str]) {
+        assert_eq!(self.note(outputs), expected);
+    }
+
+    fn fall(&mut self, fall: Fall) -> Vec<String> {
+        self.view.fall = Some(fall);
+        self.view.state = ServerState::Looking;
+        self.note(&[Output::Standing(Standing::Looking)])
+    }
+
+    fn hear(&mut self, link: u64, packet: QuorumPacket) {
+        self.log.hear(self.now_ms, &Input::Packet { link: LinkId(link), packet });
+    }
+
+    fn introduce(&mut self, link: u64, server: i64, accepted_epoch: u32) {
+        let info =
+            LearnerInfo { server: ServerId(server), protocol_version: 0x10000, config_version: 0 };
+        let kind = LearnerKind::Follower;
+        self.hear(link, QuorumPacket::Info { kind, accepted_epoch, info: Some(info) });
+    }
+
+    fn lead(&mut self, epoch: u32) {
+        self.view.state = ServerState::Leading;
+        (self.view.epoch, self.view.promised) = (epoch, epoch);
+        self.note(&[Output::Standing(Standing::Leading { epoch })]);
+    }
+}
+
+fn send(link: u64, packet: QuorumPacket) -> Output {
+    Output::Send { link: LinkId(link), packet }
+}
+
+fn connect(to: i64) -> Output {
+    Output::Connect { to: ServerId(to), door: Door::Quorum }
+}
+
+fn append(zxid: i64) -> Output {
+    Output::Append { zxid: Zxid(zxid), payload: Bytes::from_static(&[0; 36]) }
+}
+
+fn proposal(zxid: i64) -> QuorumPacket {
+    QuorumPacket::Proposal { zxid: Zxid(zxid), payload: Bytes::new() }
+}
+
+#[test]
+fn the_first_line_says_who_is_who() {
+    let mut told = Told::new();
+    let text = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:observer";
+    let membership = Membership::parse_text(text).expect("it is right");
+    told.log.begin(&membership, &told.view, &told.stats);
+    told.check(
+        &[],
+        &["INFO this is server 1 of an ensemble with servers 1 and 2 and server 3 without a vote; \
+           its last txn is 0x0, its epoch 0; looking for a leader"],
+    );
+    assert_eq!(told.stats.searches.get(), 1);
+}
+
+#[test]
+fn a_follower_tells_how_it_caught_up_and_why_it_left() {
+    let mut told = Told::new();
+    told.now_ms = 12;
+    told.view.state = ServerState::Following;
+    told.check(
+        &[connect(3)],
+        &["INFO server 3 is the elected leader, found in 12 ms: joining it to follow"],
+    );
+    told.now_ms = 20;
+    let promise = QuorumPacket::AckEpoch { last_zxid: Zxid::ZERO, current_epoch: Some(0) };
+    told.check(&[send(7, promise), append(0x1_0000_0001), append(0x1_0000_0002)], &[]);
+    told.now_ms = 31;
+    (told.view.epoch, told.view.last) = (2, Zxid(0x1_0000_0002));
+    let following = Standing::Following { link: LinkId(7), leader: ServerId(3) };
+    told.check(
+        &[Output::Standing(following)],
+        &["INFO following server 3 in epoch 2; took 2 txns, up to 0x100000002 (DIFF); ready 31 ms \
+           after the search began"],
+    );
+    let stats = &told.stats;
+    let times = [&stats.election, &stats.follower_sync, &stats.unavailable].map(|s| s.get().sum);
+    assert_eq!((times, stats.leader_unavailable.get().count), ([12, 11, 31], 0));
+    told.now_ms += 60_000;
+    let expected = "WARN no longer following server 3, after 1 min 0 s: there is no connection to \
+                    it; looking for a leader";
+    assert_eq!(told.fall(Fall::LeaderLost), [expected]);
+}
+
+#[test]
+fn cuts_and_whole_trees_are_named() {
+    let joined = Output::Standing(Standing::Observing { link: LinkId(1), leader: ServerId(2) });
+    let install = Output::InstallSnapshot {
+        base: herdsman_zab::SnapshotBase::Received(LinkId(1)),
+        zxid: Zxid(9),
+        entries: vec![(Zxid(10), Bytes::new())],
+    };
+    for (how, expected) in [
+        (install, "took the whole tree and 1 txn behind it, up to 0xa (SNAP)"),
+        (
+            Output::Truncate { zxid: Zxid(8) },
+            "cut its log after 0x8 and took no txns, up to 0xa (TRUNC)",
+        ),
+    ] {
+        let mut told = Told::new();
+        told.view.state = ServerState::Observing;
+        told.view.last = Zxid(10);
+        let lines = told.note(&[connect(2), how, joined.clone()]);
+        assert!(lines[1].contains(expected), "{lines:?}");
+        assert!(lines[1].contains("observing server 2"), "{lines:?}");
+        assert_eq!(told.stats.election.get().count, 0, "observers do not elect");
+    }
+}
+
+#[test]
+fn the_same_failure_is_told_once_a_minute() {
+    let mut told = Told::new();
+    let mut told_lines = Vec::new();
+    for _ in 0..100 {
+        told.now_ms += 1000;
+        told.view.state = ServerState::Following;
+        told_lines.extend(told.note(&[connect(3)]));
+        told_lines.extend(told.fall(Fall::LeaderSilent));
+    }
+    told_lines.retain(|line| !line.starts_with("DEBUG"));
+    let failed = "WARN could not join server 3: nothing came from it for too long";
+    let expected = [
+        "INFO server 3 is the elected leader, found in 1.0 s: joining it to follow".to_owned(),
+        format!("{failed}; looking for a leader again"),
+        format!("{failed} (59 times before, without a word here); looking for a leader again"),
+    ];
+    assert_eq!(told_lines, expected);
+    assert_eq!(told.stats.searches.get(), 100);
+}
+
+#[test]
+fn a_server_with_newer_data_is_told_what_to_do() {
+    let mut told = Told::new();
+    (told.view.state, told.view.promised) = (ServerState::Following, 5);
+    told.note(&[connect(2)]);
+    told.hear(1, QuorumPacket::LeaderInfo { epoch: 1, protocol_version: 0x10000 });
+    let lines = told.fall(Fall::LeaderRefused);
+    for piece in ["leads epoch 1", "promised epoch 5", "move its version-2 directories away"] {
+        assert!(lines[0].contains(piece), "{lines:?}");
+    }
+}
+
+#[test]
+fn its_leader_warns_of_it_once_a_minute() {
+    let mut told = Told::new();
+    told.lead(1);
+    for _ in 0..100 {
+        told.now_ms += 1000;
+        told.introduce(4, 3, 5);
+    }
+    let lines = told.note(&[]);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(
+        lines[0].starts_with("WARN server 3 has promised epoch 5, but this server leads epoch 1")
+    );
+}
+
+#[test]
+fn a_leader_tells_how_its_learners_caught_up() {
+    let mut told = Told::new();
+    told.view.state = ServerState::Leading;
+    told.now_ms = 40;
+    told.check(&[], &["INFO elected in 40 ms: waiting for a quorum of followers"]);
+    told.introduce(1, 2, 0);
+    told.introduce(2, 3, 0);
+    let diff = send(1, QuorumPacket::Diff { zxid: Zxid(2) });
+    let snap = Output::SendSnapshot { link: LinkId(2), zxid: Zxid(2) };
+    told.check(
+        &[diff, send(1, proposal(1)), send(1, proposal(2)), snap],
+        &["INFO sending the whole tree to server 3: what it lacks since 0x0 is not kept here"],
+    );
+    told.now_ms = 50;
+    let leading = Output::Standing(Standing::Leading { epoch: 1 });
+    told.check(
+        &[leading, send(1, QuorumPacket::UpToDate), send(2, QuorumPacket::UpToDate)],
+        &[
+            "INFO leading epoch 1; ready 50 ms after the search began",
+            "INFO server 2 follows, 10 ms after it came: it got 2 txns (DIFF)",
+            "INFO server 3 follows, 10 ms after it came: it got the whole tree at 0x2 and no txns (SNAP)",
+        ],
+    );
+    let stats = &told.stats;
+    assert_eq!((stats.diffs.get(), stats.snapshots.get()), (1, 1));
+    assert_eq!((stats.leader_unavailable.get().sum, told.log.learners()), (50, 2));
+    assert_eq!(told.log.leading_since_ms(), Some(50));
+}
+
+#[test]
+fn txns_are_counted_from_proposal_to_commit() {
+    let mut told = Told::new();
+    told.lead(1);
+    told.now_ms = 10;
+    told.check(&[append(0x1_0000_0001), append(0x1_0000_0002)], &[]);
+    told.now_ms = 13;
+    told.view.committed = Zxid(0x1_0000_0001);
+    told.check(&[], &[]);
+    let stats = &told.stats;
+    assert_eq!((stats.proposals.get(), stats.commits.get()), (2, 1));
+    assert_eq!((stats.quorum_ack.get().sum, stats.proposal_sizes()), (3, [36; 3]));
+    told.fall(Fall::NotSupported);
+    told.view.committed = Zxid(0x1_0000_0002);
+    told.lead(2);
+    assert_eq!((told.stats.commits.get(), told.stats.deserted.get()), (1, 1));
+    assert_eq!(told.stats.proposal_sizes(), [-1; 3], "counted since it leads");
+}
+
+#[test]
+fn numbers_used_twice_are_named() {
+    let mut told = Told::new();
+    told.lead(1);
+    told.introduce(1, 2, 0);
+    told.introduce(2, 1, 0);
+    let close = |link, reason| Output::Close { link: LinkId(link), reason };
+    let lines = told.note(&[
+        close(1, CloseReason::Replaced),
+        close(2, CloseReason::UnexpectedPacket),
+        close(3, CloseReason::NotLeading),
+    ]);
+    assert!(lines[0].contains("two servers have the number 2 in their files myid"), "{lines:?}");
+    assert!(lines[1].contains("another process says that it is server 1"), "{lines:?}");
+    assert!(lines[2].starts_with("DEBUG"), "{lines:?}");
+    assert_eq!(told.log.learners(), 0);
+}

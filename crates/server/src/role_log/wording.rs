@@ -1,0 +1,100 @@
+//! Reasons, lists and times in words.
+
+use herdsman_proto::ServerId;
+use herdsman_zab::Fall;
+use herdsman_zab::io::CloseReason;
+
+/// Why a role is given up.
+pub(super) fn fall_in_words(fall: Fall) -> &'static str {
+    match fall {
+        Fall::NoQuorum => "too few voters answer",
+        Fall::NotSupported => "most voters support another server",
+        Fall::LeaderLost => "there is no connection to it",
+        Fall::LeaderRefused => "it does not keep to the protocol, or has no right to lead",
+        Fall::LeaderSilent => "nothing came from it for too long",
+        Fall::StartOver => "the log cannot be cut where it says, so everything is taken from it",
+        Fall::StorageLost => "the disk takes no writes",
+        Fall::EpochExhausted => "this epoch has no zxids left, so a new one begins",
+        Fall::EpochOutbid => "a voter has promised a later epoch, so a new one begins",
+        Fall::Reconfigured { .. } => "the list of servers has changed",
+    }
+}
+
+/// Why a server is sent away.
+pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
+    match reason {
+        CloseReason::NotLeading => "this server does not lead",
+        CloseReason::NotFollowing => "this server does not follow it any more",
+        CloseReason::UnexpectedPacket => "what it sent makes no sense at this point",
+        CloseReason::NewerConfig => {
+            "its list of servers is newer than this server's; compare the two configurations"
+        }
+        CloseReason::AheadOfLeader => {
+            "it has txns that this server lacks, so it should lead itself"
+        }
+        CloseReason::OldEpoch => "the epoch that it leads is over",
+        CloseReason::TimedOut => {
+            "nothing was heard of it for too long, or it did not catch up in time"
+        }
+        CloseReason::Gap => "what it sent does not continue what came before",
+        CloseReason::Replaced => "it has connected again",
+        CloseReason::TooMany => "too many servers are connected",
+        CloseReason::NotObserverMaster => "this server does not follow, so it serves no observers",
+        CloseReason::NotAnObserver => "it is no observer, and only those are served at this port",
+    }
+}
+
+/// A list of servers.
+pub(super) fn servers(ids: &[ServerId]) -> String {
+    let numbers: Vec<_> = ids.iter().map(ServerId::to_string).collect();
+    match numbers.as_slice() {
+        [] => "no server".to_owned(),
+        [one] => format!("server {one}"),
+        [most @ .., last] => format!("servers {} and {last}", most.join(", ")),
+    }
+}
+
+/// A number of txns.
+pub(super) fn txns(count: usize) -> String {
+    match count {
+        0 => "no txns".to_owned(),
+        1 => "1 txn".to_owned(),
+        many => format!("{many} txns"),
+    }
+}
+
+/// How long something took, as exact as one wants to know it.
+pub(super) fn duration(ms: u64) -> String {
+    const SECOND: u64 = 1000;
+    const MINUTE: u64 = 60 * SECOND;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    match ms {
+        0..SECOND => format!("{ms} ms"),
+        SECOND..MINUTE => format!("{}.{} s", ms / SECOND, ms % SECOND / 100),
+        MINUTE..HOUR => format!("{} min {} s", ms / MINUTE, ms % MINUTE / SECOND),
+        HOUR..DAY => format!("{} h {} min", ms / HOUR, ms % HOUR / MINUTE),
+        _ => format!("{} d {} h", ms / DAY, ms % DAY / HOUR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_exact_as_one_wants_to_know() {
+        let shown = [0, 999, 1000, 59_999, 61_000, 3_600_000, 7_260_000, 90_000_000].map(duration);
+        let expected =
+            ["0 ms", "999 ms", "1.0 s", "59.9 s", "1 min 1 s", "1 h 0 min", "2 h 1 min", "1 d 1 h"];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn lists_read_like_sentences() {
+        let list = |ids: &[i64]| servers(&ids.iter().copied().map(ServerId).collect::<Vec<_>>());
+        assert_eq!(list(&[]), "no server");
+        assert_eq!(list(&[3]), "server 3");
+        assert_eq!(list(&[1, 2, 5]), "servers 1, 2 and 5");
+    }
+}

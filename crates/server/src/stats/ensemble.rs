@@ -1,0 +1,129 @@
+//! What a member of an ensemble counts about agreement. Apache: `ServerMetrics`, `BufferStats`.
+//!
+//! Written by the role log only, from what agreement asks for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Counter, Series, SharedDistribution, SharedSeries};
+
+/// Counters of a member of an ensemble.
+#[derive(Debug, Default)]
+pub struct EnsembleStats {
+    /// Times that a leader was looked for.
+    pub searches: Counter,
+    /// From the beginning of a search to its decision.
+    pub election: SharedSeries,
+    /// From a follower's promise of the epoch to its being up to date.
+    pub follower_sync: SharedSeries,
+    /// The same of an observer.
+    pub observer_sync: SharedSeries,
+    /// From the beginning of a search to serving again.
+    pub unavailable: SharedSeries,
+    /// The same, of those searches that ended with leading.
+    pub leader_unavailable: SharedSeries,
+    /// Times that leading was given up because voters turned away.
+    pub deserted: Counter,
+    /// Txns proposed by this leader.
+    pub proposals: Counter,
+    /// Txns committed by this leader.
+    pub commits: Counter,
+    /// From a proposal to the quorum that has it.
+    pub quorum_ack: SharedDistribution,
+    /// Bytes of a proposal since this server leads.
+    pub proposal_size: SharedSeries,
+    /// Bytes of the last one.
+    pub last_proposal_bytes: AtomicU64,
+    /// Learners that were sent txns to catch up with.
+    pub diffs: Counter,
+    /// Learners that were sent a whole tree.
+    pub snapshots: Counter,
+    /// Sessions that learners asked about.
+    pub revalidations: Counter,
+    /// Txns that came from the leader.
+    pub proposals_received: Counter,
+    /// Commits that came from the leader.
+    pub commits_received: Counter,
+    /// From the leader's clock in a txn to its arrival.
+    pub proposal_latency: SharedDistribution,
+    /// From a txn's arrival to its commit.
+    pub commit_propagation: SharedDistribution,
+    /// From the leader's clock in a txn to its commit here.
+    pub propagation: SharedDistribution,
+}
+
+impl EnsembleStats {
+    /// All of it back to nothing.
+    pub fn reset(&self) {
+        for counter in [
+            &self.searches,
+            &self.deserted,
+            &self.proposals,
+            &self.commits,
+            &self.diffs,
+            &self.snapshots,
+            &self.revalidations,
+            &self.proposals_received,
+            &self.commits_received,
+        ] {
+            counter.reset();
+        }
+        for series in [
+            &self.election,
+            &self.follower_sync,
+            &self.observer_sync,
+            &self.unavailable,
+            &self.leader_unavailable,
+        ] {
+            series.reset();
+        }
+        for spread in
+            [&self.quorum_ack, &self.proposal_latency, &self.commit_propagation, &self.propagation]
+        {
+            spread.reset();
+        }
+        self.reset_proposal_sizes();
+    }
+
+    /// A new leader begins to count, or an operator wants it to.
+    pub fn reset_proposal_sizes(&self) {
+        self.proposal_size.reset();
+        self.last_proposal_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// A txn of so many bytes was proposed.
+    pub fn proposed(&self, bytes: u64) {
+        self.proposals.add(1);
+        self.proposal_size.add(bytes);
+        self.last_proposal_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The sizes of proposals: last, smallest, largest. Apache says -1 before the first one.
+    #[must_use]
+    pub fn proposal_sizes(&self) -> [i64; 3] {
+        let Series { count, min, max, .. } = self.proposal_size.get();
+        if count == 0 {
+            return [-1; 3];
+        }
+        let last = self.last_proposal_bytes.load(Ordering::Relaxed);
+        [last, min, max].map(u64::cast_signed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_unknown_before_the_first_proposal() {
+        let stats = EnsembleStats::default();
+        assert_eq!(stats.proposal_sizes(), [-1, -1, -1]);
+        stats.proposed(88);
+        stats.proposed(48);
+        stats.proposed(60);
+        assert_eq!(stats.proposal_sizes(), [60, 48, 88]);
+        stats.reset_proposal_sizes();
+        assert_eq!((stats.proposal_sizes(), stats.proposals.get()), ([-1, -1, -1], 3));
+        stats.reset();
+        assert_eq!(stats.proposals.get(), 0);
+    }
+}

@@ -1,0 +1,221 @@
+//! An ensemble for tests: several servers in this process, on free ports, with directories of their own.
+//!
+//! ```
+//! let ensemble = herdsman_server::TestEnsemble::start();
+//! let leader = ensemble.await_leader();
+//! let address = ensemble.address(leader); // give this to any ZooKeeper client
+//! # assert!(std::net::TcpStream::connect(address).is_ok());
+//! ```
+
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use herdsman_node::ServesAs;
+use tempfile::TempDir;
+
+use crate::config::{Config, Endpoint, SystemProperties};
+use crate::server::Server;
+
+/// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
+/// port, and a server that is started again would find its own taken.
+const PORTS: std::ops::Range<u16> = 12_000..30_000;
+/// How often to look whether something has happened.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Long enough for the slowest machine; a test that runs into it has failed.
+const LOOKS_MAX: u32 = 12_000;
+
+/// Several servers and their temporary directory, which goes when this is dropped.
+///
+/// Methods panic when a server cannot be started or what they wait for does not happen: in a test
+/// that is the message one wants. Servers have the numbers 1, 2, ….
+pub struct TestEnsemble {
+    members: Vec<Member>,
+    observer_master_port: Option<NonZeroU16>,
+    _directory: TempDir,
+}
+
+struct Member {
+    config: Config,
+    server: Option<Server>,
+}
+
+impl TestEnsemble {
+    /// Three empty voters with default settings, except for a short tick and all four-letter words.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with("", |_, _| {})
+    }
+
+    /// Three empty voters. `lines` are added to every zoo.cfg, and `adjust` has the last word on each
+    /// server's configuration.
+    #[must_use]
+    pub fn start_with(lines: &str, adjust: impl Fn(usize, &mut Config)) -> Self {
+        Self::start_many(3, lines, adjust)
+    }
+
+    /// Three empty voters and an observer, number 4. It finds nobody to learn from before
+    /// [`TestEnsemble::serve_observers`].
+    #[must_use]
+    pub fn start_with_observer() -> Self {
+        let port = free_ports(1).first().copied().and_then(NonZeroU16::new);
+        let mut ensemble = Self::start_many(4, "", |id, config| {
+            if id == 4 {
+                config.quorum.observer_master_port = port;
+            }
+        });
+        ensemble.observer_master_port = port;
+        ensemble
+    }
+
+    /// Starts a voter again, as one that serves observers while it follows. All servers have the same
+    /// address, and all masters the same port, so only one at a time can do so.
+    pub fn serve_observers(&mut self, id: usize) {
+        self.stop(id);
+        self.members[id - 1].config.quorum.observer_master_port = self.observer_master_port;
+        self.start_again(id);
+    }
+
+    /// Those behind the third are observers.
+    fn start_many(count: usize, lines: &str, adjust: impl Fn(usize, &mut Config)) -> Self {
+        let directory =
+            TempDir::with_prefix("herdsman-test-").expect("a temporary directory can be made");
+        let ports = free_ports(2 * count);
+        let server = |(i, pair): (usize, &[u16])| {
+            let role = if i < 3 { "participant" } else { "observer" };
+            format!("server.{}=127.0.0.1:{}:{}:{role}\n", i + 1, pair[0], pair[1])
+        };
+        let servers: String = ports.chunks_exact(2).enumerate().map(server).collect();
+        let members = (1..=count).map(|id| {
+            let folder = directory.path().join(id.to_string());
+            let mut config = config(id, &folder, &format!("{servers}{lines}\n"));
+            adjust(id, &mut config);
+            Member { config, server: None }
+        });
+        let members = members.collect();
+        let mut ensemble =
+            TestEnsemble { members, observer_master_port: None, _directory: directory };
+        for id in 1..=count {
+            ensemble.start_again(id);
+        }
+        ensemble
+    }
+
+    /// The servers' numbers.
+    pub fn ids(&self) -> impl Iterator<Item = usize> + use<> {
+        1..=self.members.len()
+    }
+
+    /// Where clients connect to a server that runs. The port stays the same over restarts.
+    #[must_use]
+    pub fn address(&self, id: usize) -> SocketAddr {
+        let server = self.members[id - 1].server.as_ref();
+        server.and_then(Server::address).expect("the server is running")
+    }
+
+    /// As what a server serves; `None` if it is stopped or has no leader.
+    #[must_use]
+    pub fn serves_as(&self, id: usize) -> Option<ServesAs> {
+        self.members[id - 1].server.as_ref().and_then(Server::serves_as)
+    }
+
+    /// Waits until every running server serves as something, one of them as leader. Gives its number.
+    pub fn await_leader(&self) -> usize {
+        let running = || self.ids().filter(|id| self.members[id - 1].server.is_some());
+        self.await_that("a leader", || {
+            let leads = |id: &usize| self.serves_as(*id) == Some(ServesAs::Leader);
+            let leader = running().find(leads)?;
+            let joined = |id| {
+                let role = self.serves_as(id);
+                role.is_some_and(|role| role != ServesAs::ReadOnly)
+            };
+            running().all(joined).then_some(leader)
+        })
+    }
+
+    /// Waits until a server serves as this.
+    pub fn await_role(&self, id: usize, role: ServesAs) {
+        self.await_that("a role", || (self.serves_as(id) == Some(role)).then_some(()));
+    }
+
+    /// Waits until `look` finds something.
+    pub fn await_that<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
+        for _ in 0..LOOKS_MAX {
+            if let Some(found) = look() {
+                return found;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        panic!("waited for {what} in vain");
+    }
+
+    /// A server that follows.
+    #[must_use]
+    pub fn follower(&self) -> usize {
+        let follows = |id: &usize| self.serves_as(*id) == Some(ServesAs::Follower);
+        self.ids().find(follows).expect("somebody follows")
+    }
+
+    /// Stops a server in order.
+    pub fn stop(&mut self, id: usize) {
+        if let Some(server) = self.members[id - 1].server.take() {
+            server.stop();
+        }
+    }
+
+    /// Stops a server as `kill -9` would.
+    pub fn kill(&mut self, id: usize) {
+        if let Some(server) = self.members[id - 1].server.take() {
+            server.kill();
+        }
+    }
+
+    /// Starts a server again on its directory and ports.
+    pub fn start_again(&mut self, id: usize) {
+        let member = &mut self.members[id - 1];
+        let server = Server::start(member.config.clone()).expect("the server starts");
+        if let (Some(address), Some(client)) = (server.address(), &mut member.config.listen.client)
+        {
+            client.port = address.port();
+        }
+        member.server = Some(server);
+    }
+}
+
+fn config(id: usize, folder: &Path, lines: &str) -> Config {
+    std::fs::create_dir_all(folder).expect("a folder can be made");
+    std::fs::write(folder.join("myid"), id.to_string()).expect("a writable folder");
+    let file = folder.join("zoo.cfg");
+    let text = format!(
+        "tickTime=1000\ninitLimit=10\nsyncLimit=5\nclientPort=2181\npreAllocSize=64\n\
+         4lw.commands.whitelist=*\ndataDir={}\n{lines}",
+        folder.display()
+    );
+    std::fs::write(&file, text).expect("a writable folder");
+    let loaded = Config::load(&file, &SystemProperties::default());
+    let mut config = loaded.expect("a valid configuration").config;
+    config.listen.client = Some(Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
+    config
+}
+
+/// Ports on which nobody listens. Each is given out once in this process; other processes begin
+/// elsewhere.
+fn free_ports(count: usize) -> Vec<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let span = PORTS.end - PORTS.start;
+    let start = std::process::id().wrapping_mul(613) % u32::from(span);
+    let mut held = Vec::new();
+    for _ in 0..span {
+        let offset = (start + u32::from(NEXT.fetch_add(1, Ordering::Relaxed))) % u32::from(span);
+        let port = PORTS.start + u16::try_from(offset).expect("less than the span");
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            held.push((port, listener));
+        }
+        if held.len() == count {
+            return held.into_iter().map(|(port, _)| port).collect();
+        }
+    }
+    panic!("no free ports");
+}
