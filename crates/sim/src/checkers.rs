@@ -1,0 +1,199 @@
+//! What must never happen, and what must: one property a file, each with its source.
+//!
+//! In: [`Fact`]s, one at a time, in the order in which they become true. Out: nothing, or the first
+//! sentence that says what is wrong. A checker believes no server: facts are what the world itself saw a
+//! server do (log, deliver, become leader) and what clients received.
+
+use bytes::Bytes;
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{EventType, SessionId, Zxid};
+use herdsman_tree::Tree;
+
+use crate::chronicle::{Chronicle, has_effect};
+use crate::client::Op;
+use crate::world::{Mirror, Place};
+
+mod agreement;
+mod digests;
+mod durability;
+mod ephemerals;
+mod integrity;
+mod leadership;
+mod linearizable_writes;
+pub mod liveness;
+mod prefix_consistency;
+mod primary_integrity;
+mod primary_order;
+mod read_your_writes;
+mod reads;
+mod session_fifo;
+mod total_order;
+mod watches;
+
+/// Something that has become true.
+#[derive(Debug)]
+pub enum Fact<'a> {
+    /// A leader has proposed a txn.
+    Proposed {
+        /// Which server.
+        place: Place,
+        /// Its zxid.
+        zxid: Zxid,
+        /// Fingerprint of its bytes.
+        hash: u64,
+    },
+    /// A server leads.
+    Established {
+        /// Which.
+        place: Place,
+        /// In which epoch.
+        epoch: u32,
+        /// What it has logged.
+        log: &'a Mirror,
+    },
+    /// A server has applied a txn and shows it to clients.
+    Delivered {
+        /// Which server.
+        place: Place,
+        /// The one before in its history.
+        previous: Zxid,
+        /// Its zxid.
+        zxid: Zxid,
+        /// Fingerprint of its bytes.
+        hash: u64,
+    },
+    /// A txn was delivered for the first time; the chronicle does not have it yet.
+    Committed {
+        /// Its zxid.
+        zxid: Zxid,
+        /// The txn.
+        entry: &'a Entry,
+    },
+    /// A server that serves clients has come to this txn.
+    Stands {
+        /// Which server.
+        place: Place,
+        /// Its tree.
+        tree: &'a Tree,
+    },
+    /// A server's own check found its tree to be another than the leader's.
+    DigestMismatch {
+        /// Which server.
+        place: Place,
+        /// After which txn.
+        zxid: Zxid,
+    },
+    /// A client has sent a request.
+    Invoked {
+        /// Which client.
+        client: usize,
+        /// Its number.
+        xid: i32,
+    },
+    /// A client has got an answer.
+    Replied(Reply<'a>),
+    /// A client has got a watch event.
+    Notified {
+        /// Which client.
+        client: usize,
+        /// What happened.
+        kind: EventType,
+        /// To which path.
+        path: &'a str,
+        /// When.
+        zxid: Zxid,
+    },
+    /// A client has lost its connection.
+    Disconnected {
+        /// Which client.
+        client: usize,
+    },
+    /// Faults have stopped, requests too: these are all trees.
+    AtRest {
+        /// Of each server.
+        trees: &'a [(Place, &'a Tree)],
+    },
+}
+
+/// An answer to a client.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    /// Which client.
+    pub client: usize,
+    /// In which session.
+    pub session: SessionId,
+    /// To which request.
+    pub xid: i32,
+    /// What it asked for.
+    pub op: &'a Op,
+    /// The zxid in the header.
+    pub zxid: Zxid,
+    /// The error in the header, 0 for none.
+    pub code: i32,
+    /// The body.
+    pub body: &'a Bytes,
+    /// The last zxid that this client had seen before.
+    pub seen: Zxid,
+}
+
+/// One property.
+pub trait Checker {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Takes a fact.
+    ///
+    /// # Errors
+    /// The property does not hold.
+    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String>;
+}
+
+/// All checkers.
+pub struct Checkers {
+    all: Vec<Box<dyn Checker>>,
+}
+
+impl Checkers {
+    /// One of each.
+    #[must_use]
+    pub fn new() -> Self {
+        Checkers {
+            all: vec![
+                Box::new(leadership::Leadership::default()),
+                Box::new(integrity::Integrity::default()),
+                Box::new(agreement::Agreement),
+                Box::new(total_order::TotalOrder),
+                Box::new(prefix_consistency::PrefixConsistency),
+                Box::new(primary_order::PrimaryOrder::default()),
+                Box::new(primary_integrity::PrimaryIntegrity),
+                Box::new(digests::Digests),
+                Box::new(session_fifo::SessionFifo::default()),
+                Box::new(linearizable_writes::LinearizableWrites::default()),
+                Box::new(durability::Durability::default()),
+                Box::new(read_your_writes::ReadYourWrites),
+                Box::new(reads::Reads),
+                Box::new(watches::Watches::default()),
+                Box::new(ephemerals::Ephemerals),
+            ],
+        }
+    }
+
+    /// Shows a fact to all.
+    ///
+    /// # Errors
+    /// The first property that does not hold, and why.
+    pub fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), (String, String)> {
+        for checker in &mut self.all {
+            if let Err(why) = checker.see(fact, chronicle) {
+                return Err((checker.name().to_owned(), why));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Checkers {
+    fn default() -> Self {
+        Checkers::new()
+    }
+}

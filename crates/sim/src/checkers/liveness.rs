@@ -1,0 +1,10 @@
+//! Liveness: when faults have stopped, there is a leader before long, every server serves, every client
+//! gets a write done, sessions of live clients stay, those of dead clients end. Source: this project's
+//! design (docs/architecture.md); bounds in ticks, generous, because what is looked for is "never".
+
+/// Ticks until every server serves, beyond what catching up may take.
+pub const SETTLE_TICKS: u64 = 60;
+/// Ticks until every client has got a write done.
+pub const PROGRESS_TICKS: u64 = 60;
+/// Ticks until nothing moves any more once clients ask for nothing.
+pub const REST_TICKS: u64 = 60;

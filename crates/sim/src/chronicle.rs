@@ -1,0 +1,276 @@
+//! What has been agreed on, as the world remembers it: every txn that some server has delivered, in
+//! order, with what it did.
+//!
+//! In: the first delivery of each txn. Out: answers about the past that checkers compare with what
+//! servers and clients say: the reply a write must get, what a znode looked like after a given txn, when it
+//! changed. A tree of its own, fed with all txns, gives the answers; that each single txn does what it
+//! should is tested elsewhere, here it is about order and loss.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{
+    ErrorCode, EventType, JuteWrite, ReadRequest, Reader, SessionId, Stat, Txn, Zxid,
+};
+use herdsman_tree::{Events, Tree, TreeOptions, Watcher, read};
+
+/// A txn that some server has delivered.
+#[derive(Debug)]
+pub struct Committed {
+    /// Fingerprint of its bytes.
+    pub hash: u64,
+    /// The txn.
+    pub entry: Entry,
+    /// The body of the reply to who asked for it.
+    pub reply: Result<Vec<u8>, ErrorCode>,
+    /// The tree's digest after it.
+    pub digest: i64,
+}
+
+/// What a znode looked like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Data and stat as getData answers them.
+    pub data: Vec<u8>,
+    /// Names of the children, sorted.
+    pub children: Vec<String>,
+}
+
+impl Look {
+    /// The stat alone, as exists answers it.
+    #[must_use]
+    pub fn stat(&self) -> &[u8] {
+        &self.data[self.data.len() - Stat::BYTES..]
+    }
+}
+
+/// The past of one path.
+#[derive(Debug, Default)]
+pub struct Past {
+    looks: Vec<(Zxid, Option<Look>)>,
+    /// What a data watch would have told.
+    pub data_changes: Vec<(Zxid, EventType)>,
+    /// What a child watch would have told.
+    pub child_changes: Vec<(Zxid, EventType)>,
+}
+
+/// What has been agreed on.
+#[derive(Debug)]
+pub struct Chronicle {
+    committed: BTreeMap<Zxid, Committed>,
+    tree: Tree,
+    pasts: BTreeMap<String, Past>,
+    nothing: Past,
+}
+
+impl Chronicle {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(options: TreeOptions) -> Self {
+        let tree = Tree::new(options);
+        let root = Past { looks: vec![(Zxid::ZERO, look(&tree, "/"))], ..Past::default() };
+        Chronicle {
+            committed: BTreeMap::new(),
+            tree,
+            pasts: BTreeMap::from([("/".to_owned(), root)]),
+            nothing: Past::default(),
+        }
+    }
+
+    /// A txn.
+    #[must_use]
+    pub fn get(&self, zxid: Zxid) -> Option<&Committed> {
+        self.committed.get(&zxid)
+    }
+
+    /// The last one.
+    #[must_use]
+    pub fn last(&self) -> Zxid {
+        self.committed.last_key_value().map_or(Zxid::ZERO, |(zxid, _)| *zxid)
+    }
+
+    /// The next one after `zxid`.
+    #[must_use]
+    pub fn next_after(&self, zxid: Zxid) -> Option<Zxid> {
+        self.committed.range(Zxid(zxid.0 + 1)..).next().map(|(zxid, _)| *zxid)
+    }
+
+    /// All txns after one.
+    pub fn after(&self, zxid: Zxid) -> impl Iterator<Item = (&Zxid, &Committed)> {
+        self.committed.range(Zxid(zxid.0 + 1)..)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.committed.len()
+    }
+
+    /// Nothing has been agreed on.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.committed.is_empty()
+    }
+
+    /// The tree after all of them.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The past of a path.
+    #[must_use]
+    pub fn past(&self, path: &str) -> &Past {
+        self.pasts.get(path).unwrap_or(&self.nothing)
+    }
+
+    /// Adds the next txn; it is later than all others.
+    pub fn add(&mut self, zxid: Zxid, hash: u64, payload: &Bytes) {
+        let entry = Entry::decode(payload).expect("what was logged can be read");
+        let mut changes = Vec::new();
+        self.note_changes(&entry.txn, &mut changes);
+        let outcome = self.tree.apply(&entry, &mut Events::new());
+        let mut body = Vec::new();
+        let reply = outcome.encode_reply(&mut body).map(|()| body);
+        for (path, table, kind) in changes {
+            let look = look(&self.tree, &path);
+            let past = self.pasts.entry(path).or_default();
+            past.looks.push((zxid, look));
+            match table {
+                Table::Data => past.data_changes.push((zxid, kind)),
+                Table::Child => past.child_changes.push((zxid, kind)),
+            }
+        }
+        let digest = self.tree.digest();
+        self.committed.insert(zxid, Committed { hash, entry, reply, digest });
+    }
+
+    fn note_changes(&self, txn: &Txn, changes: &mut Vec<(String, Table, EventType)>) {
+        let mut gone = |path: &str| {
+            changes.push((path.to_owned(), Table::Data, EventType::NodeDeleted));
+            changes.push((path.to_owned(), Table::Child, EventType::NodeDeleted));
+            changes.push((parent(path), Table::Child, EventType::NodeChildrenChanged));
+        };
+        match txn {
+            Txn::Create(create) => {
+                let path = create.path.to_string();
+                changes.push((parent(&path), Table::Child, EventType::NodeChildrenChanged));
+                changes.push((path, Table::Data, EventType::NodeCreated));
+            }
+            Txn::Delete { path, .. } => gone(path),
+            Txn::SetData { path, .. } => {
+                changes.push((path.to_string(), Table::Data, EventType::NodeDataChanged));
+            }
+            Txn::CloseSession { ephemerals } => {
+                for path in ephemerals.iter().flatten() {
+                    if look(&self.tree, path).is_some() {
+                        gone(path);
+                    }
+                }
+            }
+            Txn::Multi(txns) if has_effect(txn) => {
+                for txn in txns {
+                    self.note_changes(txn, changes);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a txn changes anything: an error does not, nor does a multi of which a part failed.
+#[must_use]
+pub fn has_effect(txn: &Txn) -> bool {
+    match txn {
+        Txn::Error(_) => false,
+        Txn::Multi(txns) => txns.iter().all(has_effect),
+        _ => true,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Table {
+    Data,
+    Child,
+}
+
+impl Past {
+    /// What it looked like right after a txn.
+    #[must_use]
+    pub fn look_at(&self, zxid: Zxid) -> Option<&Look> {
+        let count = self.looks.partition_point(|(at, _)| *at <= zxid);
+        self.looks[..count].last().and_then(|(_, look)| look.as_ref())
+    }
+}
+
+/// The first change in a list that came after one txn and not after another.
+#[must_use]
+pub fn first_change(
+    changes: &[(Zxid, EventType)],
+    after: Zxid,
+    until: Zxid,
+) -> Option<(Zxid, EventType)> {
+    changes.iter().copied().find(|(zxid, _)| *zxid > after && *zxid <= until)
+}
+
+/// What a path looks like in a tree.
+#[must_use]
+pub fn look(tree: &Tree, path: &str) -> Option<Look> {
+    let reader = read::Reader { session: SessionId::NONE, watcher: Watcher(u64::MAX), ids: &[] };
+    let mut data = Vec::new();
+    let request = ReadRequest::GetData { path: path.into(), watch: false };
+    tree.read(reader, &request, &mut data).ok()?;
+    let mut names = Vec::new();
+    let request = ReadRequest::GetChildren { path: path.into(), watch: false, with_stat: false };
+    tree.read(reader, &request, &mut names).ok()?;
+    Some(Look { data, children: sorted_names(&names) })
+}
+
+/// The names in the body of an answer to getChildren, sorted: a tree that was loaded from a snapshot
+/// may list them in another order.
+#[must_use]
+pub fn sorted_names(body: &[u8]) -> Vec<String> {
+    let names = Reader::new(body).vector(|reader| Ok(reader.required_string()?.into_owned()));
+    let mut names = names.unwrap_or_default();
+    names.sort_unstable();
+    names
+}
+
+fn parent(path: &str) -> String {
+    match path.rsplit_once('/') {
+        Some(("", _)) | None => "/".to_owned(),
+        Some((parent, _)) => parent.to_owned(),
+    }
+}
+
+/// Fingerprint of bytes (FNV-1a).
+#[must_use]
+pub fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The whole content of a tree, by path, and its sessions; for comparison.
+#[must_use]
+pub fn content(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
+    let mut dump = herdsman_tree::Dump::start(tree);
+    let mut sessions = Vec::new();
+    for (session, timeout_ms) in dump.sessions() {
+        sessions.put_long(session.0);
+        sessions.put_int(*timeout_ms);
+    }
+    let mut content = BTreeMap::from([("sessions".to_owned(), sessions)]);
+    let every = usize::MAX;
+    dump.step(tree, every, &mut |path, data, _, stat| {
+        // Each server fills that in from its own configuration, without a txn.
+        if path != herdsman_proto::path::CONFIG {
+            let mut node = Vec::new();
+            node.put_buffer(data);
+            stat.encode(&mut node);
+            content.insert(path.to_owned(), node);
+        }
+    });
+    content
+}

@@ -1,0 +1,97 @@
+//! `herdsman-sim`: runs seeds and says what came of them.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+use herdsman_sim::{Plan, Verdict, mistakes, run_plan};
+
+/// Runs whole ensembles in a simulated world.
+#[derive(Debug, Parser)]
+#[command(name = "herdsman-sim", version)]
+struct Arguments {
+    /// The seed to run, or the first of several.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many seeds to run.
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// How many seeds to run besides that nobody has chosen.
+    #[arg(long, default_value_t = 0)]
+    fresh: u64,
+    /// Three voters in a world where mistakes are found out soon, instead of what the seed says.
+    #[arg(long)]
+    rough: bool,
+    /// Let every server make a known mistake, to see it found out.
+    #[arg(long)]
+    mistake: Option<String>,
+    /// Threads that run seeds; 0 for one for each core.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Lines of the story to print when something is wrong.
+    #[arg(long, default_value_t = 80)]
+    lines: usize,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let first = arguments.seed.unwrap_or(1);
+    let count = arguments.seeds.unwrap_or(1);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if arguments.threads == 0 { cores } else { arguments.threads };
+    let mistake = match arguments.mistake.as_deref().map(mistakes::by_name) {
+        Some(None) => {
+            eprintln!("there is no such mistake; known are:");
+            mistakes::MISTAKES.iter().for_each(|(_, name, _)| eprintln!("  {name}"));
+            return ExitCode::FAILURE;
+        }
+        known => known.flatten(),
+    };
+    let fresh_first = fresh_seed();
+    let next = AtomicU64::new(0);
+    let failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let turn = next.fetch_add(1, Ordering::Relaxed);
+                    let seed = match turn.checked_sub(count) {
+                        None => first.saturating_add(turn),
+                        Some(fresh) if fresh < arguments.fresh => fresh_first + fresh,
+                        Some(_) => return,
+                    };
+                    let plan = if arguments.rough { Plan::rough(seed) } else { Plan::of(seed) };
+                    let verdict = run_plan(Plan { mistake, ..plan });
+                    failed.fetch_or(verdict.failure.is_some(), Ordering::Relaxed);
+                    report(&verdict, &arguments);
+                }
+            });
+        }
+    });
+    if failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// A seed that differs from run to run: the time, in milliseconds.
+fn fresh_seed() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_millis() as u64
+}
+
+fn report(verdict: &Verdict, arguments: &Arguments) {
+    let Verdict { seed, hash, counts, txns, simulated_ms, failure, story } = verdict;
+    let [diff, trunc, snap] = counts.plans;
+    let summary = format!(
+        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff {trunc} trunc {snap} snap, {} fuzzy, {} refused",
+        counts.events, counts.leaders, counts.crashes, counts.fuzzy_installs, counts.refusals
+    );
+    let Some(failure) = failure else {
+        return println!("{summary}: ok");
+    };
+    let story = story[story.len().saturating_sub(arguments.lines)..].join("\n");
+    let rough = if arguments.rough { " --rough" } else { "" };
+    println!(
+        "{summary}: FAILED\n{story}\n{}: {}\nreplay: cargo run --release -p herdsman-sim -- --seed {seed}{rough}",
+        failure.property, failure.why
+    );
+}

@@ -1,0 +1,266 @@
+//! What kind of ensemble a seed stands for: who is in it, how fast its clocks, disks and wires are, how
+//! little it remembers, and which mistakes it makes.
+//!
+//! In: a seed. Out: numbers, drawn before anything happens. Limits are small on purpose: a history of a
+//! handful of txns makes DIFF, TRUNC and SNAP all happen within a minute of simulated time.
+
+use std::sync::Arc;
+
+use herdsman_node::node::LocalSessions;
+use herdsman_node::sweeper::SweepSettings;
+use herdsman_node::{LeaderServes, NodeSettings};
+use herdsman_proto::{LearnerKind, Membership, ServerId};
+use herdsman_tree::TreeOptions;
+use herdsman_zab::history::HistoryLimits;
+use herdsman_zab::log::Kept;
+use herdsman_zab::settings::{ObserverMasters, Reconfig};
+use herdsman_zab::{Mistake, ZabSettings};
+
+use crate::random::Random;
+
+/// When every world begins.
+pub const WALL_MS: i64 = 1_700_000_000_000;
+
+/// What a seed stands for.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// Members of the ensemble.
+    pub membership: Arc<Membership>,
+    /// Length of a tick.
+    pub tick_ms: u64,
+    /// Ticks to connect and catch up.
+    pub init_limit_ticks: u64,
+    /// Ticks to be silent.
+    pub sync_limit_ticks: u64,
+    /// Txns that a leader remembers for learners.
+    pub history_txns_max: usize,
+    /// Txns between two snapshots of a server.
+    pub snapshot_txns: u64,
+    /// The log grows by so much at a time.
+    pub pre_alloc_bytes: u64,
+    /// Observers keep a log.
+    pub observers_kept: Kept,
+    /// Observers learn from followers.
+    pub observer_masters: ObserverMasters,
+    /// Fastest and slowest message.
+    pub latency_ms: (u64, u64),
+    /// Fastest and slowest disk job.
+    pub disk_ms: (u64, u64),
+    /// Clocks run between this many parts per million slow and fast.
+    pub drift_ppm: u64,
+    /// Number of clients.
+    pub clients: usize,
+    /// A client thinks this long at the most.
+    pub think_ms: u64,
+    /// Session timeout that clients ask for.
+    pub session_ms: i32,
+    /// Time between two faults, at the most.
+    pub fault_gap_ms: u64,
+    /// How long faults go on.
+    pub fault_phase_ms: u64,
+    /// Votes lost, in a thousand.
+    pub loss_per_mille: u64,
+    /// Which kinds of faults happen.
+    pub faults: FaultKinds,
+    /// A known mistake that all servers make.
+    pub mistake: Option<Mistake>,
+}
+
+/// Which kinds of faults happen. Safety is checked whatever happens; fewer kinds at a time make deeper
+/// histories.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultKinds {
+    /// Servers stop.
+    pub crashes: bool,
+    /// The network splits.
+    pub partitions: bool,
+    /// Single links and clients' connections break.
+    pub breaks: bool,
+    /// Disks are full for a while.
+    pub full_disks: bool,
+    /// Syncs fail.
+    pub failed_syncs: bool,
+    /// Bits turn over while a server is down.
+    pub rot: bool,
+    /// Disks are slow for a while.
+    pub slow_disks: bool,
+    /// Votes for some server are exaggerated on their way for a while, so that it is elected whatever
+    /// its history: nothing may be lost by a wrong election.
+    pub favourites: bool,
+}
+
+impl FaultKinds {
+    /// Nothing goes wrong.
+    pub const NONE: FaultKinds = FaultKinds {
+        crashes: false,
+        partitions: false,
+        breaks: false,
+        full_disks: false,
+        failed_syncs: false,
+        rot: false,
+        slow_disks: false,
+        favourites: false,
+    };
+}
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x706c_616e);
+        let tick_ms = *random.pick(&[100, 200, 500, 1000, 2000]);
+        let voters = *random.pick(&[3, 3, 3, 4, 5, 5]);
+        let observers = *random.pick(&[0, 0, 0, 1, 2]);
+        let voting = if random.per_mille(150) { Voting::Groups } else { Voting::Majority };
+        let chance = |random: &mut Random, times| random.per_mille(times);
+        let faults = FaultKinds {
+            crashes: chance(&mut random, 850),
+            partitions: chance(&mut random, 700),
+            breaks: chance(&mut random, 600),
+            full_disks: chance(&mut random, 200),
+            failed_syncs: chance(&mut random, 200),
+            rot: chance(&mut random, 150),
+            slow_disks: chance(&mut random, 300),
+            favourites: chance(&mut random, 200),
+        };
+        Plan {
+            seed,
+            membership: Arc::new(membership(voters, observers, voting)),
+            tick_ms,
+            init_limit_ticks: random.between(5, 10),
+            sync_limit_ticks: random.between(2, 5),
+            history_txns_max: *random.pick(&[1, 3, 10, 50, 500]),
+            snapshot_txns: *random.pick(&[5, 20, 60, 1000]),
+            pre_alloc_bytes: *random.pick(&[0, 4096, 16384]),
+            observers_kept: *random.pick(&[Kept::OnDisk, Kept::OnDisk, Kept::InMemory]),
+            observer_masters: if seed.is_multiple_of(2) {
+                ObserverMasters::On { seed }
+            } else {
+                ObserverMasters::Off
+            },
+            latency_ms: (1, *random.pick(&[1, 5, 30, tick_ms / 4])),
+            disk_ms: (0, *random.pick(&[1, 5, 20, tick_ms / 2])),
+            drift_ppm: *random.pick(&[0, 100, 20_000]),
+            clients: random.index(4) + 2,
+            think_ms: tick_ms / *random.pick(&[1, 2, 5, 10]),
+            session_ms: i32::try_from(tick_ms * random.between(4, 20)).expect("a short timeout"),
+            fault_gap_ms: tick_ms * random.between(2, 20),
+            fault_phase_ms: tick_ms * random.between(60, 160),
+            loss_per_mille: *random.pick(&[0, 0, 20, 200]),
+            faults,
+            mistake: None,
+        }
+    }
+
+    /// The plan of a seed in a world in which mistakes are found out soon: three voters, fast ticks, slow
+    /// disks, and the faults that mistakes of agreement need.
+    #[must_use]
+    pub fn rough(seed: u64) -> Self {
+        let tick_ms = 100;
+        Plan {
+            membership: Arc::new(membership(3, 0, Voting::Majority)),
+            tick_ms,
+            latency_ms: (1, 10),
+            disk_ms: (0, 40),
+            clients: 3,
+            think_ms: 20,
+            session_ms: 1000,
+            fault_gap_ms: 4 * tick_ms,
+            fault_phase_ms: 100 * tick_ms,
+            faults: FaultKinds {
+                crashes: true,
+                partitions: true,
+                favourites: true,
+                ..FaultKinds::NONE
+            },
+            ..Plan::of(seed)
+        }
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.membership.members.len()
+    }
+
+    /// The rules of every tree.
+    #[must_use]
+    pub fn tree_options(&self) -> TreeOptions {
+        TreeOptions { hash_seed: self.seed, ..TreeOptions::default() }
+    }
+
+    /// What a server's node is told.
+    #[must_use]
+    pub fn node_settings(&self, me: ServerId) -> NodeSettings {
+        let tick = i32::try_from(self.tick_ms).expect("a short tick");
+        NodeSettings {
+            server_id: u8::try_from(me.0).expect("few servers"),
+            tick_ms: self.tick_ms,
+            session_timeout_ms_min: 2 * tick,
+            session_timeout_ms_max: 20 * tick,
+            touch_step_ms: 0,
+            local_sessions: LocalSessions::Off,
+            read_only_after_ms: None,
+            voters_min: 1,
+            sweep: SweepSettings {
+                interval_ms: 60_000,
+                per_minute_max: 10_000,
+                never_used_ms_max: None,
+            },
+            leader_serves: LeaderServes::Clients,
+            hash_seed: self.seed,
+        }
+    }
+
+    /// What a server's agreement is told.
+    #[must_use]
+    pub fn zab_settings(&self, me: ServerId) -> ZabSettings {
+        let is_voter = self.membership.voters().any(|voter| voter == me);
+        ZabSettings {
+            me,
+            kind: if is_voter { LearnerKind::Follower } else { LearnerKind::Observer },
+            tick_ms: self.tick_ms,
+            init_limit_ticks: self.init_limit_ticks,
+            sync_limit_ticks: self.sync_limit_ticks,
+            finalize_wait_ms: (self.tick_ms / 10).max(10),
+            notification_min_ms: 100,
+            notification_max_ms: 2000,
+            kept: if is_voter { Kept::OnDisk } else { self.observers_kept },
+            history: HistoryLimits { txns_max: self.history_txns_max, bytes_max: 1 << 20 },
+            parked_bytes_max: 1 << 20,
+            reconfig: Reconfig::Disabled,
+            observer_masters: self.observer_masters,
+            mistake: self.mistake,
+        }
+    }
+}
+
+/// How votes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voting {
+    /// Each counts one.
+    Majority,
+    /// In three groups; at least three voters.
+    Groups,
+}
+
+/// An ensemble of voters 1, 2, … and observers behind them. They are
+/// at least one.
+#[must_use]
+pub fn membership(voters: usize, observers: usize, voting: Voting) -> Membership {
+    let mut text = String::new();
+    for id in 1..=voters + observers {
+        let role = if id > voters { "observer" } else { "participant" };
+        text += &format!("server.{id}=10.0.0.{id}:2888:3888:{role};10.0.0.{id}:2181\n");
+    }
+    if voting == Voting::Groups {
+        for group in 0..3 {
+            let ids = (1..=voters).filter(|id| id % 3 == group).map(|id| id.to_string());
+            text += &format!("group.{}={}\n", group + 1, ids.collect::<Vec<_>>().join(":"));
+        }
+    }
+    text += "version=0\n";
+    Membership::parse_text(&text).expect("a membership that makes sense")
+}

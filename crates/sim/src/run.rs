@@ -1,0 +1,200 @@
+//! One run: faults and safety first, then calm and liveness.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use herdsman_proto::ServerState;
+use herdsman_zab::Zab;
+
+use crate::checkers::Fact;
+use crate::checkers::liveness::{PROGRESS_TICKS, REST_TICKS, SETTLE_TICKS};
+use crate::plan::Plan;
+use crate::world::{Counts, Event, Failure, Tracing, World};
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Of which seed.
+    pub seed: u64,
+    /// Everything that happened, as one number.
+    pub hash: u64,
+    /// What was seen.
+    pub counts: Counts,
+    /// Txns that were agreed on.
+    pub txns: usize,
+    /// Simulated time.
+    pub simulated_ms: u64,
+    /// What went wrong, if anything.
+    pub failure: Option<Failure>,
+    /// The last that happened, and the servers, in words; only of a run that was traced.
+    pub story: Vec<String>,
+}
+
+/// Runs a seed.
+#[must_use]
+pub fn run_seed(seed: u64) -> Verdict {
+    run_plan(Plan::of(seed))
+}
+
+/// Runs a plan. If something is wrong it is run again with words.
+#[must_use]
+pub fn run_plan(plan: Plan) -> Verdict {
+    let verdict = run_once(plan.clone(), Tracing::Off);
+    if verdict.failure.is_none() { verdict } else { run_once(plan, Tracing::On) }
+}
+
+fn run_once(plan: Plan, tracing: Tracing) -> Verdict {
+    let seed = plan.seed;
+    let mut world = World::new(plan, tracing);
+    let played = catch_unwind(AssertUnwindSafe(|| play(&mut world)));
+    if let Err(panic) = played {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        world.fail("no panic", text.unwrap_or_else(|| "a server panicked".to_owned()));
+    }
+    Verdict {
+        seed,
+        hash: world.hash(),
+        counts: world.counts,
+        txns: world.chronicle.len(),
+        simulated_ms: world.now_ms,
+        story: story(&world),
+        failure: world.failure,
+    }
+}
+
+fn story(world: &World) -> Vec<String> {
+    let mut story: Vec<_> = world.trace().map(str::to_owned).collect();
+    story.extend(describe(world));
+    story
+}
+
+/// The servers' states, a line each.
+#[must_use]
+pub fn describe(world: &World) -> Vec<String> {
+    let line = |(place, server): (usize, &crate::world::Server)| match &server.process {
+        None => format!("server {place}: down {:?}", server.refusal),
+        Some(process) => {
+            let zab = process.node.zab();
+            format!(
+                "server {place}: {:?} leader={:?} serves={} tree={} log={} committed={:?} epochs={:?} storage={:?} last_fall={:?}",
+                zab.map(Zab::state),
+                zab.and_then(Zab::leader),
+                process.node.serves_clients(),
+                process.tree.last_zxid(),
+                server.mirror.last(),
+                zab.map(|zab| zab.log().committed()),
+                zab.map(Zab::epochs),
+                process.node.storage(),
+                zab.and_then(Zab::last_fall),
+            )
+        }
+    };
+    world.servers.iter().enumerate().map(line).collect()
+}
+
+fn play(world: &mut World) {
+    for place in 0..world.servers.len() {
+        let delay_ms = world.random.below(world.plan.tick_ms);
+        world.later(delay_ms, Event::Start { place });
+    }
+    world.start_clients();
+    world.start_faults();
+    world.run_until(world.plan.fault_phase_ms);
+    if world.failure.is_some() {
+        return;
+    }
+    world.end_faults();
+    world.restart_all();
+    if !settle(world) {
+        return;
+    }
+    if world.servers.iter().any(|server| server.refusal.is_some()) {
+        world.replace_rotten();
+        if !settle(world) {
+            return;
+        }
+    }
+    world.begin_calm();
+    if progress(world) {
+        rest(world);
+    }
+}
+
+/// Waits until `done`, or fails. True when it is done.
+fn wait(world: &mut World, ticks: u64, what: &str, done: impl Fn(&World) -> bool) -> bool {
+    let tick_ms = world.plan.tick_ms;
+    for _ in 0..ticks {
+        world.run_until(world.now_ms + tick_ms);
+        if world.failure.is_some() {
+            return false;
+        }
+        if done(world) {
+            return true;
+        }
+    }
+    world.fail("liveness", format!("{what} took more than {ticks} ticks of {tick_ms} ms"));
+    false
+}
+
+fn settle(world: &mut World) -> bool {
+    let ticks = SETTLE_TICKS + 3 * world.plan.init_limit_ticks;
+    let ticks = ticks.max(30_000 / world.plan.tick_ms);
+    wait(world, ticks, "finding a leader", |world| {
+        let serving =
+            world.servers.iter().filter(|server| server.refusal.is_none()).all(|server| {
+                server.process.as_ref().is_some_and(|process| process.node.serves_clients())
+            });
+        let leads = |server: &&crate::world::Server| {
+            let zab = server.process.as_ref().and_then(|process| process.node.zab());
+            zab.map(Zab::state) == Some(ServerState::Leading)
+        };
+        serving && world.servers.iter().filter(leads).count() == 1
+    })
+}
+
+fn progress(world: &mut World) -> bool {
+    let before: Vec<_> = world.clients.iter().map(|client| client.writes_done).collect();
+    wait(world, PROGRESS_TICKS, "a write for every client", |world| {
+        world.clients.iter().zip(&before).all(|(client, before)| client.writes_done > *before)
+    })
+}
+
+/// Clients fall silent, and all servers must come to the same end.
+fn rest(world: &mut World) {
+    for client in &mut world.clients {
+        client.quiet = true;
+    }
+    // Long enough for the sessions of clients that left to end.
+    let rest_ticks = REST_TICKS + 25;
+    let done = wait(world, rest_ticks, "coming to rest", |world| {
+        let last = world.chronicle.last();
+        let at_end = |server: &crate::world::Server| {
+            let process = server.process.as_ref();
+            process.is_some_and(|process| {
+                process.tree.last_zxid() == last && server.mirror.last() == last
+            })
+        };
+        let open = |session| world.chronicle.tree().sessions().any(|(open, _)| open == session);
+        let left = world.clients.iter().flat_map(|client| &client.left);
+        let idle = world.clients.iter().all(|client| client.pending.is_empty());
+        idle && world.servers.iter().all(at_end) && !left.copied().any(open)
+    });
+    if !done {
+        return;
+    }
+    if let Some((client, session)) = world.expired_in_calm().first() {
+        let why = format!("session {session} of client {client} ended though all was well");
+        return world.fail("liveness", why);
+    }
+    let mut processes: Vec<_> =
+        world.servers.iter_mut().map(|server| server.process.take()).collect();
+    let trees: Vec<_> = processes
+        .iter()
+        .enumerate()
+        .filter_map(|(place, process)| process.as_ref().map(|process| (place, &process.tree)))
+        .collect();
+    world.tell(&Fact::AtRest { trees: &trees });
+    for (server, process) in world.servers.iter_mut().zip(&mut processes) {
+        server.process = process.take();
+    }
+}

@@ -1,0 +1,203 @@
+//! A server's files: opening them after a crash, and the jobs that agreement asks for.
+//!
+//! Everything is done by `store`, on a [`MemoryDisk`]. Here is only what a driver adds: in which order
+//! the pieces are called, and what a failure means for the process.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::Zxid;
+use herdsman_proto::txn::Entry;
+use herdsman_store::disk::Unsynced;
+use herdsman_store::{
+    Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
+    LogWriter, MemoryDisk, RecoverOptions, ReloadError, install_snapshot, read_history, recover,
+    recover_epochs, truncate_and_reload, write_epoch, write_snapshot,
+};
+use herdsman_tree::Tree;
+use herdsman_zab::EpochKind;
+
+use crate::plan::Plan;
+use crate::random::Random;
+
+/// A server's disk and where its files are.
+#[derive(Clone)]
+pub struct Storage {
+    /// The disk.
+    pub disk: MemoryDisk,
+    /// The directories.
+    pub dirs: Dirs,
+}
+
+/// What a server finds when it starts.
+pub struct Found {
+    /// Its tree.
+    pub tree: Tree,
+    /// The epochs it remembers.
+    pub epochs: Epochs,
+    /// The txn before the tail.
+    pub base: Zxid,
+    /// The last txns.
+    pub tail: Vec<(Zxid, Bytes)>,
+}
+
+impl Storage {
+    /// An empty disk.
+    #[must_use]
+    pub fn new() -> Self {
+        let disk = MemoryDisk::new();
+        let dirs = Dirs::below(Path::new("/data"), Path::new("/log"));
+        dirs.create(&disk).expect("a disk in memory has room for directories");
+        Storage { disk, dirs }
+    }
+
+    fn shared(&self) -> Arc<dyn Disk> {
+        Arc::new(self.disk.clone())
+    }
+
+    fn options(plan: &Plan) -> RecoverOptions {
+        RecoverOptions { tree: plan.tree_options(), trust_empty: false, accept_loss_after: None }
+    }
+
+    /// What a server does when it starts. An error says why it does not.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn open(&self, plan: &Plan) -> Result<Found, String> {
+        let recovered = recover(&self.disk, &self.dirs, &Storage::options(plan), &mut |_| {})
+            .map_err(|error| error.to_string())?;
+        if let Some(mismatch) = recovered.digest_mismatch {
+            return Err(format!("recovery found a wrong digest: {mismatch:?}"));
+        }
+        let tree = recovered.tree;
+        if recovered.fresh {
+            write_snapshot(
+                self.shared(),
+                &self.dirs.data,
+                Compression::None,
+                &tree,
+                LastZxid::Write,
+            )
+            .map_err(|error| error.to_string())?;
+        }
+        let last = tree.last_zxid();
+        let epochs =
+            recover_epochs(&self.disk, &self.dirs.data, last).map_err(|error| error.to_string())?;
+        let (base, tail) = self.history(plan, last)?;
+        Ok(Found { tree, epochs, base, tail })
+    }
+
+    fn history(&self, plan: &Plan, last: Zxid) -> Result<(Zxid, Vec<(Zxid, Bytes)>), String> {
+        let limits = HistoryLimits { txns_max: plan.history_txns_max, bytes_max: 1 << 20 };
+        let history = read_history(&self.disk, &self.dirs, last, limits)
+            .map_err(|error| error.to_string())?;
+        Ok((history.base, history.txns))
+    }
+
+    /// The end of the log, in a file of its own.
+    #[must_use]
+    pub fn writer(&self, plan: &Plan, last: Zxid) -> LogWriter {
+        let options = LogOptions { pre_alloc_bytes: plan.pre_alloc_bytes, ..LogOptions::default() };
+        LogWriter::new(self.shared(), self.dirs.log.clone(), last, options)
+    }
+
+    /// Saves an epoch.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn save_epoch(&self, kind: EpochKind, epoch: u32) -> Result<(), String> {
+        let file = match kind {
+            EpochKind::Accepted => EpochFile::Accepted,
+            EpochKind::Current => EpochFile::Current,
+        };
+        write_epoch(&self.disk, &self.dirs.data, file, epoch).map_err(|error| error.to_string())
+    }
+
+    /// Cuts the log and loads the tree again; `None` if it cannot be cut there.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn truncate(&self, plan: &Plan, zxid: Zxid) -> Result<Option<Tree>, String> {
+        let options = Storage::options(plan);
+        match truncate_and_reload(&self.disk, &self.dirs, zxid, &options, &mut |_| {}) {
+            Ok(recovered) => Ok(Some(recovered.tree)),
+            Err(ReloadError::Impossible { .. }) => Ok(None),
+            Err(ReloadError::Failed(error)) => Err(error.to_string()),
+        }
+    }
+
+    /// Puts a tree from a leader in the place of everything.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn install(&self, mut tree: Tree, entries: &[(Zxid, Bytes)]) -> Result<Tree, InstallError> {
+        for (_, payload) in entries {
+            tree.replay(&Entry::decode(payload).expect("was decoded when it came in"));
+        }
+        install_snapshot(&self.shared(), &self.dirs, &tree, Compression::None, LastZxid::Write)?;
+        Ok(tree)
+    }
+
+    /// Starts a snapshot of a tree that goes on changing.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn begin_snapshot(
+        &self,
+        dump: &herdsman_tree::Dump,
+    ) -> Result<herdsman_store::SnapshotWriter, herdsman_store::SnapshotWriteError> {
+        herdsman_store::SnapshotWriter::begin(
+            self.shared(),
+            &self.dirs.data,
+            (dump.zxid(), Compression::None),
+            dump.sessions(),
+            dump.acls(),
+        )
+    }
+
+    /// The power fails. Of what was not synced, names survive in order, and of each file a prefix: a
+    /// journaling file system tears writes nowhere else (see `store::log::ending`).
+    pub fn crash(&self, random: &mut Random) {
+        let mut torn = None;
+        self.disk.crash(|unsynced| match unsynced {
+            Unsynced::Name(_) | Unsynced::Length(_) => random.per_mille(500),
+            Unsynced::Sector(path, _) => {
+                if torn.as_deref() == Some(path) {
+                    return false;
+                }
+                let survives = random.per_mille(700);
+                if !survives {
+                    torn = Some(path.to_owned());
+                }
+                survives
+            }
+        });
+    }
+
+    /// Turns over a bit of some log or snapshot; false if there is none. Epoch files have no checksum
+    /// in Apache's format, so rot in them cannot be noticed by anybody.
+    pub fn rot(&self, random: &mut Random) -> bool {
+        let mut files = Vec::new();
+        for dir in [&self.dirs.data, &self.dirs.log] {
+            for entry in self.disk.list(dir).unwrap_or_default() {
+                if entry.bytes > 0 && !entry.name.contains("poch") {
+                    files.push((dir.join(&entry.name), entry.bytes));
+                }
+            }
+        }
+        if files.is_empty() {
+            return false;
+        }
+        let (path, bytes) = random.pick(&files).clone();
+        let offset = usize::try_from(random.below(bytes)).expect("a place in a file");
+        self.disk.flip_bit(&path, offset, u8::try_from(random.below(8)).expect("a bit"));
+        true
+    }
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Storage::new()
+    }
+}

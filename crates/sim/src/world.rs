@@ -1,0 +1,463 @@
+//! The world: time, the events that are to come, servers, wires and clients.
+//!
+//! In: a plan. Out: happenings, one event at a time, and the first property that did not hold. Time is a
+//! number that jumps from event to event; events of one moment happen in the order in which they were
+//! asked for. The pieces: [`lifecycle`] starts and stops servers, [`drive`] steps them as the server's core
+//! does, [`links`] carries what they tell each other, [`disks`] does their disk work, [`conns`] and
+//! [`clients`] stand at both ends of client connections, [`faults`] breaks things.
+
+pub mod clients;
+pub mod conns;
+pub mod disks;
+pub mod drive;
+pub mod faults;
+mod hands;
+pub mod lifecycle;
+pub mod links;
+pub mod mirror;
+pub mod pipe;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use herdsman_node::{Node, Now};
+use herdsman_proto::{Membership, ServerId};
+use herdsman_store::LogWriter;
+use herdsman_tree::Tree;
+use herdsman_zab::{Door, LinkId};
+
+use crate::checkers::{Checkers, Fact};
+use crate::chronicle::Chronicle;
+use crate::client::Client;
+use crate::plan::{Plan, WALL_MS};
+use crate::random::Random;
+use crate::storage::Storage;
+use conns::Conn;
+use disks::{Job, SnapshotTask};
+use faults::Trouble;
+use links::Link;
+pub use mirror::Mirror;
+
+/// Lines of the trace that are kept.
+const TRACE_LINES_MAX: usize = 4000;
+
+/// A server, by its place in the list of servers.
+pub type Place = usize;
+
+/// Something that will happen.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A server starts.
+    Start {
+        /// Which.
+        place: Place,
+    },
+    /// A server is told that time has passed.
+    Tick {
+        /// Which.
+        place: Place,
+        /// In which of its lives.
+        life: u64,
+    },
+    /// A vote arrives.
+    Vote {
+        /// From.
+        from: Place,
+        /// To.
+        to: Place,
+    },
+    /// A server tries to connect to another.
+    Dial {
+        /// Who.
+        place: Place,
+        /// In which of its lives.
+        life: u64,
+        /// To whom.
+        to: Place,
+        /// For which request to connect, and to which port.
+        wish: (u64, Door),
+        /// How often it has tried.
+        tries: u64,
+    },
+    /// A message arrives at an end of a link.
+    Arrive {
+        /// Which link.
+        link: LinkId,
+        /// The end that sent it.
+        from_end: usize,
+    },
+    /// A leader goes on with sending its tree.
+    SendTree {
+        /// On which link.
+        link: LinkId,
+    },
+    /// A disk has done its work.
+    DiskDone {
+        /// Whose.
+        place: Place,
+        /// In which of its lives.
+        life: u64,
+        /// Which queue.
+        lane: usize,
+    },
+    /// A server goes on with its snapshot.
+    SnapshotStep {
+        /// Which.
+        place: Place,
+        /// In which of its lives.
+        life: u64,
+    },
+    /// A frame arrives at a server.
+    ToServer {
+        /// On which connection.
+        conn: u64,
+    },
+    /// A frame arrives at a client.
+    ToClient {
+        /// On which connection.
+        conn: u64,
+    },
+    /// A connection's parked requests get their turn.
+    Serve {
+        /// Which connection.
+        conn: u64,
+    },
+    /// A server notices that a connection is gone.
+    ConnGone {
+        /// Which.
+        conn: u64,
+    },
+    /// A client looks around.
+    Client {
+        /// Which.
+        client: usize,
+    },
+    /// Something breaks or is mended.
+    Fault,
+    /// The power fails in several places.
+    PowerFails,
+}
+
+/// A server's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    offset_ms: u64,
+    /// Local milliseconds in a million true ones.
+    rate_ppm: u64,
+    skew_ms: i64,
+}
+
+impl Clock {
+    fn monotonic_ms(&self, now_ms: u64) -> u64 {
+        self.offset_ms + now_ms * self.rate_ppm / 1_000_000
+    }
+
+    /// What the clock shows.
+    #[must_use]
+    pub fn now(&self, now_ms: u64) -> Now {
+        Now {
+            monotonic_ms: self.monotonic_ms(now_ms),
+            wall_ms: WALL_MS + self.skew_ms + i64::try_from(now_ms).expect("short histories"),
+        }
+    }
+
+    /// The first moment at which the clock shows at least this.
+    fn when(&self, local_ms: u64) -> u64 {
+        let mut now_ms = local_ms.saturating_sub(self.offset_ms) * 1_000_000 / self.rate_ppm;
+        while self.monotonic_ms(now_ms) < local_ms {
+            now_ms += 1;
+        }
+        now_ms
+    }
+}
+
+/// A machine with a disk, on which a server may run.
+pub struct Server {
+    /// Its number in the ensemble.
+    pub id: ServerId,
+    /// Its disk.
+    pub storage: Storage,
+    /// Its clock.
+    pub clock: Clock,
+    /// How often the server has been started.
+    pub life: u64,
+    /// The running server.
+    pub process: Option<Box<Process>>,
+    /// Why it did not start.
+    pub refusal: Option<String>,
+    /// Bits of its files have turned over: it may refuse to start.
+    pub rotten: bool,
+    /// What it has logged, as the world saw it.
+    pub mirror: Mirror,
+    /// What it would have logged if its last install was done before it crashed.
+    pub mirror_installed: Mirror,
+    /// Its disk is slow at the moment.
+    pub slow: bool,
+    /// Its disk does nothing at the moment.
+    pub frozen: bool,
+    /// It crashes after so many more outputs.
+    pub crash_after: Option<u64>,
+    /// Its disk is full at the moment.
+    pub full: bool,
+    /// Some sync to come will fail.
+    pub sync_fails: bool,
+    /// The membership in its configuration files, and one that was proposed.
+    pub memberships: (Arc<Membership>, Option<Arc<Membership>>),
+    /// For the transcript of a script.
+    pub notes: Vec<String>,
+}
+
+/// A running server: what is gone when it stops.
+pub struct Process {
+    /// Its mind.
+    pub node: Node,
+    /// Its tree.
+    pub tree: Tree,
+    writer: LogWriter,
+    /// Disk work: 0 for everything, 1 for epochs if they do not wait for the rest.
+    jobs: [VecDeque<Job>; 2],
+    /// How many jobs of each lane are under way together.
+    busy: [usize; 2],
+    /// Trees from a leader, with what it had logged.
+    received: BTreeMap<LinkId, (Tree, Mirror)>,
+    snapshot: Option<SnapshotTask>,
+    txns_since_snapshot: u64,
+    tick_at_ms: Option<u64>,
+    wish: u64,
+    delivered: herdsman_proto::Zxid,
+    storage: herdsman_node::StorageState,
+    /// Which lanes wait for room on the disk.
+    waits_for_room: [bool; 2],
+}
+
+/// A property that did not hold.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its name.
+    pub property: String,
+    /// What happened.
+    pub why: String,
+}
+
+/// What was seen on the way, for the summary.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Events.
+    pub events: u64,
+    /// Servers that stopped.
+    pub crashes: u64,
+    /// Leaders that were established.
+    pub leaders: u64,
+    /// Learners that got a DIFF, TRUNC, SNAP.
+    pub plans: [u64; 3],
+    /// Snapshots that could not be installed because txns behind NEWLEADER show in them.
+    pub fuzzy_installs: u64,
+    /// Servers that refused to start from a rotten disk.
+    pub refusals: u64,
+}
+
+/// Everything there is.
+pub struct World {
+    /// What kind of world.
+    pub plan: Plan,
+    /// Chance.
+    pub random: Random,
+    /// The time.
+    pub now_ms: u64,
+    /// The machines.
+    pub servers: Vec<Server>,
+    /// The clients.
+    pub clients: Vec<Client>,
+    /// What has been agreed on.
+    pub chronicle: Chronicle,
+    /// What went wrong first.
+    pub failure: Option<Failure>,
+    /// What was seen.
+    pub counts: Counts,
+    queue: BTreeMap<(u64, u64), Event>,
+    asked: u64,
+    links: BTreeMap<LinkId, Link>,
+    votes: BTreeMap<(Place, Place), Vec<u8>>,
+    conns: BTreeMap<u64, Conn>,
+    /// Ordered pairs of servers of which the first cannot reach the second.
+    blocked: BTreeSet<(Place, Place)>,
+    trouble: Trouble,
+    next_id: u64,
+    checkers: Checkers,
+    hash: u64,
+    trace: Option<VecDeque<String>>,
+}
+
+/// Whether the trace is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracing {
+    /// It is.
+    On,
+    /// It is not: nothing is put into words.
+    Off,
+}
+
+impl World {
+    /// A world in which nothing has happened and nobody runs.
+    #[must_use]
+    pub fn new(plan: Plan, tracing: Tracing) -> Self {
+        let mut random = Random::new(plan.seed);
+        let ids: Vec<_> = plan.membership.members.keys().copied().collect();
+        let servers = ids.iter().map(|id| new_server(*id, &plan, &mut random)).collect();
+        World {
+            servers,
+            clients: (0..plan.clients).map(|_| Client::new()).collect(),
+            chronicle: Chronicle::new(plan.tree_options()),
+            random,
+            now_ms: 0,
+            failure: None,
+            counts: Counts::default(),
+            queue: BTreeMap::new(),
+            asked: 0,
+            links: BTreeMap::new(),
+            votes: BTreeMap::new(),
+            conns: BTreeMap::new(),
+            blocked: BTreeSet::new(),
+            trouble: Trouble::default(),
+            next_id: 0,
+            checkers: Checkers::new(),
+            hash: 0,
+            trace: (tracing == Tracing::On).then(VecDeque::new),
+            plan,
+        }
+    }
+
+    /// Lets time pass until `until_ms`, or until something is wrong.
+    pub fn run_until(&mut self, until_ms: u64) {
+        while self.failure.is_none() {
+            let Some(entry) = self.queue.first_entry().filter(|next| next.key().0 <= until_ms)
+            else {
+                self.now_ms = self.now_ms.max(until_ms);
+                return;
+            };
+            let ((at_ms, number), event) = entry.remove_entry();
+            self.now_ms = at_ms;
+            self.counts.events += 1;
+            self.mix(at_ms);
+            self.mix(number);
+            self.happen(event);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start { place } => self.start(place),
+            Event::Tick { place, life } => self.tick(place, life),
+            Event::Vote { from, to } => self.vote_arrives(from, to),
+            Event::Dial { place, life, to, wish, tries } => {
+                self.dial(place, life, to, wish, tries);
+            }
+            Event::Arrive { link, from_end } => self.arrive(link, from_end),
+            Event::SendTree { link } => self.send_tree(link),
+            Event::DiskDone { place, life, lane } => self.disk_done(place, life, lane),
+            Event::SnapshotStep { place, life } => self.snapshot_step(place, life),
+            Event::ToServer { conn } => self.server_reads(conn),
+            Event::ToClient { conn } => self.client_reads(conn),
+            Event::Serve { conn } => self.serve_parked(conn),
+            Event::ConnGone { conn } => self.conn_gone(conn),
+            Event::Client { client } => self.client_wakes(client),
+            Event::Fault => self.next_fault(),
+            Event::PowerFails => self.crash_many(),
+        }
+    }
+
+    /// Lets something happen after a while.
+    pub fn later(&mut self, delay_ms: u64, event: Event) {
+        self.at(self.now_ms + delay_ms, event);
+    }
+
+    fn at(&mut self, at_ms: u64, event: Event) {
+        self.asked += 1;
+        self.queue.insert((at_ms.max(self.now_ms), self.asked), event);
+    }
+
+    /// Shows the checkers a fact.
+    pub fn tell(&mut self, fact: &Fact<'_>) {
+        if let Err((property, why)) = self.checkers.see(fact, &self.chronicle) {
+            self.fail(&property, why);
+        }
+    }
+
+    /// Notes the first thing that is wrong.
+    pub fn fail(&mut self, property: &str, why: String) {
+        self.note(|| format!("FAILED {property}: {why}"));
+        self.failure.get_or_insert(Failure { property: property.to_owned(), why });
+    }
+
+    /// Adds to the hash of everything that happened.
+    pub fn mix(&mut self, value: u64) {
+        let mixed = (self.hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.hash = mixed ^ (mixed >> 29);
+    }
+
+    /// The hash of everything that happened.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Puts something into words, if somebody wants to read it.
+    pub fn note(&mut self, words: impl FnOnce() -> String) {
+        let now_ms = self.now_ms;
+        if let Some(trace) = &mut self.trace {
+            if trace.len() == TRACE_LINES_MAX {
+                trace.pop_front();
+            }
+            trace.push_back(format!("{now_ms:>8} {}", words()));
+        }
+    }
+
+    /// The last lines of the trace.
+    pub fn trace(&self) -> impl Iterator<Item = &str> {
+        self.trace.iter().flatten().map(String::as_str)
+    }
+
+    fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn latency_ms(&mut self) -> u64 {
+        let (low, high) = self.plan.latency_ms;
+        self.random.between(low, high.max(low))
+    }
+
+    fn place_of(&self, id: ServerId) -> Option<Place> {
+        self.servers.iter().position(|server| server.id == id)
+    }
+
+    fn alive(&self, place: Place, life: u64) -> bool {
+        self.servers[place].life == life && self.servers[place].process.is_some()
+    }
+}
+
+fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
+    let drift = plan.drift_ppm;
+    Server {
+        id,
+        storage: Storage::new(),
+        clock: Clock {
+            offset_ms: random.below(1_000_000),
+            rate_ppm: 1_000_000 - drift + random.below(2 * drift + 1),
+            skew_ms: i64::try_from(random.below(1000)).expect("a small number"),
+        },
+        life: 0,
+        process: None,
+        refusal: None,
+        rotten: false,
+        mirror: Mirror::default(),
+        mirror_installed: Mirror::default(),
+        slow: false,
+        frozen: false,
+        crash_after: None,
+        full: false,
+        sync_fails: false,
+        memberships: (Arc::clone(&plan.membership), None),
+        notes: Vec::new(),
+    }
+}

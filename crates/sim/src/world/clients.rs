@@ -1,0 +1,188 @@
+//! A client's end of its connections: it connects, asks, listens, gives up and tries elsewhere.
+
+use bytes::Bytes;
+use herdsman_proto::reply::ReplyHeader;
+use herdsman_proto::{ConnectRequest, ConnectResponse, Reader, SessionId, WatchedEvent, Xid, Zxid};
+
+use super::{Event, Place, World};
+use crate::checkers::{Fact, Reply};
+use crate::client::{Client, Op, Stage};
+
+/// Requests on their way at the most.
+const PENDING_MAX: usize = 4;
+
+impl World {
+    /// Lets all clients begin.
+    pub fn start_clients(&mut self) {
+        for client in 0..self.clients.len() {
+            let delay_ms = self.random.below(self.plan.tick_ms);
+            self.later(delay_ms, Event::Client { client });
+        }
+    }
+
+    pub(super) fn client_wakes(&mut self, client: usize) {
+        let delay_ms = self.random.between(1, self.plan.think_ms.max(1));
+        self.later(delay_ms, Event::Client { client });
+        let Client { stage, heard_ms, sent_ms, timeout_ms, quiet, .. } = self.clients[client];
+        let patience_ms = timeout_ms.max(2 * self.plan.tick_ms) * 2 / 3;
+        let is_late = self.now_ms > heard_ms + patience_ms;
+        match stage {
+            Stage::Idle => {
+                let place = self.random.index(self.servers.len());
+                self.client_connects(client, place);
+            }
+            _ if is_late => self.client_gives_up(client),
+            Stage::Connecting => {}
+            Stage::Connected => {
+                let pending = &self.clients[client].pending;
+                let closing = pending.iter().any(|(_, op)| *op == Op::CloseSession);
+                let may_ask = !quiet && !closing && pending.len() < PENDING_MAX;
+                if may_ask && self.random.per_mille(700) {
+                    let op = self.clients[client].next_op(&mut self.random, client);
+                    self.client_sends(client, op);
+                } else if self.now_ms > sent_ms + timeout_ms / 3 {
+                    self.client_sends(client, Op::Ping);
+                }
+            }
+        }
+    }
+
+    /// A client connects to a server, with its session if it has one.
+    pub fn client_connects(&mut self, client: usize, place: Place) {
+        let conn = self.open_conn(client, place);
+        let now_ms = self.now_ms;
+        let timeout_ms = self.plan.session_ms;
+        let me = &mut self.clients[client];
+        me.conn = Some(conn);
+        me.stage = Stage::Connecting;
+        (me.heard_ms, me.sent_ms) = (now_ms, now_ms);
+        let password = me.session.password();
+        let request = ConnectRequest {
+            last_zxid_seen: me.seen,
+            timeout_ms,
+            session: me.session,
+            password: &password,
+            read_only: Some(false),
+        };
+        let mut frame = Vec::new();
+        request.encode_frame(&mut frame);
+        self.send_to_server(conn, Some(frame.split_off(4)));
+    }
+
+    /// A client sends a request.
+    pub fn client_sends(&mut self, client: usize, op: Op) {
+        let Some(conn) = self.clients[client].conn else { return };
+        self.note(|| format!("client {client} asks {op:?}"));
+        let me = &mut self.clients[client];
+        me.sent_ms = self.now_ms;
+        let (xid, payload) = me.send(op);
+        self.tell(&Fact::Invoked { client, xid });
+        self.send_to_server(conn, Some(payload));
+    }
+
+    /// A client closes its connection and will try another server.
+    pub fn client_gives_up(&mut self, client: usize) {
+        if let Some(conn) = self.clients[client].conn {
+            self.note(|| format!("client {client} gives up connection {conn}"));
+            self.send_to_server(conn, None);
+        }
+        self.clients[client].disconnect();
+        self.tell(&Fact::Disconnected { client });
+    }
+
+    /// A client leaves without a word; its session has to end by itself.
+    pub fn client_leaves(&mut self, client: usize) {
+        self.client_gives_up(client);
+        let me = &mut self.clients[client];
+        if me.session != SessionId::NONE {
+            me.left.push(me.session);
+        }
+        me.forget_session();
+    }
+
+    pub(super) fn client_reads(&mut self, conn: u64) {
+        let Some((client, frames)) = self.pop_down(conn) else { return };
+        if self.clients[client].conn != Some(conn) {
+            return;
+        }
+        let Some(frames) = frames else {
+            self.note(|| format!("client {client} loses connection {conn}"));
+            self.clients[client].disconnect();
+            return self.tell(&Fact::Disconnected { client });
+        };
+        self.clients[client].heard_ms = self.now_ms;
+        self.mix(crate::chronicle::fingerprint(&frames));
+        let mut reader = Reader::new(&frames);
+        while !reader.is_empty() {
+            let frame = reader.buffer().expect("whole frames").expect("whole frames");
+            match self.clients[client].stage {
+                Stage::Connecting => self.client_answered(client, frame),
+                _ => self.client_receives(client, frame),
+            }
+        }
+    }
+
+    fn client_answered(&mut self, client: usize, frame: &[u8]) {
+        let response = ConnectResponse::decode(frame).expect("our own words");
+        self.note(|| format!("client {client} has session {}", response.session));
+        let me = &mut self.clients[client];
+        if response.session == SessionId::NONE {
+            let session = me.session;
+            me.forget_session();
+            me.disconnect();
+            if me.calm_session == Some(session) {
+                self.trouble.expired_in_calm.push((client, session));
+            }
+            return self.tell(&Fact::Disconnected { client });
+        }
+        me.session = response.session;
+        me.timeout_ms = u64::try_from(response.timeout_ms).unwrap_or(0);
+        me.stage = Stage::Connected;
+    }
+
+    fn client_receives(&mut self, client: usize, frame: &[u8]) {
+        let mut reader = Reader::new(frame);
+        let (xid, zxid, code) = ReplyHeader::decode(&mut reader).expect("our own words");
+        if xid == Xid::NOTIFICATION {
+            let (kind, path) = WatchedEvent::decode(&mut reader).expect("our own words");
+            self.note(|| format!("client {client} hears {kind:?} {path} {zxid}"));
+            return self.tell(&Fact::Notified { client, kind, path: &path, zxid });
+        }
+        let body = Bytes::copy_from_slice(reader.rest());
+        let me = &mut self.clients[client];
+        let Some((expected, op)) = me.pending.pop_front() else {
+            return self.fail("session FIFO", format!("client {client} asked for no {}", xid.0));
+        };
+        if expected != xid.0 {
+            let why = format!("client {client} got answer {} before {expected}", xid.0);
+            return self.fail("session FIFO", why);
+        }
+        self.note_reply(client, xid.0, &op, zxid, code, &body);
+    }
+
+    fn note_reply(
+        &mut self,
+        client: usize,
+        xid: i32,
+        op: &Op,
+        zxid: Zxid,
+        code: i32,
+        body: &Bytes,
+    ) {
+        self.note(|| format!("client {client} gets {xid} {zxid} {code} for {op:?}"));
+        let me = &mut self.clients[client];
+        let (session, seen) = (me.session, me.seen);
+        me.seen = me.seen.max(zxid);
+        me.calm_session = Some(session).filter(|_| self.trouble.is_calm());
+        if op.is_write() && code == 0 {
+            me.writes_done += 1;
+        }
+        if op.is_write() || *op == Op::Sync {
+            me.answers.push((zxid, code));
+        }
+        if *op == Op::CloseSession && code == 0 {
+            me.forget_session();
+        }
+        self.tell(&Fact::Replied(Reply { client, session, xid, op, zxid, code, body, seen }));
+    }
+}

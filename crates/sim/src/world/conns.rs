@@ -1,0 +1,285 @@
+//! A server's end of client connections, as `server::connection` serves them: reads at once from the tree
+//! if no write of the connection is ahead of them, everything else through the node, in the order that
+//! the lane allows.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use herdsman_node::{ClientRequest, ConnId, Input, Lane, Turn};
+use herdsman_proto::request::RequestHeader;
+use herdsman_proto::{
+    ConnectRequest, ErrorCode, Id, OpCode, ReadRequest, Reader, Request, SessionId, Xid, reply,
+};
+use herdsman_tree::{Tree, read};
+
+use super::pipe::Pipe;
+use super::{Event, Place, World};
+
+/// A client's connection to a server.
+pub struct Conn {
+    /// Whose.
+    pub client: usize,
+    /// To which server.
+    pub place: Place,
+    life: u64,
+    /// Frames' payloads to the server; `None` when the client has closed.
+    up: Pipe<Option<Vec<u8>>>,
+    /// Frames to the client; `None` when the server has closed.
+    down: Pipe<Option<Vec<u8>>>,
+    lane: Lane<Vec<u8>>,
+    session: Option<SessionId>,
+    asked: bool,
+    server_open: bool,
+    /// Requests that the node has and has not answered, in order.
+    submitted: VecDeque<i32>,
+    /// Of them, those whose txns this server has applied.
+    applied: BTreeSet<i32>,
+}
+
+impl World {
+    /// A client connects to a server.
+    pub(super) fn open_conn(&mut self, client: usize, place: Place) -> u64 {
+        let id = self.fresh_id();
+        let conn = Conn {
+            client,
+            place,
+            life: self.servers[place].life,
+            up: Pipe::default(),
+            down: Pipe::default(),
+            lane: Lane::default(),
+            session: None,
+            asked: false,
+            server_open: true,
+            submitted: VecDeque::new(),
+            applied: BTreeSet::new(),
+        };
+        self.conns.insert(id, conn);
+        id
+    }
+
+    pub(super) fn send_to_server(&mut self, conn: u64, payload: Option<Vec<u8>>) {
+        let at_ms = self.now_ms + self.latency_ms();
+        let Some(entry) = self.conns.get_mut(&conn) else { return };
+        let at_ms = entry.up.push(at_ms, payload);
+        self.at(at_ms, Event::ToServer { conn });
+    }
+
+    fn push_down(&mut self, conn: u64, frame: Option<Vec<u8>>) {
+        let at_ms = self.now_ms + self.latency_ms();
+        let Some(entry) = self.conns.get_mut(&conn) else { return };
+        let at_ms = entry.down.push(at_ms, frame);
+        self.at(at_ms, Event::ToClient { conn });
+    }
+
+    pub(super) fn server_reads(&mut self, conn: u64) {
+        let Some(entry) = self.conns.get_mut(&conn) else { return };
+        let Some(payload) = entry.up.pop(self.now_ms) else { return };
+        let (place, life) = (entry.place, entry.life);
+        if !entry.server_open || !self.alive(place, life) {
+            return;
+        }
+        let Some(payload) = payload else {
+            return self.conn_gone(conn);
+        };
+        let entry = self.conns.get_mut(&conn).expect("looked up above");
+        if !entry.asked {
+            entry.asked = true;
+            return self.connect(conn, place, &payload);
+        }
+        if entry.session.is_some() {
+            self.step(place, Input::Touch { conn: ConnId(conn) });
+            self.serve(conn, payload);
+        }
+    }
+
+    fn connect(&mut self, conn: u64, place: Place, payload: &[u8]) {
+        let request = ConnectRequest::decode(payload).expect("our own words");
+        let ids = Arc::from([Id::new("ip", "127.0.0.1")]);
+        self.step(place, Input::Connect { conn: ConnId(conn), request, ids });
+    }
+
+    /// Serves or parks a request that has just come.
+    fn serve(&mut self, conn: u64, payload: Vec<u8>) {
+        let Some(entry) = self.conns.get_mut(&conn) else { return };
+        let turn = if is_read(&payload) { entry.lane.read_turn() } else { entry.lane.write_turn() };
+        match turn {
+            Turn::Later => entry.lane.park(payload),
+            Turn::Now => self.serve_now(conn, &payload),
+        }
+    }
+
+    /// Serves what was parked, as far as its turn has come.
+    pub(super) fn serve_parked(&mut self, conn: u64) {
+        loop {
+            let Some(entry) = self.conns.get_mut(&conn).filter(|entry| entry.server_open) else {
+                return;
+            };
+            let (place, life) = (entry.place, entry.life);
+            let Some(payload) = entry.lane.unpark(|payload| is_read(payload)) else { return };
+            if !self.alive(place, life) {
+                return;
+            }
+            self.serve_now(conn, &payload);
+        }
+    }
+
+    fn serve_now(&mut self, conn: u64, payload: &[u8]) {
+        let header = RequestHeader::decode(&mut Reader::new(payload)).expect("our own words");
+        let op = OpCode::from_code(header.op).expect("an op that we know");
+        let request = Request::decode(op, &mut Reader::new(&payload[8..])).expect("our own words");
+        let Some(entry) = self.conns.get_mut(&conn) else { return };
+        let place = entry.place;
+        let request = match request {
+            Request::Write(write) => ClientRequest::Write(write),
+            Request::Sync { path } => ClientRequest::Sync { path },
+            Request::CloseSession => ClientRequest::CloseSession,
+            read => return self.read(conn, header.xid, &read),
+        };
+        entry.lane.submitted();
+        entry.submitted.push_back(header.xid.0);
+        let input =
+            Input::Request { conn: ConnId(conn), xid: header.xid, request, body: &payload[8..] };
+        self.step(place, input);
+    }
+
+    fn read(&mut self, conn: u64, xid: Xid, request: &Request<'_>) {
+        let Some(entry) = self.conns.get(&conn) else { return };
+        let Some(process) = &self.servers[entry.place].process else { return };
+        let session = entry.session.unwrap_or(SessionId::NONE);
+        let watcher = ConnId(conn).watcher();
+        let mut out = Vec::new();
+        answer(&process.tree, read::Reader { session, watcher, ids: &[] }, xid, request, &mut out);
+        self.push_down(conn, Some(out));
+    }
+
+    pub(super) fn send_to_client(&mut self, conn: ConnId, frames: &[u8], answers: Option<Xid>) {
+        let Some(entry) = self.conns.get_mut(&conn.0).filter(|entry| entry.server_open) else {
+            return;
+        };
+        let place = entry.place;
+        if let Some(Xid(xid)) = answers {
+            entry.lane.answered(1);
+            let first = entry.submitted.pop_front();
+            entry.applied.remove(&xid);
+            if first != Some(xid) {
+                let why =
+                    format!("server {place} answers {xid} on {}, {first:?} was first", conn.0);
+                self.fail("session FIFO", why);
+            }
+            self.later(0, Event::Serve { conn: conn.0 });
+        }
+        self.note(|| {
+            format!(
+                "{place} sends to {} {}",
+                conn.0,
+                if answers.is_some() { "answer" } else { "event" }
+            )
+        });
+        self.push_down(conn.0, Some(frames.to_vec()));
+    }
+
+    /// A server has applied a txn: whoever asked for it there is to be answered in his turn.
+    pub(super) fn note_applied(&mut self, place: Place, session: SessionId, cxid: i32) {
+        for conn in self.conns.values_mut() {
+            let is_his = conn.place == place && conn.server_open && conn.session == Some(session);
+            if is_his && conn.submitted.contains(&cxid) {
+                conn.applied.insert(cxid);
+            }
+        }
+    }
+
+    /// Nobody is first in his line whose txn is applied and who is not answered.
+    pub(super) fn check_answered(&mut self, place: Place) {
+        let forgotten = |conn: &Conn| {
+            let first = conn.submitted.front().copied().filter(|xid| conn.applied.contains(xid));
+            first.filter(|_| conn.place == place && conn.server_open)
+        };
+        let first = self.conns.iter().find_map(|(id, conn)| Some((*id, forgotten(conn)?)));
+        if let Some((conn, xid)) = first {
+            let why = format!("server {place} has applied {xid} of connection {conn}, no answer");
+            self.fail("every write is answered", why);
+        }
+    }
+
+    pub(super) fn attached(&mut self, conn: ConnId, session: SessionId) {
+        if let Some(entry) = self.conns.get_mut(&conn.0) {
+            entry.session = Some(session);
+        }
+    }
+
+    /// The server closes a connection once what was sent before is out.
+    pub(super) fn close_conn(&mut self, conn: ConnId) {
+        let Some(entry) = self.conns.get_mut(&conn.0).filter(|entry| entry.server_open) else {
+            return;
+        };
+        entry.server_open = false;
+        self.push_down(conn.0, None);
+        self.later(0, Event::ConnGone { conn: conn.0 });
+    }
+
+    /// The node hears that a connection is gone.
+    pub(super) fn conn_gone(&mut self, conn: u64) {
+        let Some(entry) = self.conns.get_mut(&conn) else { return };
+        entry.server_open = false;
+        let (place, life) = (entry.place, entry.life);
+        if self.alive(place, life) {
+            self.step(place, Input::Disconnected { conn: ConnId(conn) });
+        }
+    }
+
+    pub(super) fn lose_conns_of(&mut self, place: Place) {
+        let of_place = self.conns.iter_mut().filter(|(_, conn)| conn.place == place);
+        let mut lost = Vec::new();
+        for (id, conn) in of_place {
+            conn.server_open = false;
+            lost.push((*id, conn.down.len()));
+        }
+        for (id, on_its_way) in lost {
+            let kept = self.random.index(on_its_way + 1);
+            if let Some(conn) = self.conns.get_mut(&id) {
+                conn.down.lose_after(kept);
+            }
+            self.push_down(id, None);
+        }
+    }
+
+    /// The next frame for a client.
+    pub(super) fn pop_down(&mut self, conn: u64) -> Option<(usize, Option<Vec<u8>>)> {
+        let now_ms = self.now_ms;
+        let entry = self.conns.get_mut(&conn)?;
+        let frame = entry.down.pop(now_ms)?;
+        let client = entry.client;
+        if frame.is_none() {
+            self.conns.remove(&conn);
+        }
+        Some((client, frame))
+    }
+}
+
+fn is_read(payload: &[u8]) -> bool {
+    let header = RequestHeader::decode(&mut Reader::new(payload)).expect("our own words");
+    let op = OpCode::from_code(header.op).expect("an op that we know");
+    matches!(op, OpCode::GetData | OpCode::Exists | OpCode::GetChildren | OpCode::Ping)
+}
+
+/// Answers a read.
+fn answer(
+    tree: &Tree,
+    reader: read::Reader<'_>,
+    xid: Xid,
+    request: &Request<'_>,
+    out: &mut Vec<u8>,
+) {
+    let zxid = tree.last_zxid();
+    match request {
+        Request::Ping => reply::header_only(out, Xid::PING, zxid, None),
+        Request::Read(
+            request @ (ReadRequest::GetData { .. }
+            | ReadRequest::Exists { .. }
+            | ReadRequest::GetChildren { .. }),
+        ) => {
+            _ = reply::reply(out, xid, zxid, |out| tree.read(reader, request, out));
+        }
+        _ => reply::header_only(out, xid, zxid, Some(ErrorCode::Unimplemented)),
+    }
+}

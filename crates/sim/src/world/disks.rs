@@ -1,0 +1,315 @@
+//! Disk work: one job after the other, each taking its time, done in one piece at the end of it.
+//!
+//! Appends that have gathered while the disk was at work are one batch: one write, one sync. Nothing is
+//! reported before it is done. Epochs have a queue of their own only for the mistake that needs it
+//! ([`herdsman_zab::Mistake::EpochBeforeHistory`]): `zab` asks for everything in order.
+
+use bytes::Bytes;
+use herdsman_node::{Input, StorageState};
+use herdsman_proto::Zxid;
+use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Trailer, purge};
+use herdsman_tree::{Dump, Tree};
+use herdsman_zab::{EpochKind, Input as PeerInput, SnapshotBase};
+
+use super::{Event, Mirror, Place, Process, Server, World};
+use crate::plan::Plan;
+use crate::storage::Storage;
+
+/// How often a full disk is tried again.
+const FULL_RETRY_MS: u64 = 500;
+/// A snapshot is taken in about so many steps.
+const SNAPSHOT_STEPS: usize = 10;
+/// Snapshots that stay.
+const SNAPSHOTS_KEPT: usize = 3;
+
+/// Something for the disk to do.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// Append a txn.
+    Append {
+        /// Its zxid.
+        zxid: Zxid,
+        /// Its bytes.
+        payload: Bytes,
+    },
+    /// Save an epoch.
+    Epoch {
+        /// Which.
+        kind: EpochKind,
+        /// Its number.
+        epoch: u32,
+    },
+    /// Cut the log.
+    Truncate {
+        /// The last txn to keep.
+        zxid: Zxid,
+    },
+    /// Put a tree in the place of everything.
+    Install {
+        /// The tree.
+        base: SnapshotBase,
+        /// Its zxid.
+        zxid: Zxid,
+        /// What to apply to it.
+        entries: Vec<(Zxid, Bytes)>,
+    },
+}
+
+/// A snapshot being taken.
+pub struct SnapshotTask {
+    dump: Dump,
+    writer: SnapshotWriter,
+}
+
+/// What came of a job.
+enum Done {
+    /// Tell agreement.
+    Yes(PeerInput),
+    /// No room: try again.
+    Full,
+    /// Never again.
+    Failed(String),
+    /// The process ends itself: it cannot go on from here.
+    Exit(String),
+}
+
+/// The tree that an install begins with, and the log that it stands for with the txns behind it.
+pub(super) fn base_tree(
+    plan: &Plan,
+    process: &mut Process,
+    base: SnapshotBase,
+    entries: &[(Zxid, Bytes)],
+) -> Option<(Tree, Mirror)> {
+    let (tree, mut mirror) = match base {
+        SnapshotBase::Received(link) => process.received.remove(&link)?,
+        SnapshotBase::Empty => (Tree::new(plan.tree_options()), Mirror::default()),
+    };
+    for (zxid, payload) in entries {
+        mirror.push(*zxid, payload.clone());
+    }
+    Some((tree, mirror))
+}
+
+impl World {
+    /// Lets an idle disk begin.
+    pub(super) fn start_disk(&mut self, place: Place) {
+        if self.servers[place].frozen {
+            return;
+        }
+        for lane in 0..2 {
+            let Some(process) = &mut self.servers[place].process else { return };
+            if process.busy[lane] > 0 || process.jobs[lane].is_empty() {
+                continue;
+            }
+            if process.storage == StorageState::Failed {
+                continue;
+            }
+            let is_append = |job: &&Job| matches!(job, Job::Append { .. });
+            let batch = process.jobs[lane].iter().take_while(is_append).count();
+            process.busy[lane] = batch.max(1);
+            let delay_ms = self.disk_ms(place);
+            let life = self.servers[place].life;
+            self.later(delay_ms, Event::DiskDone { place, life, lane });
+        }
+    }
+
+    fn disk_ms(&mut self, place: Place) -> u64 {
+        let (low, high) = self.plan.disk_ms;
+        let took_ms = self.random.between(low, high.max(low));
+        if self.servers[place].slow { took_ms * 10 + self.plan.tick_ms / 4 } else { took_ms }
+    }
+
+    pub(super) fn disk_done(&mut self, place: Place, life: u64, lane: usize) {
+        if !self.alive(place, life) {
+            return;
+        }
+        let Some(mut process) = self.servers[place].process.take() else { return };
+        if self.servers[place].frozen {
+            process.busy[lane] = 0;
+            self.servers[place].process = Some(process);
+            return;
+        }
+        let done = self.do_job(place, &mut process, lane);
+        match done {
+            Done::Yes(input) => {
+                process.busy[lane] = 0;
+                process.waits_for_room[lane] = false;
+                let has_room = process.storage == StorageState::Full
+                    && !process.waits_for_room.contains(&true);
+                if has_room {
+                    process.storage = StorageState::Writable;
+                }
+                self.servers[place].process = Some(process);
+                if has_room {
+                    self.step(place, Input::Storage(StorageState::Writable));
+                }
+                self.step_peer(place, input);
+            }
+            Done::Full => {
+                let told = process.storage == StorageState::Full;
+                process.storage = StorageState::Full;
+                process.waits_for_room[lane] = true;
+                self.servers[place].process = Some(process);
+                self.later(FULL_RETRY_MS, Event::DiskDone { place, life, lane });
+                if !told {
+                    self.note(|| format!("{place} has no room"));
+                    self.step(place, Input::Storage(StorageState::Full));
+                }
+            }
+            Done::Failed(why) => {
+                self.note(|| format!("{place} cannot write: {why}"));
+                process.busy[lane] = 0;
+                process.storage = StorageState::Failed;
+                self.servers[place].process = Some(process);
+                self.step(place, Input::Storage(StorageState::Failed));
+            }
+            Done::Exit(why) => {
+                self.note(|| format!("{place} ends itself: {why}"));
+                self.crash_process(place, process);
+                let delay_ms = self.plan.tick_ms;
+                self.later(delay_ms, Event::Start { place });
+            }
+        }
+    }
+
+    fn do_job(&mut self, place: Place, process: &mut Process, lane: usize) -> Done {
+        let storage = self.servers[place].storage.clone();
+        let Some(job) = process.jobs[lane].front().cloned() else {
+            return Done::Failed("there was nothing to do".to_owned());
+        };
+        let done = match job {
+            Job::Append { .. } => return self.flush(place, process),
+            Job::Epoch { kind, epoch } => match storage.save_epoch(kind, epoch) {
+                Ok(()) => Done::Yes(PeerInput::EpochSaved { kind, epoch }),
+                Err(_) if self.servers[place].full => Done::Full,
+                Err(why) => Done::Failed(why),
+            },
+            Job::Truncate { zxid } => self.truncate(place, process, &storage, zxid),
+            Job::Install { base, entries, .. } => {
+                self.install(place, process, &storage, base, &entries)
+            }
+        };
+        if !matches!(done, Done::Full) {
+            process.jobs[lane].pop_front();
+        }
+        done
+    }
+
+    /// The batch that was there when the disk began.
+    fn flush(&mut self, place: Place, process: &mut Process) -> Done {
+        let batch = process.busy[0];
+        // A batch that found no room is in the writer still.
+        if !process.waits_for_room[0] {
+            for job in process.jobs[0].iter().take(batch) {
+                let Job::Append { zxid, payload } = job else { unreachable!("counted before") };
+                if let Err(error) = process.writer.append(*zxid, payload) {
+                    return Done::Failed(error.to_string());
+                }
+            }
+        }
+        match process.writer.flush(SyncMode::Sync) {
+            Ok(flushed) => {
+                process.jobs[0].drain(..batch);
+                self.count_txns(place, process, batch as u64);
+                Done::Yes(PeerInput::Flushed { zxid: flushed.last_zxid })
+            }
+            Err(AppendError::Full { .. }) => Done::Full,
+            Err(error) => Done::Failed(error.to_string()),
+        }
+    }
+
+    fn truncate(
+        &mut self,
+        place: Place,
+        process: &mut Process,
+        storage: &Storage,
+        zxid: Zxid,
+    ) -> Done {
+        process.snapshot = None;
+        match storage.truncate(&self.plan, zxid) {
+            Ok(Some(tree)) => {
+                let zxid = tree.last_zxid();
+                process.writer = storage.writer(&self.plan, zxid);
+                process.tree = tree;
+                self.servers[place].mirror.cut_after(zxid);
+                process.delivered = process.delivered.min(zxid);
+                Done::Yes(PeerInput::Truncated { zxid })
+            }
+            Ok(None) => Done::Yes(PeerInput::TruncateMissed),
+            Err(_) if self.servers[place].full => Done::Full,
+            Err(why) => Done::Failed(why),
+        }
+    }
+
+    fn install(
+        &mut self,
+        place: Place,
+        process: &mut Process,
+        storage: &Storage,
+        base: SnapshotBase,
+        entries: &[(Zxid, Bytes)],
+    ) -> Done {
+        process.snapshot = None;
+        if self.servers[place].full {
+            return Done::Full;
+        }
+        let Some((tree, mirror)) = base_tree(&self.plan, process, base, entries) else {
+            return Done::Failed("the tree is gone".to_owned());
+        };
+        match storage.install(tree, entries) {
+            Ok(tree) => {
+                let zxid = tree.last_zxid();
+                process.writer = storage.writer(&self.plan, zxid);
+                process.tree = tree;
+                process.delivered = Zxid::ZERO;
+                self.servers[place].mirror = mirror;
+                Done::Yes(PeerInput::SnapshotInstalled { zxid })
+            }
+            Err(error @ InstallError::Fuzzy { .. }) => {
+                self.counts.fuzzy_installs += 1;
+                Done::Exit(error.to_string())
+            }
+            Err(error) => Done::Failed(error.to_string()),
+        }
+    }
+
+    fn count_txns(&mut self, place: Place, process: &mut Process, txns: u64) {
+        process.txns_since_snapshot += txns;
+        if process.txns_since_snapshot < self.plan.snapshot_txns || process.snapshot.is_some() {
+            return;
+        }
+        process.txns_since_snapshot = 0;
+        process.writer.roll();
+        let dump = Dump::start(&process.tree);
+        if let Ok(writer) = self.servers[place].storage.begin_snapshot(&dump) {
+            process.snapshot = Some(SnapshotTask { dump, writer });
+            let life = self.servers[place].life;
+            self.later(1, Event::SnapshotStep { place, life });
+        }
+    }
+
+    /// Goes on with a snapshot; the tree changes between two steps.
+    pub(super) fn snapshot_step(&mut self, place: Place, life: u64) {
+        if !self.alive(place, life) {
+            return;
+        }
+        let Server { process, storage, .. } = &mut self.servers[place];
+        let Some(process) = process else { return };
+        let Some(SnapshotTask { dump, writer }) = &mut process.snapshot else { return };
+        let nodes = process.tree.node_count() / SNAPSHOT_STEPS + 2;
+        let more = dump.step(&process.tree, nodes, &mut |path, data, acl, stat| {
+            writer.encode_node(path, data, acl, stat);
+        });
+        if more {
+            let delay_ms = self.random.between(1, 5);
+            return self.later(delay_ms, Event::SnapshotStep { place, life });
+        }
+        let trailer = Trailer::of(&process.tree, herdsman_store::LastZxid::Write);
+        if let Some(SnapshotTask { writer, .. }) = process.snapshot.take()
+            && writer.finish(&trailer, &mut |_| {}).is_ok()
+        {
+            let purged = purge(&storage.disk, &storage.dirs, SNAPSHOTS_KEPT);
+            self.note(|| format!("{place} has taken a snapshot, purge: {purged:?}"));
+        }
+    }
+}

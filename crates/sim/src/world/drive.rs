@@ -1,0 +1,246 @@
+//! Steps a server as the real server's core does: one input, its outputs in order, then txns into the
+//! tree as long as the node wants, outputs again after each.
+//!
+//! A server may crash between any two outputs. Txns are applied one at a time, so that the checkers see
+//! the tree after each.
+
+use std::ops::ControlFlow;
+
+use herdsman_node::{Input, Node, Now, Output, Outputs};
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{QuorumPacket, ServerState, Zxid};
+use herdsman_tree::Tree;
+use herdsman_zab::{Mistake, Output as PeerOutput, Standing, Zab};
+
+use super::disks::Job;
+use super::{Event, Place, Process, World};
+use crate::checkers::Fact;
+use crate::chronicle::fingerprint;
+
+impl World {
+    /// Gives a server's node an input.
+    pub(super) fn step(&mut self, place: Place, input: Input<'_>) {
+        self.drive(place, |node, now, tree, out| node.step(now, input, tree, out));
+    }
+
+    /// Gives a server's node something from agreement's world.
+    pub(super) fn step_peer(&mut self, place: Place, input: herdsman_zab::Input) {
+        self.step(place, Input::Peer(input));
+    }
+
+    fn drive(&mut self, place: Place, step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs)) {
+        let Some(mut process) = self.servers[place].process.take() else { return };
+        let now = self.servers[place].clock.now(self.now_ms);
+        let mut out = Outputs::default();
+        step(&mut process.node, now, &process.tree, &mut out);
+        self.carry_on(place, process, out);
+    }
+
+    /// Carries out outputs, and what follows from them.
+    pub(super) fn carry_on(&mut self, place: Place, mut process: Box<Process>, mut out: Outputs) {
+        loop {
+            if self.deliver(place, &mut process, &mut out).is_break() {
+                return self.crash_process(place, process);
+            }
+            if !process.node.wants_tree() {
+                break;
+            }
+            process.node.apply(&mut process.tree, 1, &mut out);
+            self.observe(place, &mut process);
+        }
+        self.check_answered(place);
+        self.schedule_tick(place, &mut process);
+        self.servers[place].process = Some(process);
+        self.start_disk(place);
+    }
+
+    /// Tells the checkers what a server that serves clients has come to.
+    fn observe(&mut self, place: Place, process: &mut Process) {
+        if !process.node.serves_clients() {
+            return;
+        }
+        let last = process.tree.last_zxid();
+        let news = self.servers[place].mirror.between(process.delivered, last);
+        for (previous, zxid, hash, payload) in news {
+            self.tell(&Fact::Delivered { place, previous, zxid, hash });
+            if self.failure.is_none() && zxid > self.chronicle.last() {
+                let entry = Entry::decode(&payload).expect("what was logged can be read");
+                self.tell(&Fact::Committed { zxid, entry: &entry });
+                self.chronicle.add(zxid, hash, &payload);
+            }
+            self.mix(hash);
+            if let Some(committed) = self.chronicle.get(zxid) {
+                let header = committed.entry.header;
+                self.note_applied(place, header.session, header.cxid);
+            }
+        }
+        process.delivered = last;
+        self.tell(&Fact::Stands { place, tree: &process.tree });
+    }
+
+    fn schedule_tick(&mut self, place: Place, process: &mut Process) {
+        let server = &self.servers[place];
+        let Some(deadline_ms) = process.node.next_deadline() else { return };
+        let at_ms = server.clock.when(deadline_ms).max(self.now_ms + 1);
+        if process.tick_at_ms.is_none_or(|planned| at_ms < planned) {
+            process.tick_at_ms = Some(at_ms);
+            let life = server.life;
+            self.at(at_ms, Event::Tick { place, life });
+        }
+    }
+
+    pub(super) fn tick(&mut self, place: Place, life: u64) {
+        if !self.alive(place, life) {
+            return;
+        }
+        let now_ms = self.now_ms;
+        let Some(process) = &mut self.servers[place].process else { return };
+        if process.tick_at_ms.is_some_and(|planned| planned > now_ms) {
+            return;
+        }
+        process.tick_at_ms = None;
+        self.step(place, Input::Tick);
+    }
+
+    /// Carries out outputs in order. Breaks off where the server is to crash.
+    fn deliver(
+        &mut self,
+        place: Place,
+        process: &mut Process,
+        out: &mut Outputs,
+    ) -> ControlFlow<()> {
+        let mut list = std::mem::take(&mut out.list).into_iter();
+        while let Some(output) = list.next() {
+            if let Some(left) = &mut self.servers[place].crash_after {
+                if *left == 0 {
+                    self.note_unlogged(place, process, std::iter::once(output).chain(list));
+                    return ControlFlow::Break(());
+                }
+                *left -= 1;
+            }
+            match output {
+                Output::Append { .. } => unreachable!("nobody is alone here"),
+                Output::Send { conn, frames, answers } => {
+                    let xid = answers.map(|answered| answered.xid);
+                    self.send_to_client(conn, &out.bytes[frames], xid);
+                }
+                Output::Attached { conn, session, .. } => self.attached(conn, session),
+                Output::Close { conn, reason } => {
+                    self.note(|| format!("{place} closes connection {} {reason:?}", conn.0));
+                    self.close_conn(conn);
+                }
+                Output::Peer(output) => self.carry_out(place, process, output),
+                Output::DigestMismatch { zxid } => {
+                    self.tell(&Fact::DigestMismatch { place, zxid });
+                }
+            }
+        }
+        out.clear();
+        ControlFlow::Continue(())
+    }
+
+    /// A leader that crashes before it has logged its own proposal may have sent it all the same.
+    fn note_unlogged(
+        &mut self,
+        place: Place,
+        process: &Process,
+        rest: impl Iterator<Item = Output>,
+    ) {
+        if process.node.zab().map(Zab::state) != Some(ServerState::Leading) {
+            return;
+        }
+        for output in rest {
+            if let Output::Peer(PeerOutput::Append { zxid, payload }) = output {
+                let hash = fingerprint(&payload);
+                self.tell(&Fact::Proposed { place, zxid, hash });
+            }
+        }
+    }
+
+    fn carry_out(&mut self, place: Place, process: &mut Process, output: PeerOutput) {
+        match output {
+            PeerOutput::Notify { to, message } => self.send_vote(place, to, &message),
+            PeerOutput::Connect { to, door } => self.wish_to_connect(place, process, to, door),
+            PeerOutput::Send { link, packet } => {
+                self.count_plan(&packet);
+                self.send_packet(place, link, &packet);
+            }
+            PeerOutput::SendSnapshot { link, zxid } => {
+                self.counts.plans[2] += 1;
+                self.send_snapshot(place, link, zxid, &process.tree);
+            }
+            PeerOutput::Close { link, reason } => {
+                self.note(|| format!("{place} closes link {} {reason:?}", link.0));
+                self.close_link(place, link);
+            }
+            PeerOutput::Append { zxid, payload } => self.append(place, process, zxid, payload),
+            PeerOutput::SaveEpoch { kind, epoch } => {
+                self.note(|| format!("{place} saves {kind:?} {epoch}"));
+                let alone = self.plan.mistake == Some(Mistake::EpochBeforeHistory);
+                process.jobs[usize::from(alone)].push_back(Job::Epoch { kind, epoch });
+            }
+            PeerOutput::Truncate { zxid } => {
+                self.note(|| format!("{place} cuts to {zxid}"));
+                self.remark(
+                    place,
+                    format!("trunc {} -> {zxid}", self.servers[place].mirror.last()),
+                );
+                process.jobs[0].push_back(Job::Truncate { zxid });
+            }
+            PeerOutput::InstallSnapshot { base, zxid, entries } => {
+                self.note(|| format!("{place} installs {zxid} and {} txns", entries.len()));
+                self.remark(place, format!("snap {zxid}"));
+                process.jobs[0].push_back(Job::Install { base, zxid, entries });
+            }
+            PeerOutput::KeepProposed { membership } => {
+                self.servers[place].memberships.1 = Some(membership);
+            }
+            PeerOutput::Activate { membership } => {
+                self.servers[place].memberships = (membership, None);
+            }
+            PeerOutput::Commit { .. } => unreachable!("the node keeps it to itself"),
+            PeerOutput::Standing(standing) => self.stands(place, process, standing),
+        }
+    }
+
+    fn count_plan(&mut self, packet: &QuorumPacket) {
+        match packet {
+            QuorumPacket::Diff { .. } => self.counts.plans[0] += 1,
+            QuorumPacket::Trunc { .. } => self.counts.plans[1] += 1,
+            _ => {}
+        }
+    }
+
+    fn append(&mut self, place: Place, process: &mut Process, zxid: Zxid, payload: bytes::Bytes) {
+        let hash = self.servers[place].mirror.push(zxid, payload.clone());
+        self.note(|| format!("{place} logs {zxid}"));
+        if process.node.zab().map(Zab::state) == Some(ServerState::Leading) {
+            self.tell(&Fact::Proposed { place, zxid, hash });
+        }
+        let settings = self.plan.zab_settings(self.servers[place].id);
+        if settings.kept == herdsman_zab::log::Kept::OnDisk {
+            process.jobs[0].push_back(Job::Append { zxid, payload });
+        }
+    }
+
+    fn stands(&mut self, place: Place, process: &mut Process, standing: Standing) {
+        let fall = process.node.zab().and_then(Zab::last_fall);
+        self.note(|| format!("{place} is {standing:?} (last fall {fall:?})"));
+        match standing {
+            Standing::Leading { epoch } => {
+                self.counts.leaders += 1;
+                let log = std::mem::take(&mut self.servers[place].mirror);
+                self.tell(&Fact::Established { place, epoch, log: &log });
+                self.servers[place].mirror = log;
+                self.dawn();
+            }
+            Standing::Looking => process.wish += 1,
+            Standing::Following { .. } | Standing::Observing { .. } => {}
+        }
+    }
+
+    /// Something worth a word in a script's transcript.
+    pub(super) fn remark(&mut self, place: Place, words: String) {
+        self.servers[place].notes.push(words);
+    }
+}

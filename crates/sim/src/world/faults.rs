@@ -1,0 +1,266 @@
+//! Things break, and are mended again.
+//!
+//! Every fault ends: a crashed server is started again, a partition heals, a full disk gets room. How many
+//! are under way at a time is not limited, so an ensemble may lose its majority for a while. Rot is the
+//! exception, because it can cost a server all it has: a quorum's disks stay sound.
+
+use std::collections::BTreeSet;
+
+use herdsman_proto::SessionId;
+use herdsman_store::dir_bytes;
+use herdsman_zab::quorum::Electorate;
+
+use super::{Event, Place, World};
+use crate::storage::Storage;
+
+/// A sync that nobody will live to see.
+const NEVER: u64 = 1 << 60;
+
+/// What is broken at the moment.
+#[derive(Debug, Default)]
+pub struct Trouble {
+    over: bool,
+    calm: bool,
+    favourite: Option<Place>,
+    /// Clients whose sessions ended though nothing was wrong.
+    pub expired_in_calm: Vec<(usize, SessionId)>,
+}
+
+impl Trouble {
+    /// All is well again.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        self.calm
+    }
+}
+
+impl Trouble {
+    /// Votes for this server are exaggerated.
+    pub(super) fn favour(&mut self, place: Option<Place>) {
+        self.favourite = place;
+    }
+}
+
+impl World {
+    /// Lets faults begin.
+    pub fn start_faults(&mut self) {
+        let delay_ms = self.random.between(1, self.plan.fault_gap_ms);
+        self.later(delay_ms, Event::Fault);
+    }
+
+    pub(super) fn loss_per_mille(&self) -> u64 {
+        if self.trouble.over { 0 } else { self.plan.loss_per_mille }
+    }
+
+    pub(super) fn next_fault(&mut self) {
+        if self.trouble.over {
+            return;
+        }
+        self.start_faults();
+        let kinds = self.plan.faults;
+        let place = self.random.index(self.servers.len());
+        match self.random.below(100) {
+            0..17 if kinds.crashes => self.crash_and_restart(place),
+            17..25 if kinds.crashes => self.crash_many(),
+            25..35 if kinds.crashes => {
+                let outputs = self.random.below(40);
+                self.servers[place].crash_after = Some(outputs);
+                self.restart_some_time(place);
+            }
+            35..50 if kinds.partitions => self.split(),
+            50..60 => self.heal_network(),
+            60..67 if kinds.breaks => self.break_some_link(),
+            67..74 if kinds.breaks => self.disturb_client(),
+            74..79 if kinds.full_disks => self.change_room(place),
+            79..83 if kinds.failed_syncs => {
+                let syncs = self.random.below(4);
+                self.note(|| format!("{place} will fail a sync"));
+                self.servers[place].sync_fails = true;
+                self.servers[place].storage.disk.fail_sync(syncs);
+                self.restart_some_time(place);
+            }
+            83..89 if kinds.slow_disks => self.servers[place].slow ^= true,
+            89..94 if kinds.rot => self.rot(place),
+            94..100 if kinds.favourites => {
+                self.note(|| format!("{place} is the favourite"));
+                self.trouble.favourite = self.random.per_mille(600).then_some(place);
+            }
+            _ => {}
+        }
+    }
+
+    /// A leader is established: a bad moment to lose the power, since much depends on what is durable.
+    pub(super) fn dawn(&mut self) {
+        if self.plan.faults.crashes && !self.trouble.over && self.random.per_mille(150) {
+            let delay_ms = self.random.between(0, self.plan.latency_ms.1 + self.plan.disk_ms.1);
+            self.later(delay_ms, Event::PowerFails);
+        }
+    }
+
+    /// The power fails in more than one place.
+    pub(super) fn crash_many(&mut self) {
+        if self.trouble.over {
+            return;
+        }
+        for place in 0..self.servers.len() {
+            if self.random.per_mille(700) {
+                self.crash_and_restart(place);
+            }
+        }
+    }
+
+    /// The server whose votes are exaggerated.
+    pub(super) fn favourite(&self) -> Option<Place> {
+        self.trouble.favourite
+    }
+
+    fn crash_and_restart(&mut self, place: Place) {
+        self.crash(place);
+        self.restart_some_time(place);
+    }
+
+    /// A server that has crashed by then, or cannot write any more, starts again.
+    fn restart_some_time(&mut self, place: Place) {
+        let delay_ms = self.random.between(1, self.plan.tick_ms * 10);
+        self.later(delay_ms, Event::Start { place });
+    }
+
+    /// Cuts the servers into two sides. Sometimes only one direction is cut.
+    fn split(&mut self) {
+        let side: Vec<bool> = (0..self.servers.len()).map(|_| self.random.per_mille(500)).collect();
+        let one_way = self.random.per_mille(300);
+        let mut blocked = BTreeSet::new();
+        for from in 0..side.len() {
+            for to in 0..side.len() {
+                let crosses = side[from] != side[to];
+                if crosses && (!one_way || side[from]) {
+                    blocked.insert((from, to));
+                }
+            }
+        }
+        self.block(blocked);
+        if self.random.per_mille(500) {
+            for (link, from, to) in self.open_links() {
+                if side[from] != side[to] {
+                    self.break_link(link);
+                }
+            }
+        }
+    }
+
+    /// Ordered pairs of servers that cannot reach each other from now on; those before can again.
+    pub fn block(&mut self, pairs: BTreeSet<(Place, Place)>) {
+        self.unblock();
+        self.note(|| format!("blocked: {pairs:?}"));
+        self.blocked = pairs;
+    }
+
+    /// Everybody can reach everybody.
+    pub fn heal_network(&mut self) {
+        self.note(|| "the network heals".to_owned());
+        self.unblock();
+    }
+
+    fn break_some_link(&mut self) {
+        let links = self.open_links();
+        if !links.is_empty() {
+            let (link, ..) = *self.random.pick(&links);
+            self.break_link(link);
+        }
+    }
+
+    fn disturb_client(&mut self) {
+        let client = self.random.index(self.clients.len());
+        if self.random.per_mille(300) {
+            self.client_leaves(client);
+        } else {
+            self.client_gives_up(client);
+        }
+    }
+
+    fn change_room(&mut self, place: Place) {
+        let room = self.random.below(4096);
+        self.limit_room(place, Some(room).filter(|_| !self.servers[place].full));
+    }
+
+    /// A disk has room for so many bytes more, or for everything.
+    pub(super) fn limit_room(&mut self, place: Place, bytes: Option<u64>) {
+        let server = &mut self.servers[place];
+        server.full = bytes.is_some();
+        let Storage { disk, dirs } = &server.storage;
+        let used = [&dirs.data, &dirs.log].map(|dir| dir_bytes(disk, dir).unwrap_or(0));
+        disk.set_capacity(bytes.map(|bytes| bytes + used.iter().sum::<u64>()));
+        self.note(|| format!("{place} has room: {bytes:?}"));
+    }
+
+    fn rot(&mut self, place: Place) {
+        let is_voter = self.plan.membership.voters().any(|id| id == self.servers[place].id);
+        let me = self.servers[place].id;
+        let sound =
+            |id| id != me && self.servers.iter().any(|server| server.id == id && !server.rotten);
+        let too_many = !Electorate::of(&self.plan.membership).is_quorum(sound);
+        if self.servers[place].process.is_some() || too_many || !is_voter {
+            return;
+        }
+        let storage = self.servers[place].storage.clone();
+        if storage.rot(&mut self.random) {
+            self.note(|| format!("{place} rots"));
+            self.servers[place].rotten = true;
+        }
+    }
+
+    /// No fault happens any more, and all that is broken is mended; servers that cannot write, or would
+    /// not start, are left to [`World::restart_all`] and [`World::replace_rotten`].
+    pub fn end_faults(&mut self) {
+        self.note(|| "faults end".to_owned());
+        self.trouble.over = true;
+        self.trouble.favourite = None;
+        self.heal_network();
+        for server in &mut self.servers {
+            server.slow = false;
+            server.full = false;
+            server.crash_after = None;
+            server.storage.disk.set_capacity(None);
+            server.storage.disk.fail_sync(NEVER);
+        }
+    }
+
+    /// Every server that is down, or cannot write, starts again.
+    pub fn restart_all(&mut self) {
+        for place in 0..self.servers.len() {
+            let process = self.servers[place].process.as_ref();
+            let failed = |process: &super::Process| {
+                process.node.storage() == herdsman_node::StorageState::Failed
+            };
+            if process.is_some_and(|process| failed(process)) {
+                self.crash(place);
+            }
+            self.start(place);
+        }
+    }
+
+    /// Servers that refused to start come back with an empty disk. The others must have a leader by
+    /// now: it is their history that the newcomers take.
+    pub fn replace_rotten(&mut self) {
+        for place in 0..self.servers.len() {
+            if self.servers[place].refusal.take().is_some() {
+                self.note(|| format!("{place} gets a new disk"));
+                self.servers[place].storage = Storage::new();
+                self.servers[place].rotten = false;
+                self.servers[place].mirror.reset(herdsman_proto::Zxid::ZERO);
+                self.start(place);
+            }
+        }
+    }
+
+    /// There is a leader again, and everybody follows: from now on nothing may end by itself.
+    pub fn begin_calm(&mut self) {
+        self.trouble.calm = true;
+    }
+
+    /// Sessions that ended though nothing was wrong.
+    #[must_use]
+    pub fn expired_in_calm(&self) -> &[(usize, SessionId)] {
+        &self.trouble.expired_in_calm
+    }
+}

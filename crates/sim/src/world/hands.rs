@@ -1,0 +1,65 @@
+//! What the author of a script may do to a world by hand, beyond what chance does.
+
+use herdsman_node::StorageState;
+use herdsman_proto::ServerState;
+use herdsman_zab::Zab;
+
+use super::{Place, World};
+
+impl World {
+    /// Votes for this server are exaggerated from now on, so that it wins elections; `None`: nobody's.
+    pub fn favour(&mut self, place: Option<Place>) {
+        self.trouble.favour(place);
+    }
+
+    /// A server's disk stands still: whatever it is asked to do is not done, and not reported.
+    pub fn freeze_disk(&mut self, place: Place) {
+        self.servers[place].frozen = true;
+    }
+
+    /// A server's disk goes on.
+    pub fn thaw_disk(&mut self, place: Place) {
+        self.servers[place].frozen = false;
+        self.start_disk(place);
+    }
+
+    /// A server's disk has room for so many bytes more; `None`: for everything.
+    pub fn set_room(&mut self, place: Place, bytes: Option<u64>) {
+        self.limit_room(place, bytes);
+    }
+
+    /// A server crashes after so many more outputs.
+    pub fn crash_after(&mut self, place: Place, outputs: u64) {
+        self.servers[place].crash_after = Some(outputs);
+    }
+
+    /// A server crashes, and its disk has done nothing of what it was asked to do and had not reported.
+    pub fn crash_hard(&mut self, place: Place) {
+        if let Some(process) = &mut self.servers[place].process {
+            process.jobs.iter_mut().for_each(|lane| lane.clear());
+        }
+        self.crash(place);
+    }
+
+    /// What a server does, in a word.
+    #[must_use]
+    pub fn state(&self, place: Place) -> &'static str {
+        let Some(process) = &self.servers[place].process else { return "down" };
+        if process.node.storage() == StorageState::Failed {
+            return "failed";
+        }
+        match process.node.zab().map(Zab::state) {
+            Some(ServerState::Leading) => "leading",
+            Some(ServerState::Following) => "following",
+            Some(ServerState::Observing) => "observing",
+            _ => "looking",
+        }
+    }
+
+    /// Whether a server serves clients.
+    #[must_use]
+    pub fn serves(&self, place: Place) -> bool {
+        let process = self.servers[place].process.as_ref();
+        process.is_some_and(|process| process.node.serves_clients())
+    }
+}

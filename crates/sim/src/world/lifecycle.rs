@@ -1,0 +1,147 @@
+//! Servers start and stop.
+//!
+//! A stop is always a crash: of what the disk was asked to do, some may have been done and not been
+//! reported, the rest is gone, and of what was not synced, a part.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use herdsman_node::{Node, Outputs, StorageState};
+use herdsman_store::SyncMode;
+use herdsman_tree::Tree;
+use herdsman_zab::{Epochs, Origin};
+
+use super::disks::{Job, base_tree};
+use super::{Event, Place, Process, World};
+use crate::storage::{Found, Storage};
+
+impl World {
+    /// Starts a server that is down. It may refuse, if its disk is rotten.
+    pub fn start(&mut self, place: Place) {
+        if self.servers[place].process.is_some() || self.servers[place].refusal.is_some() {
+            return;
+        }
+        match self.servers[place].storage.open(&self.plan) {
+            Ok(found) => self.join(place, found),
+            Err(why) => self.refuse(place, why),
+        }
+    }
+
+    fn refuse(&mut self, place: Place, why: String) {
+        self.note(|| format!("{place} refuses to start: {why}"));
+        let sync_failed = std::mem::take(&mut self.servers[place].sync_fails);
+        if self.servers[place].full || sync_failed {
+            // A start has to write, too; it will be tried again.
+            self.servers[place].storage.crash(&mut self.random);
+            return self.later(1000, Event::Start { place });
+        }
+        if !self.servers[place].rotten {
+            self.fail("recovery", format!("server {place} does not start after a crash: {why}"));
+        }
+        self.counts.refusals += 1;
+        self.servers[place].refusal = Some(why);
+    }
+
+    fn join(&mut self, place: Place, found: Found) {
+        let Found { tree, epochs, base, tail } = found;
+        let server = &mut self.servers[place];
+        server.life += 1;
+        server.crash_after = None;
+        let last = tree.last_zxid();
+        if server.mirror_installed.last() == last {
+            server.mirror = std::mem::take(&mut server.mirror_installed);
+        }
+        server.mirror.cut_after(last);
+        let (id, now) = (server.id, server.clock.now(self.now_ms));
+        let epochs = Epochs { current: epochs.current, accepted: epochs.accepted };
+        let (membership, proposed) = server.memberships.clone();
+        let origin = Origin { membership, proposed, epochs, base, tail };
+        let mut out = Outputs::default();
+        let node = Node::join(
+            self.plan.node_settings(id),
+            self.plan.zab_settings(id),
+            origin,
+            &tree,
+            now,
+            &mut out,
+        );
+        let process = Process {
+            node,
+            tree,
+            writer: server.storage.writer(&self.plan, last),
+            jobs: [VecDeque::new(), VecDeque::new()],
+            busy: [0, 0],
+            received: BTreeMap::new(),
+            snapshot: None,
+            txns_since_snapshot: 0,
+            tick_at_ms: None,
+            wish: 0,
+            delivered: server.mirror.base(),
+            storage: StorageState::Writable,
+            waits_for_room: [false, false],
+        };
+        self.note(|| format!("{place} starts with {last} and {epochs:?}"));
+        self.carry_on(place, Box::new(process), out);
+    }
+
+    /// Stops a server, if it runs.
+    pub fn crash(&mut self, place: Place) {
+        if let Some(process) = self.servers[place].process.take() {
+            self.crash_process(place, process);
+        }
+    }
+
+    pub(super) fn crash_process(&mut self, place: Place, mut process: Box<Process>) {
+        self.note(|| format!("{place} crashes"));
+        self.counts.crashes += 1;
+        if self.random.per_mille(500) && process.storage == StorageState::Writable {
+            self.do_some_work(place, &mut process);
+        }
+        drop(process);
+        let server = &mut self.servers[place];
+        server.crash_after = None;
+        server.storage.crash(&mut self.random);
+        self.lose_links_of(place);
+        self.lose_conns_of(place);
+    }
+
+    /// The disk may have done some of its work before the power failed, and reported none.
+    fn do_some_work(&mut self, place: Place, process: &mut Process) {
+        let storage = self.servers[place].storage.clone();
+        let changes = self.random.below(12);
+        storage.disk.cut_power_after(changes);
+        for lane in [1, 0] {
+            while let Some(job) = process.jobs[lane].pop_front() {
+                let done = match job {
+                    Job::Append { zxid, payload } => {
+                        let appended = process.writer.append(zxid, &payload).is_ok();
+                        let more = matches!(process.jobs[lane].front(), Some(Job::Append { .. }));
+                        appended && (more || process.writer.flush(SyncMode::Sync).is_ok())
+                    }
+                    Job::Epoch { kind, epoch } => storage.save_epoch(kind, epoch).is_ok(),
+                    Job::Truncate { zxid } => {
+                        let tree = storage.truncate(&self.plan, zxid);
+                        self.go_on_behind(process, &storage, tree.ok().flatten())
+                    }
+                    Job::Install { base, entries, .. } => {
+                        let found = base_tree(&self.plan, process, base, &entries);
+                        let tree = found.and_then(|(tree, mirror)| {
+                            self.servers[place].mirror_installed = mirror;
+                            storage.install(tree, &entries).ok()
+                        });
+                        self.go_on_behind(process, &storage, tree)
+                    }
+                };
+                if !done {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The log goes on behind a tree that has taken the old one's place.
+    fn go_on_behind(&self, process: &mut Process, storage: &Storage, tree: Option<Tree>) -> bool {
+        let Some(tree) = tree else { return false };
+        process.writer = storage.writer(&self.plan, tree.last_zxid());
+        true
+    }
+}

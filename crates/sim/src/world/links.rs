@@ -1,0 +1,356 @@
+//! What servers tell each other: votes, which may be lost, and links, which keep their order or break.
+//!
+//! Everything goes through the real codec. While the way between two servers is blocked, what is on a link
+//! stalls, as in TCP, until the way is free again or somebody gives up.
+
+use std::collections::VecDeque;
+
+use herdsman_proto::{Notification, QuorumPacket, Reader, ServerId, ServerState, Zxid};
+use herdsman_store::{WireSnapshot, receive_snapshot};
+use herdsman_tree::Tree;
+use herdsman_zab::{Door, Input, LinkId};
+
+use super::pipe::Pipe;
+use super::{Event, Mirror, Place, Process, World};
+
+/// A leader sends its tree in about so many pieces, and each takes up to so long.
+const TREE_PIECES: usize = 10;
+const TREE_PIECE_MS: u64 = 4;
+/// How often a server tries to connect, and how long it waits in between.
+const DIAL_TRIES: u64 = 5;
+const DIAL_GAP_MS: u64 = 100;
+/// The epoch in an exaggerated vote.
+const EXAGGERATED_EPOCH: i64 = 1 << 20;
+/// No field of a tree may be longer.
+const FIELD_BYTES_MAX: usize = 1 << 20;
+
+/// One piece of a stream.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A packet.
+    Packet(Vec<u8>),
+    /// A piece of a tree.
+    Tree(Vec<u8>),
+    /// The last piece; and for the world's memory, what the sender had logged.
+    TreeEnd(Vec<u8>, Mirror),
+    /// The other end has closed, or crashed.
+    End,
+}
+
+/// One end of a link.
+#[derive(Debug)]
+struct End {
+    place: Place,
+    life: u64,
+    open: bool,
+    /// A tree being received: the zxid of its SNAP, and its bytes so far.
+    receiving: Option<(Zxid, Vec<u8>)>,
+}
+
+/// A tree being sent.
+#[derive(Debug)]
+struct Sending {
+    snapshot: WireSnapshot,
+    /// What waits behind it.
+    held: VecDeque<Message>,
+    /// What its sender had logged.
+    mirror: Mirror,
+}
+
+/// A connection between two servers: end 0 has made it.
+#[derive(Debug)]
+pub struct Link {
+    ends: [End; 2],
+    /// What each end has sent.
+    pipes: [Pipe<Message>; 2],
+    /// A tree being sent by end 1.
+    sending: Option<Sending>,
+    broken: bool,
+}
+
+impl World {
+    pub(super) fn send_vote(&mut self, place: Place, to: ServerId, message: &Notification) {
+        let Some(to) = self.place_of(to) else { return };
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        // A newer one takes the place of one that is not out yet.
+        if self.votes.insert((place, to), bytes).is_none() {
+            let delay_ms = self.latency_ms();
+            self.later(delay_ms, Event::Vote { from: place, to });
+        }
+    }
+
+    pub(super) fn vote_arrives(&mut self, from: Place, to: Place) {
+        let Some(bytes) = self.votes.remove(&(from, to)) else { return };
+        let lost = self.random.per_mille(self.loss_per_mille());
+        if lost || self.blocked.contains(&(from, to)) || self.servers[to].process.is_none() {
+            return;
+        }
+        let mut message = Notification::decode(&bytes).expect("our own words");
+        if self.favourite().is_some_and(|place| self.servers[place].id == message.vote.leader)
+            && message.state == ServerState::Looking
+        {
+            message.vote.epoch = EXAGGERATED_EPOCH;
+        }
+        self.note(|| {
+            let vote = message.vote;
+            format!(
+                "{to} hears {:?} {} {} {} from {from}",
+                message.state, vote.leader, vote.zxid, vote.epoch
+            )
+        });
+        let from = self.servers[from].id;
+        self.step_peer(to, Input::Notification { from, message });
+    }
+
+    pub(super) fn wish_to_connect(
+        &mut self,
+        place: Place,
+        process: &mut Process,
+        to: ServerId,
+        door: Door,
+    ) {
+        process.wish += 1;
+        let Some(to) = self.place_of(to) else { return };
+        let (life, wish) = (self.servers[place].life, (process.wish, door));
+        let delay_ms = self.latency_ms();
+        self.later(delay_ms, Event::Dial { place, life, to, wish, tries: 0 });
+    }
+
+    pub(super) fn dial(
+        &mut self,
+        place: Place,
+        life: u64,
+        to: Place,
+        wish: (u64, Door),
+        tries: u64,
+    ) {
+        let wanted = self.servers[place].process.as_ref().is_some_and(|p| p.wish == wish.0);
+        if !wanted || !self.alive(place, life) {
+            return;
+        }
+        let reachable =
+            !self.blocked.contains(&(place, to)) && !self.blocked.contains(&(to, place));
+        if reachable && self.servers[to].process.is_some() {
+            return self.open_link(place, to, wish.1);
+        }
+        if tries + 1 < DIAL_TRIES {
+            let tries = tries + 1;
+            self.later(DIAL_GAP_MS, Event::Dial { place, life, to, wish, tries });
+        } else {
+            self.step_peer(place, Input::ConnectFailed);
+        }
+    }
+
+    fn open_link(&mut self, place: Place, to: Place, door: Door) {
+        let link = LinkId(self.fresh_id());
+        let end = |place: Place| End {
+            place,
+            life: self.servers[place].life,
+            open: true,
+            receiving: None,
+        };
+        let ends = [end(place), end(to)];
+        let pipes = [Pipe::default(), Pipe::default()];
+        self.links.insert(link, Link { ends, pipes, sending: None, broken: false });
+        self.note(|| format!("{place} connects to {to} by link {}", link.0));
+        self.step_peer(to, Input::LinkOpened { link, door });
+        self.step_peer(place, Input::Connected { link });
+    }
+
+    pub(super) fn send_packet(&mut self, place: Place, link: LinkId, packet: &QuorumPacket) {
+        let mut bytes = Vec::new();
+        packet.encode(&mut bytes);
+        self.send_message(place, link, Message::Packet(bytes));
+    }
+
+    fn send_message(&mut self, place: Place, link: LinkId, message: Message) {
+        let Some(entry) = self.links.get_mut(&link) else { return };
+        let Some(end) = entry.ends.iter().position(|end| end.place == place && end.open) else {
+            return;
+        };
+        if let Some(sending) = &mut entry.sending
+            && end == 1
+        {
+            return sending.held.push_back(message);
+        }
+        self.put(link, end, message);
+    }
+
+    fn put(&mut self, link: LinkId, end: usize, message: Message) {
+        let at_ms = self.now_ms + self.latency_ms();
+        let Some(entry) = self.links.get_mut(&link) else { return };
+        if !entry.broken {
+            let at_ms = entry.pipes[end].push(at_ms, message);
+            self.at(at_ms, Event::Arrive { link, from_end: end });
+        }
+    }
+
+    pub(super) fn send_snapshot(&mut self, place: Place, link: LinkId, zxid: Zxid, tree: &Tree) {
+        self.send_packet(place, link, &QuorumPacket::Snap { zxid });
+        let mirror = self.servers[place].mirror.until(zxid);
+        if let Some(entry) = self.links.get_mut(&link) {
+            assert_eq!(entry.ends[1].place, place, "a leader was called, it does not call");
+            let snapshot = WireSnapshot::start(tree);
+            entry.sending = Some(Sending { snapshot, held: VecDeque::new(), mirror });
+            self.later(1, Event::SendTree { link });
+        }
+    }
+
+    /// The next piece of a tree; the tree goes on changing between two pieces.
+    pub(super) fn send_tree(&mut self, link: LinkId) {
+        let Some(entry) = self.links.get_mut(&link) else { return };
+        let End { place, life, open, .. } = entry.ends[1];
+        let Some(Sending { snapshot, .. }) = &mut entry.sending else { return };
+        let process = self.servers[place].process.as_ref();
+        let Some(process) = process.filter(|_| open && self.servers[place].life == life) else {
+            return;
+        };
+        let mut piece = Vec::new();
+        let nodes = process.tree.node_count() / TREE_PIECES + 2;
+        if snapshot.step(&process.tree, nodes, &mut piece) {
+            self.put(link, 1, Message::Tree(piece));
+            let delay_ms = self.random.between(1, TREE_PIECE_MS);
+            return self.later(delay_ms, Event::SendTree { link });
+        }
+        let Some(Sending { held, mirror, .. }) = entry.sending.take() else { return };
+        self.put(link, 1, Message::TreeEnd(piece, mirror));
+        for message in held {
+            self.put(link, 1, message);
+        }
+        self.step_peer(place, Input::SnapshotSent { link });
+    }
+
+    pub(super) fn arrive(&mut self, link: LinkId, from_end: usize) {
+        let Some(entry) = self.links.get_mut(&link) else { return };
+        let (from, to) = (entry.ends[from_end].place, entry.ends[1 - from_end].place);
+        if self.blocked.contains(&(from, to)) {
+            return;
+        }
+        let Some(message) = entry.pipes[from_end].pop(self.now_ms) else { return };
+        let end = &mut entry.ends[1 - from_end];
+        let alive = self.servers[to].life == end.life && self.servers[to].process.is_some();
+        if !end.open || !alive {
+            return self.forget_link_if_over(link);
+        }
+        match message {
+            Message::Packet(bytes) => self.packet_arrives(link, to, 1 - from_end, &bytes),
+            Message::Tree(piece) => {
+                if let Some((_, bytes)) = &mut end.receiving {
+                    bytes.extend_from_slice(&piece);
+                }
+            }
+            Message::TreeEnd(piece, mirror) => {
+                if let Some((zxid, mut bytes)) = end.receiving.take() {
+                    bytes.extend_from_slice(&piece);
+                    self.tree_arrives(link, to, zxid, &bytes, mirror);
+                }
+            }
+            Message::End => {
+                end.open = false;
+                self.note(|| format!("{to} loses link {}", link.0));
+                self.step_peer(to, Input::LinkLost { link });
+                self.forget_link_if_over(link);
+            }
+        }
+    }
+
+    fn packet_arrives(&mut self, link: LinkId, to: Place, end: usize, bytes: &[u8]) {
+        self.mix(crate::chronicle::fingerprint(bytes));
+        let packet = QuorumPacket::decode(&mut Reader::new(bytes)).expect("our own words");
+        self.note(|| format!("{to} gets {packet:?} on link {}", link.0));
+        if let QuorumPacket::Snap { zxid } = packet
+            && let Some(entry) = self.links.get_mut(&link)
+        {
+            entry.ends[end].receiving = Some((zxid, Vec::new()));
+            return;
+        }
+        self.step_peer(to, Input::Packet { link, packet });
+    }
+
+    fn tree_arrives(&mut self, link: LinkId, to: Place, zxid: Zxid, bytes: &[u8], mirror: Mirror) {
+        let options = self.plan.tree_options();
+        let received = receive_snapshot(&mut &bytes[..], zxid, options, FIELD_BYTES_MAX);
+        let received = received.expect("a tree that a server of ours has sent");
+        if let Some(process) = &mut self.servers[to].process {
+            process.received.insert(link, (received.tree, mirror));
+        }
+        self.step_peer(to, Input::Packet { link, packet: QuorumPacket::Snap { zxid } });
+    }
+
+    pub(super) fn close_link(&mut self, place: Place, link: LinkId) {
+        let Some(entry) = self.links.get_mut(&link) else { return };
+        let Some(end) = entry.ends.iter().position(|end| end.place == place && end.open) else {
+            return;
+        };
+        entry.ends[end].open = false;
+        if end == 1 {
+            entry.sending = None;
+        }
+        self.put(link, end, Message::End);
+        self.forget_link_if_over(link);
+    }
+
+    /// A server has crashed: what it sent last may or may not be on its way.
+    pub(super) fn lose_links_of(&mut self, place: Place) {
+        let links: Vec<_> = self.links.keys().copied().collect();
+        for link in links {
+            for end in 0..2 {
+                let Some(entry) = self.links.get_mut(&link) else { break };
+                if entry.ends[end].place == place && entry.ends[end].open {
+                    entry.ends[end].open = false;
+                    if end == 1 {
+                        entry.sending = None;
+                    }
+                    let kept = self.random.index(entry.pipes[end].len() + 1);
+                    entry.pipes[end].lose_after(kept);
+                    self.put(link, end, Message::End);
+                }
+            }
+            self.forget_link_if_over(link);
+        }
+    }
+
+    /// A link breaks: part of what is on its way is lost, and both ends notice some time.
+    pub(super) fn break_link(&mut self, link: LinkId) {
+        self.note(|| format!("link {} breaks", link.0));
+        for end in 0..2 {
+            let Some(entry) = self.links.get_mut(&link) else { return };
+            let kept = self.random.index(entry.pipes[end].len() + 1);
+            entry.pipes[end].lose_after(kept);
+            if end == 1 {
+                entry.sending = None;
+            }
+            self.put(link, end, Message::End);
+        }
+        if let Some(entry) = self.links.get_mut(&link) {
+            entry.broken = true;
+        }
+    }
+
+    /// The links that stand.
+    pub(super) fn open_links(&self) -> Vec<(LinkId, Place, Place)> {
+        let open = self.links.iter().filter(|(_, link)| !link.broken);
+        open.map(|(id, link)| (*id, link.ends[0].place, link.ends[1].place)).collect()
+    }
+
+    /// What was stalled moves again.
+    pub(super) fn unblock(&mut self) {
+        self.blocked.clear();
+        let links: Vec<_> = self.links.keys().copied().collect();
+        for link in links {
+            for end in 0..2 {
+                let waiting = self.links.get(&link).map_or(0, |entry| entry.pipes[end].len());
+                for _ in 0..waiting {
+                    self.at(self.now_ms, Event::Arrive { link, from_end: end });
+                }
+            }
+        }
+    }
+
+    fn forget_link_if_over(&mut self, link: LinkId) {
+        if self.links.get(&link).is_some_and(|entry| entry.ends.iter().all(|end| !end.open)) {
+            self.links.remove(&link);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Seeds, and what they must show.
+
+use herdsman_sim::mistakes::{AGREEMENT, MISTAKES};
+use herdsman_sim::{Plan, Verdict, run_plan, run_seed};
+
+/// Fails with what is needed to see it again.
+fn check(verdict: &Verdict) {
+    if let Some(failure) = &verdict.failure {
+        let story = verdict.story[verdict.story.len().saturating_sub(60)..].join("\n");
+        panic!(
+            "{story}\n{}: {}\nreplay: cargo run --release -p herdsman-sim -- --seed {}",
+            failure.property, failure.why, verdict.seed
+        );
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 1..6 {
+        let (one, other) = (run_seed(seed), run_seed(seed));
+        assert_eq!(one.hash, other.hash, "seed {seed}");
+        assert_eq!(one.counts.events, other.counts.events, "seed {seed}");
+    }
+    assert_ne!(run_seed(1).hash, run_seed(2).hash);
+}
+
+#[test]
+fn fixed_seeds() {
+    for seed in 1..31 {
+        check(&run_seed(seed));
+    }
+}
+
+#[test]
+fn fixed_seeds_in_a_rough_world() {
+    for seed in 1..31 {
+        check(&run_plan(Plan::rough(seed)));
+    }
+}
+
+/// Learners catch up in all three ways, servers crash and leaders change: otherwise the seeds show
+/// nothing.
+#[test]
+fn the_seeds_are_eventful() {
+    let verdicts: Vec<_> = (1..41).map(run_seed).collect();
+    let sum = |count: fn(&Verdict) -> u64| verdicts.iter().map(count).sum::<u64>();
+    assert!(sum(|verdict| verdict.counts.crashes) > 40);
+    assert!(sum(|verdict| verdict.counts.leaders) > 80);
+    for plan in 0..3 {
+        let all: u64 = verdicts.iter().map(|verdict| verdict.counts.plans[plan]).sum();
+        assert!(all > 5, "of DIFF, TRUNC and SNAP, number {plan} happens only {all} times");
+    }
+}
+
+/// The checkers can fail: each known mistake is found out within the number of seeds that stands beside
+/// it.
+#[test]
+fn mistakes_are_found_out() {
+    for (mistake, name, seeds) in MISTAKES {
+        let found = (1..=*seeds).find(|seed| {
+            let verdict = run_plan(Plan { mistake: Some(*mistake), ..Plan::rough(*seed) });
+            verdict.failure.is_some_and(|failure| AGREEMENT.contains(&failure.property.as_str()))
+        });
+        assert!(found.is_some(), "{name} was not found out within {seeds} seeds");
+    }
+}
