@@ -1,5 +1,5 @@
-//! What a server holds, as text: one line a node, so that two servers are compared with `==` and
-//! shown with a diff.
+//! What a server holds: every node as clients see it, and the same as text, one line a node, so
+//! that two servers are compared with `==` and shown with a diff.
 //!
 //! A line has, separated by tabs: path; data in base64 (`-` absent, `=` empty); the Stat as clients
 //! see it (czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeralOwner, dataLength,
@@ -12,31 +12,73 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::server::SUPER_AUTH;
-use crate::wire::{Acl, Session, Stat};
+use crate::wire::{self, Acl, Decoder, Op, Reply, Session, Stat};
 
 /// Path to line.
 pub type Listing = BTreeMap<String, String>;
+/// Path to node.
+pub type Nodes = BTreeMap<String, Node>;
 
-/// Reads every node of a server, as the super user.
-pub fn read_all(address: &str) -> Result<Listing> {
-    let mut session = Session::connect(address, 30_000)?;
-    session.add_auth("digest", SUPER_AUTH)?;
-    let mut listing = Listing::new();
-    let mut waiting = vec!["/".to_string()];
-    while let Some(path) = waiting.pop() {
-        let (data, stat) = session.data(&path)?;
-        let acl = session.acl(&path)?;
-        let below = if path == "/" { "" } else { &path };
-        let children = session.children(&path)?;
-        waiting.extend(children.iter().map(|name| format!("{below}/{name}")));
-        listing.insert(path.clone(), line(&path, data.as_deref(), &stat, &acl));
-    }
-    session.close()?;
-    Ok(listing)
+/// How many nodes are asked for before the first answer is read.
+const ASKED_AT_ONCE: usize = 64;
+
+/// One node as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The data, if it has any.
+    pub data: Option<Vec<u8>>,
+    /// The Stat.
+    pub stat: Stat,
+    /// The ACL.
+    pub acl: Vec<Acl>,
 }
 
-fn line(path: &str, data: Option<&[u8]>, stat: &Stat, acl: &[Acl]) -> String {
-    let mut fields = vec![path.to_string(), data_text(data)];
+/// Reads every node of a server, as the super user, into lines.
+pub fn read_all(address: &str) -> Result<Listing> {
+    Ok(lines(&read_nodes(address)?))
+}
+
+/// Reads every node of a server, as the super user; in an ensemble, not before the server has all
+/// that was committed when this began.
+pub fn read_nodes(address: &str) -> Result<Nodes> {
+    let mut session = Session::connect(address, 30_000)?;
+    session.add_auth("digest", SUPER_AUTH)?;
+    session.sync()?;
+    let mut nodes = Nodes::new();
+    let mut waiting = vec!["/".to_string()];
+    while !waiting.is_empty() {
+        let asked = waiting.split_off(waiting.len().saturating_sub(ASKED_AT_ONCE));
+        for path in &asked {
+            session.send(&Op::get_data(path))?;
+            session.send(&Op::get_acl(path))?;
+            session.send(&Op::get_children(path))?;
+        }
+        for path in asked {
+            let (data, stat) = wire::decode_data(&good(session.receive()?, &path)?)?;
+            let acl = good(session.receive()?, &path)?;
+            let acl = wire::decode_acl(&mut Decoder::new(&acl.body))?;
+            let below = if path == "/" { "" } else { &path };
+            let children = wire::decode_children(&good(session.receive()?, &path)?)?;
+            waiting.extend(children.iter().map(|name| format!("{below}/{name}")));
+            nodes.insert(path, Node { data, stat, acl });
+        }
+    }
+    session.close()?;
+    Ok(nodes)
+}
+
+fn good(reply: Reply, path: &str) -> Result<Reply> {
+    ensure!(reply.err == 0, "reading {path}: error code {}", reply.err);
+    Ok(reply)
+}
+
+/// The nodes as text.
+pub fn lines(nodes: &Nodes) -> Listing {
+    nodes.iter().map(|(path, node)| (path.clone(), line(path, node))).collect()
+}
+
+fn line(path: &str, Node { data, stat, acl }: &Node) -> String {
+    let mut fields = vec![path.to_string(), data_text(data.as_deref())];
     fields.extend(stat.head.map(|number| number.to_string()));
     fields.extend(stat.versions.map(|number| number.to_string()));
     fields.push(format!("{:#x}", stat.owner));

@@ -1,17 +1,26 @@
 //! The project's own commands, run as `cargo xtask COMMAND`. docs/testing.md tells what each test
 //! shows.
 
+mod chaos;
+mod digest;
+mod ensemble;
+mod failover;
 mod fixtures;
 mod interop;
 mod listing;
+mod load;
 mod paths;
 mod peers;
+mod rng;
 mod run;
 mod scenario;
 mod server;
+mod server_log;
 mod snapshot;
 mod test;
 mod tidy;
+mod txnlog;
+mod verdict;
 mod wire;
 
 use std::process::ExitCode;
@@ -53,6 +62,10 @@ enum Task {
         #[arg(long, value_enum, default_value_t = Program::Herdsman)]
         server: Program,
     },
+    /// Kill, pause and cut off the servers of an ensemble under load; nothing may be lost.
+    Chaos(chaos::Options),
+    /// Measure how long writes stand still when a leader is killed.
+    Failover(failover::Options),
     /// Make the data directories under fixtures/ anew, with Apache 3.8.0 and 3.9.5.
     Fixtures,
 }
@@ -74,6 +87,8 @@ fn execute(task: Task) -> Result<()> {
         Task::Peers { peers } if peers.is_empty() => peers::install(&Peer::FOR_TESTS),
         Task::Peers { peers } => peers::install(&peers),
         Task::Interop { suite, server } => interop::run(suite, server),
+        Task::Chaos(options) => chaos::run(&options),
+        Task::Failover(options) => failover::run(&options),
         Task::Fixtures => {
             peers::install(&[Peer::Java, Peer::Zookeeper, Peer::Zookeeper38])?;
             fixtures::make()

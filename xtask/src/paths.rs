@@ -24,9 +24,12 @@ pub fn peers(name: &str) -> PathBuf {
     target().join("peers").join(name)
 }
 
-/// The release build of the server.
+/// The server under test: its release build, or the binary that `HERDSMAN` names.
 pub fn herdsman() -> PathBuf {
-    target().join("release").join("herdsman")
+    match std::env::var_os("HERDSMAN") {
+        Some(binary) => root().join(binary),
+        None => target().join("release").join("herdsman"),
+    }
 }
 
 /// An empty folder for one run of something, `target/interop/NAME`; what an earlier run left there

@@ -31,6 +31,8 @@ pub enum Peer {
     CClient,
     /// Apache ZooKeeper 3.8.0, which only making fixtures needs.
     Zookeeper38,
+    /// The program `ip`, with which the chaos test cuts links.
+    Iproute,
 }
 
 impl Peer {
@@ -47,6 +49,7 @@ impl Peer {
             Peer::Kazoo => "kazoo 2.11.0",
             Peer::CClient => "the C client",
             Peer::Zookeeper38 => "Apache ZooKeeper 3.8.0",
+            Peer::Iproute => "the program ip",
         }
     }
 
@@ -66,6 +69,7 @@ impl Peer {
                 "Debian: apt-get install gcc libc6-dev libzookeeper-mt-dev zookeeper-bin"
             }
             Peer::Zookeeper38 => "Debian 12: apt-get install zookeeper",
+            Peer::Iproute => "Debian: apt-get install iproute2",
         }
     }
 
@@ -77,6 +81,7 @@ impl Peer {
             Peer::Curator => jars("interop/curator/pom.xml", "curator"),
             Peer::Kazoo => kazoo(),
             Peer::CClient => c_client(),
+            Peer::Iproute => debian(&["iproute2"], || run::exists("ip")),
             Peer::Zookeeper38 => {
                 debian(&["zookeeper"], || Path::new("/usr/share/java/zookeeper-3.8.0.jar").exists())
             }

@@ -3,7 +3,8 @@
 //!
 //! In: which program, a data directory, settings. Out: an address that answers. The process dies
 //! with the value. Both kinds get the same zoo.cfg and the same `-D` properties, which is part of
-//! what is tested.
+//! what is tested. [`Spec`] is one server that stands alone; `ensemble` makes several that belong
+//! together out of [`Launch`].
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -18,10 +19,12 @@ use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::paths;
+use crate::peers::Peer;
 
 const START_MAX: Duration = Duration::from_secs(40);
 const STOP_MAX: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
+const WORD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The digest of `super:test`, which lets a test read and count everything.
 pub const SUPER_DIGEST: (&str, &str) =
@@ -48,6 +51,19 @@ impl Program {
             Program::Apache => "apache-3.9.5",
             Program::Apache38 => "apache-3.8.0",
             Program::Herdsman => "herdsman",
+        }
+    }
+
+    /// Fails if there is nothing to start.
+    pub fn ensure_here(self) -> Result<()> {
+        match self {
+            Program::Apache => Peer::Zookeeper.ensure(),
+            Program::Apache38 => Peer::Zookeeper38.ensure(),
+            Program::Herdsman => {
+                let binary = paths::herdsman();
+                ensure!(binary.exists(), "no {}; run `cargo build --release`", binary.display());
+                Ok(())
+            }
         }
     }
 
@@ -142,20 +158,17 @@ impl Spec {
         let port = free_ports(1)?;
         fs::create_dir_all(&self.data_dir)?;
         let beside = |ending: &str| self.data_dir.with_extension(ending);
-        let config_path = beside("cfg");
-        fs::write(&config_path, self.config_text(port))?;
-        let log_path = beside("log");
-        let log = File::options().create(true).append(true).open(&log_path)?;
-        let child = self
-            .program
-            .command(&self.properties)
-            .arg(&config_path)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("starting {}", self.program.name()))?;
-        let mut server = Server { child, address: format!("127.0.0.1:{port}"), log_path };
+        let config = beside("cfg");
+        fs::write(&config, self.config_text(port))?;
+        let launch = Launch {
+            program: self.program,
+            properties: &self.properties,
+            config: &config,
+            log: &beside("log"),
+            address: format!("127.0.0.1:{port}"),
+            within: &[],
+        };
+        let mut server = launch.start()?;
         server.await_serving()?;
         Ok(server)
     }
@@ -174,6 +187,41 @@ impl Spec {
     }
 }
 
+/// All that it takes to start a server's process.
+pub struct Launch<'a> {
+    /// Which program.
+    pub program: Program,
+    /// System properties, as `-Dname=value`.
+    pub properties: &'a [(String, String)],
+    /// Its zoo.cfg.
+    pub config: &'a Path,
+    /// Where what it prints goes, behind what is there.
+    pub log: &'a Path,
+    /// `host:port` where its zoo.cfg makes it serve clients.
+    pub address: String,
+    /// A command that runs the command given to it by becoming it, such as `nsenter`; or nothing.
+    pub within: &'a [String],
+}
+
+impl Launch<'_> {
+    /// Starts the process; whether it serves is for the caller to find out.
+    pub fn start(self) -> Result<Server> {
+        let log = File::options().create(true).append(true).open(self.log)?;
+        let own = self.program.command(self.properties);
+        let mut command = match self.within {
+            [] => own,
+            [outer, arguments @ ..] => {
+                let mut command = Command::new(outer);
+                command.args(arguments).arg(own.get_program()).args(own.get_args());
+                command
+            }
+        };
+        command.arg(self.config).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().with_context(|| format!("starting {}", self.program.name()))?;
+        Ok(Server { child, address: self.address, log_path: self.log.to_path_buf() })
+    }
+}
+
 /// A running server; killed when dropped.
 pub struct Server {
     child: Child,
@@ -187,15 +235,21 @@ impl Server {
     fn await_serving(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_MAX;
         loop {
-            if four_letters(&self.address, "srvr").is_ok_and(|text| text.contains("Mode: ")) {
+            if self.four_letters("srvr").is_ok_and(|text| text.contains("Mode: ")) {
                 return Ok(());
             }
-            if let Some(status) = self.child.try_wait()? {
-                bail!("the server ended at start ({status}); its log:\n{}", self.log_tail());
-            }
+            self.ensure_alive()?;
             ensure!(Instant::now() < deadline, "the server does not serve:\n{}", self.log_tail());
             std::thread::sleep(POLL);
         }
+    }
+
+    /// Fails if the process has ended by itself.
+    pub fn ensure_alive(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("the server ended by itself ({status}); its log:\n{}", self.log_tail());
+        }
+        Ok(())
     }
 
     /// The last lines the program printed.
@@ -210,7 +264,17 @@ impl Server {
 
     /// Sends a four-letter word.
     pub fn four_letters(&self, word: &str) -> Result<String> {
-        four_letters(&self.address, word)
+        four_letters(&self.address, word, WORD_PATIENCE)
+    }
+
+    /// Stops the process in its tracks (SIGSTOP): its connections stay open and say nothing.
+    pub fn pause(&self) -> Result<()> {
+        Ok(kill_process(self.pid(), Signal::STOP)?)
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self) -> Result<()> {
+        Ok(kill_process(self.pid(), Signal::CONT)?)
     }
 
     /// Ends the server with SIGTERM and waits for it.
@@ -228,8 +292,13 @@ impl Server {
 
     /// Ends the server as a power cut would: SIGKILL.
     pub fn kill(mut self) -> Result<()> {
-        self.child.kill()?;
+        self.send_kill()?;
         self.await_exit().map(drop)
+    }
+
+    /// Sends SIGKILL and does not wait for the end.
+    pub fn send_kill(&mut self) -> Result<()> {
+        Ok(self.child.kill()?)
     }
 
     fn pid(&self) -> Pid {
@@ -272,9 +341,10 @@ pub fn free_ports(count: u16) -> Result<u16> {
     bail!("no {count} free ports");
 }
 
-fn four_letters(address: &str, word: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+/// Sends a four-letter word; gives up when connecting or any part of the answer takes this long.
+pub fn four_letters(address: &str, word: &str, patience: Duration) -> Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address.parse()?, patience)?;
+    stream.set_read_timeout(Some(patience))?;
     stream.write_all(word.as_bytes())?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;

@@ -48,7 +48,8 @@ struct Step {
 impl Step {
     /// Whether it needs the release build of this very source.
     fn runs_server(&self) -> bool {
-        self.command.starts_with(&["xtask", "interop"])
+        let tasks = ["interop", "chaos"];
+        matches!(self.command, ["xtask", task, ..] if tasks.contains(task))
     }
 }
 
@@ -85,6 +86,22 @@ const STEPS: &[Step] = &[
         command: &["build", "--release", "--package", "herdsman"],
     },
     Step {
+        name: "sim",
+        about: "200 simulated ensembles with faults, and one that nobody has chosen",
+        needs: &[],
+        command: &[
+            "run",
+            "--release",
+            "--package",
+            "herdsman-sim",
+            "--",
+            "--seeds",
+            "200",
+            "--fresh",
+            "1",
+        ],
+    },
+    Step {
         name: "fuzz",
         about: "every decoder over its corpus of inputs",
         needs: &[],
@@ -109,6 +126,18 @@ const STEPS: &[Step] = &[
         command: &["xtask", "interop", "disk"],
     },
     Step {
+        name: "mixed",
+        about: "ensembles of Apache 3.9.5 and Herdsman in every combination; a rolling replacement",
+        needs: &[Peer::Java, Peer::Zookeeper],
+        command: &["xtask", "interop", "mixed"],
+    },
+    Step {
+        name: "chaos",
+        about: "servers killed, paused and cut off under load: nothing is lost, all are equal",
+        needs: &[],
+        command: &["xtask", "chaos", "--seconds", "30", "--seed", "1"],
+    },
+    Step {
         name: "c",
         about: "the C client's library and its cli_mt against Herdsman",
         needs: &[Peer::CClient],
@@ -131,6 +160,12 @@ const STEPS: &[Step] = &[
         about: "kazoo's own test suite against Herdsman",
         needs: &[Peer::Kazoo],
         command: &["xtask", "interop", "kazoo"],
+    },
+    Step {
+        name: "kazoo-three",
+        about: "kazoo's tests that need an ensemble, against three Herdsman servers",
+        needs: &[Peer::Kazoo],
+        command: &["xtask", "interop", "kazoo-ensemble"],
     },
 ];
 

@@ -1,9 +1,11 @@
-//! kazoo's own test suite, unchanged, against a single server.
+//! kazoo's own test suite, unchanged, against a single server; and those of its tests that need more,
+//! against an ensemble of three.
 //!
 //! kazoo's harness starts servers by running `java … QuorumPeerMain zoo.cfg`; for Herdsman
-//! `interop/kazoo/java` is put first in PATH and starts it instead. What is left out, and why, is
-//! in `interop/kazoo/excluded.txt`. A test that fails is run once more by itself, because the suite
-//! is full of short waits; it must pass then, and is named in the output.
+//! `interop/kazoo/java` is put first in PATH and starts it instead. What is left out with one
+//! server, and why, is in `interop/kazoo/excluded.txt`; what runs with three is in `ensemble.txt`.
+//! A test that fails is run once more by itself, because the suite is full of short waits; it must
+//! pass then, and is named in the output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,53 +18,47 @@ use crate::run;
 use crate::server::{self, Program};
 
 const TEST_SECONDS_MAX: u32 = 120;
-/// What the harness gives one server: client, quorum, election, admin and secure port.
+/// The harness gives a server five ports, and each further server ten more.
 const PORTS: u16 = 5;
+const PORTS_FURTHER: u16 = 10;
+const ENSEMBLE: u16 = 3;
 const SECOND_TRIES_MAX: usize = 5;
 
-/// Runs the suite.
+/// Runs the suite with one server.
 pub fn run(program: Program) -> Result<()> {
-    let suite = Suite::find(program)?;
-    let excluded =
-        excluded(&fs::read_to_string(paths::root().join("interop/kazoo/excluded.txt"))?)?;
-    let all = suite.collect()?;
-    check_exclusions(&excluded, &all)?;
+    let suite = Suite::find(program, 1)?;
+    let excluded = suite.named_in("excluded.txt")?;
     let deselect = excluded.iter().map(|id| format!("--deselect={id}"));
-
     let mut pytest = suite.pytest()?;
     pytest.args(["-rfE", "--pyargs", "kazoo.tests"]).args(deselect);
-    let done = run::all_output(&mut pytest, "")?;
-    let printed = without_chatter(&done.printed);
-    println!("{printed}");
-    if done.success {
-        return Ok(());
-    }
-    let failed = failed(&printed);
-    ensure!(!failed.is_empty(), "pytest did not finish");
-    ensure!(
-        failed.len() <= SECOND_TRIES_MAX,
-        "{} tests failed:\n{}",
-        failed.len(),
-        failed.join("\n")
-    );
-    suite.second_try(&failed)
+    suite.judge(&mut pytest)
+}
+
+/// Runs the tests that need three servers.
+pub fn run_ensemble(program: Program) -> Result<()> {
+    let suite = Suite::find(program, ENSEMBLE)?;
+    let chosen = suite.named_in("ensemble.txt")?;
+    let mut pytest = suite.pytest()?;
+    pytest.arg("-rfE").args(chosen.iter().map(|id| suite.tests.join(id)));
+    suite.judge(&mut pytest)
 }
 
 struct Suite {
     program: Program,
+    servers: u16,
     python: PathBuf,
     tests: PathBuf,
     work: PathBuf,
 }
 
 impl Suite {
-    fn find(program: Program) -> Result<Suite> {
+    fn find(program: Program, servers: u16) -> Result<Suite> {
         let python = paths::peers("venv").join("bin/python");
         let mut where_is = Command::new(&python);
         where_is.args(["-c", "import kazoo.tests as t; print(t.__path__[0])"]);
         let tests = run::output(&mut where_is).context("kazoo is not installed")?;
-        let work = paths::fresh_dir(&format!("kazoo-{}", program.name()))?;
-        Ok(Suite { program, python, tests: PathBuf::from(tests.trim()), work })
+        let work = paths::fresh_dir(&format!("kazoo-{}-{servers}", program.name()))?;
+        Ok(Suite { program, servers, python, tests: PathBuf::from(tests.trim()), work })
     }
 
     /// pytest, with the environment that kazoo's harness reads.
@@ -72,8 +68,10 @@ impl Suite {
         pytest.args(["-q", "-p", "no:cacheprovider", "--disable-warnings"]);
         pytest.arg(format!("--timeout={TEST_SECONDS_MAX}"));
         pytest.arg(format!("--rootdir={}", self.tests.display()));
-        pytest.env("CI", "1").env("ZOOKEEPER_VERSION", "3.9.5").env("ZOOKEEPER_CLUSTER_SIZE", "1");
-        pytest.env("ZOOKEEPER_PORT_OFFSET", server::free_ports(PORTS)?.to_string());
+        pytest.env("CI", "1").env("ZOOKEEPER_VERSION", "3.9.5");
+        pytest.env("ZOOKEEPER_CLUSTER_SIZE", self.servers.to_string());
+        let ports = PORTS + PORTS_FURTHER * (self.servers - 1);
+        pytest.env("ZOOKEEPER_PORT_OFFSET", server::free_ports(ports)?.to_string());
         pytest.env("ZOOKEEPER_CLASSPATH", server::apache_classpath());
         pytest.env("TMPDIR", &self.work);
         if self.program == Program::Herdsman {
@@ -81,6 +79,33 @@ impl Suite {
             pytest.env("PATH", path_with(&paths::root().join("interop/kazoo"))?);
         }
         Ok(pytest)
+    }
+
+    /// The tests (or beginnings of their ids) that a file beside the shim names.
+    fn named_in(&self, file: &str) -> Result<Vec<String>> {
+        let text = fs::read_to_string(paths::root().join("interop/kazoo").join(file))?;
+        let ids = ids(&text).with_context(|| file.to_string())?;
+        check_ids(file, &ids, &self.collect()?)?;
+        Ok(ids)
+    }
+
+    /// Runs pytest, and what failed once more.
+    fn judge(&self, pytest: &mut Command) -> Result<()> {
+        let done = run::all_output(pytest, "")?;
+        let printed = without_chatter(&done.printed);
+        println!("{printed}");
+        if done.success {
+            return Ok(());
+        }
+        let failed = failed(&printed);
+        ensure!(!failed.is_empty(), "pytest did not finish");
+        ensure!(
+            failed.len() <= SECOND_TRIES_MAX,
+            "{} tests failed:\n{}",
+            failed.len(),
+            failed.join("\n")
+        );
+        self.second_try(&failed)
     }
 
     fn collect(&self) -> Result<Vec<String>> {
@@ -117,8 +142,8 @@ fn path_with(first: &Path) -> Result<std::ffi::OsString> {
     Ok(std::env::join_paths(std::iter::once(first.to_path_buf()).chain(rest))?)
 }
 
-/// The ids in excluded.txt; each must have a reason.
-fn excluded(text: &str) -> Result<Vec<String>> {
+/// The ids in a list of tests; each must have a reason.
+fn ids(text: &str) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         let (id, reason) = line.split_once(' ').with_context(|| format!("no reason: {line}"))?;
@@ -128,11 +153,11 @@ fn excluded(text: &str) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-fn check_exclusions(excluded: &[String], all: &[String]) -> Result<()> {
+fn check_ids(file: &str, ids: &[String], all: &[String]) -> Result<()> {
     ensure!(!all.is_empty(), "pytest found no tests");
-    for id in excluded {
+    for id in ids {
         let known = all.iter().any(|test| test.starts_with(id.as_str()));
-        ensure!(known, "interop/kazoo/excluded.txt names `{id}`, which is no test of this kazoo");
+        ensure!(known, "interop/kazoo/{file} names `{id}`, which is no test of this kazoo");
     }
     Ok(())
 }
@@ -152,13 +177,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exclusion_needs_a_reason_and_a_test() {
-        let ids = excluded("# why\n\na.py::T::x   needs TLS\n").unwrap();
-        assert_eq!(ids, ["a.py::T::x"]);
-        assert!(excluded("a.py::T::x\n").is_err());
-        assert!(check_exclusions(&ids, &["a.py::T::x".into()]).is_ok());
-        assert!(check_exclusions(&ids, &["a.py::T::y".into()]).is_err());
-        assert!(check_exclusions(&ids, &[]).is_err());
+    fn a_named_test_needs_a_reason_and_must_exist() {
+        let named = ids("# why\n\na.py::T::x   needs TLS\n").unwrap();
+        assert_eq!(named, ["a.py::T::x"]);
+        assert!(ids("a.py::T::x\n").is_err());
+        assert!(check_ids("f", &named, &["a.py::T::x".into()]).is_ok());
+        assert!(check_ids("f", &named, &["a.py::T::y".into()]).is_err());
+        assert!(check_ids("f", &named, &[]).is_err());
     }
 
     #[test]

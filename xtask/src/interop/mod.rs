@@ -8,12 +8,12 @@ mod curator;
 mod differential;
 mod disk;
 mod kazoo;
+mod mixed;
 mod zkcli;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::paths;
 use crate::server::Program;
 
 /// A suite.
@@ -25,6 +25,8 @@ pub enum Suite {
     Disk,
     /// kill -9 under load loses no acknowledged write.
     Crash,
+    /// Ensembles of both kinds of server, and a rolling replacement.
+    Mixed,
     /// The C client: a program of ours and cli_mt.
     C,
     /// Apache's zkCli prints the same as against Apache's server.
@@ -33,21 +35,22 @@ pub enum Suite {
     Curator,
     /// kazoo's own test suite.
     Kazoo,
+    /// kazoo's tests that need an ensemble of three.
+    KazooEnsemble,
 }
 
 /// Runs one suite against one server program.
 pub fn run(suite: Suite, program: Program) -> Result<()> {
-    if program == Program::Herdsman {
-        let binary = paths::herdsman();
-        ensure!(binary.exists(), "no {}; run `cargo build --release`", binary.display());
-    }
+    program.ensure_here()?;
     match suite {
         Suite::Differential => differential::run(program),
         Suite::Disk => disk::run(program),
         Suite::Crash => crash::run(program),
+        Suite::Mixed => mixed::run(program),
         Suite::C => c::run(program),
         Suite::Zkcli => zkcli::run(program),
         Suite::Curator => curator::run(program),
         Suite::Kazoo => kazoo::run(program),
+        Suite::KazooEnsemble => kazoo::run_ensemble(program),
     }
 }

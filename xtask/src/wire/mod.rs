@@ -1,16 +1,17 @@
 //! A ZooKeeper client for tests, as small as it can be and written apart from the server's own
 //! codec.
 //!
-//! In: an address. Out: blocking requests, one reply each, and the raw error code of every reply.
-//! It shares no code with `crates/proto` on purpose: a mistake made once there must not be able to
-//! cancel itself out here. Not here: watches (events are dropped), reconnecting, pings (tests are
-//! shorter than a session timeout).
+//! In: an address. Out: blocking requests, one reply each, the raw error code of every reply, and
+//! the events that came between. It shares no code with `crates/proto` on purpose: a mistake made
+//! once there must not be able to cancel itself out here. A session can go on at another server with
+//! its [`Ticket`]; when and where is the caller's business. Not here: pings (tests are shorter than
+//! a session timeout, or never idle).
 
 mod jute;
 mod op;
 
 pub use jute::{Decoder, Encoder};
-pub use op::{Acl, Op, Stat};
+pub use op::{Acl, Op, Stat, decode_acl};
 
 use op::Kind;
 
@@ -19,44 +20,96 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 const IO_TIMEOUT: Duration = Duration::from_secs(30);
 const FRAME_BYTES_MAX: usize = 64 << 20;
 const XID_EVENT: i32 = -1;
 const XID_AUTH: i32 = -4;
+/// The error code for a node that is not there.
+pub const NO_NODE: i32 = -101;
 
 /// A connected session.
 pub struct Session {
     stream: TcpStream,
     xid: i32,
     in_flight: VecDeque<i32>,
+    ticket: Ticket,
+    events: VecDeque<Event>,
+}
+
+/// What a client shows to go on with its session on another connection.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    /// The session's id; 0 asks for a new session.
+    pub id: i64,
+    /// The newest zxid that the client has seen; a server that is behind it refuses the client.
+    pub last_zxid: i64,
+    timeout_ms: i32,
+    password: Vec<u8>,
+}
+
+impl Ticket {
+    /// Asks for a new session.
+    pub fn new(timeout_ms: i32) -> Ticket {
+        Ticket { id: 0, last_zxid: 0, timeout_ms, password: vec![0; 16] }
+    }
 }
 
 /// What came back for one request.
 pub struct Reply {
+    /// The newest zxid of the server that answered, or that of the write itself.
+    pub zxid: i64,
     /// 0 or a ZooKeeper error code.
     pub err: i32,
     /// The record behind the header; empty when `err` is not 0.
     pub body: Vec<u8>,
 }
 
+/// A watch has fired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// 1 created, 2 deleted, 3 data changed, 4 children changed.
+    pub kind: i32,
+    /// Of which node.
+    pub path: String,
+}
+
 impl Session {
     /// Opens a new session.
     pub fn connect(address: &str, timeout_ms: i32) -> Result<Session> {
-        let mut stream =
-            TcpStream::connect(address).with_context(|| format!("connecting to {address}"))?;
+        let opened = Session::open(address, &Ticket::new(timeout_ms), IO_TIMEOUT)?;
+        opened.context("the server refused the session")
+    }
+
+    /// Opens a new session or goes on with one, as the ticket says; `None` when the server says that
+    /// the session is over. `patience` is how long this connection waits for any one answer.
+    pub fn open(address: &str, ticket: &Ticket, patience: Duration) -> Result<Option<Session>> {
+        let mut stream = TcpStream::connect_timeout(&address.parse()?, patience)
+            .with_context(|| format!("connecting to {address}"))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(IO_TIMEOUT))?;
-        stream.set_write_timeout(Some(IO_TIMEOUT))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         let mut request = Encoder::default();
-        request.int(0).long(0).int(timeout_ms).long(0).buffer(Some(&[0; 16])).boolean(false);
+        request.int(0).long(ticket.last_zxid).int(ticket.timeout_ms).long(ticket.id);
+        request.buffer(Some(&ticket.password)).boolean(false);
         send_frame(&mut stream, request.bytes())?;
         let reply = receive_frame(&mut stream).context("no answer to the connect request")?;
         let mut reply = Decoder::new(&reply);
         reply.take(4 + 4)?;
-        ensure!(reply.long()? != 0, "the server refused the session");
-        Ok(Session { stream, xid: 0, in_flight: VecDeque::new() })
+        let id = reply.long()?;
+        let password = reply.buffer()?.context("a session without a password")?;
+        if id == 0 {
+            return Ok(None);
+        }
+        let ticket = Ticket { id, password, ..ticket.clone() };
+        let (in_flight, events) = (VecDeque::new(), VecDeque::new());
+        Ok(Some(Session { stream, xid: 0, in_flight, ticket, events }))
+    }
+
+    /// What it takes to go on with this session elsewhere.
+    pub fn ticket(&self) -> &Ticket {
+        &self.ticket
     }
 
     /// Adds credentials; an error when the server refuses them.
@@ -93,14 +146,29 @@ impl Session {
             let frame = receive_frame(&mut self.stream)?;
             let mut reply = Decoder::new(&frame);
             let xid = reply.int()?;
-            reply.long()?;
+            let zxid = reply.long()?;
             let err = reply.int()?;
             if xid == XID_EVENT {
+                self.events.push_back(decode_event(&mut reply)?);
                 continue;
             }
             ensure!(xid == expected, "reply to xid {xid} where {expected} was due");
-            return Ok(Reply { err, body: reply.rest().to_vec() });
+            self.ticket.last_zxid = self.ticket.last_zxid.max(zxid);
+            return Ok(Reply { zxid, err, body: reply.rest().to_vec() });
         }
+    }
+
+    /// The oldest event that nobody has asked for yet; waits for one when there is none.
+    pub fn next_event(&mut self) -> Result<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Ok(event);
+        }
+        ensure!(self.in_flight.is_empty(), "waiting for an event behind unanswered requests");
+        let frame = receive_frame(&mut self.stream).context("waiting for an event")?;
+        let mut reply = Decoder::new(&frame);
+        ensure!(reply.int()? == XID_EVENT, "a reply where an event was due");
+        reply.take(8 + 4)?;
+        decode_event(&mut reply)
     }
 
     /// One request and its reply, whatever its error code.
@@ -130,25 +198,51 @@ impl Session {
     /// The data (absent or bytes) and Stat of a node.
     pub fn data(&mut self, path: &str) -> Result<(Option<Vec<u8>>, Stat)> {
         let reply = self.ok(&Op::get_data(path))?;
-        let mut body = Decoder::new(&reply.body);
-        Ok((body.buffer()?, Stat::decode(&mut body)?))
+        decode_data(&reply)
     }
 
-    /// The ACL of a node.
-    pub fn acl(&mut self, path: &str) -> Result<Vec<Acl>> {
-        let reply = self.ok(&Op::get_acl(path))?;
-        op::decode_acl(&mut Decoder::new(&reply.body))
+    /// The Stat of a node, `None` when there is no such node.
+    pub fn exists(&mut self, path: &str) -> Result<Option<Stat>> {
+        let reply = self.call(&Op::exists(path))?;
+        match reply.err {
+            0 => Stat::decode(&mut Decoder::new(&reply.body)).map(Some),
+            NO_NODE => Ok(None),
+            err => bail!("exists {path}: error code {err}"),
+        }
+    }
+
+    /// Waits until this server has seen everything that was committed before.
+    pub fn sync(&mut self) -> Result<()> {
+        self.ok(&Op::sync("/")).map(drop)
     }
 
     /// The children's names, sorted.
     pub fn children(&mut self, path: &str) -> Result<Vec<String>> {
         let reply = self.ok(&Op::get_children(path))?;
-        let mut body = Decoder::new(&reply.body);
-        let count = body.int()?;
-        let mut names = (0..count).map(|_| body.string()).collect::<Result<Vec<_>>>()?;
-        names.sort();
-        Ok(names)
+        decode_children(&reply)
     }
+}
+
+/// The data and Stat in the reply to a getData.
+pub fn decode_data(reply: &Reply) -> Result<(Option<Vec<u8>>, Stat)> {
+    let mut body = Decoder::new(&reply.body);
+    Ok((body.buffer()?, Stat::decode(&mut body)?))
+}
+
+/// The names in the reply to a getChildren, sorted.
+pub fn decode_children(reply: &Reply) -> Result<Vec<String>> {
+    let mut body = Decoder::new(&reply.body);
+    let count = body.int()?;
+    let mut names = (0..count).map(|_| body.string()).collect::<Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn decode_event(from: &mut Decoder) -> Result<Event> {
+    let kind = from.int()?;
+    // The state, which servers always send as "connected".
+    from.take(4)?;
+    Ok(Event { kind, path: from.string()? })
 }
 
 fn send_frame(stream: &mut TcpStream, payload: &[u8]) -> Result<()> {

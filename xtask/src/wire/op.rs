@@ -11,6 +11,8 @@ pub enum Kind {
     Create = 1,
     /// delete
     Delete = 2,
+    /// exists
+    Exists = 3,
     /// getData
     GetData = 4,
     /// setData
@@ -21,6 +23,8 @@ pub enum Kind {
     SetAcl = 7,
     /// getChildren
     GetChildren = 8,
+    /// sync
+    Sync = 9,
     /// check, only inside a multi
     Check = 13,
     /// multi
@@ -69,8 +73,10 @@ pub enum Op {
     SetData { path: String, data: Option<Vec<u8>>, version: i32 },
     /// setACL.
     SetAcl { path: String, acl: Vec<Acl>, version: i32 },
-    /// getData or getChildren (without a watch), or getACL.
-    Read { kind: Kind, path: String },
+    /// getData, exists or getChildren.
+    Read { kind: Kind, path: String, watch: bool },
+    /// getACL or sync.
+    Plain { kind: Kind, path: String },
     /// Several changes, all or none.
     Multi(Vec<Op>),
     /// The end of the session.
@@ -128,23 +134,42 @@ impl Op {
 
     /// getData.
     pub fn get_data(path: &str) -> Op {
-        Op::Read { kind: Kind::GetData, path: path.into() }
+        Op::Read { kind: Kind::GetData, path: path.into(), watch: false }
     }
 
-    /// getACL.
-    pub fn get_acl(path: &str) -> Op {
-        Op::Read { kind: Kind::GetAcl, path: path.into() }
+    /// exists.
+    pub fn exists(path: &str) -> Op {
+        Op::Read { kind: Kind::Exists, path: path.into(), watch: false }
     }
 
     /// getChildren.
     pub fn get_children(path: &str) -> Op {
-        Op::Read { kind: Kind::GetChildren, path: path.into() }
+        Op::Read { kind: Kind::GetChildren, path: path.into(), watch: false }
+    }
+
+    /// The same read, leaving a watch.
+    pub fn watched(mut self) -> Op {
+        if let Op::Read { watch, .. } = &mut self {
+            *watch = true;
+        }
+        self
+    }
+
+    /// getACL.
+    pub fn get_acl(path: &str) -> Op {
+        Op::Plain { kind: Kind::GetAcl, path: path.into() }
+    }
+
+    /// sync.
+    pub fn sync(path: &str) -> Op {
+        Op::Plain { kind: Kind::Sync, path: path.into() }
     }
 
     /// The operation's number.
     pub fn kind(&self) -> Kind {
         match self {
-            Op::Create { kind, .. } | Op::Versioned { kind, .. } | Op::Read { kind, .. } => *kind,
+            Op::Create { kind, .. } | Op::Versioned { kind, .. } => *kind,
+            Op::Read { kind, .. } | Op::Plain { kind, .. } => *kind,
             Op::SetData { .. } => Kind::SetData,
             Op::SetAcl { .. } => Kind::SetAcl,
             Op::Multi(_) => Kind::Multi,
@@ -173,11 +198,11 @@ impl Op {
                 encode_acl(acl, out);
                 out.int(*version);
             }
-            Op::Read { kind, path } => {
+            Op::Read { path, watch, .. } => {
+                out.string(path).boolean(*watch);
+            }
+            Op::Plain { path, .. } => {
                 out.string(path);
-                if *kind != Kind::GetAcl {
-                    out.boolean(false);
-                }
             }
             Op::Multi(ops) => encode_multi(ops, out),
             Op::CloseSession => {}

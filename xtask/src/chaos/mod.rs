@@ -1,0 +1,170 @@
+//! Chaos: real server processes under load while they are killed, paused and cut off.
+//!
+//! In: how many servers, how long, a seed. Out: a line for each fault, a summary, or what did not
+//! hold (see `verdict` and `load`): no acknowledged write is lost, no session saw time go back, all
+//! servers are equal, no ephemeral node is left, and the ensemble serves again each time it is whole.
+//! Links are cut where the machine lets us make network namespaces; elsewhere that is left out and
+//! said. The seed decides faults and requests; what meets what when is up to the machine.
+
+mod fault;
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::ensemble::{self, Ensemble, Namespaces, Network, Role, Settings};
+use crate::load::{self, History, Load};
+use crate::paths;
+use crate::peers::Peer;
+use crate::rng::Rng;
+use crate::server::Program;
+use crate::verdict::{self, Weather};
+use fault::{Deck, mend};
+
+/// Short ticks, so that a silent leader is given up within two seconds.
+const TICK_MS: u32 = 500;
+const SYNC_LIMIT: u32 = 4;
+const SESSION_TIMEOUT_MS: i32 = 6_000;
+const CLIENTS: usize = 8;
+const REST_MAX_MS: u64 = 15;
+/// So few that servers take snapshots and learners need them.
+const SNAP_COUNT: &str = "700";
+/// A whole ensemble must take writes again within this time.
+const RECOVERY_MAX: Duration = Duration::from_secs(60);
+
+/// What storm to make.
+#[derive(Args)]
+pub struct Options {
+    /// How many servers; may be given several times, one ensemble after the other [default: 3 and
+    /// 5].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(3..=9))]
+    servers: Vec<u8>,
+    /// How long each ensemble is tormented.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// What decides faults and requests; another one every time unless given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Which server programs.
+    #[arg(long, value_enum, default_value_t = Kind::Herdsman)]
+    kind: Kind,
+    /// Cut no links, even where that is possible.
+    #[arg(long)]
+    no_partitions: bool,
+}
+
+/// Which programs an ensemble runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Herdsman only.
+    Herdsman,
+    /// Apache 3.9.5 only, which shows that the test itself is right.
+    Apache,
+    /// Both, in turn.
+    Mixed,
+}
+
+impl Kind {
+    fn programs(self) -> &'static [Program] {
+        match self {
+            Kind::Herdsman => &[Program::Herdsman],
+            Kind::Apache => &[Program::Apache],
+            Kind::Mixed => &[Program::Herdsman, Program::Apache],
+        }
+    }
+}
+
+/// Torments one ensemble after the other.
+pub fn run(options: &Options) -> Result<()> {
+    options.kind.programs().iter().try_for_each(|program| program.ensure_here())?;
+    if !options.no_partitions && !ensemble::inside() {
+        match Peer::Iproute.ensure().err().or_else(ensemble::why_not) {
+            None => return Err(ensemble::enter()),
+            Some(error) => println!("partitions are left out, there are no namespaces: {error:#}"),
+        }
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let seed = options.seed.unwrap_or(now);
+    let counts = if options.servers.is_empty() { &[3, 5] } else { options.servers.as_slice() };
+    for servers in counts {
+        println!("{servers} servers ({:?}), seed {seed}", options.kind);
+        torment(options, usize::from(*servers), seed)
+            .with_context(|| format!("{servers} servers, seed {seed}"))?;
+    }
+    Ok(())
+}
+
+fn torment(options: &Options, servers: usize, seed: u64) -> Result<()> {
+    let mut ensemble = lay_out(options.kind, servers)?;
+    ensemble.start_all()?;
+    let load_options = load::Options {
+        clients: CLIENTS,
+        seed,
+        timeout_ms: SESSION_TIMEOUT_MS,
+        rest_max_ms: REST_MAX_MS,
+    };
+    let load = Load::start(&ensemble.addresses(), load_options)?;
+    let storm = storm(&mut ensemble, &load, &mut Rng::new(seed), options.seconds);
+    let history = match storm {
+        Ok(()) => load.finish()?,
+        // What a client saw explains more than that the storm could not go on.
+        Err(error) => return load.finish().and(Err(error)),
+    };
+    verdict::judge(&mut ensemble, &history, Weather::Storm)?;
+    summarize(servers, &history);
+    Ok(())
+}
+
+fn lay_out(kind: Kind, servers: usize) -> Result<Ensemble> {
+    let name = format!("chaos-{kind:?}-{servers}").to_lowercase();
+    let work = paths::fresh_dir(&name)?;
+    let programs = kind.programs().iter().cycle().take(servers);
+    let servers: Vec<_> = programs.map(|program| (*program, Role::Participant)).collect();
+    let settings = Settings::new(TICK_MS, SYNC_LIMIT).property("zookeeper.snapCount", SNAP_COUNT);
+    let network = if ensemble::inside() {
+        Network::Namespaces(Namespaces::build(servers.len())?)
+    } else {
+        Network::Loopback
+    };
+    Ensemble::new(&work, &servers, &settings, network)
+}
+
+/// Fault after fault; at the end the ensemble is whole and takes writes.
+fn storm(ensemble: &mut Ensemble, load: &Load, rng: &mut Rng, seconds: u64) -> Result<()> {
+    let start = Instant::now();
+    let mut deck = Deck::new(ensemble);
+    while start.elapsed() < Duration::from_secs(seconds) {
+        let fault = deck.draw(rng);
+        let at = start.elapsed().as_secs_f64();
+        let what = fault.strike(ensemble, rng)?;
+        let held = fault.hold(rng);
+        std::thread::sleep(held);
+        mend(ensemble)?;
+        println!(
+            "{at:6.1} s  {what}, for {:.1} s; {} writes acknowledged",
+            held.as_secs_f64(),
+            load.acknowledged()
+        );
+        // Every third fault meets an ensemble that has not recovered from the one before.
+        if rng.below(3) == 0 {
+            std::thread::sleep(rng.between(0, 500));
+        } else {
+            recover(ensemble, load)?;
+        }
+    }
+    recover(ensemble, load)
+}
+
+fn recover(ensemble: &mut Ensemble, load: &Load) -> Result<()> {
+    let start = Instant::now();
+    ensemble.await_serving()?;
+    load.await_progress(20, RECOVERY_MAX)?;
+    ensure!(start.elapsed() < RECOVERY_MAX, "recovery took {:?}", start.elapsed());
+    Ok(())
+}
+
+fn summarize(servers: usize, history: &History) {
+    println!("ok      {servers} servers: {}", history.counts());
+    println!("        nothing lost, no time gone back, all servers equal, no ephemeral left");
+}

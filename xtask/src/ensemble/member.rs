@@ -1,0 +1,299 @@
+//! One server of an ensemble: its files, its process, what it says it is.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::Settings;
+use crate::paths;
+use crate::server::{self, Launch, Program, Server};
+
+const UP_MAX: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// A server that does not answer a word within this time is counted as not serving.
+const WORD_PATIENCE: Duration = Duration::from_millis(1000);
+const INIT_LIMIT: u32 = 20;
+
+/// Whether a server votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Votes, may lead.
+    Participant,
+    /// Only listens.
+    Observer,
+}
+
+/// What a serving server says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Decides the order of writes.
+    Leader,
+    /// Follows a leader and votes.
+    Follower,
+    /// Follows a leader and does not vote.
+    Observer,
+}
+
+/// Where a server is reached, and how its process gets there.
+pub(super) struct Place {
+    /// Host and port for clients.
+    pub client: (String, u16),
+    /// Host, quorum port and election port.
+    pub quorum: (String, u16, u16),
+    /// The command its process runs within.
+    pub within: Vec<String>,
+}
+
+impl Place {
+    /// Its line in everybody's zoo.cfg.
+    pub fn server_line(&self, id: usize, role: Role) -> String {
+        let (host, quorum, election) = &self.quorum;
+        let role = match role {
+            Role::Participant => "participant",
+            Role::Observer => "observer",
+        };
+        format!("server.{id}={host}:{quorum}:{election}:{role}")
+    }
+}
+
+/// One server.
+pub struct Member {
+    id: usize,
+    program: Program,
+    role: Role,
+    dir: PathBuf,
+    address: String,
+    within: Vec<String>,
+    properties: Vec<(String, String)>,
+    process: Process,
+}
+
+enum Process {
+    Down,
+    Running(Server),
+    Paused(Server),
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "server {} ({})", self.id, self.program.name())
+    }
+}
+
+impl Member {
+    /// Makes its folder with zoo.cfg, an empty data directory and myid.
+    pub(super) fn lay_out(
+        work: &Path,
+        id: usize,
+        program: Program,
+        role: Role,
+        place: Place,
+        settings: &Settings,
+        servers: &[String],
+    ) -> Result<Member> {
+        let dir = work.join(format!("server-{id}"));
+        let (host, port) = &place.client;
+        let member = Member {
+            id,
+            program,
+            role,
+            dir,
+            address: format!("{host}:{port}"),
+            within: place.within,
+            properties: settings.properties.clone(),
+            process: Process::Down,
+        };
+        fs::create_dir_all(member.data_dir())?;
+        fs::write(member.data_dir().join("myid"), format!("{id}\n"))?;
+        let mut lines = vec![
+            format!("dataDir={}", member.data_dir().display()),
+            format!("clientPort={port}"),
+            format!("clientPortAddress={host}"),
+            format!("tickTime={}", settings.tick_ms),
+            format!("initLimit={INIT_LIMIT}"),
+            format!("syncLimit={}", settings.sync_limit),
+            "maxClientCnxns=0".into(),
+            "admin.enableServer=false".into(),
+            "4lw.commands.whitelist=*".into(),
+        ];
+        if role == Role::Observer {
+            lines.push("peerType=observer".into());
+        }
+        lines.extend(servers.iter().cloned());
+        fs::write(member.config_path(), lines.join("\n") + "\n")?;
+        Ok(member)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Which program it runs, or will run next.
+    pub fn program(&self) -> Program {
+        self.program
+    }
+
+    /// Whether a mode is one that its role lets it serve in.
+    pub fn is_fit_for(&self, mode: Option<Mode>) -> bool {
+        match self.role {
+            Role::Participant => matches!(mode, Some(Mode::Leader | Mode::Follower)),
+            Role::Observer => mode == Some(Mode::Observer),
+        }
+    }
+
+    /// `host:port` for clients.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The folder that holds `version-2`.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// Everything its processes printed while it ran the program that it runs now.
+    pub fn log_path(&self) -> PathBuf {
+        self.dir.join(format!("{}.log", self.program.name()))
+    }
+
+    /// What is in [`Member::log_path`].
+    pub fn log(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(self.log_path())?).into_owned())
+    }
+
+    /// The folder with its zoo.cfg, logs and data.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn config_path(&self) -> PathBuf {
+        self.dir.join("zoo.cfg")
+    }
+
+    /// Whether it has a process, paused or not.
+    pub fn is_running(&self) -> bool {
+        !matches!(self.process, Process::Down)
+    }
+
+    /// Whether it has a process that is not paused.
+    pub fn is_awake(&self) -> bool {
+        matches!(self.process, Process::Running(_))
+    }
+
+    /// Starts its process and waits for nothing.
+    pub fn launch(&mut self) -> Result<()> {
+        ensure!(!self.is_running(), "{self} runs already");
+        let mut properties = self.properties.clone();
+        if self.program == Program::Apache {
+            let settings = paths::root().join("interop/zookeeper/logback-ensemble.xml");
+            properties.push(("logback.configurationFile".into(), settings.display().to_string()));
+        }
+        let launch = Launch {
+            program: self.program,
+            properties: &properties,
+            config: &self.config_path(),
+            log: &self.log_path(),
+            address: self.address.clone(),
+            within: &self.within,
+        };
+        self.process = Process::Running(launch.start()?);
+        Ok(())
+    }
+
+    /// Waits until it answers on its client port, whether it serves or not.
+    pub fn await_up(&mut self) -> Result<()> {
+        let deadline = Instant::now() + UP_MAX;
+        while self.word("ruok").is_err() {
+            self.ensure_alive()?;
+            ensure!(Instant::now() < deadline, "{self} does not answer");
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Fails if its process has ended by itself.
+    pub fn ensure_alive(&mut self) -> Result<()> {
+        let (id, program) = (self.id, self.program);
+        match &mut self.process {
+            Process::Running(server) | Process::Paused(server) => {
+                server.ensure_alive().with_context(|| format!("server {id} ({program:?})"))
+            }
+            Process::Down => Ok(()),
+        }
+    }
+
+    /// What it says it is; `None` when it does not serve or does not answer soon.
+    pub fn mode(&self) -> Option<Mode> {
+        let answer = self.word("srvr").ok()?;
+        match answer.lines().find_map(|line| line.strip_prefix("Mode: "))? {
+            "leader" => Some(Mode::Leader),
+            "follower" => Some(Mode::Follower),
+            "observer" => Some(Mode::Observer),
+            _ => None,
+        }
+    }
+
+    /// Its answer to a four-letter word.
+    pub fn word(&self, word: &str) -> Result<String> {
+        server::four_letters(&self.address, word, WORD_PATIENCE)
+    }
+
+    /// Ends it with SIGTERM and waits for its end.
+    pub fn stop(&mut self) -> Result<()> {
+        self.take_process()?.stop()
+    }
+
+    /// Ends it with SIGKILL, paused or not.
+    pub fn kill(&mut self) -> Result<()> {
+        self.take_process()?.kill()
+    }
+
+    /// Sends SIGKILL; [`Member::kill`] must follow.
+    pub(super) fn send_kill(&mut self) -> Result<()> {
+        match &mut self.process {
+            Process::Down => Ok(()),
+            Process::Running(server) | Process::Paused(server) => server.send_kill(),
+        }
+    }
+
+    fn take_process(&mut self) -> Result<Server> {
+        match std::mem::replace(&mut self.process, Process::Down) {
+            Process::Down => anyhow::bail!("{self} does not run"),
+            Process::Running(server) | Process::Paused(server) => Ok(server),
+        }
+    }
+
+    /// Stops its process in its tracks (SIGSTOP).
+    pub fn pause(&mut self) -> Result<()> {
+        let server = self.take_process()?;
+        server.pause()?;
+        self.process = Process::Paused(server);
+        Ok(())
+    }
+
+    /// Lets its process go on.
+    pub fn resume(&mut self) -> Result<()> {
+        let server = self.take_process()?;
+        server.resume()?;
+        self.process = Process::Running(server);
+        Ok(())
+    }
+
+    /// Gives it another program, which finds the same data directory; it must be down.
+    pub fn swap(&mut self, program: Program) -> Result<()> {
+        ensure!(!self.is_running(), "{self} runs");
+        self.program = program;
+        Ok(())
+    }
+
+    /// Empties its data directory but for myid; it must be down.
+    pub fn wipe(&mut self) -> Result<()> {
+        ensure!(!self.is_running(), "{self} runs");
+        let version_2 = self.data_dir().join("version-2");
+        fs::remove_dir_all(&version_2).with_context(|| format!("emptying {}", version_2.display()))
+    }
+}

@@ -1,0 +1,315 @@
+//! What clients were told, and whether a server's nodes agree with it.
+//!
+//! A path's states are kept as a list: first the newest state that is certain (acknowledged, or read
+//! back), then what later writes of unknown fate may have made of it. That is enough because every
+//! path has one writer, and a session's writes are carried out in their order or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use anyhow::{Result, ensure};
+
+use super::ROOT;
+use crate::listing::Nodes;
+
+/// The data of a node, or that there is none.
+pub type State = Option<String>;
+
+/// What one client noted.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Path to the states that it may be in.
+    states: BTreeMap<String, Vec<State>>,
+    /// Sequential nodes as acknowledged: path to data.
+    numbered: BTreeMap<String, String>,
+    /// Data of sequential nodes that may exist, under a name that the client never learned.
+    numbered_unknown: BTreeSet<String>,
+    /// Nodes that were made together, so that either both exist or none.
+    pairs: Vec<(String, String)>,
+    /// For each register how often it was set: certainly, perhaps.
+    sets: BTreeMap<String, (i32, i32)>,
+    /// How things went.
+    pub counts: Counts,
+}
+
+/// How many requests and sessions ended in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Writes that were acknowledged.
+    pub acknowledged: u64,
+    /// Writes that were refused because the session is over or elsewhere.
+    pub refused: u64,
+    /// Writes whose connection broke before the answer.
+    pub unknown: u64,
+    /// Sessions opened.
+    pub sessions: u64,
+    /// Sessions that the servers ended.
+    pub expired: u64,
+    /// Connections, first ones and later ones.
+    pub connections: u64,
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was carried out.
+    Acknowledged,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Record {
+    /// Notes what a write makes of a path.
+    pub fn note(&mut self, path: &str, state: State, fate: Fate) {
+        let states = self.states.entry(path.into()).or_insert_with(|| vec![None]);
+        if fate == Fate::Acknowledged {
+            states.clear();
+        }
+        states.push(state);
+    }
+
+    /// Notes a setData of a register.
+    pub fn note_set(&mut self, path: &str, value: &str, fate: Fate) {
+        self.note(path, Some(value.into()), fate);
+        let (certain, perhaps) = self.sets.entry(path.into()).or_default();
+        match fate {
+            Fate::Acknowledged => *certain += 1,
+            Fate::Unknown => *perhaps += 1,
+        }
+    }
+
+    /// Notes two nodes made in one multi.
+    pub fn note_pair(&mut self, one: &str, other: &str, value: &str, fate: Fate) {
+        self.note(one, Some(value.into()), fate);
+        self.note(other, Some(value.into()), fate);
+        self.pairs.push((one.into(), other.into()));
+    }
+
+    /// Notes a sequential node; its path is known only when it was acknowledged.
+    pub fn note_numbered(&mut self, path: Option<String>, value: &str) {
+        match path {
+            Some(path) => drop(self.numbered.insert(path, value.into())),
+            None => drop(self.numbered_unknown.insert(value.into())),
+        }
+    }
+
+    /// Notes a node that must be gone when its session is, and so at the end.
+    pub fn note_ephemeral(&mut self, path: &str) {
+        self.note(path, None, Fate::Acknowledged);
+    }
+
+    /// Notes what its own writer read: it must be possible, and what came before it is past.
+    pub fn note_read(&mut self, path: &str, state: &State) -> Result<()> {
+        let Some(states) = self.states.get_mut(path) else {
+            return Ok(());
+        };
+        let position = states.iter().position(|possible| possible == state);
+        ensure!(position.is_some(), "{path} reads {state:?}, possible are {states:?}");
+        states.drain(..position.unwrap_or_default());
+        Ok(())
+    }
+
+    fn check(&self, nodes: &Nodes) -> Result<()> {
+        for (path, states) in &self.states {
+            let state = state(nodes, path);
+            ensure!(states.contains(&state), "{path} is {state:?}, possible are {states:?}");
+        }
+        for (one, other) in &self.pairs {
+            // Nothing deletes the nodes of a pair.
+            let both = (nodes.contains_key(one), nodes.contains_key(other));
+            ensure!(both.0 == both.1, "of {one} and {other}, made together, one is there");
+        }
+        for (path, (certain, perhaps)) in &self.sets {
+            let version = nodes.get(path).map_or(0, |node| node.stat.versions[0]);
+            ensure!(
+                (*certain..=certain + perhaps).contains(&version),
+                "{path} was set {certain} times and perhaps {perhaps} times more, but its version is {version}"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn state(nodes: &Nodes, path: &str) -> State {
+    let data = nodes.get(path)?.data.as_deref().unwrap_or_default();
+    Some(String::from_utf8_lossy(data).into_owned())
+}
+
+/// What all clients noted.
+#[derive(Debug, Default)]
+pub struct History {
+    records: Vec<Record>,
+}
+
+impl History {
+    /// Adds one client's notes.
+    pub(super) fn add(&mut self, record: Record) {
+        self.records.push(record);
+    }
+
+    /// Holds a server's nodes against the notes: all that was acknowledged is there, nothing is there
+    /// that nobody wrote.
+    pub fn check(&self, nodes: &Nodes) -> Result<()> {
+        for record in &self.records {
+            record.check(nodes)?;
+        }
+        self.check_numbered(nodes)?;
+        self.check_strangers(nodes)
+    }
+
+    fn check_numbered(&self, nodes: &Nodes) -> Result<()> {
+        let mut by_path = BTreeMap::new();
+        let mut perhaps = BTreeSet::new();
+        for record in &self.records {
+            by_path.extend(&record.numbered);
+            perhaps.extend(&record.numbered_unknown);
+        }
+        for (path, value) in &by_path {
+            let state = state(nodes, path);
+            ensure!(state.as_ref() == Some(*value), "{path} is {state:?}, acknowledged {value}");
+        }
+        let parent = super::numbered() + "/";
+        for path in nodes.keys().filter(|path| path.starts_with(&parent)) {
+            let value = state(nodes, path).unwrap_or_default();
+            // Taken out, so that a write that was carried out twice is found.
+            let known = by_path.contains_key(path) || perhaps.remove(&value);
+            ensure!(known, "{path} with {value:?} was never written, or twice");
+        }
+        Ok(())
+    }
+
+    fn check_strangers(&self, nodes: &Nodes) -> Result<()> {
+        let below = format!("{ROOT}/");
+        // Deeper than a client's own folder, which no client makes.
+        let written = |path: &&String| {
+            path.strip_prefix(&below).is_some_and(|rest| rest.contains('/'))
+                && !path.starts_with(&super::numbered())
+        };
+        for path in nodes.keys().filter(written) {
+            let known = self.records.iter().any(|record| record.states.contains_key(path));
+            ensure!(known, "{path} is there, but nobody wrote it");
+        }
+        Ok(())
+    }
+
+    /// The sums over all clients.
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for Record { counts, .. } in &self.records {
+            sum.acknowledged += counts.acknowledged;
+            sum.refused += counts.refused;
+            sum.unknown += counts.unknown;
+            sum.sessions += counts.sessions;
+            sum.expired += counts.expired;
+            sum.connections += counts.connections;
+        }
+        sum
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Counts { acknowledged, refused, unknown, sessions, expired, connections } = self;
+        write!(
+            f,
+            "{acknowledged} writes acknowledged, {refused} refused, {unknown} of unknown fate; \
+             {sessions} sessions ({expired} expired) on {connections} connections"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::Node;
+    use crate::wire::Stat;
+
+    fn nodes(nodes: &[(&str, &str, i32)]) -> Nodes {
+        let node = |&(path, data, version): &(&str, &str, i32)| {
+            let stat =
+                Stat { head: [0; 4], versions: [version, 0, 0], owner: 0, sizes: [0; 2], pzxid: 0 };
+            let node = Node { data: Some(data.as_bytes().to_vec()), stat, acl: Vec::new() };
+            (path.to_string(), node)
+        };
+        nodes.iter().map(node).collect()
+    }
+
+    fn agrees(record: impl Fn(&mut Record), found: &[(&str, &str, i32)]) -> bool {
+        let mut own = Record::default();
+        record(&mut own);
+        History { records: vec![own] }.check(&nodes(found)).is_ok()
+    }
+
+    #[test]
+    fn what_was_acknowledged_must_be_there() {
+        let record = |r: &mut Record| r.note("/load/c/a", Some("1".into()), Fate::Acknowledged);
+        assert!(agrees(record, &[("/load/c/a", "1", 0)]));
+        assert!(!agrees(record, &[("/load/c/a", "2", 0)]));
+        assert!(!agrees(record, &[]));
+    }
+
+    #[test]
+    fn what_is_unknown_may_be_there_or_not() {
+        let record = |r: &mut Record| r.note("/load/c/a", Some("1".into()), Fate::Unknown);
+        assert!(agrees(record, &[("/load/c/a", "1", 0)]));
+        assert!(agrees(record, &[]));
+        assert!(!agrees(record, &[("/load/c/a", "2", 0)]));
+    }
+
+    #[test]
+    fn an_acknowledged_write_ends_the_doubt_about_earlier_ones() {
+        let record = |r: &mut Record| {
+            r.note_set("/load/c/a", "1", Fate::Unknown);
+            r.note_set("/load/c/a", "2", Fate::Acknowledged);
+            r.note_set("/load/c/a", "3", Fate::Unknown);
+        };
+        assert!(agrees(record, &[("/load/c/a", "2", 1)]));
+        assert!(agrees(record, &[("/load/c/a", "2", 2)]));
+        assert!(agrees(record, &[("/load/c/a", "3", 2)]));
+        assert!(!agrees(record, &[("/load/c/a", "1", 1)]));
+        assert!(!agrees(record, &[("/load/c/a", "3", 4)]));
+    }
+
+    #[test]
+    fn what_was_read_once_is_certain() {
+        let mut record = Record::default();
+        record.note("/a", Some("1".into()), Fate::Acknowledged);
+        record.note("/a", Some("2".into()), Fate::Unknown);
+        record.note("/a", Some("3".into()), Fate::Unknown);
+        record.note_read("/a", &Some("2".into())).unwrap();
+        assert!(record.note_read("/a", &Some("1".into())).is_err());
+        record.note_read("/a", &Some("3".into())).unwrap();
+        assert!(record.note_read("/a", &None).is_err());
+    }
+
+    #[test]
+    fn pairs_are_all_or_nothing() {
+        let record = |r: &mut Record| r.note_pair("/load/c/a", "/load/c/b", "1", Fate::Unknown);
+        assert!(agrees(record, &[]));
+        assert!(agrees(record, &[("/load/c/a", "1", 0), ("/load/c/b", "1", 0)]));
+        assert!(!agrees(record, &[("/load/c/a", "1", 0)]));
+    }
+
+    #[test]
+    fn sequential_nodes_are_there_once() {
+        let record = |r: &mut Record| {
+            r.note_numbered(Some("/load/numbered/n-1".into()), "1");
+            r.note_numbered(None, "2");
+        };
+        assert!(agrees(record, &[("/load/numbered/n-1", "1", 0)]));
+        let both = [("/load/numbered/n-1", "1", 0), ("/load/numbered/n-2", "2", 0)];
+        assert!(agrees(record, &both));
+        assert!(!agrees(record, &both[1..]));
+        let twice = [both[0], both[1], ("/load/numbered/n-3", "2", 0)];
+        assert!(!agrees(record, &twice));
+    }
+
+    #[test]
+    fn strangers_and_leftovers_are_found() {
+        assert!(agrees(|_| (), &[("/load/c", "", 0)]));
+        assert!(!agrees(|_| (), &[("/load/c/x", "", 0)]));
+        let record = |r: &mut Record| r.note_ephemeral("/load/c/e");
+        assert!(agrees(record, &[]));
+        assert!(!agrees(record, &[("/load/c/e", "", 0)]));
+    }
+}

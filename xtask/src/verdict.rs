@@ -1,0 +1,203 @@
+//! What must hold when an ensemble has been through something and is whole again.
+//!
+//! In: the ensemble, all servers serving, and what its clients noted. Checked while it runs: every
+//! server holds the same nodes, they agree with the notes, no ephemeral node is left, no server
+//! counts a digest mismatch, and the digests of their own trees agree. Then the servers are
+//! stopped, and checked are the digests in their logs, and what Apache had to say.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::digest;
+use crate::ensemble::{Ensemble, Member};
+use crate::listing::{self, Nodes};
+use crate::load::History;
+use crate::server::Program;
+use crate::server_log;
+use crate::txnlog;
+use crate::wire::{Op, Session};
+
+/// The longest session timeout a load asks for, and some.
+const EPHEMERALS_GONE_MAX: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(200);
+/// Servers remember their digest at every zxid that is a multiple of this.
+const REMEMBERED_EVERY: i64 = 128;
+/// Holds the membership. Each server writes it for itself at its start, so the order of its lines
+/// and the time of that are its own.
+const CONFIG_NODE: &str = "/zookeeper/config";
+
+/// What an ensemble has been through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weather {
+    /// Servers came and went one at a time, and no learner was sent a snapshot while writes went on:
+    /// Apache has no reason to complain of anything.
+    Calm,
+    /// Anything may have happened at any time. Apache then finds digests that differ until a learner
+    /// has caught up with a snapshot, and leaders that their followers refuse.
+    Storm,
+}
+
+/// Fails with the first thing that does not hold. Stops the servers.
+pub fn judge(ensemble: &mut Ensemble, history: &History, weather: Weather) -> Result<()> {
+    ensemble.await_serving()?;
+    await_no_ephemerals(ensemble)?;
+    let remembered = pass_a_remembered_zxid(ensemble)?;
+    let nodes = equal_nodes(ensemble)?;
+    history.check(&nodes)?;
+    equal_hashes(ensemble, remembered)?;
+    for member in without_excuse(ensemble, weather)? {
+        no_mismatch_counted(member).with_context(|| member.to_string())?;
+    }
+    ensemble.stop_all()?;
+    equal_log_digests(ensemble, digest::of(&nodes))?;
+    ensemble.ids().try_for_each(|id| quiet_log(ensemble.member(id), weather))
+}
+
+/// The servers that must not have found any digest to differ.
+fn without_excuse(ensemble: &Ensemble, weather: Weather) -> Result<Vec<&Member>> {
+    let mut judged = Vec::new();
+    for member in ensemble.ids().map(|id| ensemble.member(id)) {
+        let excused = weather == Weather::Storm
+            && member.program() == Program::Apache
+            && !server_log::mismatches(&member.log()?).is_empty();
+        if !excused {
+            judged.push(member);
+        }
+    }
+    Ok(judged)
+}
+
+/// Sessions that could not be closed must first expire.
+fn await_no_ephemerals(ensemble: &Ensemble) -> Result<()> {
+    let deadline = Instant::now() + EPHEMERALS_GONE_MAX;
+    let address = ensemble.member(1).address();
+    loop {
+        let left = ephemerals(&listing::read_nodes(address)?);
+        if left.is_empty() {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "ephemeral nodes outlive their sessions: {left:?}");
+        std::thread::sleep(POLL);
+    }
+}
+
+fn ephemerals(nodes: &Nodes) -> Vec<String> {
+    let owned = nodes.iter().filter(|(_, node)| node.stat.owner != 0);
+    owned.map(|(path, node)| format!("{path} of {:#x}", node.stat.owner)).collect()
+}
+
+/// Every server's nodes, which must be the same.
+pub fn equal_nodes(ensemble: &Ensemble) -> Result<Nodes> {
+    let mut first: Option<Nodes> = None;
+    for id in ensemble.ids() {
+        let member = ensemble.member(id);
+        let nodes = listing::read_nodes(member.address()).with_context(|| member.to_string())?;
+        let nodes = with_common_config(nodes);
+        match &first {
+            None => first = Some(nodes),
+            Some(first) => listing::ensure_equal(
+                &format!("{} (-) and {member} (+)", ensemble.member(1)),
+                &listing::lines(first),
+                &listing::lines(&nodes),
+            )?,
+        }
+    }
+    first.context("an ensemble without servers")
+}
+
+fn with_common_config(mut nodes: Nodes) -> Nodes {
+    if let Some(node) = nodes.get_mut(CONFIG_NODE) {
+        let text = String::from_utf8_lossy(node.data.as_deref().unwrap_or_default()).into_owned();
+        let mut lines: Vec<_> = text.lines().collect();
+        lines.sort_unstable();
+        node.data = Some(lines.join("\n").into_bytes());
+        let [.., mtime] = &mut node.stat.head;
+        *mtime = 0;
+    }
+    nodes
+}
+
+fn no_mismatch_counted(member: &Member) -> Result<()> {
+    let mntr = member.word("mntr")?;
+    let count = mntr.lines().find_map(|line| line.strip_prefix("zk_digest_mismatches_count\t"));
+    ensure!(count == Some("0"), "it counts {count:?} digest mismatches");
+    Ok(())
+}
+
+/// Writes so much that every server remembers the digest of its own tree at some zxid on the way;
+/// returns that zxid.
+fn pass_a_remembered_zxid(ensemble: &Ensemble) -> Result<i64> {
+    let mut session = Session::connect(ensemble.member(1).address(), 30_000)?;
+    for _ in 0..REMEMBERED_EVERY {
+        session.send(&Op::set_data("/", Some(b"the end"), -1))?;
+    }
+    let mut last = 0;
+    for _ in 0..REMEMBERED_EVERY {
+        let reply = session.receive()?;
+        ensure!(reply.err == 0, "a write at the end failed with {}", reply.err);
+        last = reply.zxid;
+    }
+    session.close()?;
+    Ok(last - last % REMEMBERED_EVERY)
+}
+
+/// `hash` tells the digest of the tree as each server computed it. Those from before the end of all
+/// troubles do not count: a server that replays its log over a snapshot goes through states that
+/// never were.
+fn equal_hashes(ensemble: &Ensemble, zxid: i64) -> Result<()> {
+    let mut by_digest: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for member in ensemble.ids().map(|id| ensemble.member(id)) {
+        let hash = member.word("hash")?;
+        let start = format!("{zxid:x}: ");
+        let digest = hash.lines().find_map(|line| line.strip_prefix(&start));
+        let digest = digest.unwrap_or("none").to_string();
+        by_digest.entry(digest).or_default().push(member.to_string());
+    }
+    ensure!(by_digest.len() == 1, "digests at {zxid:#x} differ: {by_digest:?}");
+    ensure!(!by_digest.contains_key("none"), "no server remembers its digest at {zxid:#x}");
+    Ok(())
+}
+
+/// Records of the same zxid are the same on all servers, and the last one's digest is that of the
+/// nodes that clients see.
+fn equal_log_digests(ensemble: &Ensemble, seen: i64) -> Result<()> {
+    let mut all = txnlog::Digests::new();
+    for id in ensemble.ids() {
+        let member = ensemble.member(id);
+        let digests = txnlog::digests(&member.data_dir())?;
+        let (zxid, last) = digests.last_key_value().context("a log without digests")?;
+        ensure!(
+            *last == seen,
+            "{member}: the log's last digest, at {zxid:#x}, is {last}; that of its nodes is {seen}"
+        );
+        for (zxid, digest) in digests {
+            let known = *all.entry(zxid).or_insert(digest);
+            ensure!(
+                known == digest,
+                "{member}: at {zxid:#x} the log has digest {digest}, another server's has {known}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Apache must have found nothing wrong, neither with digests nor with what it was sent.
+fn quiet_log(member: &Member, weather: Weather) -> Result<()> {
+    let path = member.dir().join(format!("{}.log", Program::Apache.name()));
+    let Ok(log) = fs::read(&path) else {
+        return Ok(());
+    };
+    let log = String::from_utf8_lossy(&log);
+    let (mismatches, complaints) = match weather {
+        Weather::Calm => (server_log::mismatches(&log), server_log::complaints(&log)),
+        Weather::Storm => {
+            (server_log::unexcused_mismatches(&log), server_log::protocol_warnings(&log))
+        }
+    };
+    let said: Vec<_> = mismatches.into_iter().chain(complaints).take(10).collect();
+    ensure!(said.is_empty(), "{} says:\n{}", path.display(), said.join("\n"));
+    Ok(())
+}
