@@ -50,6 +50,8 @@ pub struct NodeSettings {
     /// How long a server without a leader waits before it serves reads (`readonlymode.enabled`);
     /// `None`: for ever.
     pub read_only_after_ms: Option<u64>,
+    /// A leader begins a new epoch after so many txns, well before the counter runs over.
+    pub epoch_txns_max: u32,
     /// The fewest voters that a change of membership may leave.
     pub voters_min: usize,
     /// Seeds the hash tables.

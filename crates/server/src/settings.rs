@@ -40,6 +40,8 @@ const BATCH_TXNS_MAX: usize = 1000;
 /// How long to wait for better votes once a quorum agrees and somebody has not been heard of. A few
 /// round trips in a data centre; Apache waits 200 ms.
 const FINALIZE_WAIT_MS: u64 = 30;
+/// Txns of one epoch: a million less than the counter can tell apart, so that none is ever at a loss.
+const EPOCH_TXNS_MAX: u32 = u32::MAX - (1 << 20);
 /// Txns that a leader keeps for learners at least, as Apache does.
 const HISTORY_TXNS_MIN: usize = 500;
 /// Bytes of them at the most.
@@ -120,6 +122,7 @@ pub(crate) fn node_settings(config: &Config, hash_seed: u64) -> NodeSettings {
         },
         local_sessions: local_sessions(config),
         read_only_after_ms: config.read_only_mode.then(|| read_only_after_ms(config)),
+        epoch_txns_max: EPOCH_TXNS_MAX,
         voters_min: if config.quorum.standalone_enabled { 2 } else { 1 },
         hash_seed,
     }

@@ -203,6 +203,7 @@ impl Plan {
             touch_step_ms: 0,
             local_sessions: LocalSessions::Off,
             read_only_after_ms: None,
+            epoch_txns_max: u32::MAX,
             voters_min: 1,
             sweep: SweepSettings {
                 interval_ms: 60_000,

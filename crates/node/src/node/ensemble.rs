@@ -19,9 +19,6 @@ use crate::pending::Waiting;
 use crate::reconfig::plan_reconfig;
 use crate::sweeper::Sweeper;
 
-/// A leader gives up its epoch when this many zxids are left in it, well before they run out.
-const ZXIDS_LEFT_MIN: u32 = 1 << 20;
-
 /// Agreement, and what it has not been asked yet.
 #[derive(Debug)]
 pub(super) struct Ensemble {
@@ -112,7 +109,7 @@ impl Node {
         if self.zab().and_then(Zab::next_deadline).is_some_and(due) {
             self.step_peers(now, Input::Tick, tree, out);
         }
-        let exhausted = self.last_proposed.counter() > u32::MAX - ZXIDS_LEFT_MIN;
+        let exhausted = self.last_proposed.counter() >= self.settings.epoch_txns_max;
         if exhausted && matches!(self.office, Office::Deciding) {
             self.step_down(now, Fall::EpochExhausted, out);
         }

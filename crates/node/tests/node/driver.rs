@@ -28,6 +28,7 @@ pub fn settings() -> NodeSettings {
         leader_serves: LeaderServes::Clients,
         local_sessions: LocalSessions::Off,
         read_only_after_ms: None,
+        epoch_txns_max: u32::MAX,
         voters_min: 2,
         hash_seed: 0,
     }

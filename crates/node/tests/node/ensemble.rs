@@ -1,7 +1,7 @@
 //! Several nodes: scenarios as text.
 //!
 //! Commands: `settings KEY=VALUE …` (`servers`, `observers`, `observer_masters=SEED`, `local`,
-//! `read_only`, `leader_serves`), `open CONN @SERVER [timeout=MS] [ro] [old]`, `reopen CONN
+//! `read_only`, `leader_serves`, `epoch_txns`), `open CONN @SERVER [timeout=MS] [ro] [old]`, `reopen CONN
 //! @SERVER SESSION [ro] [wrong]`, `CONN REQUEST` (in the notation of `words`, and `sync PATH`,
 //! `closeSession`), `touch CONN`, `gone CONN`, `hold SERVER` (what it tells the leader waits),
 //! `release SERVER`, `cut SERVER`, `heal`, `wait MS`, `status`.
@@ -238,6 +238,7 @@ fn parse_settings(line: &str) -> (NodeSettings, [Place; 2], ObserverMasters) {
             }
             ("local", "kept") => settings.local_sessions = LocalSessions::Kept,
             ("local", "upgraded") => settings.local_sessions = LocalSessions::Upgraded,
+            ("epoch_txns", count) => settings.epoch_txns_max = count.parse().expect("a number"),
             ("leader_serves", "no") => settings.leader_serves = LeaderServes::ServersOnly,
             ("read_only", ms) => settings.read_only_after_ms = Some(ms.parse().expect("ms")),
             _ => panic!("{key}={value} is no setting"),

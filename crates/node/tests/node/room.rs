@@ -11,7 +11,7 @@ use bytes::Bytes;
 use herdsman_node::{Input, Node, NodeSettings, Now, Output, Outputs, ServesAs};
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
-use herdsman_tree::Tree;
+use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::history::HistoryLimits;
 use herdsman_zab::io::SnapshotBase;
 use herdsman_zab::log::Kept;
@@ -90,7 +90,7 @@ impl Room {
         for place in 1..=voters + observers {
             let server_id = u8::try_from(place).expect("few servers");
             let settings = NodeSettings { server_id, ..settings.clone() };
-            let tree = Tree::new(options());
+            let tree = Tree::new(room_options());
             let origin = Origin {
                 membership: Arc::clone(&membership),
                 proposed: None,
@@ -318,7 +318,7 @@ impl Room {
 impl Seat {
     /// The tree, made again from the log.
     fn reload(&mut self) {
-        self.tree = Tree::new(options());
+        self.tree = Tree::new(room_options());
         for (_, payload) in &self.log {
             self.tree.replay(&Entry::decode(payload).expect("our own bytes"));
         }
@@ -342,6 +342,11 @@ fn membership(voters: Place, observers: Place) -> Membership {
     Membership::parse_text(&text).expect("our own text")
 }
 
+/// Anybody may change the membership.
+fn room_options() -> TreeOptions {
+    TreeOptions { reconfig_enabled: true, skip_acl: true, ..options() }
+}
+
 fn peer_settings(me: ServerId, tick_ms: u64) -> ZabSettings {
     ZabSettings {
         me,
@@ -355,7 +360,7 @@ fn peer_settings(me: ServerId, tick_ms: u64) -> ZabSettings {
         kept: Kept::OnDisk,
         history: HistoryLimits { txns_max: 500, bytes_max: 1 << 20 },
         parked_bytes_max: 1 << 20,
-        reconfig: Reconfig::Disabled,
+        reconfig: Reconfig::Enabled(herdsman_node::membership_in),
         observer_masters: ObserverMasters::Off,
         mistake: None,
     }

@@ -108,12 +108,15 @@ fn write_single(line: &str) -> WriteRequest<'_> {
         "set" => WriteRequest::SetData { path: words.text(1), data: words.data(2), version },
         "setacl" => WriteRequest::SetAcl { path: words.text(1), acl: acl(&words.text(2)), version },
         "check" => WriteRequest::Check { path: words.text(1), version },
-        "reconfig" => WriteRequest::Reconfig(ReconfigRequest {
-            joining: None,
-            leaving: None,
-            new_members: None,
-            current_config: -1,
-        }),
+        "reconfig" => {
+            let named = |key| words.words.iter().find_map(|word| word.strip_prefix(key));
+            WriteRequest::Reconfig(ReconfigRequest {
+                joining: named("joining=").map(Text::from),
+                leaving: named("leaving=").map(Text::from),
+                new_members: named("members=").map(Text::from),
+                current_config: -1,
+            })
+        }
         verb => WriteRequest::Create(create(verb, &words)),
     }
 }
