@@ -49,8 +49,8 @@ pub enum DiskChange {
     },
     /// Replace everything by a tree from the leader.
     InstallSnapshot {
-        /// The tree.
-        tree: Box<Tree>,
+        /// The tree, if it is still there.
+        tree: Option<Box<Tree>>,
         /// Its zxid.
         zxid: Zxid,
         /// What to apply to it.
@@ -117,6 +117,7 @@ impl DiskKeeper {
             }
             DiskChange::Truncate { zxid } => self.truncate(core, zxid, log).map(Some),
             DiskChange::InstallSnapshot { tree, zxid, entries } => {
+                let Some(tree) = tree else { return Ok(Some(Input::InstallMissed)) };
                 self.install(core, *tree, zxid, &entries, log).map(Some)
             }
         }

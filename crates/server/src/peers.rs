@@ -3,7 +3,6 @@
 //! In: what agreement asks for, under the core's lock, so nothing here may block. Out: inputs for the
 //! core, from the network's threads. Deliberately not here: any decision.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -39,8 +38,8 @@ pub struct Peers {
     core: Weak<Core>,
     /// The attempt to connect to a leader whose result is wanted.
     attempt: Mutex<Option<LinkId>>,
-    /// Trees that came behind SNAP and have not been put in place.
-    received: Mutex<BTreeMap<LinkId, Tree>>,
+    /// The tree that came behind SNAP and has not been put in place.
+    received: Mutex<Option<(LinkId, Tree)>>,
     /// What is told and counted about all this. Taken behind the core's lock, or alone.
     role_log: Mutex<RoleLog>,
 }
@@ -130,10 +129,7 @@ impl Peers {
             }
             Output::Send { link, packet } => self.network.send(*link, packet),
             Output::SendSnapshot { link, zxid } => self.send_snapshot(*link, *zxid),
-            Output::Close { link, .. } => {
-                self.received.lock().remove(link);
-                self.network.close(*link);
-            }
+            Output::Close { link, .. } => self.network.close(*link),
             Output::Append { zxid, payload } => {
                 if self.settings.kept == Kept::OnDisk {
                     self.commit_queue.push(*zxid, payload);
@@ -148,11 +144,10 @@ impl Peers {
             }
             Output::InstallSnapshot { base, zxid, entries } => {
                 let tree = match base {
-                    SnapshotBase::Received(link) => self.received.lock().remove(link),
+                    SnapshotBase::Received(link) => self.take_received(*link),
                     SnapshotBase::Empty => Some(Tree::new(self.settings.tree.clone())),
                 };
-                let tree = tree.expect("a SNAP is delivered behind its tree");
-                let (tree, zxid, entries) = (Box::new(tree), *zxid, entries.clone());
+                let (tree, zxid, entries) = (tree.map(Box::new), *zxid, entries.clone());
                 let change = DiskChange::InstallSnapshot { tree, zxid, entries };
                 self.commit_queue.push_change(change);
             }
@@ -175,6 +170,7 @@ impl Peers {
     fn standing_changed(&self, standing: Standing) {
         match standing {
             Standing::Looking => {
+                *self.received.lock() = None;
                 *self.attempt.lock() = None;
                 self.network.cancel_connect();
             }
@@ -183,6 +179,13 @@ impl Peers {
                 self.network.set_idle_limit(link, self.settings.sync_limit_ms);
             }
         }
+    }
+
+    /// One tree is kept at the most: a server has one leader at a time, and a tree that came too late
+    /// goes when the next one comes.
+    fn take_received(&self, link: LinkId) -> Option<Tree> {
+        let mut received = self.received.lock();
+        received.take_if(|(from, _)| *from == link).map(|(_, tree)| tree)
     }
 
     fn send_snapshot(&self, link: LinkId, zxid: Zxid) {
@@ -212,13 +215,6 @@ impl Receiver for PeerReceiver {
                 peers.role_log.lock().hear(now_ms, input);
             }
         }
-        if let Some(peers) = self.core.peers() {
-            for input in inputs.iter() {
-                if let herdsman_zab::Input::LinkLost { link } = input {
-                    peers.received.lock().remove(link);
-                }
-            }
-        }
         self.core.step_all(inputs.drain(..).map(Input::Peer));
     }
 
@@ -246,7 +242,7 @@ impl Receiver for PeerReceiver {
             io::Error::other(error)
         })?;
         info!("received {} znodes, {} bytes, from the leader", received.nodes, received.bytes);
-        peers.received.lock().insert(link, received.tree);
+        *peers.received.lock() = Some((link, received.tree));
         Ok(())
     }
 
