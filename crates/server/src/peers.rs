@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use herdsman_node::{Input, Node, Now, Output as NodeOutput};
-use herdsman_proto::{LearnerKind, ServerId, Zxid};
+use herdsman_proto::{ServerId, Zxid};
 use herdsman_store::{WireSnapshot, receive_snapshot};
 use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::log::Kept;
@@ -49,8 +49,6 @@ pub struct Peers {
 pub struct PeerSettings {
     /// This server.
     pub me: ServerId,
-    /// As what this server takes part.
-    pub kind: LearnerKind,
     /// Whether txns are written to disk.
     pub kept: Kept,
     /// Silence on a link between a leader and an up-to-date learner.

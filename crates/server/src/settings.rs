@@ -8,8 +8,8 @@ use std::time::Duration;
 use herdsman_node::sessions::Scope;
 use herdsman_node::sweeper::SweepSettings;
 use herdsman_node::{LeaderServes, LocalSessions, NodeSettings};
+use herdsman_proto::Zxid;
 use herdsman_proto::membership::Role;
-use herdsman_proto::{LearnerKind, Zxid};
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{Compression, Dirs, Disk, LogOptions, RecoverOptions, SyncMode};
 use herdsman_tree::TreeOptions;
@@ -153,14 +153,9 @@ fn read_only_after_ms(config: &Config) -> u64 {
 pub(crate) fn zab_settings(config: &Config) -> Option<ZabSettings> {
     let Mode::Ensemble { my_id, role } = config.mode else { return None };
     let (quorum, tuning) = (&config.quorum, &config.quorum_tuning);
-    let kind = match role {
-        Role::Participant => LearnerKind::Follower,
-        Role::Observer => LearnerKind::Observer,
-    };
-    let keeps_log = kind == LearnerKind::Follower || quorum.observer_sync;
+    let keeps_log = role == Role::Participant || quorum.observer_sync;
     Some(ZabSettings {
         me: my_id,
-        kind,
         tick_ms: u64::from(config.sessions.tick_ms.max(1)),
         init_limit_ticks: u64::from(quorum.init_limit_ticks),
         sync_limit_ticks: u64::from(quorum.sync_limit_ticks),
@@ -191,7 +186,6 @@ fn history_limits(config: &Config) -> HistoryLimits {
 pub(crate) fn peer_settings(config: &Config, zab: &ZabSettings, tree: TreeOptions) -> PeerSettings {
     PeerSettings {
         me: zab.me,
-        kind: zab.kind,
         kept: zab.kept,
         sync_limit_ms: zab.sync_limit_ms(),
         tree,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use herdsman_node::node::LocalSessions;
 use herdsman_node::sweeper::SweepSettings;
 use herdsman_node::{LeaderServes, NodeSettings};
-use herdsman_proto::{LearnerKind, Membership, ServerId};
+use herdsman_proto::{Membership, ServerId};
 use herdsman_tree::TreeOptions;
 use herdsman_zab::history::HistoryLimits;
 use herdsman_zab::log::Kept;
@@ -221,7 +221,6 @@ impl Plan {
         let is_voter = self.membership.voters().any(|voter| voter == me);
         ZabSettings {
             me,
-            kind: if is_voter { LearnerKind::Follower } else { LearnerKind::Observer },
             tick_ms: self.tick_ms,
             init_limit_ticks: self.init_limit_ticks,
             sync_limit_ticks: self.sync_limit_ticks,

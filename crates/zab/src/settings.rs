@@ -1,6 +1,6 @@
 //! What agreement is told once.
 
-use herdsman_proto::{LearnerKind, Membership, ServerId};
+use herdsman_proto::{Membership, ServerId};
 
 use crate::history::HistoryLimits;
 use crate::log::Kept;
@@ -10,8 +10,6 @@ use crate::log::Kept;
 pub struct ZabSettings {
     /// This server.
     pub me: ServerId,
-    /// Whether it takes part in elections.
-    pub kind: LearnerKind,
     /// Length of a tick.
     pub tick_ms: u64,
     /// Ticks that a learner may take to connect and catch up.

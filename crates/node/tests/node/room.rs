@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use herdsman_node::{Input, Node, NodeSettings, Now, Output, Outputs, ServesAs};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
+use herdsman_proto::{Membership, QuorumPacket, ServerId, Zxid};
 use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::history::HistoryLimits;
 use herdsman_zab::io::SnapshotBase;
@@ -100,9 +100,6 @@ impl Room {
             };
             let mut out = Outputs::default();
             let mut peers = peer_settings(ServerId(place), settings.tick_ms);
-            if place > voters {
-                peers.kind = LearnerKind::Observer;
-            }
             peers.observer_masters = observer_masters;
             let node = Node::join(settings, peers, origin, &tree, now(0), &mut out);
             room.seats.insert(place, Seat { node, tree, log: Log::new() });
@@ -350,7 +347,6 @@ fn room_options() -> TreeOptions {
 fn peer_settings(me: ServerId, tick_ms: u64) -> ZabSettings {
     ZabSettings {
         me,
-        kind: LearnerKind::Follower,
         tick_ms,
         init_limit_ticks: 5,
         sync_limit_ticks: 2,

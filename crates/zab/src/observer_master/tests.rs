@@ -37,7 +37,6 @@ fn follower() -> Common {
         start_over: false,
         settings: ZabSettings {
             me: ServerId(1),
-            kind: LearnerKind::Follower,
             tick_ms: 100,
             init_limit_ticks: 5,
             sync_limit_ticks: 2,
