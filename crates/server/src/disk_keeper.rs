@@ -20,6 +20,7 @@ use tracing::{error, info, warn};
 
 use crate::config::DynamicFiles;
 use crate::core::Core;
+use crate::listener::ClientPort;
 use crate::snapshots::{SnapshotRequests, SnapshotSettings};
 
 /// A change of the data directory.
@@ -86,6 +87,8 @@ pub struct DiskKeeper {
     pub snapshots: SnapshotSettings,
     /// Where a membership is kept; nowhere without a zoo.cfg.
     pub files: Option<DynamicFiles>,
+    /// Where clients connect.
+    pub client_port: Arc<ClientPort>,
     /// Keeps the thread that takes snapshots out of the way.
     pub requests: Arc<SnapshotRequests>,
 }
@@ -105,6 +108,7 @@ impl DiskKeeper {
             }
             DiskChange::Activate { membership } => {
                 self.keep(|files| files.activate(&membership));
+                self.move_client_port(&membership);
                 Ok(None)
             }
             DiskChange::SaveEpoch { kind, epoch } => {
@@ -120,6 +124,17 @@ impl DiskKeeper {
                 let Some(tree) = tree else { return Ok(Some(Input::InstallMissed)) };
                 self.install(core, *tree, zxid, &entries, log).map(Some)
             }
+        }
+    }
+
+    /// Here and not where the membership is taken over, because names may have to be resolved.
+    fn move_client_port(&self, membership: &Membership) {
+        let Some(files) = &self.files else { return };
+        let member = membership.members.get(&files.my_id());
+        if let Some(endpoint) = member.and_then(|member| member.client.as_ref())
+            && let Err(failure) = self.client_port.move_to(endpoint)
+        {
+            error!("cannot open the client port {endpoint} of the new membership: {failure}");
         }
     }
 

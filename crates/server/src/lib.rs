@@ -14,7 +14,7 @@ pub mod disk_keeper;
 pub mod error;
 pub mod intake;
 mod io_threads;
-mod listener;
+pub mod listener;
 pub mod outbox;
 pub mod peers;
 pub mod quorum;

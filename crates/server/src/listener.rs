@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::config::Endpoint;
 use crate::io_threads::{IoThreads, Shared};
@@ -47,25 +48,105 @@ fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
+/// Where clients connect. A change of membership may move it while the server runs; connections that
+/// stand stay. Apache: `ServerCnxnFactory.reconfigure`.
+#[derive(Debug, Default)]
+pub struct ClientPort {
+    place: Mutex<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    /// As the configuration or the membership names it.
+    endpoint: Option<Endpoint>,
+    /// Where the thread listens.
+    address: Option<SocketAddr>,
+    /// Where it shall listen from now on.
+    next: Option<TcpListener>,
+}
+
+impl ClientPort {
+    /// At this endpoint, of which the membership has the same idea.
+    #[must_use]
+    pub fn at(endpoint: Option<Endpoint>) -> Self {
+        ClientPort { place: Mutex::new(Place { endpoint, ..Place::default() }) }
+    }
+
+    /// Listens at another endpoint from now on, if it is another one.
+    ///
+    /// # Errors
+    /// It cannot be opened; the old one stays.
+    pub fn move_to(&self, endpoint: &Endpoint) -> io::Result<()> {
+        let mut place = self.place.lock();
+        let Some(old) = place.address else { return Ok(()) };
+        if place.endpoint.as_ref().is_some_and(|current| is_same(current, endpoint)) {
+            return Ok(());
+        }
+        let wanted = Endpoint {
+            host: endpoint.host.clone().filter(|_| !endpoint.is_wildcard()),
+            port: endpoint.port,
+        };
+        place.next = Some(bind(&wanted, None)?);
+        place.endpoint = Some(endpoint.clone());
+        drop(place);
+        wake(old);
+        Ok(())
+    }
+
+    /// The thread listens here.
+    fn opened(&self, address: SocketAddr) {
+        self.place.lock().address = Some(address);
+    }
+
+    fn take_next(&self) -> Option<TcpListener> {
+        self.place.lock().next.take()
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.place.lock().address
+    }
+}
+
+fn is_same(one: &Endpoint, other: &Endpoint) -> bool {
+    let host = |endpoint: &Endpoint| endpoint.host.clone().filter(|_| !endpoint.is_wildcard());
+    one.port == other.port && host(one) == host(other)
+}
+
+/// Lets the accepting thread look around: a connection that nobody needs.
+fn wake(mut address: SocketAddr) {
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv6() {
+            [0, 0, 0, 0, 0, 0, 0, 1u16].into()
+        } else {
+            [127, 0, 0, 1].into()
+        });
+    }
+    _ = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1));
+}
+
 /// The accepting thread.
 pub(crate) struct Listener {
     address: SocketAddr,
+    port: Arc<ClientPort>,
     handle: JoinHandle<IoThreads>,
 }
 
 impl Listener {
     pub fn start(
         listener: TcpListener,
+        port: Arc<ClientPort>,
         shared: Arc<Shared>,
         threads: IoThreads,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
+        port.opened(address);
+        let accepting = Arc::clone(&port);
         let accept = move || {
-            accept_until_stopped(&listener, &shared, &threads);
+            accept_until_stopped(listener, &accepting, &shared, &threads);
             threads
         };
         let handle = spawn("accept", accept)?;
-        Ok(Listener { address, handle })
+        Ok(Listener { address, port, handle })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -74,24 +155,28 @@ impl Listener {
 
     /// Stops accepting: `Shared::stopping` is set, and a last connection wakes the thread up.
     pub fn stop(self) -> Option<IoThreads> {
-        let mut wake = self.address;
-        if wake.ip().is_unspecified() {
-            wake.set_ip(if wake.is_ipv6() {
-                [0, 0, 0, 0, 0, 0, 0, 1u16].into()
-            } else {
-                [127, 0, 0, 1].into()
-            });
-        }
-        _ = std::net::TcpStream::connect_timeout(&wake, Duration::from_secs(1));
+        wake(self.port.address().unwrap_or(self.address));
         self.handle.join().ok()
     }
 }
 
-fn accept_until_stopped(listener: &TcpListener, shared: &Shared, threads: &IoThreads) {
+fn accept_until_stopped(
+    mut listener: TcpListener,
+    port: &ClientPort,
+    shared: &Shared,
+    threads: &IoThreads,
+) {
     loop {
         let accepted = listener.accept();
         if shared.stopping.load(Ordering::Acquire) {
             return;
+        }
+        if let Some(next) = port.take_next()
+            && let Ok(address) = next.local_addr()
+        {
+            info!("clients connect at {address} from now on");
+            listener = next;
+            port.opened(address);
         }
         match accepted {
             Ok((stream, peer)) => threads.hand_over(shared, stream, peer),

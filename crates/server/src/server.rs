@@ -21,7 +21,7 @@ use crate::core::Core;
 use crate::disk_keeper::DiskKeeper;
 use crate::error::StartError;
 use crate::io_threads::{IoThreads, Shared};
-use crate::listener::{self, Listener};
+use crate::listener::{self, ClientPort, Listener};
 use crate::outbox::Closing;
 use crate::peers::{PeerReceiver, Peers};
 use crate::quorum::{NetworkSettings, QuorumNetwork};
@@ -97,6 +97,7 @@ impl Server {
             log: settings::log_options(&config),
             snapshots: snapshot_settings.clone(),
             files: startup::dynamic_files(&config),
+            client_port: Arc::new(ClientPort::at(config.listen.client.clone())),
             requests: Arc::new(SnapshotRequests::default()),
         };
         let parts = Parts {
@@ -235,6 +236,7 @@ impl Parts {
             Core::new(node, tree, clients, stats, clock, queue, peers)
         });
         let requests = Arc::clone(&keeper.requests);
+        let client_port = Arc::clone(&keeper.client_port);
         let policy: SnapshotPolicy =
             settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests));
         let commit_settings: CommitSettings = settings::commit_settings(&config);
@@ -258,7 +260,8 @@ impl Parts {
         }
         let ticker = Ticker::start(Arc::clone(&core))?;
         let shared = Arc::new(shared(core, config, touch_step_ms));
-        let listener = listener.map(|listener| serve(listener, &shared)).transpose()?;
+        let listener = listener.map(|listener| serve(listener, client_port, &shared));
+        let listener = listener.transpose()?;
         let address = listener.as_ref().map(Listener::address);
         let running =
             Running { shared, listener, ticker, commit_queue, committer, snapshotter, _lock: lock };
@@ -281,9 +284,13 @@ fn shared(core: Arc<Core>, config: Config, touch_step_ms: u64) -> Shared {
     }
 }
 
-fn serve(listener: std::net::TcpListener, shared: &Arc<Shared>) -> io::Result<Listener> {
+fn serve(
+    listener: std::net::TcpListener,
+    port: Arc<ClientPort>,
+    shared: &Arc<Shared>,
+) -> io::Result<Listener> {
     let threads = IoThreads::start(shared, settings::io_threads())?;
-    Listener::start(listener, Arc::clone(shared), threads)
+    Listener::start(listener, port, Arc::clone(shared), threads)
 }
 
 impl Running {

@@ -30,6 +30,12 @@ impl DynamicFiles {
         DynamicFiles { file, my_id }
     }
 
+    /// Whose files these are.
+    #[must_use]
+    pub fn my_id(&self) -> ServerId {
+        self.my_id
+    }
+
     /// Keeps zoo.cfg as it is, unless it points to a file of members already.
     ///
     /// # Errors

@@ -1,6 +1,10 @@
 //! Ensembles of real servers: sessions across servers, local sessions, read-only service.
 
-use herdsman_proto::{ErrorCode, Request, SessionId};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use herdsman_proto::membership::Endpoint;
+use herdsman_proto::request::ReconfigRequest;
+use herdsman_proto::{ErrorCode, Membership, Request, ServerId, SessionId, WriteRequest};
 use herdsman_server::{ServesAs, TestEnsemble};
 
 use crate::client::{Client, code, connect_request, open};
@@ -210,4 +214,31 @@ fn an_observer_learns_from_a_follower() {
     let mut back = Client::reattach(ensemble.address(4), moved.session).unwrap();
     assert_eq!(back.get("/e", false).unwrap().0, b"z");
     back.call(&Request::CloseSession).ok();
+}
+
+#[test]
+fn a_reconfiguration_moves_a_client_port() {
+    let ensemble = TestEnsemble::start_with("reconfigEnabled=true\nskipACL=yes\n", |_, _| {});
+    ensemble.await_leader();
+    let follower = ensemble.follower();
+    let mut client = Client::connect(ensemble.address(follower));
+    let (text, _) = client.get("/zookeeper/config", false).unwrap();
+    let membership = Membership::parse_text(&String::from_utf8(text).unwrap()).unwrap();
+    let mut member = membership.members[&ServerId(follower as i64)].clone();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    member.client = Some(Endpoint { host: Some("127.0.0.1".to_owned()), port });
+    let joining = format!("server.{follower}={member}");
+    let reconfig = ReconfigRequest {
+        joining: Some(joining.as_str().into()),
+        leaving: None,
+        new_members: None,
+        current_config: -1,
+    };
+    client.call(&Request::Write(WriteRequest::Reconfig(reconfig))).ok();
+    let new = SocketAddr::from(([127, 0, 0, 1], port));
+    ensemble.await_that("the new port", || TcpStream::connect(new).ok());
+    let mut moved = Client::connect(new);
+    moved.create("/moved", b"", 0).ok();
+    sync(&mut client, "/");
+    assert!(client.get("/moved", false).is_ok(), "connections that stand stay");
 }
