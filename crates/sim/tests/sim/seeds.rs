@@ -31,6 +31,15 @@ fn fixed_seeds() {
     }
 }
 
+/// A voter that had promised a later epoch than the leader's never came back (2474, 30084); the old
+/// server of a session that had moved ended it (13324).
+#[test]
+fn seeds_that_found_something() {
+    for seed in [2474, 13324, 30084] {
+        check(&run_seed(seed));
+    }
+}
+
 #[test]
 fn fixed_seeds_in_a_rough_world() {
     for seed in 1..31 {
