@@ -1,7 +1,7 @@
 //! Which crate may use which: the table of docs/architecture.md, checked against the manifests.
 //!
-//! Tests of a crate get no further edges, save those of `server`, which may start anything against
-//! it.
+//! Tests of a crate get no further edges, with two exceptions: those of `server` may start anything
+//! against it, and those of `client` and `recipes` start a server.
 
 use super::Source;
 
@@ -32,13 +32,17 @@ pub fn forbidden_edges(sources: &[Source]) -> Vec<String> {
             continue;
         };
         for edge in edges(source.text.as_deref().unwrap_or_default()) {
-            let free = name == "server" && edge.in_tests;
-            if !free && !allowed.contains(&edge.to.as_str()) {
+            let is_free = edge.in_tests && is_free_in_tests(name, &edge.to);
+            if !is_free && !allowed.contains(&edge.to.as_str()) {
                 problems.push(format!("{}: `{name}` must not use `{}`", source.path, edge.to));
             }
         }
     }
     problems
+}
+
+fn is_free_in_tests(name: &str, to: &str) -> bool {
+    name == "server" || (matches!(name, "client" | "recipes") && to == "server")
 }
 
 fn crate_of_manifest(path: &str) -> Option<&str> {
@@ -108,11 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_servers_tests_may_use_anything() {
+    fn only_the_servers_tests_may_use_anything_and_only_those_of_clients_a_server() {
         let manifest = "[dev-dependencies]\nherdsman-client.workspace = true\n";
         assert_eq!(problems("server", manifest), 0);
         assert_eq!(problems("store", manifest), 1);
         assert_eq!(problems("server", "[dependencies]\nherdsman-client.workspace = true\n"), 1);
+        let manifest = "[dev-dependencies]\nherdsman-server.workspace = true\n";
+        assert_eq!(problems("recipes", manifest), 0);
+        assert_eq!(problems("store", manifest), 1);
+        assert_eq!(problems("client", "[dependencies]\nherdsman-server.workspace = true\n"), 1);
     }
 
     #[test]
