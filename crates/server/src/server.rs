@@ -146,6 +146,11 @@ impl Server {
         running.map_or(Zxid::ZERO, |running| running.shared.core.tree().last_zxid())
     }
 
+    /// The core, for a look at what tests want to know; `None` once stopped.
+    pub(crate) fn core(&self) -> Option<&Core> {
+        self.running.as_ref().map(|running| &*running.shared.core)
+    }
+
     /// Ends the server as a killed process would: what is not in the log by now will not be.
     pub fn kill(mut self) {
         if let Some(running) = self.running.take() {

@@ -14,9 +14,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use herdsman_node::ServesAs;
+use herdsman_proto::SessionId;
 use tempfile::TempDir;
 
 use crate::config::{Config, Endpoint, SystemProperties};
+use crate::expire_session::expire_session;
 use crate::server::Server;
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
@@ -149,6 +151,22 @@ impl TestEnsemble {
             std::thread::sleep(LOOK_EVERY);
         }
         panic!("waited for {what} in vain");
+    }
+
+    /// Ends a client's session by force, through one of the servers. When this returns, the session is
+    /// over there; its client loses its connection and learns the rest when it connects again.
+    pub fn expire_session(&self, id: usize, session: SessionId) {
+        expire_session(self.address(id), session).expect("the session can be ended");
+    }
+
+    /// How many watches are set at a server; see [`TestServer::watch_count`].
+    ///
+    /// [`TestServer::watch_count`]: crate::TestServer::watch_count
+    #[must_use]
+    pub fn watch_count(&self, id: usize) -> usize {
+        let server = self.members[id - 1].server.as_ref();
+        let core = server.and_then(Server::core).expect("the server is running");
+        core.tree().watches().count()
     }
 
     /// A server that follows.

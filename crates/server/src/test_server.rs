@@ -9,10 +9,13 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use herdsman_proto::SessionId;
 use tempfile::TempDir;
 
 use crate::config::{Config, Endpoint, SystemProperties};
+use crate::core::Core;
 use crate::error::StartError;
+use crate::expire_session::expire_session;
 use crate::server::Server;
 
 /// A running server and its temporary directory, which goes when this is dropped.
@@ -111,5 +114,44 @@ impl TestServer {
     pub fn restart(&mut self) {
         self.stop();
         self.start_again();
+    }
+
+    /// Ends a client's session by force: its ephemerals are gone when this returns, and its client
+    /// loses its connection and learns the rest when it connects again. Blocks for some round trips.
+    pub fn expire_session(&self, session: SessionId) {
+        expire_session(self.address(), session).expect("the session can be ended");
+    }
+
+    /// How many watches are set, of all clients. Those of a connection go shortly after it ends. A
+    /// persistent watch that is not recursive counts twice, as in `zk_watch_count`: it is one for
+    /// data and one for children.
+    #[must_use]
+    pub fn watch_count(&self) -> usize {
+        self.core().tree().watches().count()
+    }
+
+    /// How many sessions there are, with or without a connection.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.core().tree().sessions().count()
+    }
+
+    /// Whether there is such a session, with or without a connection.
+    #[must_use]
+    pub fn has_session(&self, session: SessionId) -> bool {
+        self.core().tree().has_session(session)
+    }
+
+    /// The paths of all ephemerals of a session, in order.
+    #[must_use]
+    pub fn ephemerals(&self, session: SessionId) -> Vec<String> {
+        let mut paths: Vec<_> =
+            self.core().tree().ephemerals(session).map(|path| path.to_string()).collect();
+        paths.sort_unstable();
+        paths
+    }
+
+    fn core(&self) -> &Core {
+        self.server.as_ref().and_then(Server::core).expect("the server is running")
     }
 }

@@ -90,7 +90,7 @@ impl Client {
         let mut stream = open(address);
         let mut frame = Vec::new();
         request.encode_frame(&mut frame);
-        stream.write_all(&frame).unwrap();
+        stream.write_all(&frame).ok()?;
         let response = ConnectResponse::decode(&receive_payload(&mut stream)?).unwrap();
         if response.session == SessionId::NONE {
             return None;
@@ -190,6 +190,14 @@ impl Client {
         });
         self.stream.write_all(&frame).ok()?;
         self.receive_reply()
+    }
+
+    /// True if no byte has arrived that was not received.
+    pub fn has_nothing_yet(&mut self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     /// True if the server closes the connection instead of sending more replies.

@@ -10,6 +10,7 @@ mod ensemble;
 mod ensemble_words;
 mod hostile;
 mod limits;
+mod proxy;
 mod sessions;
 mod snapshots;
 mod storage;
