@@ -1,0 +1,212 @@
+//! A call: an operation on its way, with its deadline and its retries.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::operation::{self, Operation, Repeatable};
+use crate::outgoing::Answer;
+use crate::retry::{Attempts, RetryPolicy};
+use crate::session::{Session, Submitted};
+
+/// The future of a call. It is in the session's order already; dropping it changes nothing about
+/// that, and never harms the connection.
+pub type Reply<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+
+/// An operation that is ready to be sent: await it, or [`Call::send`] it and await the reply later.
+///
+/// The moment of `send` or `.await` decides the order: requests of one client reach the server in
+/// that order, however their replies are awaited. Only a call that has to be repeated, or that
+/// finds as many requests under way as are allowed, takes its turn later.
+#[must_use = "nothing is sent until the call is awaited or sent"]
+#[derive(Clone)]
+pub struct Call<O> {
+    pub(crate) client: Client,
+    pub(crate) op: O,
+    pub(crate) deadline: Option<Duration>,
+}
+
+impl<O: fmt::Debug> fmt::Debug for Call<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("op", &self.op).field("deadline", &self.deadline).finish()
+    }
+}
+
+impl<O> Call<O> {
+    pub(crate) fn new(client: &Client, op: O) -> Self {
+        Call { client: client.clone(), op, deadline: client.deadline() }
+    }
+
+    /// Gives up after this time, retries included. A write that was sent has an unknown outcome
+    /// then.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    pub(crate) fn map<P>(self, change: impl FnOnce(O) -> P) -> Call<P> {
+        Call { client: self.client, op: change(self.op), deadline: self.deadline }
+    }
+}
+
+impl<O: Operation> Call<O> {
+    /// Sends it now; the reply can be awaited later, or never.
+    pub fn send(self) -> Reply<O::Output> {
+        match self.start() {
+            Ok((attempt, deadline)) => attempt.into_reply(deadline),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    /// Sends it now if there is room, and fails with [`ErrorKind::Busy`] otherwise.
+    pub fn try_send(self) -> Result<Reply<O::Output>> {
+        let (attempt, deadline) = self.start()?;
+        if attempt.submitted.is_none() {
+            return Err(operation::locate(&attempt.op, Error::not_applied(ErrorKind::Busy)));
+        }
+        Ok(attempt.into_reply(deadline))
+    }
+
+    /// Takes a place in the session's order, if there is room.
+    fn start(self) -> Result<(Attempt<O>, Option<Duration>)> {
+        let Call { client, op, deadline } = self;
+        op.check().map_err(|error| operation::locate(&op, error))?;
+        let session = client.session();
+        let submitted = session.try_submit(&operation::submission(&op, &client));
+        Ok((Attempt::new(client, op, session, submitted), deadline))
+    }
+}
+
+impl<O: Operation> IntoFuture for Call<O> {
+    type Output = Result<O::Output>;
+    type IntoFuture = Reply<O::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.send()
+    }
+}
+
+/// A call under way.
+struct Attempt<O> {
+    client: Client,
+    op: O,
+    session: Session,
+    /// `None`: there was no room.
+    submitted: Option<Submitted>,
+    /// A request is queued or sent, and not answered yet.
+    is_out: bool,
+    started: Instant,
+}
+
+impl<O: Operation> Attempt<O> {
+    fn new(client: Client, op: O, session: Session, submitted: Option<Submitted>) -> Self {
+        let is_out = submitted.is_some();
+        Attempt { client, op, session, submitted, is_out, started: Instant::now() }
+    }
+
+    fn into_reply(mut self, deadline: Option<Duration>) -> Reply<O::Output> {
+        match deadline {
+            None => Box::pin(async move { self.run().await }),
+            Some(deadline) => Box::pin(self.run_until(deadline)),
+        }
+    }
+
+    async fn run_until(mut self, deadline: Duration) -> Result<O::Output> {
+        if let Ok(result) = timeout_at(self.started + deadline, self.run()).await {
+            return result;
+        }
+        // What is queued or sent cannot be called back; what waits for room or for its next attempt
+        // will never be made.
+        let outcome = match self.op.repeatable() {
+            Repeatable::No if self.is_out => Outcome::Unknown,
+            _ => Outcome::NotApplied,
+        };
+        Err(operation::locate(&self.op, Error::new(ErrorKind::DeadlineExceeded, outcome)))
+    }
+
+    /// The usual way is short; what is rare is boxed, so that the future of every call is small.
+    async fn run(&mut self) -> Result<O::Output> {
+        let submitted = match self.submitted.take() {
+            Some(submitted) => submitted,
+            None => Box::pin(self.submit()).await,
+        };
+        let answered = receive(submitted).await;
+        match self.decode(answered) {
+            Ok(output) => Ok(output),
+            Err(error) => Box::pin(self.retry(error)).await,
+        }
+    }
+
+    async fn submit(&mut self) -> Submitted {
+        let submitted = self.session.submit(&operation::submission(&self.op, &self.client)).await;
+        self.is_out = true;
+        submitted
+    }
+
+    fn decode(&mut self, answered: Result<Answer>) -> Result<O::Output> {
+        self.is_out = false;
+        let decoded = answered.and_then(|answer| self.op.decode(answer).map_err(Error::from));
+        decoded.map_err(|error| operation::locate(&self.op, error))
+    }
+
+    async fn retry(&mut self, mut error: Error) -> Result<O::Output> {
+        let mut retries = Retries::since(self.started, self.client.retry_policy());
+        while self.may_retry(&error) && retries.pause(&error).await {
+            self.session = self.client.session();
+            let submitted = self.submit().await;
+            let answered = receive(submitted).await;
+            match self.decode(answered) {
+                Ok(output) => return Ok(output),
+                Err(next) => error = next,
+            }
+        }
+        Err(error)
+    }
+
+    fn may_retry(&self, error: &Error) -> bool {
+        let is_safe = error.outcome() == Outcome::NotApplied
+            || (self.op.repeatable() == Repeatable::Yes && error.outcome() == Outcome::Unknown);
+        error.is_retriable() && is_safe && self.client.has_future(error)
+    }
+}
+
+async fn receive(submitted: Submitted) -> Result<Answer> {
+    // The session's task goes without a word only with the runtime that drove it.
+    let forsaken = |_| Err(Error::unknown(ErrorKind::ConnectionLoss));
+    submitted?.await.unwrap_or_else(forsaken)
+}
+
+/// The retries of a call, or of several that are one to the user.
+pub(crate) struct Retries {
+    attempts: Attempts,
+    failed: u32,
+    started: Instant,
+}
+
+impl Retries {
+    /// For a call that begins now.
+    pub(crate) fn begin(policy: RetryPolicy) -> Self {
+        Retries::since(Instant::now(), policy)
+    }
+
+    fn since(started: Instant, policy: RetryPolicy) -> Self {
+        Retries { attempts: Attempts::new(policy, Rng::new()), failed: 0, started }
+    }
+
+    /// Waits until the next attempt is due; false if there shall be none.
+    pub(crate) async fn pause(&mut self, error: &Error) -> bool {
+        self.failed = self.failed.saturating_add(1);
+        let Some(pause) = self.attempts.pause_after(self.failed, self.started.elapsed()) else {
+            return false;
+        };
+        tracing::debug!(%error, ?pause, "trying again");
+        sleep(pause).await;
+        true
+    }
+}

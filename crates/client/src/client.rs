@@ -1,0 +1,398 @@
+//! The client that programs hold: cheap to clone, to be used from any task.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_proto::{Acl, path};
+
+use crate::call::{Call, Retries};
+use crate::connect_string::ConnectString;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::fenced::Fenced;
+use crate::managed::Managed;
+use crate::operation::ZnodePath;
+use crate::ops::{
+    AddCredentials, AddWatch, CountDescendants, Create, CreateCall, DeleteCall, Ephemerals, Exists,
+    Get, GetAcl, GetChildren, GetConfig, Lifetime, Op, Read, ReadMany, Reconfig, Set, SetAcl, Sync,
+    TransactionCall, WhoAmI,
+};
+use crate::options::{Credentials, Options};
+use crate::retry::RetryPolicy;
+use crate::session::{Lineage, Session};
+use crate::state::{ConnectionEvents, ConnectionState};
+use crate::watches::Table;
+
+/// A client of a ZooKeeper service.
+///
+/// A *managed* client ([`Client::connect`]) opens the next session whenever one has expired, and
+/// says so in its [events](Client::events). A client *bound* to a session
+/// ([`Session::client`], [`Client::bound_to`]) ends with it, which is what everything needs that
+/// rests on ephemerals.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), herdsman_client::Error> {
+/// # let server = herdsman_server::TestServer::start();
+/// # let servers = server.connect_string();
+/// use herdsman_client::Client;
+///
+/// let zk = Client::connect(&servers).await?;
+/// zk.create("/app/config", "v1").parents().await?;
+/// let node = zk.get("/app/config").await?;
+/// assert_eq!(node.data, "v1");
+/// zk.set("/app/config", "v2").version(node.stat.version).await?;
+/// zk.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    scope: Scope,
+    chroot: Arc<str>,
+    retry: RetryPolicy,
+    deadline: Option<Duration>,
+}
+
+#[derive(Clone)]
+enum Scope {
+    Managed(Arc<Managed>),
+    Bound(Session),
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_managed = matches!(self.scope, Scope::Managed(_));
+        f.debug_struct("Client")
+            .field("session", &self.session())
+            .field("managed", &is_managed)
+            .field("chroot", &self.chroot)
+            .finish()
+    }
+}
+
+impl Client {
+    /// Connects with default options: `host1:2181,host2:2181/chroot`.
+    pub async fn connect(servers: &str) -> Result<Client> {
+        Client::options().connect(servers).await
+    }
+
+    /// Options to connect with.
+    #[must_use]
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    pub(crate) fn managed(servers: ConnectString, options: Options) -> Result<Self> {
+        Ok(Client {
+            chroot: servers.chroot().into(),
+            retry: options.retry.clone(),
+            deadline: options.deadline,
+            scope: Scope::Managed(Managed::start(servers, options)?),
+        })
+    }
+
+    pub(crate) fn bound(session: Session) -> Self {
+        let shared = session.shared().clone();
+        let chroot = Arc::from(shared.lineage.servers.borrow().chroot());
+        Client {
+            chroot,
+            retry: shared.options.retry.clone(),
+            deadline: shared.options.deadline,
+            scope: Scope::Bound(session),
+        }
+    }
+
+    /// The same namespace and settings, bound to one session.
+    #[must_use]
+    pub fn bound_to(&self, session: &Session) -> Client {
+        Client { scope: Scope::Bound(session.clone()), ..self.clone() }
+    }
+
+    /// The session of the moment. It may not be connected, or even have expired just now.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        match &self.scope {
+            Scope::Managed(managed) => managed.session(),
+            Scope::Bound(session) => session.clone(),
+        }
+    }
+
+    /// A session that is connected: waits for it, and in a managed client for the next one if
+    /// need be. Fails when there will be none any more.
+    pub async fn connected_session(&self) -> Result<Session> {
+        let session = match &self.scope {
+            Scope::Managed(managed) => return managed.connected_session().await,
+            Scope::Bound(session) => session,
+        };
+        match session.wait_for(|state| state.is_connected() || state.is_final()).await {
+            ConnectionState::Expired => Err(Error::not_applied(ErrorKind::SessionExpired)),
+            ConnectionState::AuthFailed => Err(Error::not_applied(ErrorKind::AuthFailed)),
+            ConnectionState::Closed => Err(Error::not_applied(ErrorKind::Closed)),
+            _ => Ok(session.clone()),
+        }
+    }
+
+    /// How things stand.
+    #[must_use]
+    pub fn state(&self) -> ConnectionState {
+        match &self.scope {
+            Scope::Managed(managed) => managed.lineage.board.state(),
+            Scope::Bound(session) => session.state(),
+        }
+    }
+
+    /// Every change of the connection from now on.
+    #[must_use]
+    pub fn events(&self) -> ConnectionEvents {
+        match &self.scope {
+            Scope::Managed(managed) => managed.lineage.events(),
+            Scope::Bound(session) => session.events(),
+        }
+    }
+
+    /// The same client seen from `path`: that is the root of all its paths.
+    pub fn namespace(&self, path: &str) -> Result<Client> {
+        let inside = ZnodePath::new(&self.chroot, path);
+        inside.check()?;
+        let chroot = if inside.full() == path::ROOT { "" } else { inside.full() };
+        Ok(Client { chroot: chroot.into(), ..self.clone() })
+    }
+
+    /// The path that is the root of this client's paths; empty if it is the tree's own root.
+    #[must_use]
+    pub fn chroot(&self) -> &str {
+        &self.chroot
+    }
+
+    /// The same client with another retry policy.
+    #[must_use]
+    pub fn with_retry(&self, policy: RetryPolicy) -> Client {
+        Client { retry: policy, ..self.clone() }
+    }
+
+    /// The same client with a deadline for calls that set none.
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Duration) -> Client {
+        Client { deadline: Some(deadline), ..self.clone() }
+    }
+
+    /// A client whose writes fail unless the znode `guard` exists: the node of a lock or of a
+    /// leader.
+    #[must_use]
+    pub fn fenced_by(&self, guard: &str) -> Fenced {
+        Fenced::new(self.clone(), guard)
+    }
+
+    /// Ends the session, and with it this client and all its clones. See [`Session::close`].
+    pub async fn close(&self) -> Result<()> {
+        match &self.scope {
+            Scope::Managed(managed) => managed.close().await,
+            Scope::Bound(session) => session.close().await,
+        }
+    }
+
+    /// Takes another list of servers. The connection moves if its server is no longer among them,
+    /// or if it is this client's lot to move, so that load stays even.
+    pub fn update_servers(&self, servers: &str) -> Result<()> {
+        let servers: ConnectString = servers
+            .parse()
+            .map_err(|error| Error::invalid_argument(format!("connect string: {error}")))?;
+        if servers.chroot() != self.lineage().servers.borrow().chroot() {
+            return Err(Error::invalid_argument("the chroot of a client cannot change"));
+        }
+        self.lineage().servers.send_replace(servers);
+        Ok(())
+    }
+
+    pub(crate) fn lineage(&self) -> Arc<Lineage> {
+        match &self.scope {
+            Scope::Managed(managed) => managed.lineage.clone(),
+            Scope::Bound(session) => session.shared().lineage.clone(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    pub(crate) fn retry_policy(&self) -> RetryPolicy {
+        self.retry.clone()
+    }
+
+    /// Whether another session follows when one expires.
+    #[must_use]
+    pub fn is_managed(&self) -> bool {
+        matches!(self.scope, Scope::Managed(_))
+    }
+
+    /// Whether a call that failed with `error` could ever succeed.
+    pub(crate) fn has_future(&self, error: &Error) -> bool {
+        *error.kind() != ErrorKind::SessionExpired || self.is_managed()
+    }
+
+    fn path(&self, path: &str) -> ZnodePath {
+        ZnodePath::new(&self.chroot, path)
+    }
+}
+
+/// Operations.
+impl Client {
+    /// Data and stat of a znode.
+    pub fn get(&self, path: &str) -> Call<Get> {
+        Call::new(self, Get { path: self.path(path) })
+    }
+
+    /// The stat of a znode, or `None` if there is none.
+    pub fn exists(&self, path: &str) -> Call<Exists> {
+        Call::new(self, Exists { path: self.path(path) })
+    }
+
+    /// Names of a znode's children, and its stat.
+    pub fn children(&self, path: &str) -> Call<GetChildren> {
+        Call::new(self, GetChildren { path: self.path(path) })
+    }
+
+    /// Creates a znode.
+    pub fn create(&self, path: &str, data: impl Into<Bytes>) -> CreateCall {
+        CreateCall::new(self, Create::new(self.path(path), data.into()))
+    }
+
+    /// Replaces a znode's data.
+    pub fn set(&self, path: &str, data: impl Into<Bytes>) -> Call<Set> {
+        Call::new(self, Set::new(self.path(path), data.into()))
+    }
+
+    /// Deletes a znode.
+    pub fn delete(&self, path: &str) -> DeleteCall {
+        DeleteCall::new(self, self.path(path))
+    }
+
+    /// All of these writes, or none. A failure says which of them was the cause, see
+    /// [`Error::failed_op`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = herdsman_server::TestServer::start();
+    /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+    /// use herdsman_client::{ErrorKind, Op};
+    ///
+    /// zk.transaction([Op::create("/from", "10"), Op::create("/to", "0")]).await?;
+    /// let transfer = [Op::set("/from", "5").version(0), Op::set("/to", "5").version(3)];
+    /// let error = zk.transaction(transfer).await.unwrap_err();
+    /// assert_eq!((error.kind(), error.failed_op()), (&ErrorKind::BadVersion, Some(1)));
+    /// assert_eq!(zk.get("/from").await?.data, "10");
+    /// # Ok(()) }
+    /// ```
+    pub fn transaction(&self, ops: impl IntoIterator<Item = Op>) -> TransactionCall {
+        let ops = ops.into_iter().map(|op| op.below(&self.chroot)).collect();
+        TransactionCall::new(self, ops)
+    }
+
+    /// Several reads in one request.
+    pub fn read_many(&self, reads: impl IntoIterator<Item = Read>) -> Call<ReadMany> {
+        let reads = reads.into_iter().map(|read| read.below(&self.chroot)).collect();
+        Call::new(self, ReadMany { reads })
+    }
+
+    /// A persistent watch: a stream of all changes of a znode.
+    pub fn watch(&self, path: &str) -> Call<AddWatch> {
+        Call::new(self, AddWatch { path: self.path(path), table: Table::Persistent })
+    }
+
+    /// The ACL of a znode, and its stat.
+    pub fn acl(&self, path: &str) -> Call<GetAcl> {
+        Call::new(self, GetAcl { path: self.path(path) })
+    }
+
+    /// Replaces the ACL of a znode.
+    pub fn set_acl(&self, path: &str, acl: impl Into<Vec<Acl>>) -> Call<SetAcl> {
+        Call::new(self, SetAcl { path: self.path(path), acl: acl.into(), version: -1 })
+    }
+
+    /// Waits until the server knows all that was written, by anybody, before this call.
+    pub fn sync(&self, path: &str) -> Call<Sync> {
+        Call::new(self, Sync { path: self.path(path) })
+    }
+
+    /// The number of znodes below a znode.
+    pub fn count_descendants(&self, path: &str) -> Call<CountDescendants> {
+        Call::new(self, CountDescendants { path: self.path(path) })
+    }
+
+    /// The session's own ephemerals below `path`.
+    pub fn ephemerals(&self, path: &str) -> Call<Ephemerals> {
+        Call::new(self, Ephemerals { path: self.path(path) })
+    }
+
+    /// Who the server thinks we are.
+    pub fn who_am_i(&self) -> Call<WhoAmI> {
+        Call::new(self, WhoAmI)
+    }
+
+    /// The ensemble's configuration.
+    pub fn config(&self) -> Call<GetConfig> {
+        Call::new(self, GetConfig)
+    }
+
+    /// Changes the ensemble's members.
+    pub fn reconfig(&self) -> Call<Reconfig> {
+        Call::new(self, Reconfig::default())
+    }
+
+    /// Presents credentials, now and on every later connection. Wrong ones end the session.
+    pub fn authenticate(&self, scheme: &str, secret: impl Into<Bytes>) -> Call<AddCredentials> {
+        let (scheme, secret) = (scheme.to_owned(), secret.into());
+        let remembered = Credentials { scheme: scheme.clone(), secret: secret.clone() };
+        let lineage = self.lineage();
+        let mut credentials = lineage.credentials.lock();
+        if !credentials.contains(&remembered) {
+            credentials.push(remembered);
+        }
+        drop(credentials);
+        Call::new(self, AddCredentials { scheme, secret })
+    }
+
+    /// Makes sure that a znode and all above it exist; what is missing gets this lifetime and no
+    /// data.
+    pub async fn ensure(&self, path: &str, lifetime: Lifetime) -> Result<()> {
+        let mut retries = Retries::begin(self.retry_policy());
+        let mut missing = vec![path.to_owned()];
+        while let Some(path) = missing.last() {
+            if self.exists(path).await?.is_some() {
+                missing.pop();
+                continue;
+            }
+            match self.create(path, Bytes::new()).lifetime(lifetime).await {
+                Ok(_) => drop(missing.pop()),
+                Err(error) if *error.kind() == ErrorKind::NodeExists => drop(missing.pop()),
+                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                    match path::split(path).filter(|(parent, _)| !parent.is_empty()) {
+                        Some((parent, _)) => missing.push(parent.to_owned()),
+                        None => Box::pin(self.make_chroot(lifetime)).await?,
+                    }
+                }
+                // It may be there now; the next look will tell.
+                Err(error)
+                    if error.outcome() == Outcome::Unknown
+                        && error.is_retriable()
+                        && retries.pause(&error).await => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the root of this client's paths exists.
+    pub(crate) async fn make_chroot(&self, lifetime: Lifetime) -> Result<()> {
+        let outside = Client { chroot: "".into(), ..self.clone() };
+        outside.ensure(&self.chroot, lifetime).await
+    }
+
+    /// Runs a task in the client's own runtime: this may be called where there is none, for example
+    /// when something is dropped.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.lineage().runtime.spawn(task);
+    }
+}

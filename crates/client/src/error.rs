@@ -1,0 +1,320 @@
+//! What can go wrong, and whether the operation happened all the same.
+//!
+//! The one question a caller must be able to answer after a failure is "did it happen?". Every
+//! [`Error`] answers it with an [`Outcome`]; a connection that broke between request and reply is
+//! [`Outcome::Unknown`] and nothing in this crate hides that.
+
+use std::fmt;
+
+use herdsman_proto::{DecodeError, ErrorCode, OpCode};
+
+/// Result of an operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Whether a failed operation changed the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It happened, although there is an error to report.
+    Applied,
+    /// It did not happen and will not.
+    NotApplied,
+    /// It may have happened, or may still happen: the request was sent and the answer is missing.
+    Unknown,
+}
+
+/// Why an operation failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The znode does not exist.
+    #[error("the znode does not exist")]
+    NoNode,
+    /// The znode exists already.
+    #[error("the znode exists already")]
+    NodeExists,
+    /// The znode's version is not the expected one.
+    #[error("the version is not the expected one")]
+    BadVersion,
+    /// The znode has children.
+    #[error("the znode has children")]
+    NotEmpty,
+    /// An ephemeral znode cannot have children.
+    #[error("the parent is ephemeral and cannot have children")]
+    NoChildrenForEphemerals,
+    /// The ACL does not allow it.
+    #[error("not allowed by the ACL")]
+    NoAuth,
+    /// The ACL of the request is empty or names somebody its scheme does not know.
+    #[error("the ACL is not valid")]
+    InvalidAcl,
+    /// The server refused the credentials; the session is over.
+    #[error("authentication failed")]
+    AuthFailed,
+    /// A hard quota would be exceeded.
+    #[error("the quota would be exceeded")]
+    QuotaExceeded,
+    /// The server is read-only at present.
+    #[error("the server is read-only")]
+    ReadOnly,
+    /// There is no such watch.
+    #[error("there is no such watch")]
+    NoWatcher,
+    /// The session is attached to another server.
+    #[error("the session has moved to another server")]
+    SessionMoved,
+    /// The session is over: its ephemeral znodes and watches are gone.
+    #[error("the session has expired")]
+    SessionExpired,
+    /// The client was closed.
+    #[error("the client is closed")]
+    Closed,
+    /// The lock or leadership that guards the write is no longer held.
+    #[error("the lock or leadership that guards this write is no longer held")]
+    Deposed,
+    /// The connection broke, or there was none for a whole session timeout.
+    #[error("the connection was lost")]
+    ConnectionLoss,
+    /// No server could be reached in time; the text says what was tried last.
+    #[error("no server could be reached: {0}")]
+    ConnectFailed(String),
+    /// The call's own deadline passed.
+    #[error("the deadline passed")]
+    DeadlineExceeded,
+    /// As many requests as allowed are under way, and the caller did not want to wait.
+    #[error("too many requests are under way")]
+    Busy,
+    /// The server dropped the request because it was overloaded.
+    #[error("the server is overloaded")]
+    Throttled,
+    /// The path breaks the rules for znode paths.
+    #[error("the path is not valid: {0}")]
+    InvalidPath(String),
+    /// An argument makes no sense; the text says which.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// The request, or its reply, is larger than this client allows.
+    #[error("a request or reply of {bytes} bytes is over the limit of {limit}")]
+    TooLarge {
+        /// Encoded size.
+        bytes: usize,
+        /// Largest size allowed.
+        limit: usize,
+    },
+    /// The server does not know the operation, or has it switched off.
+    #[error("the server does not offer this operation")]
+    Unimplemented,
+    /// Local sessions own no ephemerals.
+    #[error("the session is local to its server and cannot own ephemerals")]
+    EphemeralOnLocalSession,
+    /// The reconfiguration was refused.
+    #[error("the reconfiguration was refused: {0:?}")]
+    Reconfig(ErrorCode),
+    /// An answer could not be read.
+    #[error("the answer could not be read: {0}")]
+    Protocol(DecodeError),
+    /// Any other code of the server.
+    #[error("the server answered with error {0}")]
+    Server(i32),
+}
+
+/// A failed operation: why, on which znode, and whether it happened.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_client::{ErrorKind, Outcome};
+///
+/// match zk.create("/once", "").await {
+///     Ok(created) => println!("created {}", created.path),
+///     Err(error) if *error.kind() == ErrorKind::NodeExists => println!("somebody was faster"),
+///     // The reply was lost: only a look at the znode can tell.
+///     Err(error) if error.outcome() == Outcome::Unknown => drop(zk.exists("/once").await?),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    outcome: Outcome,
+    op: &'static str,
+    path: Option<Box<str>>,
+    failed_op: Option<usize>,
+}
+
+impl Error {
+    /// A failure that changed nothing.
+    #[must_use]
+    pub fn not_applied(kind: ErrorKind) -> Self {
+        Error::new(kind, Outcome::NotApplied)
+    }
+
+    /// A failure of which nobody knows whether it changed something.
+    #[must_use]
+    pub fn unknown(kind: ErrorKind) -> Self {
+        Error::new(kind, Outcome::Unknown)
+    }
+
+    /// An argument that makes no sense.
+    #[must_use]
+    pub fn invalid_argument(text: impl Into<String>) -> Self {
+        Error::not_applied(ErrorKind::InvalidArgument(text.into()))
+    }
+
+    pub(crate) fn new(kind: ErrorKind, outcome: Outcome) -> Self {
+        Error { kind, outcome, op: "", path: None, failed_op: None }
+    }
+
+    /// Where it happened, unless that was said already.
+    pub(crate) fn at(mut self, op: OpCode, path: &str) -> Self {
+        if self.path.is_none() {
+            self.op = op.name();
+            self.path = Some(path.into());
+        }
+        self
+    }
+
+    pub(crate) fn with_failed_op(mut self, index: impl Into<Option<usize>>) -> Self {
+        self.failed_op = index.into();
+        self
+    }
+
+    pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
+        self.outcome = outcome;
+        self
+    }
+
+    pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Why it failed.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// Whether it happened.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// The path of the operation, if it has one; of a transaction, that of the write that failed.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// Which operation of a transaction failed, counted from 0.
+    #[must_use]
+    pub fn failed_op(&self) -> Option<usize> {
+        self.failed_op
+    }
+
+    /// The same call may succeed later, for nothing is wrong with the call itself. Whether it is
+    /// *safe* to repeat it depends on [`Error::outcome`] and on the operation.
+    #[must_use]
+    pub fn is_retriable(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::ConnectionLoss
+                | ErrorKind::SessionMoved
+                | ErrorKind::SessionExpired
+                | ErrorKind::Throttled
+                | ErrorKind::Busy
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{} {path}: {}", self.op, self.kind)?,
+            None => write!(f, "{}", self.kind)?,
+        }
+        if let Some(index) = self.failed_op {
+            write!(f, " (operation {index} of the transaction)")?;
+        }
+        match self.outcome {
+            Outcome::Unknown => write!(f, " (it may have been applied)"),
+            Outcome::Applied => write!(f, " (it was applied)"),
+            Outcome::NotApplied => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            ErrorKind::Protocol(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl ErrorKind {
+    /// The kind for an error number of a reply.
+    pub(crate) fn from_code(code: i32) -> Self {
+        let Some(known) = ErrorCode::from_code(code) else {
+            return ErrorKind::Server(code);
+        };
+        match known {
+            ErrorCode::NoNode => ErrorKind::NoNode,
+            ErrorCode::NodeExists => ErrorKind::NodeExists,
+            ErrorCode::BadVersion => ErrorKind::BadVersion,
+            ErrorCode::NotEmpty => ErrorKind::NotEmpty,
+            ErrorCode::NoChildrenForEphemerals => ErrorKind::NoChildrenForEphemerals,
+            ErrorCode::NoAuth => ErrorKind::NoAuth,
+            ErrorCode::InvalidAcl => ErrorKind::InvalidAcl,
+            ErrorCode::AuthFailed => ErrorKind::AuthFailed,
+            ErrorCode::QuotaExceeded => ErrorKind::QuotaExceeded,
+            ErrorCode::NotReadOnly => ErrorKind::ReadOnly,
+            ErrorCode::NoWatcher => ErrorKind::NoWatcher,
+            ErrorCode::SessionMoved => ErrorKind::SessionMoved,
+            ErrorCode::SessionExpired => ErrorKind::SessionExpired,
+            ErrorCode::ConnectionLoss => ErrorKind::ConnectionLoss,
+            ErrorCode::ThrottledOp => ErrorKind::Throttled,
+            ErrorCode::Unimplemented => ErrorKind::Unimplemented,
+            ErrorCode::EphemeralOnLocalSession => ErrorKind::EphemeralOnLocalSession,
+            ErrorCode::ReconfigInProgress
+            | ErrorCode::NewConfigNoQuorum
+            | ErrorCode::ReconfigDisabled => ErrorKind::Reconfig(known),
+            ErrorCode::BadArguments => {
+                ErrorKind::InvalidArgument("the server refused an argument".into())
+            }
+            _ => ErrorKind::Server(code),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_and_whether() {
+        let error = Error::unknown(ErrorKind::ConnectionLoss).at(OpCode::Create2, "/a");
+        assert_eq!(
+            error.to_string(),
+            "create2 /a: the connection was lost (it may have been applied)"
+        );
+        let error = Error::not_applied(ErrorKind::NoNode).at(OpCode::Multi, "/a").with_failed_op(2);
+        assert_eq!(
+            error.to_string(),
+            "multi /a: the znode does not exist (operation 2 of the transaction)"
+        );
+    }
+
+    #[test]
+    fn every_code_of_the_protocol_has_a_kind() {
+        for code in ErrorCode::ALL {
+            let shown = ErrorKind::from_code(code.code()).to_string();
+            assert!(!shown.is_empty());
+        }
+        assert_eq!(ErrorKind::from_code(-9999), ErrorKind::Server(-9999));
+    }
+}

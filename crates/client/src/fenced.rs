@@ -1,0 +1,121 @@
+//! Writes that carry a check of a lock node, so that a deposed holder cannot write.
+
+use bytes::Bytes;
+use herdsman_proto::Stat;
+
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ops::{Created, Op, OpResult};
+
+/// A client whose every write is a transaction that begins with "the lock node still exists". A
+/// holder that was paused for longer than its session lasts, and does not know it yet, gets
+/// [`ErrorKind::Deposed`] and has changed nothing.
+///
+/// The guard must be a znode whose name no later holder reuses, such as the sequential one of a fair
+/// lock; otherwise see [`Fenced::at_version`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_client::ErrorKind;
+///
+/// let lock = zk.create("/lock-", "").ephemeral().sequential().await?;
+/// let fenced = zk.fenced_by(&lock.path);
+/// fenced.create("/report", "mine").await?;
+/// zk.delete(&lock.path).await?; // the lock is lost, and its holder does not know
+/// let error = fenced.set("/report", "too late").await.unwrap_err();
+/// assert_eq!(*error.kind(), ErrorKind::Deposed);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fenced {
+    client: Client,
+    guard: String,
+    version: Option<i32>,
+}
+
+impl Fenced {
+    pub(crate) fn new(client: Client, guard: &str) -> Self {
+        Fenced { client, guard: guard.to_owned(), version: None }
+    }
+
+    /// Writes only while the guard's data has this version: for a guard that outlives its holders,
+    /// such as a counter that each new holder increments.
+    #[must_use]
+    pub fn at_version(mut self, version: i32) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Creates a znode.
+    pub async fn create(&self, path: &str, data: impl Into<Bytes>) -> Result<Created> {
+        match self.single(Op::create(path, data)).await? {
+            OpResult::Created(created) => Ok(created),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Replaces the data of a znode.
+    pub async fn set(&self, path: &str, data: impl Into<Bytes>) -> Result<Stat> {
+        match self.single(Op::set(path, data)).await? {
+            OpResult::Set(stat) => Ok(stat),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Deletes a znode.
+    pub async fn delete(&self, path: &str) -> Result<()> {
+        self.single(Op::delete(path)).await.map(drop)
+    }
+
+    /// All of these writes or none, and none if the lock node has gone.
+    pub async fn transaction(&self, ops: impl IntoIterator<Item = Op>) -> Result<Vec<OpResult>> {
+        let guarded = std::iter::once(self.check()).chain(ops);
+        let mut results =
+            self.client.transaction(guarded).await.map_err(|error| match error.failed_op() {
+                Some(0) => deposed(error),
+                Some(index) => error.with_failed_op(index - 1),
+                None => error,
+            })?;
+        if !results.is_empty() {
+            results.remove(0);
+        }
+        Ok(results)
+    }
+
+    /// The client without the check, for reads.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn check(&self) -> Op {
+        let check = Op::check(&self.guard);
+        match self.version {
+            Some(version) => check.version(version),
+            None => check,
+        }
+    }
+
+    async fn single(&self, op: Op) -> Result<OpResult> {
+        let mut results = self.transaction([op]).await?;
+        results.pop().ok_or_else(|| Error::not_applied(ErrorKind::Server(0)))
+    }
+}
+
+/// A guard that could not be checked, by its ACL for instance, says nothing about its holder.
+fn deposed(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NoNode | ErrorKind::BadVersion => {
+            error.with_kind(ErrorKind::Deposed).with_failed_op(None)
+        }
+        _ => error.with_failed_op(None),
+    }
+}
+
+fn unexpected(result: &OpResult) -> Error {
+    tracing::error!(?result, "a transaction answered with another kind of result");
+    Error::new(ErrorKind::Server(0), crate::error::Outcome::Applied)
+}

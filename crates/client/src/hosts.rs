@@ -1,0 +1,355 @@
+//! Which server to try next.
+//!
+//! In: the servers of a connect string, a source of randomness, and word of what came of the last
+//! attempt. Out: the next server, and whether to pause first. Nothing is connected, resolved or
+//! waited for here; [`Backoff`](crate::backoff::Backoff) knows how long a pause is.
+//!
+//! Servers are tried in rounds. A round is a fresh shuffle in which each server comes once, and the
+//! server of the last good connection comes last, because it is the one that has just failed us.
+//!
+//! When the list of servers changes, each client decides alone, by lot, whether to move, so that
+//! all clients together end up spread evenly again (ZOOKEEPER-1355). Apache:
+//! `StaticHostProvider.updateServerList`, whose probabilities are kept. Apache goes round one list
+//! that was shuffled once; with a shuffle for each round a dead server's clients spread over all
+//! that are left.
+
+use fastrand::Rng;
+
+use crate::connect_string::{ConnectString, HostPort};
+
+/// The servers and the order in which they are tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosts {
+    /// Every server once, in the order of this round; never empty.
+    round: Vec<HostPort>,
+    /// How many of the round have been handed out.
+    tried: usize,
+    /// The server that we are connected to or are trying; always one of the round.
+    current: Option<HostPort>,
+    rng: Rng,
+}
+
+/// The server to try, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NextHost {
+    /// There is no reason to wait.
+    Now(HostPort),
+    /// Every server was tried in vain: pause before this one, with which a new round begins.
+    AfterPause(HostPort),
+}
+
+/// What a new list of servers means for the present connection, or the attempt at one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Verdict {
+    /// Go on with it, if there is one.
+    Stay,
+    /// Its server is not in the list any more.
+    MoveFromRemoved,
+    /// Its server is still there, but others have come and it is this client's lot to move.
+    MoveForBalance,
+}
+
+impl Hosts {
+    /// A server that is listed twice counts once.
+    pub(crate) fn new(servers: &ConnectString, mut rng: Rng) -> Self {
+        let round = shuffled(servers, &mut rng);
+        Self { round, tried: 0, current: None, rng }
+    }
+
+    /// The server to try next. What was handed out before has failed, or is lost.
+    pub(crate) fn next(&mut self) -> NextHost {
+        let round_was_in_vain = self.tried == self.round.len();
+        if round_was_in_vain {
+            self.rng.shuffle(&mut self.round);
+            self.tried = 0;
+        }
+        let host = self.round[self.tried].clone();
+        self.tried += 1;
+        self.current = Some(host.clone());
+        if round_was_in_vain { NextHost::AfterPause(host) } else { NextHost::Now(host) }
+    }
+
+    /// The server that was handed out last serves us. Once it is lost a new round begins, in which
+    /// it comes last.
+    pub(crate) fn succeeded(&mut self) {
+        self.rng.shuffle(&mut self.round);
+        self.begin_round();
+    }
+
+    /// Takes a new list of servers, and says whether the present connection or attempt may stay. If
+    /// not, it counts as lost, and what [`next`](Self::next) gives is the server to move to.
+    pub(crate) fn replace(&mut self, servers: &ConnectString) -> Verdict {
+        let before = std::mem::replace(&mut self.round, shuffled(servers, &mut self.rng));
+        let verdict = self.judge(before.len());
+        if verdict != Verdict::Stay {
+            self.current = None;
+            self.order_for_move(&before);
+        }
+        self.begin_round();
+        verdict
+    }
+
+    /// Without a current server any order will do: an even choice among all keeps the load even.
+    fn judge(&mut self, count_before: usize) -> Verdict {
+        let Some(current) = &self.current else {
+            return Verdict::Stay;
+        };
+        if !self.round.contains(current) {
+            return Verdict::MoveFromRemoved;
+        }
+        // A server that stays shall keep before/now of its clients, so that it has one share of
+        // what is now the larger number of shares. If there are not more servers than before, it
+        // keeps them all, and gets some of those of the servers that left.
+        let stay_probability = count_before as f64 / self.round.len() as f64;
+        if self.rng.f64() < stay_probability { Verdict::Stay } else { Verdict::MoveForBalance }
+    }
+
+    /// Orders the round for a client that has to move: newcomers, which have no clients yet, are
+    /// mixed with the servers that stayed such that either get what they lack of an even share.
+    fn order_for_move(&mut self, before: &[HostPort]) {
+        let (mut stayed, mut newcomers): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.round).into_iter().partition(|host| before.contains(host));
+        let probability = newcomer_probability(before.len(), stayed.len(), newcomers.len());
+        while !(stayed.is_empty() && newcomers.is_empty()) {
+            let by_lot = self.rng.f64() < probability;
+            let newcomer = stayed.is_empty() || (by_lot && !newcomers.is_empty());
+            let next = if newcomer { newcomers.pop() } else { stayed.pop() };
+            self.round.extend(next);
+        }
+    }
+
+    /// Nothing of the round has been handed out; the current server comes last.
+    fn begin_round(&mut self) {
+        self.tried = 0;
+        let position = self.round.iter().position(|host| Some(host) == self.current.as_ref());
+        if let (Some(current), Some(last)) = (position, self.round.len().checked_sub(1)) {
+            self.round.swap(current, last);
+        }
+    }
+}
+
+/// The probability with which a client that has to move goes to a newcomer.
+///
+/// With n servers before and m now, of which k stayed, let each server have had 1/n of the clients.
+/// If m ≥ n, the servers that stayed have enough. Otherwise each of them lacks 1/m − 1/n, and the
+/// clients that move are those of the n − k servers that left, (n − k)/n of all: so of those,
+/// k(n − m) / m(n − k) go to a server that stayed.
+fn newcomer_probability(count_before: usize, stayed: usize, newcomers: usize) -> f64 {
+    let count_now = stayed + newcomers;
+    if count_now >= count_before {
+        return 1.0;
+    }
+    let lacking = stayed * (count_before - count_now);
+    // Not zero: no more servers stayed than there are now, and those are fewer than before.
+    let moving = count_now * (count_before - stayed);
+    1.0 - lacking as f64 / moving as f64
+}
+
+fn shuffled(servers: &ConnectString, rng: &mut Rng) -> Vec<HostPort> {
+    let mut hosts = servers.hosts().to_vec();
+    hosts.sort_unstable();
+    hosts.dedup();
+    rng.shuffle(&mut hosts);
+    hosts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    fn servers(list: &str) -> ConnectString {
+        list.parse().unwrap()
+    }
+
+    fn hosts(list: &str, seed: u64) -> Hosts {
+        Hosts::new(&servers(list), Rng::with_seed(seed))
+    }
+
+    fn now(hosts: &mut Hosts) -> String {
+        match hosts.next() {
+            NextHost::Now(host) => host.host().to_owned(),
+            pause @ NextHost::AfterPause(_) => panic!("{pause:?}"),
+        }
+    }
+
+    fn after_pause(hosts: &mut Hosts) -> String {
+        match hosts.next() {
+            NextHost::AfterPause(host) => host.host().to_owned(),
+            now @ NextHost::Now(_) => panic!("{now:?}"),
+        }
+    }
+
+    fn connect(hosts: &mut Hosts) -> String {
+        let host = now(hosts);
+        hosts.succeeded();
+        host
+    }
+
+    #[test]
+    fn a_round_has_each_server_once_and_the_next_begins_with_a_pause() {
+        for seed in 0..100 {
+            let mut hosts = hosts("a,b,c,b,a:2181", seed);
+            let first: BTreeSet<_> = (0..3).map(|_| now(&mut hosts)).collect();
+            let mut second = BTreeSet::from([after_pause(&mut hosts)]);
+            second.extend((0..2).map(|_| now(&mut hosts)));
+            assert_eq!((first.len(), second.len()), (3, 3), "{first:?} {second:?}");
+            after_pause(&mut hosts);
+        }
+    }
+
+    #[test]
+    fn a_lost_server_is_tried_last_and_without_a_pause() {
+        for seed in 0..100 {
+            let mut hosts = hosts("a,b,c,d", seed);
+            now(&mut hosts);
+            now(&mut hosts);
+            let lost = connect(&mut hosts);
+            let retried: Vec<_> = (0..4).map(|_| now(&mut hosts)).collect();
+            assert_eq!(retried.last(), Some(&lost));
+            assert_eq!(BTreeSet::from_iter(&retried).len(), 4);
+            after_pause(&mut hosts);
+        }
+    }
+
+    #[test]
+    fn a_single_server_is_called_again_at_once_and_then_with_pauses() {
+        let mut hosts = hosts("a", 1);
+        connect(&mut hosts);
+        now(&mut hosts);
+        after_pause(&mut hosts);
+        after_pause(&mut hosts);
+        hosts.succeeded();
+        now(&mut hosts);
+    }
+
+    #[test]
+    fn clients_of_a_dead_server_spread_over_all_others() {
+        let mut refuges = BTreeMap::new();
+        for seed in 0..9_000 {
+            let mut hosts = hosts("a,b,c,d", seed);
+            if connect(&mut hosts) == "a" {
+                *refuges.entry(now(&mut hosts)).or_insert(0) += 1;
+            }
+        }
+        assert_eq!(refuges.len(), 3);
+        assert!(refuges.values().all(|count| (650..850).contains(count)), "{refuges:?}");
+    }
+
+    #[test]
+    fn the_seed_decides_the_order() {
+        let order = |seed| {
+            let mut hosts = hosts("a,b,c,d,e,f,g,h", seed);
+            (0..30).map(|_| hosts.next()).collect::<Vec<_>>()
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+    }
+
+    /// Many clients, connected evenly, take each list in turn. After each the load is even, and no
+    /// client moves without need: `moving` is the expected share of clients that move.
+    fn check_balance(lists: &[&str], moving: &[f64]) {
+        let clients = 12_000;
+        let mut all: Vec<Hosts> = (0..clients).map(|seed| hosts(lists[0], seed)).collect();
+        let mut places: Vec<String> = all.iter_mut().map(connect).collect();
+        for (list, moving) in lists[1..].iter().zip(moving) {
+            let mut moved = 0;
+            for (hosts, place) in all.iter_mut().zip(&mut places) {
+                let listed = list.split(',').any(|name| name == place.as_str());
+                let verdict = hosts.replace(&servers(list));
+                assert_eq!(verdict == Verdict::MoveFromRemoved, !listed, "{place} in {list}");
+                if verdict != Verdict::Stay {
+                    moved += 1;
+                    *place = connect(hosts);
+                }
+            }
+            let share = f64::from(moved) / clients as f64;
+            assert!((share - moving).abs() < 0.02, "{lists:?} at {list}: {share} moved");
+            let names: Vec<&str> = list.split(',').collect();
+            let even = clients as f64 / names.len() as f64;
+            for name in names {
+                let load = places.iter().filter(|place| *place == name).count() as f64;
+                assert!((load / even - 1.0).abs() < 0.08, "{lists:?} at {list}: {name} has {load}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_list_leaves_an_even_load() {
+        check_balance(&["a,b,c", "a,b,c"], &[0.0]);
+        check_balance(&["a,b,c", "a,b,c,d,e"], &[0.4]);
+        check_balance(&["a,b,c,d,e", "a,b,c"], &[0.4]);
+        check_balance(&["a,b,c", "d,e,f"], &[1.0]);
+        check_balance(&["a,b,c", "a,b,d"], &[1.0 / 3.0]);
+        check_balance(&["a,b,c,d", "a,e,f"], &[0.75]);
+        check_balance(&["a,b", "b,c,d,e"], &[0.75]);
+        check_balance(&["a,b,c", "a"], &[2.0 / 3.0]);
+        check_balance(&["a", "a,b", "a,b,c", "b,c,d,e", "e,f"], &[0.5, 1.0 / 3.0, 0.5, 0.75]);
+    }
+
+    #[test]
+    fn a_client_that_moves_for_balance_goes_to_a_newcomer_first() {
+        let mut movers = 0;
+        for seed in 0..100 {
+            let mut hosts = hosts("a,b", seed);
+            connect(&mut hosts);
+            if hosts.replace(&servers("a,b,c,d")) == Verdict::MoveForBalance {
+                movers += 1;
+                let mut round: Vec<_> = (0..4).map(|_| now(&mut hosts)).collect();
+                round[..2].sort_unstable();
+                round[2..].sort_unstable();
+                assert_eq!(round, ["c", "d", "a", "b"]);
+                after_pause(&mut hosts);
+            }
+        }
+        assert!(movers > 0);
+    }
+
+    #[test]
+    fn a_client_that_has_moved_has_no_preference_any_more() {
+        let mut refuges = BTreeMap::new();
+        for seed in 0..9_000 {
+            let mut hosts = hosts("a,b", seed);
+            connect(&mut hosts);
+            if hosts.replace(&servers("a,b,c,d")) == Verdict::MoveForBalance {
+                connect(&mut hosts);
+                *refuges.entry(now(&mut hosts)).or_insert(0) += 1;
+            }
+        }
+        // Half have moved, to c or d. Each then finds one newcomer and two others that are left.
+        assert!((1350..1650).contains(&refuges["a"]), "{refuges:?}");
+        assert!((650..850).contains(&refuges["c"]), "{refuges:?}");
+    }
+
+    #[test]
+    fn a_connection_is_told_to_move_once() {
+        let mut hosts = hosts("a", 1);
+        connect(&mut hosts);
+        assert_eq!(hosts.replace(&servers("b")), Verdict::MoveFromRemoved);
+        assert_eq!(hosts.replace(&servers("c")), Verdict::Stay);
+        assert_eq!(now(&mut hosts), "c");
+    }
+
+    #[test]
+    fn a_client_without_a_server_takes_the_new_list_as_it_is() {
+        let mut hosts = hosts("a,b", 5);
+        assert_eq!(hosts.replace(&servers("c,d,e")), Verdict::Stay);
+        let round: BTreeSet<_> = (0..3).map(|_| now(&mut hosts)).collect();
+        assert_eq!(round, ["c", "d", "e"].map(str::to_owned).into());
+        after_pause(&mut hosts);
+    }
+
+    #[test]
+    fn an_attempt_under_way_is_judged_like_a_connection() {
+        let mut hosts = hosts("a", 1);
+        now(&mut hosts);
+        assert_eq!(hosts.replace(&servers("b,c")), Verdict::MoveFromRemoved);
+        let trying = now(&mut hosts);
+        assert_eq!(hosts.replace(&servers("c,b")), Verdict::Stay);
+        hosts.succeeded();
+        assert_ne!(now(&mut hosts), trying);
+        assert_eq!(now(&mut hosts), trying);
+    }
+}

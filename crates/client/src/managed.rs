@@ -1,0 +1,81 @@
+//! One session after the other: what stands behind a managed client.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::watch;
+
+use crate::connect_string::ConnectString;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Options;
+use crate::session::{Lineage, Session, Shared};
+use crate::state::{ConnectionState, Expiry};
+
+/// The session of the day, and what survives it.
+#[derive(Debug)]
+pub(crate) struct Managed {
+    pub(crate) lineage: Arc<Lineage>,
+    current: watch::Sender<Session>,
+}
+
+impl Managed {
+    /// Starts the first session, and a task that starts each next one.
+    pub(crate) fn start(servers: ConnectString, options: Options) -> Result<Arc<Self>> {
+        let lineage = Arc::new(Lineage::new(servers, &options, Expiry::HasSuccessor)?);
+        let session = Session::start(lineage.clone(), options);
+        let shared = session.shared().clone();
+        let managed = Arc::new(Managed { lineage, current: watch::Sender::new(session) });
+        managed.lineage.runtime.spawn(succeed(Arc::downgrade(&managed), shared));
+        Ok(managed)
+    }
+
+    pub(crate) fn session(&self) -> Session {
+        self.current.borrow().clone()
+    }
+
+    /// Closes the session of the day. If that has just expired, its successor is closed too.
+    pub(crate) async fn close(&self) -> Result<()> {
+        let mut sessions = self.current.subscribe();
+        loop {
+            let session = sessions.borrow_and_update().clone();
+            let closed = session.close().await;
+            if session.state() != ConnectionState::Expired || sessions.changed().await.is_err() {
+                return closed;
+            }
+        }
+    }
+
+    /// A session that is connected, or why there will be none.
+    pub(crate) async fn connected_session(&self) -> Result<Session> {
+        let mut sessions = self.current.subscribe();
+        loop {
+            let session = sessions.borrow_and_update().clone();
+            let state = session.wait_for(|state| state.is_connected() || state.is_final()).await;
+            match state {
+                ConnectionState::Expired => {}
+                ConnectionState::Closed => return Err(Error::not_applied(ErrorKind::Closed)),
+                ConnectionState::AuthFailed => {
+                    return Err(Error::not_applied(ErrorKind::AuthFailed));
+                }
+                _ => return Ok(session),
+            }
+            drop(session);
+            if sessions.changed().await.is_err() {
+                return Err(Error::not_applied(ErrorKind::Closed));
+            }
+        }
+    }
+}
+
+/// Opens the next session whenever one has expired. Holds no handle itself, so that dropping the
+/// last client ends it.
+async fn succeed(managed: Weak<Managed>, mut shared: Arc<Shared>) {
+    while shared.ended().await == ConnectionState::Expired {
+        let Some(managed) = managed.upgrade() else {
+            return;
+        };
+        let options = Options { resumed: None, ..shared.options.clone() };
+        let next = Session::start(managed.lineage.clone(), options);
+        shared = next.shared().clone();
+        managed.current.send_replace(next);
+    }
+}

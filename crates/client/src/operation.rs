@@ -1,0 +1,203 @@
+//! What an operation is, apart from how it is sent: a request, the watch it sets, and how its answer
+//! is read.
+
+use bytes::Bytes;
+use herdsman_proto::{DecodeError, OpCode, Reader, Request, path};
+
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::outgoing::Answer;
+use crate::session::{Submit, WatchOf};
+use crate::watches::{Confirmed, Span, Table};
+
+/// An operation of the protocol. Implemented by this crate's operations only.
+pub trait Operation: sealed::Sealed {}
+
+impl<T: sealed::Sealed> Operation for T {}
+
+/// Whether an operation may simply be made again when nobody knows whether it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeatable {
+    /// A second time changes nothing.
+    Yes,
+    /// A second time may change something, or fail because of the first.
+    No,
+}
+
+pub(crate) mod sealed {
+    use super::{OpCode, Repeatable, Request, Result, Table};
+    use crate::outgoing::Answer;
+
+    /// The inside of an operation.
+    pub trait Sealed: Send + Sync + 'static {
+        /// What it gives.
+        type Output: Send + 'static;
+
+        /// The op, for errors.
+        fn op(&self) -> OpCode;
+        /// The path as its caller wrote it, for errors.
+        fn shown_path(&self) -> &str;
+        /// What is sent.
+        fn request(&self) -> Request<'_>;
+        /// The watch that is set, and on which path.
+        fn watch(&self) -> Option<(Table, &ZnodePath)> {
+            None
+        }
+        /// Arguments that make no sense.
+        fn check(&self) -> Result<()>;
+        /// See [`Repeatable`].
+        fn repeatable(&self) -> Repeatable;
+        /// Reads the answer.
+        fn decode(&self, answer: Answer) -> std::result::Result<Self::Output, Unreadable>;
+    }
+
+    pub use super::{Unreadable, ZnodePath};
+}
+
+/// A path below a chroot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZnodePath {
+    full: String,
+    chroot_bytes: usize,
+    /// The caller wrote nothing at all, which is no path, not even below a chroot.
+    is_blank: bool,
+}
+
+impl ZnodePath {
+    pub(crate) fn new(chroot: &str, path: &str) -> Self {
+        let inside = if path == path::ROOT && !chroot.is_empty() { "" } else { path };
+        let mut full = String::with_capacity(chroot.len() + inside.len());
+        full.push_str(chroot);
+        full.push_str(inside);
+        ZnodePath { full, chroot_bytes: chroot.len(), is_blank: path.is_empty() }
+    }
+
+    /// As the server sees it.
+    pub(crate) fn full(&self) -> &str {
+        &self.full
+    }
+
+    /// As the caller sees it.
+    pub(crate) fn shown(&self) -> &str {
+        match &self.full[self.chroot_bytes..] {
+            "" if !self.is_blank => path::ROOT,
+            inside => inside,
+        }
+    }
+
+    /// A path that the server has answered with, as the caller sees it.
+    pub(crate) fn show(&self, full: &str) -> String {
+        match full.get(self.chroot_bytes..) {
+            None | Some("") => path::ROOT.to_owned(),
+            Some(inside) => inside.to_owned(),
+        }
+    }
+
+    /// Whether `full`, a path as the server sees it, is this one or below it.
+    pub(crate) fn is_prefix_of(&self, full: &str) -> bool {
+        self.full == path::ROOT || path::is_prefix(&self.full, full)
+    }
+
+    pub(crate) fn chroot_bytes(&self) -> usize {
+        self.chroot_bytes
+    }
+
+    /// The same path with something before its last component.
+    pub(crate) fn with_name_prefix(&self, prefix: &str) -> Self {
+        let at = self.full.rfind('/').map_or(0, |slash| slash + 1);
+        let full = format!("{}{prefix}{}", &self.full[..at], &self.full[at..]);
+        ZnodePath { full, ..*self }
+    }
+
+    /// The parent as the caller sees it, and the last component.
+    pub(crate) fn parent_and_name(&self) -> (String, String) {
+        let (parent, name) = path::split(self.shown()).unwrap_or(("", self.shown()));
+        let parent = if parent.is_empty() { path::ROOT } else { parent };
+        (parent.to_owned(), name.to_owned())
+    }
+
+    /// The rules for znode paths.
+    pub(crate) fn check(&self) -> Result<()> {
+        // What the caller wrote must be a path by itself, not only below the chroot.
+        if path::is_valid(self.shown()) { Ok(()) } else { Err(self.not_valid()) }
+    }
+
+    /// The rules, for a name that the server will append digits to. It may be empty before that.
+    pub(crate) fn check_sequential(&self) -> Result<()> {
+        let numbered = format!("{}0", self.shown());
+        if !self.is_blank && path::is_valid(&numbered) { Ok(()) } else { Err(self.not_valid()) }
+    }
+
+    fn not_valid(&self) -> Error {
+        let text = if self.shown().starts_with('/') {
+            "components must not be empty, \".\" or \"..\", nor hold control characters"
+        } else {
+            "it must start with /"
+        };
+        let kind = ErrorKind::InvalidPath(format!("{:?}: {text}", self.shown()));
+        Error::not_applied(kind)
+    }
+}
+
+/// What the session needs to know of an operation.
+pub(crate) fn submission<'a, O: Operation>(op: &'a O, client: &Client) -> Submit<'a> {
+    let watch = op.watch().map(|(table, path)| WatchOf {
+        path: path.full(),
+        table,
+        span: span(table, client),
+        chroot_bytes: path.chroot_bytes(),
+    });
+    Submit { request: op.request(), watch }
+}
+
+fn span(table: Table, client: &Client) -> Span {
+    match table {
+        Table::Persistent | Table::Recursive if client.is_managed() => Span::Client,
+        _ => Span::Session,
+    }
+}
+
+/// Adds to a failure where it happened, unless it knows better.
+pub(crate) fn locate<O: Operation>(op: &O, error: Error) -> Error {
+    error.at(op.op(), op.shown_path())
+}
+
+/// Why an answer gave no output.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// The operation went well, but its answer makes no sense.
+    Bytes(DecodeError),
+    /// The answer holds a failure.
+    Failure(Error),
+}
+
+impl From<DecodeError> for Unreadable {
+    fn from(error: DecodeError) -> Self {
+        Unreadable::Bytes(error)
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Bytes(error) => Error::new(ErrorKind::Protocol(error), Outcome::Applied),
+            Unreadable::Failure(error) => error,
+        }
+    }
+}
+
+/// A buffer of the body, without copying it.
+pub(crate) fn read_data(
+    body: &Bytes,
+    reader: &mut Reader<'_>,
+) -> std::result::Result<Bytes, DecodeError> {
+    Ok(reader.buffer()?.map(|data| body.slice_ref(data)).unwrap_or_default())
+}
+
+/// The one-shot watch that a read has set.
+pub(crate) fn one_shot(answer: &mut Answer) -> std::result::Result<crate::Watch, DecodeError> {
+    match answer.watch.take() {
+        Some(Confirmed::Once(watch)) => Ok(watch),
+        _ => Err(DecodeError::Null),
+    }
+}

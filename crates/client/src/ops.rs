@@ -1,0 +1,27 @@
+//! The operations of the protocol, one file a family.
+
+mod auth;
+mod create;
+mod delete;
+mod membership;
+mod read;
+mod read_many;
+mod transaction;
+mod watch;
+mod write;
+
+pub use auth::AddCredentials;
+pub use create::{Create, CreateCall, Created, Lifetime};
+pub use delete::{Delete, DeleteCall};
+pub use membership::{GetConfig, Reconfig};
+pub use read::{
+    Children, CountDescendants, Ephemerals, Exists, Get, GetAcl, GetChildren, Node, Sync, Watched,
+    WhoAmI,
+};
+pub use read_many::{Read, ReadMany, ReadResult};
+pub use transaction::{Op, OpResult, Transaction, TransactionCall};
+pub use watch::AddWatch;
+pub use write::{Set, SetAcl};
+
+/// A version that matches any.
+pub(crate) const ANY_VERSION: i32 = -1;

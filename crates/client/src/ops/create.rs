@@ -1,0 +1,269 @@
+//! Creation of znodes: of every kind, with parents, and such that a lost reply leaves no orphan.
+
+use std::future::{IntoFuture, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_proto::acl::Perms;
+use herdsman_proto::request::CreateRequest;
+use herdsman_proto::{Acl, OpCode, Reader, Request, Stat, WriteRequest, path};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::call::{Call, Reply};
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Result};
+use crate::operation::sealed::Sealed;
+use crate::operation::{self, Repeatable, Unreadable, ZnodePath};
+use crate::outgoing::Answer;
+
+mod stages;
+
+/// How long a znode lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until it is deleted.
+    #[default]
+    Persistent,
+    /// As long as the session that created it.
+    Ephemeral,
+    /// Until its last child has gone.
+    Container,
+    /// Until it has had no change and no children for this long.
+    Ttl(Duration),
+}
+
+/// A znode that was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// Its path, with the number that a sequential znode was given.
+    pub path: String,
+    /// Its stat.
+    pub stat: Stat,
+}
+
+impl Created {
+    /// The last component of the path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        path::split(&self.path).map_or(self.path.as_str(), |(_, name)| name)
+    }
+}
+
+/// Creates a znode.
+#[derive(Clone, Debug)]
+pub struct Create {
+    pub(crate) path: ZnodePath,
+    data: Bytes,
+    acl: Vec<Acl>,
+    lifetime: Lifetime,
+    sequential: bool,
+}
+
+impl Create {
+    pub(crate) fn new(path: ZnodePath, data: Bytes) -> Self {
+        let acl = vec![Acl::world(Perms::ALL)];
+        Create { path, data, acl, lifetime: Lifetime::Persistent, sequential: false }
+    }
+
+    pub(crate) fn set_lifetime(&mut self, lifetime: Lifetime) {
+        self.lifetime = lifetime;
+    }
+
+    pub(crate) fn set_sequential(&mut self) {
+        self.sequential = true;
+    }
+
+    pub(crate) fn set_acl(&mut self, acl: Vec<Acl>) {
+        self.acl = acl;
+    }
+
+    pub(crate) fn write_request(&self) -> WriteRequest<'_> {
+        let (op, flags, ttl_ms) = match (self.lifetime, self.sequential) {
+            (Lifetime::Persistent, sequential) => {
+                (OpCode::Create2, 2 * i32::from(sequential), None)
+            }
+            (Lifetime::Ephemeral, sequential) => {
+                (OpCode::Create2, 1 + 2 * i32::from(sequential), None)
+            }
+            (Lifetime::Container, _) => (OpCode::CreateContainer, 4, None),
+            (Lifetime::Ttl(ttl), sequential) => {
+                let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+                (OpCode::CreateTtl, 5 + i32::from(sequential), Some(ttl_ms))
+            }
+        };
+        WriteRequest::Create(CreateRequest {
+            op,
+            path: self.path.full().into(),
+            data: Some(&self.data),
+            acl: self.acl.clone(),
+            flags,
+            ttl_ms,
+        })
+    }
+
+    pub(crate) fn decode_created(
+        path: &ZnodePath,
+        reader: &mut Reader<'_>,
+    ) -> std::result::Result<Created, Unreadable> {
+        let full = reader.required_string()?;
+        Ok(Created { path: path.show(&full), stat: Stat::decode(reader)? })
+    }
+}
+
+impl Sealed for Create {
+    type Output = Created;
+
+    fn op(&self) -> OpCode {
+        self.write_request().op()
+    }
+    fn shown_path(&self) -> &str {
+        self.path.shown()
+    }
+    fn request(&self) -> Request<'_> {
+        Request::Write(self.write_request())
+    }
+    fn check(&self) -> Result<()> {
+        if self.sequential {
+            self.path.check_sequential()?;
+        } else {
+            self.path.check()?;
+        }
+        match self.lifetime {
+            Lifetime::Container if self.sequential => {
+                Err(Error::invalid_argument("a container cannot be sequential"))
+            }
+            Lifetime::Ttl(ttl) if ttl.as_millis() == 0 => {
+                Err(Error::invalid_argument("a time to live must be at least 1 ms"))
+            }
+            _ => Ok(()),
+        }
+    }
+    fn repeatable(&self) -> Repeatable {
+        Repeatable::No
+    }
+    fn decode(&self, answer: Answer) -> std::result::Result<Created, Unreadable> {
+        Create::decode_created(&self.path, &mut Reader::new(&answer.body))
+    }
+}
+
+/// A creation that is ready to be sent.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is created until the call is awaited or sent"]
+pub struct CreateCall {
+    call: Call<Create>,
+    parents: Option<Lifetime>,
+    /// A prefix of the name that only this call can have chosen.
+    protection: Option<String>,
+}
+
+impl CreateCall {
+    pub(crate) fn new(client: &Client, op: Create) -> Self {
+        CreateCall { call: Call::new(client, op), parents: None, protection: None }
+    }
+
+    /// The znode goes with the session.
+    pub fn ephemeral(self) -> Self {
+        self.lifetime(Lifetime::Ephemeral)
+    }
+
+    /// The znode goes when its last child has gone.
+    pub fn container(self) -> Self {
+        self.lifetime(Lifetime::Container)
+    }
+
+    /// The znode goes when it has been left alone for this long. Servers need
+    /// `zookeeper.extendedTypesEnabled` for it.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.lifetime(Lifetime::Ttl(ttl))
+    }
+
+    /// How long the znode lives.
+    pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
+        self.call.op.lifetime = lifetime;
+        self
+    }
+
+    /// The server appends a number that grows with each child of the parent.
+    pub fn sequential(mut self) -> Self {
+        self.call.op.sequential = true;
+        self
+    }
+
+    /// Who may do what; without this everybody may do everything.
+    pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.call.op.acl = acl.into();
+        self
+    }
+
+    /// Creates missing parents, as persistent znodes. Costs nothing when they are there.
+    pub fn parents(mut self) -> Self {
+        self.parents = Some(Lifetime::Persistent);
+        self
+    }
+
+    /// Creates missing parents, as containers, which go when they are empty.
+    pub fn container_parents(mut self) -> Self {
+        self.parents = Some(Lifetime::Container);
+        self
+    }
+
+    /// Makes the creation survive a lost reply: the name gets a unique prefix (`_c_<uuid>-`, as
+    /// Curator's), by which the znode is found again. If the call fails all the same, or its future
+    /// is dropped, the znode is deleted in the background as long as the session lives.
+    pub fn protected(self) -> Self {
+        self.protected_by(format!("_c_{}-", Uuid::new_v4()))
+    }
+
+    /// As [`CreateCall::protected`], with a prefix of the caller's choice, for layouts other than
+    /// Curator's. It must be unique, for example hold a UUID.
+    pub fn protected_by(mut self, unique_prefix: String) -> Self {
+        self.protection = Some(unique_prefix);
+        self
+    }
+
+    /// Gives up after this time.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.call = self.call.deadline(deadline);
+        self
+    }
+
+    /// Sends it now; the reply can be awaited later.
+    pub fn send(mut self) -> Reply<Created> {
+        if self.parents.is_none() && self.protection.is_none() {
+            return self.call.send();
+        }
+        if let Some(prefix) = &self.protection {
+            if let Err(error) = self.call.op.check() {
+                return Box::pin(ready(Err(operation::locate(&self.call.op, error))));
+            }
+            self.call.op.path = self.call.op.path.with_name_prefix(prefix);
+        }
+        // The deadline is one for all requests that this takes together.
+        let deadline = self.call.deadline.take();
+        let late = Error::unknown(ErrorKind::DeadlineExceeded);
+        let late = operation::locate(&self.call.op, late);
+        let reply = stages::run(self);
+        match deadline {
+            None => reply,
+            Some(deadline) => {
+                Box::pin(async move { timeout(deadline, reply).await.unwrap_or(Err(late)) })
+            }
+        }
+    }
+}
+
+/// `parent` and `name` as one path.
+pub(crate) fn join(parent: &str, name: &str) -> String {
+    let parent = parent.strip_suffix('/').unwrap_or(parent);
+    format!("{parent}/{name}")
+}
+
+impl IntoFuture for CreateCall {
+    type Output = Result<Created>;
+    type IntoFuture = Reply<Created>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.send()
+    }
+}

@@ -1,0 +1,143 @@
+//! Creations that take more than one request: with parents, and protected against a lost reply.
+//!
+//! A protected creation runs in a task of its own, which goes on when nobody waits for it any more,
+//! only to remove what it has made. What it hands over is deleted if it is not taken.
+
+use std::time::Duration;
+
+use herdsman_proto::path;
+use tokio::sync::oneshot;
+
+use super::{CreateCall, Created, Lifetime, join};
+use crate::call::{Call, Reply, Retries};
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::retry::RetryPolicy;
+
+/// Between attempts to remove what a failed call may have left behind.
+const CLEAN_UP_PAUSE: Duration = Duration::from_millis(500);
+
+/// Sends the first request now.
+pub(super) fn run(create: CreateCall) -> Reply<Created> {
+    let first = create.call.clone().send();
+    if create.protection.is_none() {
+        return Box::pin(async move { create.run(first, || true).await });
+    }
+    let (send, receive) = oneshot::channel();
+    let client = create.call.client.clone();
+    client.clone().spawn(async move {
+        let result = create.run(first, || !send.is_closed()).await;
+        let result = result.map(|created| Unclaimed { client, created: Some(created) });
+        // If nobody waits for it any more, this drops it.
+        let _ = send.send(result);
+    });
+    Box::pin(async move {
+        // The task goes without a word only with the runtime that drove it.
+        let forsaken = |_| Err(Error::unknown(ErrorKind::ConnectionLoss));
+        receive.await.unwrap_or_else(forsaken).and_then(Unclaimed::claim)
+    })
+}
+
+/// A znode that its creator has not taken yet, and perhaps never will.
+struct Unclaimed {
+    client: Client,
+    created: Option<Created>,
+}
+
+impl Unclaimed {
+    fn claim(mut self) -> Result<Created> {
+        self.created.take().ok_or_else(|| Error::unknown(ErrorKind::ConnectionLoss))
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(created) = self.created.take() {
+            self.client.delete(&created.path).in_background();
+        }
+    }
+}
+
+impl CreateCall {
+    async fn run(
+        self,
+        first: Reply<Created>,
+        mut is_wanted: impl FnMut() -> bool,
+    ) -> Result<Created> {
+        let mut retries = Retries::begin(self.call.client.retry_policy());
+        let mut result = first.await;
+        loop {
+            let Err(error) = &result else {
+                return result;
+            };
+            let is_protected = self.protection.is_some();
+            if let (ErrorKind::NoNode, Some(lifetime)) = (error.kind(), self.parents) {
+                self.make_parents(lifetime).await?;
+            } else if is_protected && error.outcome() == Outcome::Unknown {
+                match self.find_created().await {
+                    Ok(Some(created)) => return Ok(created),
+                    Ok(None) if retries.pause(error).await => {}
+                    // The search says that there is nothing.
+                    Ok(None) => return result,
+                    Err(failure) => {
+                        let is_over = *failure.kind() == ErrorKind::SessionExpired;
+                        let unknown = if is_over { failure } else { error.clone() };
+                        self.clean_up_in_background();
+                        return Err(unknown.with_outcome(Outcome::Unknown));
+                    }
+                }
+            } else {
+                return result;
+            }
+            if !is_wanted() {
+                return result;
+            }
+            result = self.call.clone().send().await;
+        }
+    }
+
+    async fn make_parents(&self, lifetime: Lifetime) -> Result<()> {
+        let path = self.call.op.path.shown();
+        let Some((parent, _)) = path::split(path).filter(|(parent, _)| !parent.is_empty()) else {
+            // The chroot itself is missing.
+            return self.call.client.make_chroot(lifetime).await;
+        };
+        self.call.client.ensure(parent, lifetime).await
+    }
+
+    /// The znode that an earlier attempt has made, if it belongs to the session of today.
+    async fn find_created(&self) -> Result<Option<Created>> {
+        let client = &self.call.client;
+        let (parent, prefix) = self.call.op.path.parent_and_name();
+        // We may be at another server by now, which need not know of the creation yet.
+        client.sync(&parent).await?;
+        let children = match client.children(&parent).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+            children => children?,
+        };
+        let Some(name) = children.names.iter().find(|name| name.starts_with(&prefix)) else {
+            return Ok(None);
+        };
+        let path = join(&parent, name);
+        let Some(stat) = client.exists(&path).await? else {
+            return Ok(None);
+        };
+        let is_ours = stat.ephemeral_owner == 0 || stat.ephemeral_owner == client.session().id().0;
+        if !is_ours {
+            // It goes with the session that made it; nobody must take it for alive till then.
+            client.delete(&path).in_background();
+            return Ok(None);
+        }
+        Ok(Some(Created { path, stat }))
+    }
+
+    fn clean_up_in_background(self) {
+        self.call.client.clone().spawn(async move {
+            let patient = self.call.client.with_retry(RetryPolicy::forever(CLEAN_UP_PAUSE));
+            let search = CreateCall { call: Call { client: patient, ..self.call }, ..self };
+            if let Ok(Some(created)) = search.find_created().await {
+                search.call.client.delete(&created.path).in_background();
+            }
+        });
+    }
+}

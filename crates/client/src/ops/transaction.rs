@@ -1,0 +1,314 @@
+//! Transactions: several writes, all or none.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_proto::multi::MultiHeader;
+use herdsman_proto::{Acl, ErrorCode, OpCode, Reader, Request, Stat, WriteRequest};
+
+use super::ANY_VERSION;
+use super::create::{Create, Created, Lifetime};
+use super::delete::Delete;
+use super::write::Set;
+use crate::call::{Call, Reply};
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::operation::sealed::Sealed;
+use crate::operation::{Repeatable, Unreadable, ZnodePath};
+use crate::outgoing::Answer;
+
+/// One write of a transaction. Paths are in the namespace of the client that commits it.
+#[derive(Clone, Debug)]
+pub struct Op(Step);
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create(Create),
+    Set(Set),
+    Delete(Delete),
+    Check { path: ZnodePath, version: i32 },
+}
+
+impl Op {
+    /// Creates a znode.
+    #[must_use]
+    pub fn create(path: &str, data: impl Into<Bytes>) -> Self {
+        Op(Step::Create(Create::new(ZnodePath::new("", path), data.into())))
+    }
+
+    /// Replaces the data of a znode.
+    #[must_use]
+    pub fn set(path: &str, data: impl Into<Bytes>) -> Self {
+        Op(Step::Set(Set::new(ZnodePath::new("", path), data.into())))
+    }
+
+    /// Deletes a znode.
+    #[must_use]
+    pub fn delete(path: &str) -> Self {
+        Op(Step::Delete(Delete { path: ZnodePath::new("", path), version: ANY_VERSION }))
+    }
+
+    /// Changes nothing, but fails the transaction unless the znode exists.
+    #[must_use]
+    pub fn check(path: &str) -> Self {
+        Op(Step::Check { path: ZnodePath::new("", path), version: ANY_VERSION })
+    }
+
+    /// Only if the data has this version. Means nothing to a creation.
+    #[must_use]
+    pub fn version(mut self, expected: i32) -> Self {
+        match &mut self.0 {
+            Step::Set(Set { version, .. })
+            | Step::Delete(Delete { version, .. })
+            | Step::Check { version, .. } => *version = expected,
+            Step::Create(_) => {}
+        }
+        self
+    }
+
+    /// How long a created znode lives. Means nothing to other writes.
+    #[must_use]
+    pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
+        if let Step::Create(create) = &mut self.0 {
+            create.set_lifetime(lifetime);
+        }
+        self
+    }
+
+    /// A created znode goes with the session.
+    #[must_use]
+    pub fn ephemeral(self) -> Self {
+        self.lifetime(Lifetime::Ephemeral)
+    }
+
+    /// A created znode gets a number behind its name.
+    #[must_use]
+    pub fn sequential(mut self) -> Self {
+        if let Step::Create(create) = &mut self.0 {
+            create.set_sequential();
+        }
+        self
+    }
+
+    /// Who may do what with a created znode.
+    #[must_use]
+    pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        if let Step::Create(create) = &mut self.0 {
+            create.set_acl(acl.into());
+        }
+        self
+    }
+
+    /// Moves the write below a chroot.
+    pub(crate) fn below(mut self, chroot: &str) -> Self {
+        let path = self.path_mut();
+        *path = ZnodePath::new(chroot, path.shown());
+        self
+    }
+
+    fn path_mut(&mut self) -> &mut ZnodePath {
+        match &mut self.0 {
+            Step::Create(create) => &mut create.path,
+            Step::Set(set) => &mut set.path,
+            Step::Delete(delete) => &mut delete.path,
+            Step::Check { path, .. } => path,
+        }
+    }
+
+    fn path(&self) -> &ZnodePath {
+        match &self.0 {
+            Step::Create(create) => &create.path,
+            Step::Set(set) => &set.path,
+            Step::Delete(delete) => &delete.path,
+            Step::Check { path, .. } => path,
+        }
+    }
+
+    fn request(&self) -> WriteRequest<'_> {
+        match &self.0 {
+            Step::Create(create) => create.write_request(),
+            Step::Delete(delete) => delete.write_request(),
+            Step::Set(set) => WriteRequest::SetData {
+                path: set.path.full().into(),
+                data: Some(&set.data),
+                version: set.version,
+            },
+            Step::Check { path, version } => {
+                WriteRequest::Check { path: path.full().into(), version: *version }
+            }
+        }
+    }
+
+    fn check_arguments(&self) -> Result<()> {
+        match &self.0 {
+            Step::Create(create) => create.check(),
+            _ => self.path().check(),
+        }
+    }
+}
+
+/// What one write of a transaction has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpResult {
+    /// A znode was created.
+    Created(Created),
+    /// The data was replaced; the new stat.
+    Set(Stat),
+    /// The znode was deleted.
+    Deleted,
+    /// The check held.
+    Checked,
+}
+
+/// A transaction that is ready to be sent.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is written until the call is awaited or sent"]
+pub struct TransactionCall {
+    call: Call<Transaction>,
+}
+
+impl TransactionCall {
+    pub(crate) fn new(client: &Client, ops: Vec<Op>) -> Self {
+        TransactionCall { call: Call::new(client, Transaction { ops }) }
+    }
+
+    /// Gives up after this time. What was sent has an unknown outcome then.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.call = self.call.deadline(deadline);
+        self
+    }
+
+    /// Sends it now; the reply can be awaited later.
+    pub fn send(self) -> Reply<Vec<OpResult>> {
+        let client = self.call.client.clone();
+        let reply = self.call.send();
+        Box::pin(async move {
+            let mut results = reply.await?;
+            for result in &mut results {
+                if let OpResult::Created(created) = result
+                    && created.stat == not_told()
+                {
+                    created.stat = look_up(&client, &created.path).await?;
+                }
+            }
+            Ok(results)
+        })
+    }
+}
+
+impl IntoFuture for TransactionCall {
+    type Output = Result<Vec<OpResult>>;
+    type IntoFuture = Reply<Vec<OpResult>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.send()
+    }
+}
+
+/// Servers before 3.7 do not tell the stat of what a transaction creates. No znode has this one: a
+/// creation has a zxid.
+fn not_told() -> Stat {
+    Stat::default()
+}
+
+/// A znode that has gone again keeps a stat of zeros.
+async fn look_up(client: &Client, path: &str) -> Result<Stat> {
+    let stat = client.exists(path).await.map_err(|error| error.with_outcome(Outcome::Applied))?;
+    Ok(stat.unwrap_or_else(not_told))
+}
+
+/// All of these writes, or none.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    pub(crate) ops: Vec<Op>,
+}
+
+impl Sealed for Transaction {
+    type Output = Vec<OpResult>;
+
+    fn op(&self) -> OpCode {
+        OpCode::Multi
+    }
+    fn shown_path(&self) -> &str {
+        self.ops.first().map_or("", |op| op.path().shown())
+    }
+    fn request(&self) -> Request<'_> {
+        Request::Write(WriteRequest::Multi(self.ops.iter().map(Op::request).collect()))
+    }
+    fn check(&self) -> Result<()> {
+        for (index, op) in self.ops.iter().enumerate() {
+            let located = |error: Error| error.at(OpCode::Multi, op.path().shown());
+            op.check_arguments().map_err(|error| located(error).with_failed_op(index))?;
+        }
+        Ok(())
+    }
+    fn repeatable(&self) -> Repeatable {
+        Repeatable::No
+    }
+    fn decode(&self, answer: Answer) -> std::result::Result<Vec<OpResult>, Unreadable> {
+        let mut reader = Reader::new(&answer.body);
+        let mut results = Vec::with_capacity(self.ops.len());
+        let mut failure = None;
+        for (index, op) in self.ops.iter().enumerate() {
+            match decode_result(op, &mut reader)? {
+                Ok(result) => results.push(result),
+                Err(code) => failure = failure.or_else(|| cause(op, index, code)),
+            }
+        }
+        match failure {
+            Some(error) => Err(Unreadable::Failure(error)),
+            None => Ok(results),
+        }
+    }
+}
+
+/// The operation that made the others fail; those before it say 0, those behind it only that
+/// something has failed.
+fn cause(op: &Op, index: usize, code: i32) -> Option<Error> {
+    let is_bystander = code == 0 || code == ErrorCode::RuntimeInconsistency.code();
+    let error = || Error::not_applied(ErrorKind::from_code(code));
+    (!is_bystander).then(|| error().at(OpCode::Multi, op.path().shown()).with_failed_op(index))
+}
+
+fn decode_result(
+    op: &Op,
+    reader: &mut Reader<'_>,
+) -> std::result::Result<std::result::Result<OpResult, i32>, Unreadable> {
+    let header = MultiHeader::decode(reader)?;
+    if header.op == OpCode::Error.code() {
+        return Ok(Err(reader.int()?));
+    }
+    Ok(Ok(match &op.0 {
+        Step::Create(create) if header.op == OpCode::Create.code() => {
+            let path = create.path.show(&reader.required_string()?);
+            OpResult::Created(Created { path, stat: not_told() })
+        }
+        Step::Create(create) => OpResult::Created(Create::decode_created(&create.path, reader)?),
+        Step::Set(_) => OpResult::Set(Stat::decode(reader)?),
+        Step::Delete(_) => OpResult::Deleted,
+        Step::Check { .. } => OpResult::Checked,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use herdsman_proto::JuteWrite;
+
+    use super::*;
+
+    #[test]
+    fn a_creation_without_a_stat_is_read_as_older_servers_tell_it() {
+        let ops = vec![Op::check("/a").below("/root"), Op::create("/a/b", "").below("/root")];
+        let mut body = Vec::new();
+        MultiHeader::result(OpCode::Check).encode(&mut body);
+        MultiHeader::result(OpCode::Create).encode(&mut body);
+        body.put_string("/root/a/b");
+        MultiHeader::END.encode(&mut body);
+        let answer = Answer { body: Bytes::from(body), watch: None };
+        let results = Transaction { ops }.decode(answer).expect("it can be read");
+        let created = Created { path: "/a/b".to_owned(), stat: not_told() };
+        assert_eq!(results, [OpResult::Checked, OpResult::Created(created)]);
+    }
+}

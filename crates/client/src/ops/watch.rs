@@ -1,0 +1,59 @@
+//! Persistent watches.
+
+use herdsman_proto::{DecodeError, OpCode, ReadRequest, Request};
+
+use crate::call::Call;
+use crate::error::Result;
+use crate::operation::sealed::Sealed;
+use crate::operation::{Repeatable, Unreadable, ZnodePath};
+use crate::outgoing::Answer;
+use crate::watch::PersistentWatch;
+use crate::watches::{Confirmed, Table};
+
+/// Adds a persistent watch: every change of the znode, until it is dropped. Needs a server of
+/// version 3.6 or newer.
+#[derive(Clone, Debug)]
+pub struct AddWatch {
+    pub(crate) path: ZnodePath,
+    pub(crate) table: Table,
+}
+
+impl Call<AddWatch> {
+    /// Also every change of the znodes below it. Their parents' changes of children are not
+    /// reported: the creation and deletion of the children themselves say as much.
+    pub fn recursive(self) -> Self {
+        self.map(|op| AddWatch { table: Table::Recursive, ..op })
+    }
+}
+
+impl Sealed for AddWatch {
+    type Output = PersistentWatch;
+
+    fn op(&self) -> OpCode {
+        OpCode::AddWatch
+    }
+    fn shown_path(&self) -> &str {
+        self.path.shown()
+    }
+    fn request(&self) -> Request<'_> {
+        Request::Read(ReadRequest::AddWatch {
+            path: self.path.full().into(),
+            recursive: self.table == Table::Recursive,
+        })
+    }
+    fn watch(&self) -> Option<(Table, &ZnodePath)> {
+        Some((self.table, &self.path))
+    }
+    fn check(&self) -> Result<()> {
+        self.path.check()
+    }
+    fn repeatable(&self) -> Repeatable {
+        Repeatable::Yes
+    }
+    fn decode(&self, answer: Answer) -> std::result::Result<PersistentWatch, Unreadable> {
+        match answer.watch {
+            Some(Confirmed::Always(watch)) => Ok(watch),
+            _ => Err(DecodeError::Null.into()),
+        }
+    }
+}

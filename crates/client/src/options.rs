@@ -1,0 +1,200 @@
+//! What a client can be told before it connects.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_proto::SessionId;
+use herdsman_proto::connect::Password;
+
+use crate::client::Client;
+use crate::connect_string::ConnectString;
+use crate::error::{Error, Result};
+use crate::retry::RetryPolicy;
+use crate::session::Session;
+
+/// Settings of a client, each with a sane default.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// let zk = herdsman_client::Client::options()
+///     .session_timeout(Duration::from_secs(10))
+///     .connect("zk1:2181,zk2:2181,zk3:2181/app")
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) session_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) read_only: ReadOnlyServers,
+    pub(crate) in_flight_max: usize,
+    pub(crate) request_bytes_max: usize,
+    pub(crate) reply_bytes_max: usize,
+    pub(crate) credentials: Vec<Credentials>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) resumed: Option<(SessionId, Password)>,
+}
+
+/// Whether a server that is cut off from its quorum will do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadOnlyServers {
+    /// Only a server that can write will do.
+    #[default]
+    Refused,
+    /// A read-only server will do until one that can write is found.
+    Accepted,
+}
+
+/// Credentials of a scheme, presented on every new connection.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) scheme: String,
+    pub(crate) secret: Bytes,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+/// `jute.maxbuffer` of servers that were told nothing else.
+const REQUEST_BYTES_MAX: usize = (1 << 20) - 1;
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            session_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(30),
+            read_only: ReadOnlyServers::Refused,
+            in_flight_max: 1024,
+            request_bytes_max: REQUEST_BYTES_MAX,
+            reply_bytes_max: 64 << 20,
+            credentials: Vec::new(),
+            retry: RetryPolicy::default(),
+            deadline: None,
+            resumed: None,
+        }
+    }
+}
+
+impl Options {
+    /// The session timeout to ask for; the servers may settle on another one, see
+    /// [`Session::timeout`]. Default 30 s.
+    #[must_use]
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// How long [`Options::connect`] waits for the first session. Default 30 s.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Whether a server without a quorum will do for reads.
+    #[must_use]
+    pub fn read_only_servers(mut self, read_only: ReadOnlyServers) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Requests that may be under way at once; further ones wait for an answer to arrive.
+    /// Default 1024.
+    #[must_use]
+    pub fn in_flight_max(mut self, requests: usize) -> Self {
+        self.in_flight_max = requests;
+        self
+    }
+
+    /// The largest request; a larger one fails with
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge). Default 1 MiB − 1, which is what servers
+    /// take unless their `jute.maxbuffer` says otherwise: above that they hang up without a word, and
+    /// everything under way is lost.
+    #[must_use]
+    pub fn request_bytes_max(mut self, bytes: usize) -> Self {
+        self.request_bytes_max = bytes;
+        self
+    }
+
+    /// The largest reply; a larger one is skipped, and its call fails with
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge). Default 64 MiB, for lists of children can
+    /// be much larger than any request.
+    #[must_use]
+    pub fn reply_bytes_max(mut self, bytes: usize) -> Self {
+        self.reply_bytes_max = bytes;
+        self
+    }
+
+    /// Presents credentials on every connection; the scheme's own form, for `digest`
+    /// `user:password`.
+    #[must_use]
+    pub fn credentials(mut self, scheme: impl Into<String>, secret: impl Into<Bytes>) -> Self {
+        self.credentials.push(Credentials { scheme: scheme.into(), secret: secret.into() });
+        self
+    }
+
+    /// How often, and after which pauses, a call that failed through no fault of its own is made
+    /// again. See [`crate::retry`].
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// A deadline for every call that sets none of its own. Default: none, a call ends when its
+    /// answer arrives or the connection has been gone for a session timeout.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Goes on with a session of which id and password are known, instead of opening a new one.
+    #[must_use]
+    pub fn resume(mut self, session: SessionId, password: Password) -> Self {
+        self.resumed = Some((session, password));
+        self
+    }
+
+    /// A managed client: connected, and opening the next session whenever one has expired.
+    pub async fn connect(self, servers: &str) -> Result<Client> {
+        let connect_timeout = self.connect_timeout;
+        let client = self.start(servers)?;
+        client.session().established(connect_timeout).await?;
+        Ok(client)
+    }
+
+    /// A managed client at once; it connects in the background, and calls wait for it. Fails outside
+    /// a tokio runtime.
+    pub fn start(self, servers: &str) -> Result<Client> {
+        let servers = self.checked(servers)?;
+        Client::managed(servers, self)
+    }
+
+    /// One session, which ends when it ends.
+    pub async fn connect_session(self, servers: &str) -> Result<Session> {
+        let servers = self.checked(servers)?;
+        let connect_timeout = self.connect_timeout;
+        let session = Session::start_alone(servers, self)?;
+        session.established(connect_timeout).await?;
+        Ok(session)
+    }
+
+    fn checked(&self, servers: &str) -> Result<ConnectString> {
+        if self.in_flight_max == 0 {
+            return Err(Error::invalid_argument("in_flight_max must be at least 1"));
+        }
+        if self.session_timeout.as_millis() == 0 {
+            return Err(Error::invalid_argument("session_timeout must be at least 1 ms"));
+        }
+        if i32::try_from(self.session_timeout.as_millis()).is_err() {
+            return Err(Error::invalid_argument("session_timeout must be below 24 days"));
+        }
+        servers.parse().map_err(|error| Error::invalid_argument(format!("connect string: {error}")))
+    }
+}

@@ -1,0 +1,278 @@
+//! Requests that wait for the connection, in the order in which they were made.
+//!
+//! In: requests from any task, encoded at the moment of the call: that moment decides their order.
+//! Out: bytes for the connection and, for each request, the slot that waits for its reply.
+//!
+//! Limit: a request holds a permit from the call to its answer, so at most `in_flight_max` are here
+//! and on the wire together. Callers wait for a permit, or are told [`ErrorKind::Busy`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::request::{ReadRequest, RequestHeader, WatcherType};
+use herdsman_proto::{OpCode, Request, Xid, reply};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::watches::{Confirmed, Expected, Table};
+
+/// A successful answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// What follows the header.
+    pub(crate) body: Bytes,
+    /// The watch that the request has set.
+    pub(crate) watch: Option<Confirmed>,
+}
+
+/// What an answer is for.
+#[derive(Debug)]
+pub(crate) enum Addressee {
+    Caller(oneshot::Sender<Result<Answer>>),
+    /// Credentials presented again, watches set again: nobody waits.
+    Nobody,
+    /// A watch was removed; older servers need a second, blunter request.
+    WatchRemoval {
+        path: String,
+        table: Table,
+    },
+}
+
+/// A request that waits for its reply.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) xid: Xid,
+    pub(crate) op: OpCode,
+    pub(crate) to: Addressee,
+    pub(crate) expected: Option<Expected>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Slot {
+    /// A request that the connection itself has made.
+    pub(crate) fn unattended(xid: Xid, op: OpCode) -> Self {
+        Slot { xid, op, to: Addressee::Nobody, expected: None, _permit: None }
+    }
+
+    /// Tells the caller that there will be no answer. `sent`: the server may have seen the request.
+    pub(crate) fn fail(self, kind: ErrorKind, sent: Sent) {
+        let outcome = match sent {
+            Sent::Yes if changes_tree(self.op) => Outcome::Unknown,
+            _ => Outcome::NotApplied,
+        };
+        self.answer(Err(Error::new(kind, outcome)));
+    }
+
+    pub(crate) fn answer(self, answer: Result<Answer>) {
+        if let Addressee::Caller(send) = self.to {
+            // A caller that no longer waits drops the answer, and with it a watch.
+            let _ = send.send(answer);
+        }
+    }
+}
+
+/// Whether bytes of a request may have left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Yes,
+    No,
+}
+
+fn changes_tree(op: OpCode) -> bool {
+    use OpCode::{
+        CloseSession, Create, Create2, CreateContainer, CreateTtl, Delete, Multi, Reconfig, SetAcl,
+        SetData,
+    };
+    matches!(
+        op,
+        Create
+            | Create2
+            | CreateContainer
+            | CreateTtl
+            | Delete
+            | SetData
+            | SetAcl
+            | Multi
+            | Reconfig
+            | CloseSession
+    )
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    inner: Mutex<Inner>,
+    /// Something was put into an empty queue.
+    ready: Notify,
+    permits: Arc<Semaphore>,
+    request_bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    bytes: Vec<u8>,
+    slots: VecDeque<Slot>,
+    last_xid: i32,
+    /// Set once: nothing is taken any more.
+    closed: Option<ErrorKind>,
+}
+
+impl Inner {
+    fn next_xid(&mut self) -> Xid {
+        self.last_xid = self.last_xid.checked_add(1).unwrap_or(1);
+        Xid(self.last_xid)
+    }
+}
+
+impl Outgoing {
+    pub(crate) fn new(in_flight_max: usize, request_bytes_max: usize) -> Self {
+        Outgoing {
+            inner: Mutex::default(),
+            ready: Notify::new(),
+            permits: Arc::new(Semaphore::new(in_flight_max.min(Semaphore::MAX_PERMITS))),
+            request_bytes_max,
+        }
+    }
+
+    /// Room for one more request, if there is some and nobody waits for it.
+    pub(crate) fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.permits.clone().try_acquire_owned().ok()
+    }
+
+    /// Room for one more request; those who ask first get it first.
+    pub(crate) async fn permit(&self) -> OwnedSemaphorePermit {
+        self.permits.clone().acquire_owned().await.expect("the semaphore is never closed")
+    }
+
+    /// Puts a request behind all others.
+    pub(crate) fn push(
+        &self,
+        request: &Request<'_>,
+        expected: Option<Expected>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<oneshot::Receiver<Result<Answer>>> {
+        let (send, receive) = oneshot::channel();
+        self.put(request, Addressee::Caller(send), expected, Some(permit))?;
+        Ok(receive)
+    }
+
+    /// Says goodbye behind all other requests, and takes no more.
+    pub(crate) fn push_goodbye(&self) -> Result<oneshot::Receiver<Result<Answer>>> {
+        let (send, receive) = oneshot::channel();
+        self.put(&Request::CloseSession, Addressee::Caller(send), None, None)?;
+        Ok(receive)
+    }
+
+    /// A removal holds no permit: there are never more of them than there were watches.
+    pub(crate) fn remove_watch(&self, path: &str, table: Table) {
+        let to = Addressee::WatchRemoval { path: path.to_owned(), table };
+        self.put_removal(path, table.watcher_type(), to);
+    }
+
+    /// Servers before 3.9 know no type for persistent watches alone.
+    pub(crate) fn remove_all_watches(&self, path: &str) {
+        self.put_removal(path, WatcherType::Any, Addressee::Nobody);
+    }
+
+    fn put_removal(&self, path: &str, kind: WatcherType, to: Addressee) {
+        let request = Request::Read(ReadRequest::RemoveWatches { path: path.into(), kind });
+        // A closed queue means that the watches are gone anyway.
+        let _ = self.put(&request, to, None, None);
+    }
+
+    fn put(
+        &self,
+        request: &Request<'_>,
+        to: Addressee,
+        expected: Option<Expected>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<()> {
+        let op = request.op();
+        let mut inner = self.inner.lock();
+        if let Some(kind) = &inner.closed {
+            return Err(Error::not_applied(kind.clone()));
+        }
+        let xid = if op == OpCode::Auth { Xid::AUTH } else { inner.next_xid() };
+        let was_empty = inner.bytes.is_empty();
+        encode(&mut inner.bytes, xid, request, self.request_bytes_max)?;
+        inner.slots.push_back(Slot { xid, op, to, expected, _permit: permit });
+        if op == OpCode::CloseSession {
+            // Under the same lock: nothing may come behind a goodbye.
+            inner.closed = Some(ErrorKind::Closed);
+        }
+        drop(inner);
+        if was_empty {
+            self.ready.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Nothing is taken any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inner.lock().closed.is_some()
+    }
+
+    /// Resolves when there may be something to take. Cancel-safe.
+    pub(crate) async fn ready(&self) {
+        self.ready.notified().await;
+    }
+
+    /// Moves all bytes to `bytes` and their slots to `slots`.
+    pub(crate) fn take(&self, bytes: &mut Vec<u8>, slots: &mut VecDeque<Slot>) {
+        let mut inner = self.inner.lock();
+        bytes.clear();
+        std::mem::swap(bytes, &mut inner.bytes);
+        slots.append(&mut inner.slots);
+    }
+
+    /// Fails all that waits here; none of it was sent.
+    pub(crate) fn fail_all(&self, kind: &ErrorKind) {
+        let slots = self.empty(None);
+        fail_unsent(slots, kind);
+    }
+
+    /// Fails all that waits here and all that comes later.
+    pub(crate) fn close(&self, kind: &ErrorKind) {
+        let slots = self.empty(Some(kind));
+        fail_unsent(slots, kind);
+    }
+
+    fn empty(&self, closed: Option<&ErrorKind>) -> VecDeque<Slot> {
+        let mut inner = self.inner.lock();
+        inner.bytes.clear();
+        if let Some(kind) = closed {
+            inner.closed.get_or_insert_with(|| kind.clone());
+        }
+        std::mem::take(&mut inner.slots)
+    }
+}
+
+/// Outside the queue's lock: a slot that goes may put a watch removal into the queue.
+fn fail_unsent(slots: VecDeque<Slot>, kind: &ErrorKind) {
+    for slot in slots {
+        slot.fail(kind.clone(), Sent::No);
+    }
+}
+
+/// Appends a request's frame, or nothing if it is too large. As in servers, the limit is on what
+/// follows the frame's length.
+pub(crate) fn encode(
+    out: &mut Vec<u8>,
+    xid: Xid,
+    request: &Request<'_>,
+    bytes_max: usize,
+) -> Result<()> {
+    let start = out.len();
+    reply::frame(out, |out| {
+        RequestHeader { xid, op: request.op().code() }.encode(out);
+        request.encode(out);
+    });
+    let bytes = out.len() - start - size_of::<i32>();
+    if bytes > bytes_max {
+        out.truncate(start);
+        return Err(Error::not_applied(ErrorKind::TooLarge { bytes, limit: bytes_max }));
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! The handshake: opens a session or goes on with one, on one server.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use herdsman_proto::connect::{ConnectRequest, ConnectResponse, Password};
+use herdsman_proto::{SessionId, Zxid};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
+
+use super::transport::{self, Transport};
+use crate::connect_string::HostPort;
+use crate::options::ReadOnlyServers;
+use crate::outgoing;
+
+/// What the client says about itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Introduction {
+    pub(super) session: SessionId,
+    pub(super) password: Password,
+    pub(super) timeout: Duration,
+    pub(super) last_zxid: Zxid,
+    pub(super) read_only: ReadOnlyServers,
+}
+
+/// A server took us.
+pub(super) struct Attached {
+    pub(super) transport: Transport,
+    /// Bytes that came behind the answer.
+    pub(super) received: BytesMut,
+    pub(super) response: ConnectResponse,
+    /// When it was asked.
+    pub(super) asked: Instant,
+}
+
+/// Why an attempt led nowhere.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AttachError {
+    #[error("the session is over")]
+    Expired,
+    /// It hung up instead of answering: it is not serving, or it is behind what we have seen.
+    #[error("the server closed the connection instead of answering")]
+    Refused,
+    #[error("no answer in time")]
+    Timeout,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("the answer is not ZooKeeper's: {0}")]
+    Unreadable(#[from] herdsman_proto::DecodeError),
+}
+
+/// Longest answer to a handshake that is believed.
+const ANSWER_BYTES_MAX: usize = 1 << 10;
+
+/// One attempt at one server.
+pub(super) async fn attach(
+    host: HostPort,
+    introduction: Introduction,
+    patience: Duration,
+) -> Result<Attached, AttachError> {
+    timeout(patience, shake_hands(host, introduction)).await.unwrap_or(Err(AttachError::Timeout))
+}
+
+async fn shake_hands(host: HostPort, us: Introduction) -> Result<Attached, AttachError> {
+    let mut transport = transport::dial(&host).await?;
+    let mut hello = Vec::new();
+    let request = ConnectRequest {
+        last_zxid_seen: us.last_zxid,
+        timeout_ms: i32::try_from(us.timeout.as_millis()).unwrap_or(i32::MAX),
+        session: us.session,
+        password: &us.password,
+        read_only: Some(us.read_only == ReadOnlyServers::Accepted),
+    };
+    request.encode_frame(&mut hello);
+    let asked = Instant::now();
+    transport.write.write_all(&hello).await?;
+    let mut received = BytesMut::with_capacity(4 << 10);
+    let response = read_response(&mut transport, &mut received).await?;
+    if response.timeout_ms <= 0 || response.session == SessionId::NONE {
+        return Err(AttachError::Expired);
+    }
+    Ok(Attached { transport, received, response, asked })
+}
+
+async fn read_response(
+    transport: &mut Transport,
+    received: &mut BytesMut,
+) -> Result<ConnectResponse, AttachError> {
+    loop {
+        if let Some(length) = received.first_chunk::<4>() {
+            let length = i32::from_be_bytes(*length);
+            let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= ANSWER_BYTES_MAX);
+            let bytes = bytes.ok_or(herdsman_proto::DecodeError::Length(length))?;
+            if received.len() >= 4 + bytes {
+                received.advance(4);
+                return Ok(ConnectResponse::decode(&received.split_to(bytes))?);
+            }
+        }
+        if transport.read.read_buf(received).await? == 0 {
+            return Err(AttachError::Refused);
+        }
+    }
+}
+
+/// Whether a server would open a new session for anybody. The session made to find out is closed.
+pub(super) async fn is_serving(host: HostPort, us: Introduction, patience: Duration) -> bool {
+    let stranger = Introduction {
+        session: SessionId::NONE,
+        password: [0; 16],
+        last_zxid: Zxid::ZERO,
+        read_only: ReadOnlyServers::Refused,
+        ..us
+    };
+    let Ok(mut attached) = attach(host, stranger, patience).await else {
+        return false;
+    };
+    let mut goodbye = Vec::new();
+    let request = herdsman_proto::Request::CloseSession;
+    if outgoing::encode(&mut goodbye, herdsman_proto::Xid(1), &request, usize::MAX).is_ok() {
+        // If this fails the servers end the session after its timeout.
+        let _ = attached.transport.write.write_all(&goodbye).await;
+    }
+    true
+}
+
+/// Whether a server has a quorum and takes writes, asked by a four-letter word.
+pub(super) async fn takes_writes(host: &HostPort, patience: Duration) -> bool {
+    let ask = async {
+        let mut transport = transport::dial(host).await?;
+        transport.write.write_all(b"isro").await?;
+        let mut answer = Vec::new();
+        (&mut transport.read).take(16).read_to_end(&mut answer).await?;
+        Ok::<_, io::Error>(answer)
+    };
+    matches!(timeout(patience, ask).await, Ok(Ok(answer)) if answer.starts_with(b"rw"))
+}

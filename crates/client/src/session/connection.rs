@@ -1,0 +1,431 @@
+//! One connection to one server, from the handshake's end until it breaks.
+//!
+//! In: the session's queue, bytes from the server, time. Out: bytes to the server, answers to
+//! callers, events to watches. Requests are answered in the order they were sent; an answer out of
+//! order means that we do not understand each other, and ends the connection.
+//!
+//! A server that says nothing for two thirds of the session timeout is given up, so that a third is
+//! left to find another one. Apache: `ClientCnxn.SendThread`.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use herdsman_proto::event::WatchedEvent;
+use herdsman_proto::reply::ReplyHeader;
+use herdsman_proto::request::ReadRequest;
+use herdsman_proto::{ErrorCode, OpCode, Reader, Request, Xid, Zxid};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::Shared;
+use super::attach::Attached;
+use super::life::Life;
+use super::search::WritableSearch;
+use super::transport::Transport;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::hosts::Verdict;
+use crate::outgoing::{self, Addressee, Answer, Sent, Slot};
+use crate::watches::{Seen, Table};
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The session may go on elsewhere.
+    Broken(String),
+    /// The server has confirmed the goodbye.
+    Closed,
+    /// The server does not believe who we are.
+    AuthFailed,
+}
+
+/// Room for what is read next: a new buffer has this much,
+const READ_BYTES: usize = 64 << 10;
+/// and is replaced when less than this is left.
+const READ_BYTES_MIN: usize = 8 << 10;
+
+/// A connection in use.
+pub(super) struct Connection {
+    transport: Option<Transport>,
+    dialogue: Dialogue,
+    timer: Pin<Box<Sleep>>,
+    search: Option<WritableSearch>,
+}
+
+/// What was said and is not answered yet.
+struct Dialogue {
+    shared: Arc<Shared>,
+    inbox: BytesMut,
+    outbox: Vec<u8>,
+    written: usize,
+    in_flight: VecDeque<Slot>,
+    /// Credentials are answered out of turn.
+    auths: VecDeque<Slot>,
+    set_watches_pending: usize,
+    last_zxid: Zxid,
+    /// When requests were taken from the queue, and the last of each batch.
+    batches: VecDeque<(Xid, Instant)>,
+    heard: Instant,
+    sent: Instant,
+    /// When the oldest ping was sent that is not answered.
+    pinged: Option<Instant>,
+    /// Bytes to come of a reply that is too large.
+    to_skip: usize,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// Prepares what goes before all requests: credentials and the watches of earlier connections.
+    pub(super) fn new(life: &Life, attached: Attached) -> Self {
+        let now = Instant::now();
+        let mut dialogue = Dialogue {
+            timeout: life.shared.identity().timeout,
+            shared: life.shared.clone(),
+            inbox: attached.received,
+            outbox: Vec::new(),
+            written: 0,
+            in_flight: VecDeque::new(),
+            auths: VecDeque::new(),
+            set_watches_pending: 0,
+            last_zxid: life.last_zxid,
+            batches: VecDeque::new(),
+            heard: now,
+            sent: now,
+            pinged: None,
+            to_skip: 0,
+        };
+        dialogue.present_credentials();
+        dialogue.set_watches_again();
+        let search = (attached.response.read_only == Some(true))
+            .then(|| WritableSearch::start(life.servers.borrow().hosts()));
+        let timer = Box::pin(sleep_until(dialogue.next_duty()));
+        Connection { transport: Some(attached.transport), dialogue, timer, search }
+    }
+
+    /// Serves until the connection ends.
+    pub(super) async fn run(&mut self, life: &mut Life) -> End {
+        let end = match self.transport.take() {
+            Some(transport) => self.converse(transport, life).await,
+            None => End::Broken("used twice".to_owned()),
+        };
+        life.last_zxid = self.dialogue.last_zxid;
+        end
+    }
+
+    async fn converse(&mut self, transport: Transport, life: &mut Life) -> End {
+        let Transport { mut read, mut write } = transport;
+        let Connection { dialogue, timer, search, .. } = self;
+        let shared = dialogue.shared.clone();
+        if let Err(end) = dialogue.receive() {
+            return end;
+        }
+        loop {
+            if dialogue.written == dialogue.outbox.len() {
+                dialogue.refill();
+            }
+            let has_output = dialogue.written < dialogue.outbox.len();
+            let step = tokio::select! {
+                received = read.read_buf(&mut dialogue.inbox) => dialogue.on_read(received),
+                written = write.write(&dialogue.outbox[dialogue.written..]), if has_output => {
+                    dialogue.on_written(written)
+                }
+                () = shared.outgoing.ready(), if !has_output => Ok(()),
+                () = timer.as_mut() => {
+                    let step = dialogue.on_timer();
+                    timer.as_mut().reset(dialogue.next_duty());
+                    step
+                }
+                changed = life.servers.changed() => {
+                    if changed.is_ok() { on_new_servers(life) } else { Ok(()) }
+                }
+                host = WritableSearch::found(search) => {
+                    life.found_writable = Some(host);
+                    Err(End::Broken("a server that takes writes was found".to_owned()))
+                }
+            };
+            if let Err(end) = step {
+                return end;
+            }
+        }
+    }
+
+    /// Tells everybody who still waits that no answer will come.
+    pub(super) fn fail_all(self, end: &End) {
+        let kind = match end {
+            End::Broken(_) => ErrorKind::ConnectionLoss,
+            End::Closed => ErrorKind::Closed,
+            End::AuthFailed => ErrorKind::AuthFailed,
+        };
+        let Dialogue { in_flight, auths, .. } = self.dialogue;
+        for slot in in_flight.into_iter().chain(auths) {
+            slot.fail(kind.clone(), Sent::Yes);
+        }
+    }
+}
+
+fn on_new_servers(life: &mut Life) -> Result<(), End> {
+    match life.hosts.replace(&life.servers.borrow_and_update()) {
+        Verdict::Stay => Ok(()),
+        Verdict::MoveFromRemoved | Verdict::MoveForBalance => {
+            Err(End::Broken("the list of servers has changed".to_owned()))
+        }
+    }
+}
+
+impl Dialogue {
+    fn present_credentials(&mut self) {
+        for credentials in self.shared.lineage.credentials.lock().iter() {
+            let request = Request::Auth {
+                scheme: credentials.scheme.as_str().into(),
+                credentials: Some(&credentials.secret),
+            };
+            if outgoing::encode(&mut self.outbox, Xid::AUTH, &request, usize::MAX).is_ok() {
+                self.auths.push_back(Slot::unattended(Xid::AUTH, OpCode::Auth));
+            }
+        }
+    }
+
+    fn set_watches_again(&mut self) {
+        for batch in self.shared.lineage.watches.set_again(self.last_zxid) {
+            let request = Request::Read(ReadRequest::SetWatches(batch));
+            if outgoing::encode(&mut self.outbox, Xid::SET_WATCHES, &request, usize::MAX).is_ok() {
+                self.set_watches_pending += 1;
+            }
+        }
+    }
+
+    /// Takes what has been queued.
+    fn refill(&mut self) {
+        self.written = 0;
+        let before = self.in_flight.len();
+        self.shared.outgoing.take(&mut self.outbox, &mut self.in_flight);
+        if self.in_flight.iter().skip(before).any(|slot| slot.xid == Xid::AUTH) {
+            let (auths, others) =
+                self.in_flight.drain(..).partition(|slot: &Slot| slot.xid == Xid::AUTH);
+            self.in_flight = others;
+            self.auths.extend::<VecDeque<Slot>>(auths);
+        }
+        if let Some(last) = self.in_flight.back().filter(|_| self.in_flight.len() > before) {
+            self.batches.push_back((last.xid, Instant::now()));
+        }
+    }
+
+    fn on_written(&mut self, written: std::io::Result<usize>) -> Result<(), End> {
+        match written {
+            Ok(0) => Err(End::Broken("the server takes no more".to_owned())),
+            Ok(bytes) => {
+                self.written += bytes;
+                self.sent = Instant::now();
+                Ok(())
+            }
+            Err(error) => Err(End::Broken(error.to_string())),
+        }
+    }
+
+    fn on_read(&mut self, received: std::io::Result<usize>) -> Result<(), End> {
+        match received {
+            Ok(0) => Err(End::Broken("the server closed the connection".to_owned())),
+            Ok(_) => {
+                self.heard = Instant::now();
+                self.receive()
+            }
+            Err(error) => Err(End::Broken(error.to_string())),
+        }
+    }
+
+    /// When something is due: a ping after a third of the timeout without a word from us, giving
+    /// up after two thirds without a word from the server.
+    fn next_duty(&self) -> Instant {
+        (self.sent + self.timeout / 3).min(self.heard + self.timeout * 2 / 3)
+    }
+
+    fn on_timer(&mut self) -> Result<(), End> {
+        let now = Instant::now();
+        if now >= self.heard + self.timeout * 2 / 3 {
+            return Err(End::Broken("the server has fallen silent".to_owned()));
+        }
+        if now >= self.sent + self.timeout / 3 {
+            self.sent = now;
+            self.pinged.get_or_insert(now);
+            // Behind what is being written, in front of what is queued.
+            return outgoing::encode(&mut self.outbox, Xid::PING, &Request::Ping, usize::MAX)
+                .map_err(|error| End::Broken(error.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Handles every whole frame of the inbox.
+    fn receive(&mut self) -> Result<(), End> {
+        self.skip();
+        while let Some(length) = self.inbox.first_chunk::<4>() {
+            let length = i32::from_be_bytes(*length);
+            let Ok(bytes) = usize::try_from(length) else {
+                return Err(End::Broken(format!("a reply of {length} bytes")));
+            };
+            if bytes > self.shared.options.reply_bytes_max {
+                if self.inbox.len() < 4 + ReplyHeader::BYTES {
+                    break;
+                }
+                self.on_oversized(bytes)?;
+                continue;
+            }
+            if self.inbox.len() < 4 + bytes {
+                self.inbox.reserve(4 + bytes - self.inbox.len());
+                return Ok(());
+            }
+            self.inbox.advance(4);
+            let frame = self.inbox.split_to(bytes).freeze();
+            self.on_frame(frame)?;
+        }
+        // Frames that callers still hold keep their buffer alive, so asking for the full size each
+        // time would mean a new buffer each time.
+        if self.inbox.capacity() - self.inbox.len() < READ_BYTES_MIN {
+            self.inbox.reserve(READ_BYTES);
+        }
+        Ok(())
+    }
+
+    /// A reply that is too large to be kept: its request fails, and the rest of it is skipped.
+    fn on_oversized(&mut self, bytes: usize) -> Result<(), End> {
+        let limit = self.shared.options.reply_bytes_max;
+        self.inbox.advance(4);
+        let header = self.inbox.split_to(ReplyHeader::BYTES);
+        self.to_skip = bytes.saturating_sub(ReplyHeader::BYTES);
+        self.skip();
+        let Ok((xid, zxid, error)) = ReplyHeader::decode(&mut Reader::new(&header)) else {
+            return Err(End::Broken("a reply without a header".to_owned()));
+        };
+        let mut slot = self.take_slot(xid)?;
+        self.note_answer(xid, zxid);
+        // The watch is set all the same; confirmed and dropped, it is removed again.
+        drop(slot.expected.take().map(|expected| expected.confirm(Seen::Present)));
+        let outcome = if error == 0 { Outcome::Applied } else { Outcome::NotApplied };
+        slot.answer(Err(Error::new(ErrorKind::TooLarge { bytes, limit }, outcome)));
+        Ok(())
+    }
+
+    fn skip(&mut self) {
+        let here = self.to_skip.min(self.inbox.len());
+        self.inbox.advance(here);
+        self.to_skip -= here;
+    }
+
+    fn on_frame(&mut self, mut frame: Bytes) -> Result<(), End> {
+        let header = ReplyHeader::decode(&mut Reader::new(&frame));
+        let Ok((xid, zxid, error)) = header else {
+            return Err(End::Broken("a reply without a header".to_owned()));
+        };
+        frame.advance(ReplyHeader::BYTES);
+        match xid {
+            Xid::NOTIFICATION => self.on_event(zxid, &frame),
+            Xid::PING => {
+                if let Some(pinged) = self.pinged.take() {
+                    self.vouch(pinged);
+                }
+            }
+            Xid::SET_WATCHES => self.on_watches_set(),
+            Xid::AUTH => return self.on_auth(error),
+            _ => return self.on_reply(xid, zxid, error, frame),
+        }
+        Ok(())
+    }
+
+    fn on_event(&self, zxid: Zxid, body: &[u8]) {
+        match WatchedEvent::decode(&mut Reader::new(body)) {
+            Ok((kind, path)) => self.shared.lineage.watches.dispatch(kind, &path, zxid),
+            Err(error) => tracing::warn!(%error, "an event that we do not know"),
+        }
+    }
+
+    /// What is read from now on misses nothing that the watches will report.
+    fn on_watches_set(&mut self) {
+        self.set_watches_pending = self.set_watches_pending.saturating_sub(1);
+        if self.set_watches_pending == 0 {
+            self.shared.lineage.watches.report_gap();
+        }
+    }
+
+    fn on_auth(&mut self, error: i32) -> Result<(), End> {
+        let slot = self.auths.pop_front();
+        if error != 0 {
+            if let Some(slot) = slot {
+                slot.answer(Err(Error::not_applied(ErrorKind::AuthFailed)));
+            }
+            return Err(End::AuthFailed);
+        }
+        if let Some(slot) = slot {
+            slot.answer(Ok(Answer { body: Bytes::new(), watch: None }));
+        }
+        Ok(())
+    }
+
+    fn on_reply(&mut self, xid: Xid, zxid: Zxid, error: i32, body: Bytes) -> Result<(), End> {
+        let slot = self.take_slot(xid)?;
+        self.note_answer(xid, zxid);
+        if slot.op == OpCode::CloseSession {
+            slot.answer(Ok(Answer { body, watch: None }));
+            return Err(End::Closed);
+        }
+        self.settle(slot, error, body);
+        Ok(())
+    }
+
+    /// The request that is answered, which must be the oldest.
+    fn take_slot(&mut self, xid: Xid) -> Result<Slot, End> {
+        match self.in_flight.pop_front() {
+            Some(slot) if slot.xid == xid => Ok(slot),
+            Some(slot) => {
+                let text = format!("answer to request {} instead of {}", xid.0, slot.xid.0);
+                // The request that waits was sent; its fate is as unknown as that of the others.
+                self.in_flight.push_front(slot);
+                Err(End::Broken(text))
+            }
+            None => Err(End::Broken(format!("answer to request {}, never made", xid.0))),
+        }
+    }
+
+    fn note_answer(&mut self, xid: Xid, zxid: Zxid) {
+        self.last_zxid = self.last_zxid.max(zxid);
+        if let Some((_, taken)) = self.batches.pop_front_if(|(last, _)| *last == xid) {
+            self.vouch(taken);
+        }
+    }
+
+    /// What was sent at this moment has been answered, so the session was alive then. The arrival of
+    /// the answer would not do: the server counts from the request.
+    fn vouch(&self, sent: Instant) {
+        self.shared.identity.lock().vouched = sent;
+    }
+
+    fn settle(&self, mut slot: Slot, error: i32, body: Bytes) {
+        // A znode that does not exist is an answer to exists, and its watch is set all the same.
+        let is_missing = slot.op == OpCode::Exists && error == ErrorCode::NoNode.code();
+        if error == 0 || is_missing {
+            let seen = if is_missing { Seen::Missing } else { Seen::Present };
+            let watch = slot.expected.take().map(|expected| expected.confirm(seen));
+            let body = if is_missing { Bytes::new() } else { body };
+            return slot.answer(Ok(Answer { body, watch }));
+        }
+        if let Addressee::WatchRemoval { path, table } = &slot.to {
+            self.remove_bluntly(path, *table, error);
+        }
+        // A server that failed inside may have failed before or after the change.
+        let outcome = match ErrorCode::from_code(error) {
+            Some(
+                ErrorCode::SystemError | ErrorCode::ConnectionLoss | ErrorCode::OperationTimeout,
+            ) => Outcome::Unknown,
+            _ => Outcome::NotApplied,
+        };
+        slot.answer(Err(Error::new(ErrorKind::from_code(error), outcome)));
+    }
+
+    fn remove_bluntly(&self, path: &str, table: Table, error: i32) {
+        let is_persistent = matches!(table, Table::Persistent | Table::Recursive);
+        let not_understood = error != ErrorCode::NoWatcher.code();
+        if is_persistent && not_understood && !self.shared.lineage.watches.is_watched(path) {
+            self.shared.outgoing.remove_all_watches(path);
+        }
+    }
+}

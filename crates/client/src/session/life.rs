@@ -1,0 +1,250 @@
+//! A session's life: finds a server, serves until the connection breaks, finds the next one, until
+//! the session is over.
+//!
+//! In: the session's queue and its owner's wish to close. Out: published states, answered requests.
+//! Invariant: what was queued or sent when a connection broke is failed before the next one is
+//! used, so a later request never overtakes an earlier one that somebody still believes in.
+//!
+//! A session is over when a server says so, when its owner closes it, or when servers open new
+//! sessions for others while they refuse this one for longer than its timeout: then their data is
+//! older than what we have seen, for example because it was restored from a backup.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fastrand::Rng;
+use herdsman_proto::{SessionId, Zxid};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::Instrument as _;
+
+use super::attach::{self, AttachError, Attached, Introduction};
+use super::connection::{Connection, End};
+use super::pace::Pace;
+use super::{Identity, Shared};
+use crate::connect_string::{ConnectString, HostPort};
+use crate::error::ErrorKind;
+use crate::hosts::Hosts;
+use crate::state::{ConnectionEvent, ConnectionState, Expiry};
+
+/// Runs the session until it is over.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let servers = shared.lineage.servers.borrow().to_string();
+    let span = tracing::info_span!("session", servers);
+    Life::new(shared).run().instrument(span).await;
+}
+
+/// The least time that one server gets to answer a handshake.
+const PATIENCE_MIN: Duration = Duration::from_millis(500);
+
+/// What the session's task remembers between connections.
+pub(super) struct Life {
+    pub(super) shared: Arc<Shared>,
+    pub(super) hosts: Hosts,
+    pub(super) servers: watch::Receiver<ConnectString>,
+    /// Newest txn that an answer has shown us.
+    pub(super) last_zxid: Zxid,
+    /// A server that takes writes, found while we were on one that does not.
+    pub(super) found_writable: Option<HostPort>,
+    pace: Pace,
+    /// The session was opened by a server with a quorum; a read-only server's is its own.
+    known_to_quorum: bool,
+}
+
+/// Why the session is over.
+enum Ending {
+    Closed,
+    Expired,
+    AuthFailed,
+}
+
+impl Life {
+    fn new(shared: Arc<Shared>) -> Self {
+        let mut servers = shared.lineage.servers.subscribe();
+        let hosts = Hosts::new(&servers.borrow_and_update(), Rng::new());
+        Life {
+            hosts,
+            servers,
+            last_zxid: Zxid(shared.lineage.last_zxid.load(Ordering::Relaxed)),
+            found_writable: None,
+            pace: Pace::new(Rng::new()),
+            known_to_quorum: shared.options.resumed.is_some(),
+            shared,
+        }
+    }
+
+    async fn run(mut self) {
+        let ending = loop {
+            let attached = match self.find_server().await {
+                Ok(attached) => attached,
+                Err(ending) => break ending,
+            };
+            match self.serve(attached).await {
+                End::Closed => break Ending::Closed,
+                End::AuthFailed => break Ending::AuthFailed,
+                End::Broken(reason) => tracing::debug!(reason, "connection ended"),
+            }
+        };
+        self.finish(&ending);
+    }
+
+    async fn serve(&mut self, attached: Attached) -> End {
+        let (state, event) = self.accept(&attached);
+        let mut connection = Connection::new(self, attached);
+        self.shared.publish(state, event);
+        let since = Instant::now();
+        let end = connection.run(self).await;
+        self.shared.lineage.last_zxid.store(self.last_zxid.0, Ordering::Relaxed);
+        self.pace.connection_lasted(since.elapsed());
+        if let End::Broken(_) = end {
+            self.shared.publish(ConnectionState::Suspended, ConnectionEvent::Suspended);
+        }
+        self.shared.lineage.watches.disconnected();
+        connection.fail_all(&end);
+        if let End::Broken(_) = end {
+            self.shared.outgoing.fail_all(&ErrorKind::ConnectionLoss);
+        }
+        end
+    }
+
+    fn finish(&self, ending: &Ending) {
+        let (kind, state, event) = match ending {
+            Ending::Closed => (ErrorKind::Closed, ConnectionState::Closed, ConnectionEvent::Closed),
+            Ending::Expired => {
+                (ErrorKind::SessionExpired, ConnectionState::Expired, ConnectionEvent::Expired)
+            }
+            Ending::AuthFailed => {
+                (ErrorKind::AuthFailed, ConnectionState::AuthFailed, ConnectionEvent::AuthFailed)
+            }
+        };
+        let lineage = &self.shared.lineage;
+        lineage.watches.session_ended(&kind);
+        self.shared.outgoing.close(&kind);
+        if lineage.expiry == Expiry::IsTheEnd || state != ConnectionState::Expired {
+            lineage.watches.close(&kind);
+        }
+        self.shared.publish(state, event);
+    }
+
+    /// Tries server after server. Whatever is queued meanwhile waits, but no longer than a session
+    /// timeout.
+    async fn find_server(&mut self) -> Result<Attached, Ending> {
+        let mut lost_at = self.lost_at();
+        loop {
+            if self.shared.outgoing.is_closed() {
+                return Err(Ending::Closed);
+            }
+            let (host, pause) = self.next_host();
+            let (introduction, patience) = (self.introduction(), self.patience());
+            let attempt = async {
+                sleep(pause).await;
+                attach::attach(host.clone(), introduction, patience).await
+            };
+            tokio::pin!(attempt);
+            let attempted = loop {
+                tokio::select! {
+                    attempted = &mut attempt => break attempted,
+                    () = self.shared.closing.notified() => return Err(Ending::Closed),
+                    () = sleep_until(lost_at) => {
+                        self.lose();
+                        lost_at = Instant::now() + self.shared.identity().timeout;
+                    }
+                }
+            };
+            match attempted {
+                Ok(attached) => return Ok(attached),
+                Err(AttachError::Expired) => return Err(Ending::Expired),
+                Err(AttachError::Refused) if self.is_hopeless(&host).await => {
+                    tracing::warn!(%host, "servers are behind what this session has seen; giving it up");
+                    self.shared.lineage.last_zxid.store(Zxid::ZERO.0, Ordering::Relaxed);
+                    return Err(Ending::Expired);
+                }
+                Err(error) => {
+                    tracing::debug!(%host, %error, "no session there");
+                    *self.shared.last_failure.lock() = Some(format!("{host}: {error}"));
+                }
+            }
+        }
+    }
+
+    fn next_host(&mut self) -> (HostPort, Duration) {
+        if let Some(host) = self.found_writable.take() {
+            return (host, Duration::ZERO);
+        }
+        if self.servers.has_changed().unwrap_or(false) {
+            // Nothing to move away from: the new list is simply the one to try.
+            let _ = self.hosts.replace(&self.servers.borrow_and_update());
+        }
+        self.pace.pause_before(self.hosts.next())
+    }
+
+    fn introduction(&self) -> Introduction {
+        let identity = self.shared.identity();
+        let session = if self.known_to_quorum { identity.session } else { SessionId::NONE };
+        Introduction {
+            session,
+            password: if self.known_to_quorum { identity.password } else { [0; 16] },
+            timeout: self.shared.options.session_timeout,
+            last_zxid: self.last_zxid,
+            read_only: self.shared.options.read_only,
+        }
+    }
+
+    /// A share of the session timeout, so that all servers can be tried before it is over.
+    fn patience(&self) -> Duration {
+        let servers = u32::try_from(self.servers.borrow().hosts().len()).unwrap_or(u32::MAX);
+        (self.shared.identity().timeout / servers.max(1)).max(PATIENCE_MIN)
+    }
+
+    fn lost_at(&self) -> Instant {
+        let identity = self.shared.identity();
+        (identity.vouched + identity.timeout).max(Instant::now())
+    }
+
+    /// No contact for a session timeout.
+    fn lose(&mut self) {
+        match self.shared.board.state() {
+            ConnectionState::Suspended => {
+                self.shared.publish(ConnectionState::Lost, ConnectionEvent::Lost);
+            }
+            // A new session that nobody opens: what an earlier one has seen may be the reason.
+            ConnectionState::Connecting => self.last_zxid = Zxid::ZERO,
+            _ => {}
+        }
+        self.shared.outgoing.fail_all(&ErrorKind::ConnectionLoss);
+    }
+
+    /// The server refuses us, and has for a session timeout, but would take anybody else.
+    async fn is_hopeless(&self, host: &HostPort) -> bool {
+        self.shared.board.state() == ConnectionState::Lost
+            && attach::is_serving(host.clone(), self.introduction(), self.patience()).await
+    }
+
+    /// Takes over what the server says about us; returns what to tell the world.
+    fn accept(&mut self, attached: &Attached) -> (ConnectionState, ConnectionEvent) {
+        let response = &attached.response;
+        let session = response.session;
+        let mut identity = self.shared.identity.lock();
+        let is_new =
+            identity.session != session || self.shared.board.state() == ConnectionState::Connecting;
+        *identity = Identity {
+            session,
+            password: response.password,
+            timeout: Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs())),
+            vouched: attached.asked,
+        };
+        drop(identity);
+        self.hosts.succeeded();
+        if response.read_only == Some(true) {
+            return (ConnectionState::ReadOnly, ConnectionEvent::ReadOnly);
+        }
+        self.known_to_quorum = true;
+        let event = if is_new {
+            ConnectionEvent::Connected { session }
+        } else {
+            ConnectionEvent::Reconnected { session }
+        };
+        (ConnectionState::Connected, event)
+    }
+}

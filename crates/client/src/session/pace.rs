@@ -1,0 +1,86 @@
+//! How fast servers are called one after the other.
+//!
+//! In: what came of each connection and attempt. Out: the pause before the next attempt. Time is an
+//! argument. A server that greets and hangs up, or hangs up at once, must not be called in a tight
+//! loop; one that served for a while and then broke is no reason to wait.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::backoff::{self, Backoff};
+use crate::connect_string::HostPort;
+use crate::hosts::NextHost;
+
+/// A connection that has lasted this long is no sign of trouble when it breaks.
+const PROVEN_AFTER: Duration = Duration::from_secs(1);
+
+/// The pace of attempts.
+pub(super) struct Pace {
+    backoff: Backoff,
+    /// The last connection broke so soon that the next attempt waits, even at another server.
+    broke_at_once: bool,
+}
+
+impl Pace {
+    pub(super) fn new(rng: Rng) -> Self {
+        Pace { backoff: Backoff::new(backoff::BASE, backoff::CAP, rng), broke_at_once: false }
+    }
+
+    /// A connection has ended.
+    pub(super) fn connection_lasted(&mut self, time: Duration) {
+        self.broke_at_once = time < PROVEN_AFTER;
+        if !self.broke_at_once {
+            self.backoff.reset();
+        }
+    }
+
+    /// How long to wait before this server is called.
+    pub(super) fn pause_before(&mut self, next: NextHost) -> (HostPort, Duration) {
+        match next {
+            NextHost::Now(host) if !std::mem::take(&mut self.broke_at_once) => {
+                (host, Duration::ZERO)
+            }
+            NextHost::Now(host) | NextHost::AfterPause(host) => (host, self.backoff.next()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> NextHost {
+        NextHost::Now("zk1:2181".parse().expect("a host"))
+    }
+
+    fn pauses(pace: &mut Pace, lasted: Duration) -> Vec<Duration> {
+        let mut pause = || {
+            pace.connection_lasted(lasted);
+            pace.pause_before(now()).1
+        };
+        (0..10).map(|_| pause()).collect()
+    }
+
+    #[test]
+    fn connections_that_break_at_once_are_followed_by_ever_longer_pauses() {
+        let mut pace = Pace::new(Rng::with_seed(1));
+        let short = pauses(&mut pace, Duration::from_millis(3));
+        assert!(short.iter().all(|pause| !pause.is_zero()), "{short:?}");
+        assert!(short.iter().sum::<Duration>() > Duration::from_secs(1), "{short:?}");
+    }
+
+    #[test]
+    fn after_a_connection_that_has_served_there_is_no_pause() {
+        let mut pace = Pace::new(Rng::with_seed(1));
+        pauses(&mut pace, Duration::ZERO);
+        assert_eq!(pauses(&mut pace, PROVEN_AFTER), [Duration::ZERO; 10]);
+    }
+
+    #[test]
+    fn a_round_in_vain_is_followed_by_a_pause() {
+        let mut pace = Pace::new(Rng::with_seed(1));
+        let NextHost::Now(host) = now() else { unreachable!("made above") };
+        assert!(!pace.pause_before(NextHost::AfterPause(host)).1.is_zero());
+    }
+}

@@ -1,0 +1,179 @@
+//! The state of a connection, as a value to read, to wait for, and as a stream of changes.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use herdsman_proto::SessionId;
+use tokio::sync::{broadcast, watch};
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
+
+/// How things stand between a client and its servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConnectionState {
+    /// No server has answered yet.
+    Connecting,
+    /// All is well.
+    Connected,
+    /// Connected to a server that is cut off from its quorum and answers reads only.
+    ReadOnly,
+    /// The connection is gone; the session, its ephemerals and locks may still live.
+    Suspended,
+    /// No contact for a whole session timeout: the servers may have ended the session. Trust
+    /// nothing that depends on it. It may still turn out to be alive.
+    Lost,
+    /// The servers have ended the session.
+    Expired,
+    /// The servers refused the credentials. The session is over.
+    AuthFailed,
+    /// Closed by its owner.
+    Closed,
+}
+
+impl ConnectionState {
+    /// A server answers at present.
+    #[must_use]
+    pub fn is_connected(self) -> bool {
+        matches!(self, ConnectionState::Connected | ConnectionState::ReadOnly)
+    }
+
+    /// The session is over for good.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        use ConnectionState::{AuthFailed, Closed, Expired};
+        matches!(self, Expired | AuthFailed | Closed)
+    }
+}
+
+/// A change of the connection, in the order in which they happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConnectionEvent {
+    /// A new session was established: the first one, or after [`ConnectionEvent::Expired`] the
+    /// next one of a managed client.
+    Connected {
+        /// Its id.
+        session: SessionId,
+    },
+    /// The connection is gone; the session may live on.
+    Suspended,
+    /// The same session goes on, on the same or another server.
+    Reconnected {
+        /// Its id.
+        session: SessionId,
+    },
+    /// Connected, but the server answers reads only.
+    ReadOnly,
+    /// No contact for a whole session timeout.
+    Lost,
+    /// The session is over; what it owned is gone.
+    Expired,
+    /// The credentials were refused.
+    AuthFailed,
+    /// Closed by its owner; nothing follows.
+    Closed,
+}
+
+impl ConnectionEvent {
+    /// The final state that it leads to, if it is the last of its session.
+    fn final_state(self) -> Option<ConnectionState> {
+        match self {
+            ConnectionEvent::Expired => Some(ConnectionState::Expired),
+            ConnectionEvent::AuthFailed => Some(ConnectionState::AuthFailed),
+            ConnectionEvent::Closed => Some(ConnectionState::Closed),
+            _ => None,
+        }
+    }
+}
+
+/// Changes that a slow subscriber may be behind; older ones are skipped for it.
+const EVENTS_KEPT: usize = 64;
+
+/// Where a session task, or several one after the other, publishes its state.
+#[derive(Debug)]
+pub(crate) struct StateBoard {
+    now: watch::Sender<ConnectionState>,
+    events: broadcast::Sender<ConnectionEvent>,
+}
+
+impl StateBoard {
+    pub(crate) fn new() -> Self {
+        StateBoard {
+            now: watch::Sender::new(ConnectionState::Connecting),
+            events: broadcast::Sender::new(EVENTS_KEPT),
+        }
+    }
+
+    pub(crate) fn state(&self) -> ConnectionState {
+        *self.now.borrow()
+    }
+
+    pub(crate) fn publish(&self, state: ConnectionState, event: ConnectionEvent) {
+        self.now.send_replace(state);
+        // Nobody listening is fine.
+        let _ = self.events.send(event);
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<ConnectionState> {
+        self.now.subscribe()
+    }
+}
+
+/// A stream of [`ConnectionEvent`]s from the moment of subscription on. A subscriber that falls more
+/// than 64 events behind misses the oldest ones. It ends behind the event that nothing can follow.
+#[derive(Debug)]
+pub struct ConnectionEvents {
+    inner: BroadcastStream<ConnectionEvent>,
+    expiry: Expiry,
+    has_ended: bool,
+}
+
+/// What the end of a session means to a stream of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    IsTheEnd,
+    HasSuccessor,
+}
+
+impl Expiry {
+    fn is_end(self, state: ConnectionState) -> bool {
+        state.is_final() && (state != ConnectionState::Expired || self == Expiry::IsTheEnd)
+    }
+}
+
+impl ConnectionEvents {
+    pub(crate) fn new(board: &StateBoard, expiry: Expiry) -> Self {
+        let inner = BroadcastStream::new(board.events.subscribe());
+        // Asked behind the subscription: the end is either seen here or arrives there.
+        ConnectionEvents { inner, expiry, has_ended: expiry.is_end(board.state()) }
+    }
+
+    /// The next change; `None` when nothing can follow. Cancel-safe.
+    pub async fn next(&mut self) -> Option<ConnectionEvent> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for ConnectionEvents {
+    type Item = ConnectionEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        loop {
+            match Pin::new(&mut self.inner).poll_next(context) {
+                Poll::Ready(Some(Err(BroadcastStreamRecvError::Lagged(_)))) => {}
+                Poll::Ready(Some(Ok(event))) => {
+                    self.has_ended =
+                        event.final_state().is_some_and(|state| self.expiry.is_end(state));
+                    return Poll::Ready(Some(event));
+                }
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Several servers: fail-over, changed lists, and patience with servers that refuse.
+
+use std::time::Duration;
+
+use herdsman_client::ConnectionEvent::{Reconnected, Suspended};
+use herdsman_client::{Client, ErrorKind, RetryPolicy};
+use herdsman_proto::OpCode;
+use herdsman_server::test_proxy::{Fault, Rule};
+use herdsman_server::{TestEnsemble, TestProxy, TestServer};
+
+use crate::world::{World, eventually, kind, next, options, within};
+
+fn servers(ensemble: &TestEnsemble) -> String {
+    let addresses: Vec<_> = ensemble.ids().map(|id| ensemble.address(id).to_string()).collect();
+    addresses.join(",")
+}
+
+/// The server that a client is connected to: the one with its watch.
+async fn home(ensemble: &TestEnsemble, zk: &Client) -> usize {
+    let (_, watch) = within(zk.exists("/home").watch().send()).await.unwrap();
+    let home = ensemble.ids().find(|id| ensemble.watch_count(*id) == 1).expect("it is one of them");
+    drop(watch);
+    eventually("the watch is gone", || ensemble.watch_count(home) == 0).await;
+    home
+}
+
+#[tokio::test]
+async fn a_session_moves_to_another_server_with_all_it_has() {
+    let mut ensemble = TestEnsemble::start();
+    ensemble.await_leader();
+    let zk = within(options().connect(&servers(&ensemble))).await.unwrap();
+    let mut events = zk.events();
+    let session = zk.session().id();
+    zk.create("/e", "0").ephemeral().await.unwrap();
+    let killed = home(&ensemble, &zk).await;
+    let (_, watch) = zk.get("/e").watch().await.unwrap();
+    ensemble.kill(killed);
+    assert_eq!(next(&mut events).await, Suspended);
+    assert_eq!(next(&mut events).await, Reconnected { session });
+    let patient = zk.with_retry(RetryPolicy::forever(Duration::from_millis(20)));
+    within(patient.sync("/").send()).await.unwrap();
+    let node = within(patient.get("/e").send()).await.unwrap();
+    assert_eq!(node.stat.ephemeral_owner, session.0);
+    // What was sent may be lost with another connection; then it is known by its version.
+    let set = || patient.set("/e", "1").version(0).send();
+    let changed = within(async {
+        loop {
+            match set().await {
+                Ok(_) => return true,
+                Err(error) if *error.kind() == ErrorKind::BadVersion => return true,
+                Err(error) => assert!(error.is_retriable(), "{error}"),
+            }
+        }
+    });
+    assert!(changed.await);
+    within(watch).await.unwrap();
+    zk.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_leaves_a_server_that_is_no_longer_listed() {
+    let server = TestServer::start();
+    let (old, new) = (TestProxy::start(server.address()), TestProxy::start(server.address()));
+    let zk = within(options().connect(&old.connect_string())).await.unwrap();
+    let session = zk.session().id();
+    let mut events = zk.events();
+    zk.update_servers(&format!("{},{}", old.connect_string(), old.connect_string())).unwrap();
+    zk.get("/").await.unwrap();
+    assert_eq!(old.traffic().connections_accepted(), 1, "its server is still there");
+    zk.update_servers(&new.connect_string()).unwrap();
+    assert_eq!(next(&mut events).await, Suspended);
+    assert_eq!(next(&mut events).await, Reconnected { session });
+    within(zk.get("/").send()).await.unwrap();
+    assert_eq!((old.traffic().connections_open(), new.traffic().connections_open()), (0, 1));
+    for bad in ["", "host:port", "127.0.0.1:1/chroot"] {
+        let kind = kind(zk.update_servers(bad));
+        assert!(matches!(kind, ErrorKind::InvalidArgument(_)), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_list_is_used_while_there_is_no_connection() {
+    let World { zk, proxy, server, other: _other } = World::start().await;
+    let session = zk.session();
+    proxy.refuse_connections();
+    proxy.cut();
+    within(session.wait_for(|state| !state.is_connected())).await;
+    zk.update_servers(&server.connect_string()).unwrap();
+    within(zk.get("/").send()).await.unwrap();
+    assert_eq!(zk.session().id(), session.id());
+}
+
+/// Lets the client meet the fault several times, then finds it connected again. How it paces itself
+/// meanwhile is tested where it is decided.
+async fn outlive(zk: &Client, proxy: &TestProxy) {
+    const HANDSHAKES: usize = 6;
+    let before = proxy.traffic().requests(OpCode::CreateSession);
+    proxy.cut();
+    within(proxy.until(|traffic| traffic.requests(OpCode::CreateSession) > before + HANDSHAKES))
+        .await;
+    proxy.clear_rules();
+    within(zk.get("/").send()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_is_outlived() {
+    let World { zk, proxy, other: _other, server: _server } = World::start().await;
+    proxy.add_rule(Rule::new(Fault::CutBeforeRequest).on(OpCode::CreateSession).always());
+    outlive(&zk, &proxy).await;
+}
+
+#[tokio::test]
+async fn a_server_that_greets_and_hangs_up_is_outlived() {
+    let World { zk, proxy, other: _other, server: _server } = World::start().await;
+    proxy.add_rule(Rule::new(Fault::CutBeforeReply).on(OpCode::Exists).always());
+    let eager = zk.with_retry(RetryPolicy::forever(Duration::ZERO));
+    let reads: Vec<_> = (0..4).map(|_| tokio::spawn(eager.exists("/").send())).collect();
+    outlive(&zk, &proxy).await;
+    for read in reads {
+        within(read).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,17 @@
+//! The client against real servers in this process, through a proxy that misbehaves when told to.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod failover;
+mod operations;
+mod order;
+mod outcomes;
+mod persistent_watches;
+mod protected;
+mod read_only;
+mod security;
+mod sessions;
+mod transactions;
+mod watch_removal;
+mod watches;
+mod world;

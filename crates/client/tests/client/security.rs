@@ -1,0 +1,65 @@
+//! Credentials: presented, presented again, refused.
+
+use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Id, Perms, Result};
+use herdsman_proto::OpCode;
+use herdsman_server::TestServer;
+
+use crate::world::{World, connect, kind, options, within};
+
+/// Only for those who created it.
+fn creator_only() -> [Acl; 1] {
+    [Acl { perms: Perms::ALL, id: Id::new("auth", "") }]
+}
+
+async fn read(zk: &Client) -> Result<bytes::Bytes> {
+    within(async { zk.get("/secret").await.map(|node| node.data) }).await
+}
+
+#[tokio::test]
+async fn credentials_open_what_they_have_closed() {
+    let server = TestServer::start();
+    let zk = connect(&server.connect_string()).await;
+    assert_eq!(kind(zk.create("/secret", "s").acl(creator_only()).await), ErrorKind::InvalidAcl);
+    zk.authenticate("digest", "ann:pass").await.unwrap();
+    zk.create("/secret", "s").acl(creator_only()).await.unwrap();
+    let ids = zk.who_am_i().await.unwrap();
+    assert!(ids.iter().any(|id| id.scheme == "digest" && id.id == "ann"), "{ids:?}");
+
+    let other = connect(&server.connect_string()).await;
+    assert_eq!(kind(read(&other).await), ErrorKind::NoAuth);
+    other.authenticate("digest", "bob:pass").await.unwrap();
+    assert_eq!(kind(read(&other).await), ErrorKind::NoAuth);
+    let pipelined = other.authenticate("digest", "ann:pass").send();
+    assert_eq!(read(&other).await.unwrap(), "s", "in force for the very next request");
+    pipelined.await.unwrap();
+}
+
+#[tokio::test]
+async fn credentials_are_presented_on_every_connection() {
+    let World { zk, proxy, server, other: _other } =
+        World::start_with(options().credentials("digest", "ann:pass")).await;
+    zk.create("/secret", "s").acl(creator_only()).await.unwrap();
+    zk.authenticate("digest", "bob:pass").await.unwrap();
+    zk.authenticate("digest", "bob:pass").await.unwrap();
+    proxy.cut();
+    assert_eq!(read(&zk).await.unwrap(), "s");
+    assert_eq!(zk.who_am_i().await.unwrap().iter().filter(|id| id.scheme == "digest").count(), 2);
+    // Ann at first, Bob twice, and after the cut one of each: what was said twice is kept once.
+    assert_eq!(proxy.traffic().requests(OpCode::Auth), 5);
+    server.expire_session(zk.session().id());
+    assert_eq!(read(&zk).await.unwrap(), "s", "also in the next session");
+}
+
+#[tokio::test]
+async fn credentials_that_are_refused_end_the_session() {
+    let server = TestServer::start();
+    let zk = connect(&server.connect_string()).await;
+    let (_, watch) = zk.exists("/a").watch().await.unwrap();
+    let session = zk.session();
+    assert_eq!(kind(zk.authenticate("nonsense", "x").await), ErrorKind::AuthFailed);
+    assert_eq!(within(session.ended()).await, ConnectionState::AuthFailed);
+    assert_eq!(kind(within(watch).await), ErrorKind::AuthFailed);
+    assert_eq!(kind(read(&zk).await), ErrorKind::AuthFailed);
+    assert_eq!(kind(within(zk.connected_session()).await), ErrorKind::AuthFailed);
+    zk.close().await.unwrap();
+}
