@@ -1,0 +1,163 @@
+//! A latch that opens for good when a number of things have happened.
+//!
+//! ```text
+//! <path>          persistent; data: "<left>/<of>", as text
+//! <path>/open     persistent; made in the same transaction as the last count
+//! ```
+//! Ours: neither Curator nor kazoo has one. Counting is exact: a lost reply neither loses a count nor
+//! makes it twice. Waiters have one watch on `open` each; counts do not wake them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, EventType, Node, Op};
+
+use super::at_most;
+use crate::error::{Error, Result};
+use crate::hold::patient;
+use crate::marked::{Attempt, Marked};
+use crate::until_known::{child, unless, until_known};
+
+/// Waits for a number of things to happen, in whatever processes.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::CountDownLatch;
+///
+/// let migrated = CountDownLatch::new(&zk, "/release/7/migrated", 2)?;
+/// assert_eq!(migrated.count_down().await?, 1);
+/// assert_eq!(migrated.count_down().await?, 0);
+/// migrated.wait().await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct CountDownLatch {
+    client: Client,
+    path: String,
+    count: u32,
+}
+
+impl CountDownLatch {
+    /// The latch at `path` that opens after `count` calls of [`count_down`](Self::count_down), of
+    /// whatever processes; nothing is done yet. Whoever counts or waits first makes the node.
+    ///
+    /// # Errors
+    /// If `count` is 0: such a latch would never have been closed.
+    pub fn new(client: &Client, path: impl Into<String>, count: u32) -> Result<Self> {
+        if count == 0 {
+            return Err(Error::invalid("a latch needs a count of at least one"));
+        }
+        Ok(CountDownLatch { client: client.clone(), path: path.into(), count })
+    }
+
+    /// Counts one, and tells how many are left. On an open latch it does nothing and tells 0.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the latch was made for another count. The outcome is unknown
+    /// only if the session ended after a reply was lost.
+    pub async fn count_down(&self) -> Result<u32> {
+        let session = self.client.connected_session().await?;
+        let client = self.client.bound_to(&session);
+        let mut write = Marked::new(&client, &self.path);
+        loop {
+            let (left, node) = self.read(&client).await?;
+            let Some(left) = left.checked_sub(1) else {
+                return Ok(0);
+            };
+            let count = Op::set(&self.path, self.encode(left)).version(node.stat.version);
+            let open = (left == 0).then(|| Op::create(&self.open_path(), Bytes::new()));
+            let ops: Vec<_> = [count].into_iter().chain(open).collect();
+            let note = left.to_string().into();
+            if let Attempt::Applied(note) = write.attempt(&ops, note).await? {
+                return parse(&note).ok_or_else(|| self.unreadable(&note));
+            }
+        }
+    }
+
+    /// How many are left.
+    pub async fn left(&self) -> Result<u32> {
+        Ok(self.read(&self.client).await?.0)
+    }
+
+    /// Waits until the latch is open, through outages too; does not wait at all if it is open.
+    /// Cancel-safe.
+    pub async fn wait(&self) -> Result<()> {
+        let client = patient(&self.client);
+        self.read(&client).await?;
+        loop {
+            let (open, watch) = client.exists(&self.open_path()).watch().await?;
+            if open.is_some() {
+                return Ok(());
+            }
+            match watch.await {
+                Ok(event) if event.kind == EventType::NodeCreated => return Ok(()),
+                // The session ended: the next look is made in the next one, if there is one.
+                _ => {}
+            }
+        }
+    }
+
+    /// As [`CountDownLatch::wait`], but fails with [`Error::TimedOut`] when `limit` has passed.
+    pub async fn wait_within(&self, limit: Duration) -> Result<()> {
+        at_most(limit, self.wait()).await
+    }
+
+    /// Deletes the latch. Who still waits goes on waiting, for the next one at this path.
+    pub async fn remove(&self) -> Result<()> {
+        let delete = || self.client.delete(&self.path).recursive().send();
+        Ok(unless(until_known(delete).await, &ErrorKind::NoNode)?)
+    }
+
+    /// How many are left, and the node, which is made if there is none.
+    async fn read(&self, client: &Client) -> Result<(u32, Node)> {
+        loop {
+            match client.get(&self.path).await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => self.make(client).await?,
+                read => {
+                    let node = read?;
+                    return Ok((self.decode(&node.data)?, node));
+                }
+            }
+        }
+    }
+
+    async fn make(&self, client: &Client) -> Result<()> {
+        let make = || async {
+            let create = client.create(&self.path, self.encode(self.count)).container_parents();
+            create.await.map(drop)
+        };
+        Ok(unless(until_known(make).await, &ErrorKind::NodeExists)?)
+    }
+
+    fn encode(&self, left: u32) -> Bytes {
+        format!("{left}/{}", self.count).into()
+    }
+
+    fn decode(&self, data: &[u8]) -> Result<u32> {
+        let slash = data.iter().position(|byte| *byte == b'/');
+        let parts = slash.and_then(|at| Some((parse(&data[..at])?, parse(&data[at + 1..])?)));
+        match parts {
+            Some((left, of)) if of == self.count && left <= of => Ok(left),
+            Some((left, of)) if left <= of => Err(Error::invalid(format!(
+                "the latch {} counts {of} things, not {}",
+                self.path, self.count
+            ))),
+            _ => Err(self.unreadable(data)),
+        }
+    }
+
+    fn unreadable(&self, data: &[u8]) -> Error {
+        let reason = format!("\"{}\" is not \"<left>/<of>\"", data.escape_ascii());
+        Error::Codec { path: self.path.clone(), reason }
+    }
+
+    fn open_path(&self) -> String {
+        child(&self.path, "open")
+    }
+}
+
+fn parse(digits: &[u8]) -> Option<u32> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}

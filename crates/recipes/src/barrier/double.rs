@@ -1,0 +1,289 @@
+//! A double barrier: entering waits for all members, and so does leaving. This file enters; the way
+//! out is in `leave`.
+//!
+//! ```text
+//! <path>           a container; data: the number of members, as text (Curator and kazoo: empty)
+//! <path>/<uuid>    one for each member, ephemeral
+//! <path>/ready     persistent; everybody may go in
+//! ```
+//! The layout is Curator's `DistributedDoubleBarrier`, and kazoo's `DoubleBarrier` can take part.
+//! Where we differ: a size in the node, children that are no members do not count, a wake-up counts
+//! only if it is the right one, and a `ready` left over from an earlier round lets nobody in.
+//!
+//! # Which `ready` counts
+//! `ready` is ours if a member that is still there, ourselves included, is older than it. A `ready`
+//! older than every member was left behind by a round whose members have all gone or died; it is
+//! removed. So that nobody removes a new one by mistake, that is one transaction with a change of
+//! `<path>`, and making `ready` is one with a check that `<path>` has not changed.
+//!
+//! # Cost
+//! Who waits has one watch on `ready` and reads nothing when it comes: one event for each member.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Children, Client, ErrorKind, EventType, Node, Op, Stat, Watch, Zxid};
+use uuid::Uuid;
+
+use super::at_most;
+use super::size::{Size, members};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold, patient};
+use crate::until_known::child;
+
+pub(super) const READY: &str = "ready";
+
+/// A barrier that a number of members enter together and leave together.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::DoubleBarrier;
+///
+/// let barrier = DoubleBarrier::new(&zk, "/jobs/42/together", 1)?;
+/// let inside = barrier.enter().await?; // waits for the others
+/// // … work that all do at the same time …
+/// inside.leave().await?; // waits for the others
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct DoubleBarrier {
+    client: Client,
+    path: String,
+    size: Size,
+    data: Bytes,
+}
+
+/// A member that is inside. Dropping it takes the member out without waiting for the others.
+#[derive(Debug)]
+#[must_use = "a member that is dropped has left"]
+pub struct Inside {
+    pub(super) hold: Hold,
+    pub(super) path: String,
+}
+
+/// What a member sees when it looks around.
+struct View {
+    ready: Option<Stat>,
+    on_ready: Watch,
+    node: Node,
+    members: Vec<String>,
+}
+
+/// What a member does then.
+enum Step {
+    GoIn,
+    /// Until `ready` comes.
+    Wait(Watch),
+    LookAgain,
+}
+
+impl DoubleBarrier {
+    /// The barrier at `path` for `size` members; nothing is done yet.
+    ///
+    /// # Errors
+    /// If `size` is 0.
+    pub fn new(client: &Client, path: impl Into<String>, size: u32) -> Result<Self> {
+        let size = Size::new(size)?;
+        Ok(DoubleBarrier { client: client.clone(), path: path.into(), size, data: Bytes::new() })
+    }
+
+    /// What the nodes of members hold, for people who look at the tree.
+    #[must_use]
+    pub fn member_data(mut self, data: impl Into<Bytes>) -> Self {
+        self.data = data.into();
+        self
+    }
+
+    /// Waits until all members are here. Dropping the future takes this member out again.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the members before us expect another number of them;
+    /// [`Error::Lost`] if the session ended while waiting.
+    pub async fn enter(&self) -> Result<Inside> {
+        let session = self.client.connected_session().await?;
+        let client = patient(&self.client.bound_to(&session));
+        self.size.settle(&client, &self.path).await.map_err(lost_if_expired)?;
+        let hold = self.join(&client).await.map_err(lost_if_expired)?;
+        match self.wait_for_others(&hold).await.map_err(lost_if_expired) {
+            Ok(()) => Ok(Inside { hold, path: self.path.clone() }),
+            Err(error) => {
+                // Waits until it is out, so that nobody counts a member that has failed.
+                let _ = hold.release().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`DoubleBarrier::enter`], but fails with [`Error::TimedOut`] when `limit` has passed.
+    pub async fn enter_within(&self, limit: Duration) -> Result<Inside> {
+        at_most(limit, self.enter()).await
+    }
+
+    /// Makes our own node. Its name is ours alone, so a node found there after a lost reply is ours.
+    async fn join(&self, client: &Client) -> Result<Hold> {
+        let session = client.session();
+        let path = child(&self.path, &Uuid::new_v4().to_string());
+        // From here on the node goes if the caller does.
+        let cleanup = RemoveOnDrop { client, path: Some(&path) };
+        let created = loop {
+            let create = client.create(&path, self.data.clone()).ephemeral().container_parents();
+            match create.await {
+                Err(error) if *error.kind() == ErrorKind::NodeExists => {
+                    if let Some(stat) = client.exists(&path).await? {
+                        break herdsman_client::Created { path: path.clone(), stat };
+                    }
+                }
+                Err(error) if error.outcome() == herdsman_client::Outcome::Unknown => {}
+                created => break created?,
+            }
+        };
+        cleanup.disarm();
+        Ok(Hold::new(client.clone(), session, created, Distrust::WhenLost))
+    }
+
+    async fn wait_for_others(&self, hold: &Hold) -> Result<()> {
+        loop {
+            let view = self.look(hold.client()).await?;
+            self.size.check(&self.path, &view.node)?;
+            match self.step(hold, view).await? {
+                Step::GoIn => return Ok(()),
+                Step::LookAgain => {}
+                Step::Wait(on_ready) => {
+                    if on_ready.await?.kind == EventType::NodeCreated {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// One round trip. The watch is set first: who comes after it finds us counted.
+    async fn look(&self, client: &Client) -> Result<View> {
+        let ready = client.exists(&self.ready()).watch().send();
+        let node = client.get(&self.path).send();
+        let children = client.children(&self.path).send();
+        let (ready, on_ready) = ready.await?;
+        let (node, Children { names, .. }) = (node.await?, children.await?);
+        Ok(View { ready, on_ready, node, members: members(names) })
+    }
+
+    async fn step(&self, hold: &Hold, view: View) -> Result<Step> {
+        let is_complete = self.size.is_reached_by(view.members.len());
+        if !view.members.iter().any(|member| member == hold.name()) {
+            return Err(Error::Lost);
+        }
+        let Some(ready) = view.ready else {
+            return match is_complete {
+                true => self.make_ready(hold.client(), &view.node).await,
+                false => Ok(Step::Wait(view.on_ready)),
+            };
+        };
+        if is_complete || self.is_of_this_round(hold, &view.members, ready.czxid).await? {
+            return Ok(Step::GoIn);
+        }
+        self.remove_stale_ready(hold.client(), &view.node).await
+    }
+
+    async fn make_ready(&self, client: &Client, node: &Node) -> Result<Step> {
+        let unchanged = Op::check(&self.path).version(node.stat.version);
+        let create = Op::create(&self.ready(), Bytes::new());
+        match client.transaction([unchanged, create]).await {
+            Ok(_) => Ok(Step::GoIn),
+            Err(error) if *error.kind() == ErrorKind::NodeExists => Ok(Step::GoIn),
+            Err(error) => look_again_after(error, &ErrorKind::BadVersion),
+        }
+    }
+
+    /// Whether some member was there before `ready`.
+    async fn is_of_this_round(&self, hold: &Hold, members: &[String], ready: Zxid) -> Result<bool> {
+        if hold.token() < u64::try_from(ready.0).unwrap_or_default() {
+            return Ok(true);
+        }
+        let paths = members.iter().map(|member| child(&self.path, member));
+        let sent: Vec<_> = paths.map(|path| hold.client().exists(&path).send()).collect();
+        for stat in sent {
+            if stat.await?.is_some_and(|stat| stat.czxid < ready) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn remove_stale_ready(&self, client: &Client, node: &Node) -> Result<Step> {
+        let mark = Op::set(&self.path, node.data.clone()).version(node.stat.version);
+        match client.transaction([mark, Op::delete(&self.ready())]).await {
+            Ok(_) => Ok(Step::LookAgain),
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(Step::LookAgain),
+            Err(error) => look_again_after(error, &ErrorKind::BadVersion),
+        }
+    }
+
+    fn ready(&self) -> String {
+        child(&self.path, READY)
+    }
+}
+
+impl Inside {
+    /// Whether, as far as this process can know, the others still count this member. Does not ask
+    /// the server.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.hold.is_trusted()
+    }
+
+    /// Resolves when this member no longer counts: its session is gone, or somebody deleted its
+    /// node. The others may leave without it from then on.
+    pub async fn lost(&self) {
+        self.hold.lost().await;
+    }
+
+    /// The member's node.
+    #[must_use]
+    pub fn member_path(&self) -> &str {
+        self.hold.path()
+    }
+
+    /// As [`Inside::leave`], but fails with [`Error::TimedOut`] when `limit` has passed. The member
+    /// is out all the same then.
+    pub async fn leave_within(self, limit: Duration) -> Result<()> {
+        at_most(limit, self.leave()).await
+    }
+}
+
+/// Deletes a node in the background if its maker is dropped before it knows whether it is there.
+struct RemoveOnDrop<'a> {
+    client: &'a Client,
+    path: Option<&'a str>,
+}
+
+impl RemoveOnDrop<'_> {
+    fn disarm(mut self) {
+        self.path = None;
+    }
+}
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        if let (Some(path), Ok(_)) = (self.path, tokio::runtime::Handle::try_current()) {
+            self.client.delete(path).in_background();
+        }
+    }
+}
+
+/// Others were faster, or the reply was lost: in either case the next look tells.
+fn look_again_after(error: herdsman_client::Error, expected: &ErrorKind) -> Result<Step> {
+    match error.kind() == expected || error.is_retriable() {
+        true => Ok(Step::LookAgain),
+        false => Err(error.into()),
+    }
+}
+
+/// A member whose session ends has lost its place, whatever it was doing.
+pub(super) fn lost_if_expired(error: Error) -> Error {
+    match error.client_kind() {
+        Some(ErrorKind::SessionExpired) => Error::Lost,
+        _ => error,
+    }
+}

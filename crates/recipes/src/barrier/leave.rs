@@ -1,0 +1,120 @@
+//! The way out of a double barrier.
+//!
+//! As in Curator, the lowest member stays until all others have gone: it waits for the highest, and
+//! again for the then highest. The others delete their nodes and wait for the lowest. We differ in
+//! that only those count who were there when we began to leave, so that a quick member which enters
+//! for the next round does not hold up the slow ones of this, and in that the last one takes `ready`
+//! away in the same transaction as its own node.
+
+use std::collections::BTreeSet;
+
+use herdsman_client::{Client, ErrorKind, EventType, Op};
+
+use super::double::{Inside, READY, lost_if_expired};
+use super::size::members;
+use crate::error::{Error, Result};
+use crate::until_known::{child, unless, until_known};
+
+/// Whether our node is still to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    There,
+    Deleted,
+}
+
+impl Inside {
+    /// Waits until all members leave. Dropping the future takes this member out without waiting.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the session ended, now or while inside: the others have not waited.
+    pub async fn leave(mut self) -> Result<()> {
+        self.wait_for_leavers().await.map_err(lost_if_expired)?;
+        self.hold.let_go();
+        Ok(())
+    }
+
+    async fn wait_for_leavers(&self) -> Result<()> {
+        let client = self.hold.client();
+        let round: BTreeSet<_> = self.present(client).await?.into_iter().collect();
+        let mut own = Own::There;
+        loop {
+            let mut present = self.present(client).await?;
+            present.retain(|member| round.contains(member));
+            let is_there = present.iter().any(|member| member == self.hold.name());
+            if own == Own::There && !is_there {
+                return Err(Error::Lost);
+            }
+            let (Some(lowest), Some(highest)) = (present.first(), present.last()) else {
+                return self.remove_stale_ready(client).await;
+            };
+            if own == Own::There && present.len() == 1 {
+                return self.remove_last(client).await;
+            }
+            if own == Own::There && lowest == self.hold.name() {
+                self.wait_until_gone(client, highest).await?;
+                continue;
+            }
+            if own == Own::There {
+                self.remove_own(client).await?;
+                own = Own::Deleted;
+            }
+            self.wait_until_gone(client, lowest).await?;
+        }
+    }
+
+    async fn present(&self, client: &Client) -> Result<Vec<String>> {
+        Ok(members(self.names(client).await?))
+    }
+
+    async fn names(&self, client: &Client) -> Result<Vec<String>> {
+        match client.children(&self.path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
+            children => Ok(children?.names),
+        }
+    }
+
+    async fn remove_own(&self, client: &Client) -> Result<()> {
+        let delete = || client.delete(self.hold.path()).send();
+        Ok(unless(until_known(delete).await, &ErrorKind::NoNode)?)
+    }
+
+    /// We are the last: nobody must find `ready` without a member.
+    async fn remove_last(&self, client: &Client) -> Result<()> {
+        let ready = child(&self.path, READY);
+        let both = || async {
+            let ops = [Op::delete(&ready), Op::delete(self.hold.path())];
+            client.transaction(ops).await.map(drop)
+        };
+        match until_known(both).await {
+            // kazoo's members, and those who gave up waiting, take `ready` away early.
+            Err(error) if *error.kind() == ErrorKind::NoNode => self.remove_own(client).await,
+            removed => Ok(removed?),
+        }
+    }
+
+    /// All others have gone. If the last of them died, nobody took `ready` away; we would notice when
+    /// we enter again, but Curator would not.
+    async fn remove_stale_ready(&self, client: &Client) -> Result<()> {
+        let names = self.names(client).await?;
+        let is_stale = names.iter().any(|name| name == READY) && members(names).is_empty();
+        if !is_stale {
+            return Ok(());
+        }
+        let ready = child(&self.path, READY);
+        let delete = || client.delete(&ready).send();
+        Ok(unless(until_known(delete).await, &ErrorKind::NoNode)?)
+    }
+
+    async fn wait_until_gone(&self, client: &Client, member: &str) -> Result<()> {
+        let path = child(&self.path, member);
+        loop {
+            let watch = match client.get(&path).watch().await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
+                read => read?.1,
+            };
+            if watch.await?.kind == EventType::NodeDeleted {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The number of members, as it is kept in the barrier's own node.
+//!
+//! In: the data of the node. Out: whether it agrees with ours. Curator and kazoo keep no size, leave
+//! the data empty and never read it, so theirs and ours can meet at one path; members that know of
+//! sizes then notice when they disagree.
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Lifetime, Node};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::until_known::unless;
+
+/// How many members a barrier has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(u32);
+
+impl Size {
+    pub(crate) fn new(size: u32) -> Result<Self> {
+        match size {
+            0 => Err(Error::invalid("a barrier needs at least one member")),
+            _ => Ok(Size(size)),
+        }
+    }
+
+    pub(crate) fn is_reached_by(self, members: usize) -> bool {
+        members >= self.0 as usize
+    }
+
+    /// As it is kept: decimal text.
+    pub(crate) fn encode(self) -> Bytes {
+        self.0.to_string().into()
+    }
+
+    /// `None` if the data is not a size: the node was not made by one of us.
+    pub(crate) fn decode(data: &[u8]) -> Option<Self> {
+        std::str::from_utf8(data).ok()?.parse().ok().map(Size)
+    }
+
+    /// An error if the members so far are of another opinion.
+    pub(crate) fn check(self, path: &str, node: &Node) -> Result<()> {
+        match Size::decode(&node.data) {
+            Some(other) if other != self => Err(Error::invalid(format!(
+                "the barrier {path} is for {} members, not for {}",
+                other.0, self.0
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes sure that the node exists and that its size is ours, as far as it has one. With nobody
+    /// inside, what is kept there is of an earlier use, and replaced.
+    pub(crate) async fn settle(self, client: &Client, path: &str) -> Result<()> {
+        loop {
+            let node = match client.get(path).await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                    self.create_node(client, path).await?;
+                    continue;
+                }
+                read => read?,
+            };
+            let kept = Size::decode(&node.data);
+            let is_free =
+                node.data.is_empty() || (kept.is_some() && is_empty(client, path).await?);
+            if kept == Some(self) || !is_free {
+                return self.check(path, &node);
+            }
+            match client.set(path, self.encode()).version(node.stat.version).await {
+                Ok(_) => return Ok(()),
+                // Somebody was faster, the empty container was just removed, or the reply was lost:
+                // the next look tells.
+                Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {
+                }
+                Err(error) if error.is_retriable() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn create_node(self, client: &Client, path: &str) -> Result<()> {
+        let create = client.create(path, self.encode()).lifetime(Lifetime::Container);
+        match unless(create.container_parents().await.map(drop), &ErrorKind::NodeExists) {
+            Err(error) if error.is_retriable() => Ok(()),
+            other => Ok(other?),
+        }
+    }
+}
+
+/// The members among the children, in the order of their names. Members are named by a UUID, with
+/// dashes (Curator, we) or without (kazoo); whatever else is there does not count.
+pub(crate) fn members(names: Vec<String>) -> Vec<String> {
+    let is_member = |name: &String| Uuid::try_parse(name).is_ok();
+    let mut members: Vec<_> = names.into_iter().filter(is_member).collect();
+    members.sort_unstable();
+    members
+}
+
+async fn is_empty(client: &Client, path: &str) -> Result<bool> {
+    match client.children(path).await {
+        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(true),
+        children => Ok(members(children?.names).is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_others_is_no_size() {
+        assert_eq!(Size::decode(b""), None);
+        assert_eq!(Size::decode(b"10.0.0.5"), None);
+        assert_eq!(Size::decode(b"-3"), None);
+        assert_eq!(Size::decode(&[0xff]), None);
+        assert_eq!(Size::decode(&Size(12).encode()), Some(Size(12)));
+    }
+
+    #[test]
+    fn members_are_named_by_a_uuid() {
+        let curator = "53345f98-9423-4e0c-a7b5-9f819e3ec2e1";
+        let kazoo = "1fcc1adf1e4b4dbb9a3ad36b0d4a6fd1";
+        let names = [curator, "ready", kazoo, "README"].map(str::to_owned).to_vec();
+        assert_eq!(members(names), [kazoo, curator]);
+    }
+
+    #[test]
+    fn nobody_is_no_barrier() {
+        assert!(matches!(Size::new(0), Err(Error::InvalidArgument(_))));
+        let size = Size::new(2).unwrap();
+        assert!(!size.is_reached_by(1) && size.is_reached_by(2) && size.is_reached_by(3));
+    }
+}

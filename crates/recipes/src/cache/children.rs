@@ -1,0 +1,149 @@
+//! A local copy of a node's children.
+
+use std::sync::Arc;
+
+use herdsman_client::Client;
+
+use super::upkeep::WatchShape;
+use super::{CacheEvents, CacheOptions, CachedNode, Mirror, Snapshot};
+use crate::error::Result;
+
+/// The children of a node by their names, kept up to date. Dropping it removes its watch.
+///
+/// The parent need not exist. The filter of [`CacheOptions`] is asked about whole paths; the depth is
+/// one. Changes further below are sent by the server and ignored here: for a parent of deep and busy
+/// trees that is traffic to think of.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::cache::ChildrenCache;
+///
+/// let cache = ChildrenCache::start(&zk, "/members").await?;
+/// zk.create("/members/a", "10.0.0.1").parents().await?;
+/// zk.create("/members/b", "10.0.0.2").await?;
+/// let members = cache.wait_until(|members| members.len() == 2).await?;
+/// let addresses: Vec<_> = members.iter().map(|node| node.data.clone()).collect();
+/// assert_eq!(addresses, ["10.0.0.1", "10.0.0.2"]);
+/// assert!(members.get("a").is_some());
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ChildrenCache {
+    mirror: Mirror,
+}
+
+/// The children of a node at one moment, in the order of their names.
+#[derive(Clone, Debug)]
+pub struct ChildrenSnapshot {
+    all: Snapshot,
+    parent: Arc<str>,
+}
+
+impl ChildrenSnapshot {
+    /// See [`Snapshot::is_synced`].
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.all.is_synced()
+    }
+
+    /// The parent itself, if it exists.
+    #[must_use]
+    pub fn parent(&self) -> Option<&Arc<CachedNode>> {
+        self.all.get(&self.parent)
+    }
+
+    /// A child by its name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<CachedNode>> {
+        self.all.get(&super::Scope::child(&self.parent, name))
+    }
+
+    /// All children, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<CachedNode>> {
+        self.all.iter().filter(|node| node.path != self.parent)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all.len() - usize::from(self.parent().is_some())
+    }
+
+    /// None is known, or none is there: see [`ChildrenSnapshot::is_synced`].
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl ChildrenCache {
+    /// Sets the watch, and reads in the background: see [`ChildrenCache::synced`].
+    pub async fn start(client: &Client, path: &str) -> Result<ChildrenCache> {
+        ChildrenCache::start_with(client, path, CacheOptions::default()).await
+    }
+
+    /// The same with other settings.
+    pub async fn start_with(
+        client: &Client,
+        path: &str,
+        options: CacheOptions,
+    ) -> Result<ChildrenCache> {
+        let mirror = Mirror::start(client, path, WatchShape::Tree, options.depth(1)).await?;
+        Ok(ChildrenCache { mirror })
+    }
+
+    /// The path of the parent.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.mirror.root()
+    }
+
+    /// All that is known now. Cheap.
+    #[must_use]
+    pub fn snapshot(&self) -> ChildrenSnapshot {
+        self.seen(self.mirror.snapshot())
+    }
+
+    /// One child of the present snapshot, by its name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Arc<CachedNode>> {
+        self.snapshot().get(name).cloned()
+    }
+
+    /// Every change of the children from now on; those of the parent are left out.
+    #[must_use]
+    pub fn events(&self) -> CacheEvents {
+        self.subscribe().1
+    }
+
+    /// A snapshot, and every change after it: none is missed, none is told twice.
+    #[must_use]
+    pub fn subscribe(&self) -> (ChildrenSnapshot, CacheEvents) {
+        let (snapshot, events) = self.mirror.subscribe();
+        (self.seen(snapshot), events.without(self.path()))
+    }
+
+    /// Waits until a snapshot is as wanted. Fails when the client is closed. The condition must be
+    /// quick and must not ask the cache itself.
+    pub async fn wait_until(
+        &self,
+        mut wanted: impl FnMut(&ChildrenSnapshot) -> bool,
+    ) -> Result<ChildrenSnapshot> {
+        let found = self.mirror.wait_until(|all| wanted(&self.seen(all.clone()))).await;
+        found.map(|all| self.seen(all))
+    }
+
+    /// Waits until everything has been read, or compared after an interruption.
+    pub async fn synced(&self) -> Result<ChildrenSnapshot> {
+        self.wait_until(ChildrenSnapshot::is_synced).await
+    }
+
+    fn seen(&self, all: Snapshot) -> ChildrenSnapshot {
+        ChildrenSnapshot { all, parent: self.path().into() }
+    }
+}

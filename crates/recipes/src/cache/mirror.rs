@@ -1,0 +1,120 @@
+//! The hold on a cache that the three public forms share: what to read, and the task behind it.
+
+use std::sync::Arc;
+
+use herdsman_client::{Client, Error as ClientError, ErrorKind, PersistentWatch};
+use tokio::sync::{broadcast, watch};
+use tokio::task::AbortHandle;
+
+use super::CacheOptions;
+use super::board::{Board, Change};
+use super::event::{CacheEvent, CacheEvents};
+use super::snapshot::Snapshot;
+use super::upkeep::{Upkeep, WatchShape, patient, set_watch};
+use crate::error::{Error, Result};
+
+/// A running cache. Dropping it ends its task and removes its watch.
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    root: Arc<str>,
+    snapshots: watch::Receiver<Snapshot>,
+    events: broadcast::WeakSender<CacheEvent>,
+    task: AbortHandle,
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Mirror {
+    /// Sets the watch and reads in the background. Fails, by the client's own retry policy, if the
+    /// watch cannot be set.
+    pub(super) async fn start(
+        client: &Client,
+        path: &str,
+        shape: WatchShape,
+        options: CacheOptions,
+    ) -> Result<Mirror> {
+        options.check()?;
+        let watch = set_watch(client, path, shape).await?;
+        Ok(Mirror::spawn(client, path, shape, options, Some(watch)))
+    }
+
+    /// A single node, without waiting for a connection.
+    pub(crate) fn start_node_offline(
+        client: &Client,
+        path: &str,
+        options: CacheOptions,
+    ) -> Result<Mirror> {
+        // Nothing is asked; it only checks the path.
+        client.namespace(path)?;
+        options.check()?;
+        Ok(Mirror::spawn(client, path, WatchShape::Node, options.depth(0), None))
+    }
+
+    fn spawn(
+        client: &Client,
+        path: &str,
+        shape: WatchShape,
+        options: CacheOptions,
+        watch: Option<PersistentWatch>,
+    ) -> Mirror {
+        let root: Arc<str> = path.into();
+        let board = Board::new(options.events_max);
+        let (snapshots, events) = board.readers();
+        let upkeep = maintain(patient(client), root.clone(), shape, options, board, watch);
+        let task = tokio::spawn(upkeep).abort_handle();
+        Mirror { root, snapshots, events, task }
+    }
+
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshots.borrow().clone()
+    }
+
+    /// Notified of every change of the snapshot; closed when there can be none.
+    pub(crate) fn snapshots(&self) -> watch::Receiver<Snapshot> {
+        self.snapshots.clone()
+    }
+
+    /// A snapshot, and all events after it.
+    pub(super) fn subscribe(&self) -> (Snapshot, CacheEvents) {
+        // While the snapshot is borrowed nothing is published.
+        let snapshot = self.snapshots.borrow();
+        let events = self.events.upgrade().map(|events| events.subscribe());
+        (snapshot.clone(), CacheEvents::new(events))
+    }
+
+    pub(super) async fn wait_until(
+        &self,
+        wanted: impl FnMut(&Snapshot) -> bool,
+    ) -> Result<Snapshot> {
+        let mut snapshots = self.snapshots.clone();
+        let found = snapshots.wait_for(wanted).await.map(|snapshot| snapshot.clone());
+        found.map_err(|_| Error::Client(ClientError::not_applied(ErrorKind::Closed)))
+    }
+}
+
+async fn maintain(
+    client: Client,
+    root: Arc<str>,
+    shape: WatchShape,
+    options: CacheOptions,
+    board: Board,
+    watch: Option<PersistentWatch>,
+) {
+    let watch = match watch {
+        Some(watch) => watch,
+        None => match set_watch(&client, &root, shape).await {
+            Ok(watch) => watch,
+            Err(error) => return board.apply(&mut vec![Change::Unreadable(root, error)]),
+        },
+    };
+    let scope = options.scope(root);
+    Upkeep::new(&client, scope, board, watch, &options).run().await;
+}

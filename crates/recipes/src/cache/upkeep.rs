@@ -1,0 +1,172 @@
+//! The task that keeps a cache up to date.
+//!
+//! It sets the watch first and reads afterwards, so nothing falls between the two. Then it follows
+//! the watch: what changed is read again. After a gap it compares the whole tree with what it has
+//! ([`super::walk`]), after a random pause, so that a thousand caches that lost the same server do
+//! not all ask the next one at the same moment.
+
+use std::time::Duration;
+
+use herdsman_client::{Client, PersistentWatch, RetryPolicy};
+use tokio::time::sleep;
+
+use super::CacheOptions;
+use super::board::{Board, Change};
+use super::inbox::{Dirt, Inbox};
+use super::scope::Scope;
+use super::walk::{Listings, Step};
+
+/// Between attempts of a read that failed through no fault of its own.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// A cache waits for its answers however long that takes.
+const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Nothing more can be read: the client is closed, or the session it was bound to is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended;
+
+/// Which watch the server is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WatchShape {
+    Node,
+    Tree,
+}
+
+/// A client whose reads do not fail because of the connection.
+pub(super) fn patient(client: &Client) -> Client {
+    client.with_retry(RetryPolicy::forever(RETRY_PAUSE)).with_deadline(NO_DEADLINE)
+}
+
+/// Sets the watch of a cache.
+pub(super) async fn set_watch(
+    client: &Client,
+    path: &str,
+    shape: WatchShape,
+) -> herdsman_client::Result<PersistentWatch> {
+    match shape {
+        WatchShape::Node => client.watch(path).await,
+        WatchShape::Tree => client.watch(path).recursive().await,
+    }
+}
+
+pub(super) struct Upkeep {
+    pub(super) client: Client,
+    pub(super) scope: Scope,
+    pub(super) board: Board,
+    pub(super) inbox: Inbox,
+    /// What the last complete walk has listed.
+    pub(super) listings: Listings,
+    pub(super) requests_max: usize,
+    resync_spread: Duration,
+}
+
+impl Upkeep {
+    pub(super) fn new(
+        client: &Client,
+        scope: Scope,
+        board: Board,
+        watch: PersistentWatch,
+        options: &CacheOptions,
+    ) -> Self {
+        Upkeep {
+            inbox: Inbox::new(client, &scope, watch),
+            client: client.clone(),
+            scope,
+            board,
+            listings: Listings::default(),
+            requests_max: options.requests_max,
+            resync_spread: options.resync_spread,
+        }
+    }
+
+    /// Runs until the client is closed. What is known stays.
+    pub(super) async fn run(mut self) {
+        let Err(Ended) = self.follow().await;
+        self.board.set_out_of_sync();
+    }
+
+    async fn follow(&mut self) -> Result<std::convert::Infallible, Ended> {
+        self.resync().await?;
+        loop {
+            if self.inbox.dirty.everything {
+                self.board.set_out_of_sync();
+                self.pause().await?;
+                self.resync().await?;
+            } else if self.inbox.dirty.paths.is_empty() {
+                self.listen().await?;
+            } else {
+                self.refresh().await?;
+            }
+        }
+    }
+
+    /// Waits for news, and passes on at once that the connection is gone.
+    pub(super) async fn listen(&mut self) -> Result<(), Ended> {
+        self.inbox.wait().await;
+        if std::mem::take(&mut self.inbox.dirty.disconnected) {
+            self.board.set_out_of_sync();
+        }
+        if self.inbox.dirty.closed { Err(Ended) } else { Ok(()) }
+    }
+
+    async fn pause(&mut self) -> Result<(), Ended> {
+        let pause = sleep(self.resync_spread.mul_f64(fastrand::f64()));
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => return Ok(()),
+                heard = self.listen() => heard?,
+            }
+        }
+    }
+
+    /// Compares everything. If there was another gap meanwhile, it will have to be done again.
+    async fn resync(&mut self) -> Result<(), Ended> {
+        self.inbox.forget();
+        self.catch_up().await?;
+        self.walk().await?;
+        if !self.inbox.dirty.everything {
+            self.board.set_synced();
+        }
+        Ok(())
+    }
+
+    /// The next session may be on a server that is behind what this cache has seen.
+    async fn catch_up(&mut self) -> Result<(), Ended> {
+        let sync = self.client.sync(&self.scope.root).send();
+        if let Err(error) = self.while_listening(sync).await? {
+            // A server without a quorum cannot; it is not going to be ahead of us then.
+            tracing::debug!(%error, "sync");
+        }
+        Ok(())
+    }
+
+    /// Reads what events have named.
+    async fn refresh(&mut self) -> Result<(), Ended> {
+        let mut changes = Vec::new();
+        let mut steps = Vec::new();
+        for (path, dirt) in std::mem::take(&mut self.inbox.dirty.paths) {
+            match dirt {
+                Dirt::Unread => steps.push(Step::Read(path)),
+                Dirt::Deleted(by) => changes.push(Change::Deleted(path, by)),
+            }
+        }
+        self.board.apply(&mut changes);
+        self.read_all(steps).await
+    }
+
+    /// Awaits an answer without being deaf meanwhile.
+    pub(super) async fn while_listening<T>(
+        &mut self,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, Ended> {
+        tokio::pin!(answer);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return Ok(answer),
+                heard = self.listen() => heard?,
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Reading a tree, and comparing it with what is known of it.
+//!
+//! A node that is known is asked for its stat only: an equal `mzxid` means equal data, an equal
+//! `pzxid` means the same children as when they were last listed. So a tree in which nothing has
+//! changed costs one small request a node, and no data. A bounded number of requests is under way
+//! at a time; the answers come in the order of the requests, which is all the scheduling there is.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use herdsman_client::{Children, Error, ErrorKind, Node, Reply, Stat, Zxid};
+
+use super::board::Change;
+use super::scope::Scope;
+use super::snapshot::CachedNode;
+use super::upkeep::{Ended, Upkeep};
+
+/// Changes that are published together; each publication may copy the index.
+const CHANGES_MAX: usize = 256;
+
+/// The `pzxid` of each node at the time its children were listed. It is kept apart from the nodes'
+/// stats, for those may be younger than the listing.
+pub(super) type Listings = HashMap<Arc<str>, Zxid>;
+
+/// Something to ask the server.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Data and stat of a node.
+    Read(Arc<str>),
+    /// Whether a known node has changed.
+    Compare(Arc<str>),
+    /// The children of a node.
+    List(Arc<str>),
+}
+
+/// A request under way.
+enum Asked {
+    Read(Arc<str>, Reply<Node>),
+    Compare(Arc<str>, Reply<Option<Stat>>),
+    List(Arc<str>, Reply<Children>),
+}
+
+enum Answer {
+    Read(Arc<str>, Result<Node, Error>),
+    Compare(Arc<str>, Result<Option<Stat>, Error>),
+    List(Arc<str>, Result<Children, Error>),
+}
+
+impl Asked {
+    async fn answer(self) -> Answer {
+        match self {
+            Asked::Read(path, reply) => Answer::Read(path, reply.await),
+            Asked::Compare(path, reply) => Answer::Compare(path, reply.await),
+            Asked::List(path, reply) => Answer::List(path, reply.await),
+        }
+    }
+}
+
+/// Work that grows as answers come in.
+#[derive(Default)]
+struct Work {
+    steps: VecDeque<Step>,
+    changes: Vec<Change>,
+    /// `None`: children are not looked for, events have told of them.
+    listings: Option<Listings>,
+}
+
+impl Upkeep {
+    /// Compares the whole tree. Ends early when there is another gap: it must be done again then,
+    /// and what was read so far need not be.
+    pub(super) async fn walk(&mut self) -> Result<(), Ended> {
+        let mut work = Work { listings: Some(Listings::default()), ..Work::default() };
+        let root = self.scope.root.clone();
+        work.steps.push_back(self.look_at(root));
+        self.work_off(&mut work).await?;
+        // A listing counts only when all that it names has been read.
+        if let Some(listings) = work.listings.filter(|_| !self.inbox.dirty.everything) {
+            self.listings = listings;
+        }
+        Ok(())
+    }
+
+    /// Reads these nodes, without looking for their children.
+    pub(super) async fn read_all(&mut self, steps: Vec<Step>) -> Result<(), Ended> {
+        self.work_off(&mut Work { steps: steps.into(), ..Work::default() }).await
+    }
+
+    async fn work_off(&mut self, work: &mut Work) -> Result<(), Ended> {
+        let mut under_way = VecDeque::new();
+        loop {
+            while under_way.len() < self.requests_max
+                && let Some(step) = work.steps.pop_front()
+            {
+                under_way.push_back(self.ask(step));
+            }
+            let Some(asked) = under_way.pop_front() else {
+                break;
+            };
+            let answer = self.while_listening(asked.answer()).await?;
+            self.digest(answer, work)?;
+            if work.changes.len() >= CHANGES_MAX {
+                self.board.apply(&mut work.changes);
+            }
+            if self.inbox.dirty.everything {
+                break;
+            }
+        }
+        self.board.apply(&mut work.changes);
+        Ok(())
+    }
+
+    fn ask(&self, step: Step) -> Asked {
+        match step {
+            Step::Read(path) => {
+                let reply = self.client.get(&path).send();
+                Asked::Read(path, reply)
+            }
+            Step::Compare(path) => {
+                let reply = self.client.exists(&path).send();
+                Asked::Compare(path, reply)
+            }
+            Step::List(path) => {
+                let reply = self.client.children(&path).send();
+                Asked::List(path, reply)
+            }
+        }
+    }
+
+    fn digest(&self, answer: Answer, work: &mut Work) -> Result<(), Ended> {
+        match answer {
+            Answer::Read(path, Ok(node)) => {
+                let cached = CachedNode::new(path.clone(), &node.data, node.stat);
+                work.changes.push(Change::Put(cached));
+                self.descend(&path, &node.stat, work);
+            }
+            Answer::Compare(path, Ok(Some(stat))) => self.compare(&path, stat, work),
+            Answer::Compare(path, Ok(None)) => work.changes.push(Change::Gone(path)),
+            Answer::List(path, Ok(children)) => self.visit_children(&path, &children, work),
+            Answer::Read(path, Err(error))
+            | Answer::Compare(path, Err(error))
+            | Answer::List(path, Err(error)) => work.changes.push(failure(path, error)?),
+        }
+        Ok(())
+    }
+
+    /// A known node is read again only if its data has changed.
+    fn compare(&self, path: &Arc<str>, stat: Stat, work: &mut Work) {
+        let known = self.board.look(|all| all.get(path).cloned());
+        let Some(known) = known.filter(|known| known.stat.mzxid == stat.mzxid) else {
+            return work.steps.push_front(Step::Read(path.clone()));
+        };
+        if known.stat != stat {
+            work.changes.push(Change::Put(CachedNode { stat, ..(*known).clone() }));
+        }
+        self.descend(path, &stat, work);
+    }
+
+    fn descend(&self, path: &Arc<str>, stat: &Stat, work: &mut Work) {
+        let Some(listings) = work.listings.as_mut().filter(|_| self.scope.goes_below(path)) else {
+            return;
+        };
+        if stat.num_children == 0 {
+            work.changes.extend(self.known_children(path).into_iter().map(Change::Gone));
+        } else if self.listings.get(path) == Some(&stat.pzxid) {
+            listings.insert(path.clone(), stat.pzxid);
+            work.steps.extend(self.known_children(path).into_iter().map(Step::Compare));
+        } else {
+            work.steps.push_back(Step::List(path.clone()));
+        }
+    }
+
+    fn visit_children(&self, path: &Arc<str>, children: &Children, work: &mut Work) {
+        if let Some(listings) = &mut work.listings {
+            listings.insert(path.clone(), children.stat.pzxid);
+        }
+        let mut present = HashSet::with_capacity(children.names.len());
+        for name in &children.names {
+            let child = Scope::child(path, name);
+            if self.scope.admits_child(&child) {
+                work.steps.push_back(self.look_at(child.clone()));
+                present.insert(child);
+            }
+        }
+        let gone = self.known_children(path).into_iter().filter(|child| !present.contains(child));
+        work.changes.extend(gone.map(Change::Gone));
+    }
+
+    fn look_at(&self, path: Arc<str>) -> Step {
+        let is_known = self.board.look(|all| all.get(&path).is_some());
+        if is_known { Step::Compare(path) } else { Step::Read(path) }
+    }
+
+    /// Those that cannot be read among them: they may have gone, or can be read by now.
+    fn known_children(&self, path: &str) -> Vec<Arc<str>> {
+        self.board.look(|all| {
+            let readable = all.children(path).map(|node| node.path.clone());
+            let unreadable = all.unreadable.keys().filter(|child| parent_of(child) == path);
+            readable.chain(unreadable.cloned()).collect()
+        })
+    }
+}
+
+fn parent_of(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some(("", _)) | None => "/",
+        Some((parent, _)) => parent,
+    }
+}
+
+/// What a failed read says about a node. The client repeats what may succeed later.
+fn failure(path: Arc<str>, error: Error) -> Result<Change, Ended> {
+    match error.kind() {
+        ErrorKind::NoNode => Ok(Change::Gone(path)),
+        ErrorKind::Closed | ErrorKind::SessionExpired | ErrorKind::AuthFailed => Err(Ended),
+        _ => Ok(Change::Unreadable(path, error)),
+    }
+}

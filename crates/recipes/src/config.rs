@@ -1,0 +1,142 @@
+//! Configuration as a stream of typed values.
+//!
+//! In: a node's path. Out: values, as they are published, and honest words about everything else
+//! that can happen to the node. The last good value stays in force whatever happens: when the node
+//! is deleted, when somebody publishes nonsense, while the connection is gone, and with a
+//! [fallback file](ConfigOptions::fallback_file) even over a restart without the service.
+//!
+//! The node holds the value and nothing else: JSON, or what the [codec](crate::codec) makes of it, so
+//! any client can write it. Values are monotonic: none is followed by one that was published before
+//! it. Values that follow each other quickly may be skipped; the last one never is.
+//!
+//! Cost: one persistent watch, one read a change. Needs servers of version 3.6 or newer.
+//!
+//! Deliberately not here: merging of several nodes. [`crate::cache::TreeCache`] is the place to
+//! build that on.
+
+mod fallback_file;
+mod follow;
+mod history;
+mod options;
+mod publisher;
+mod update;
+
+use std::fmt;
+use std::sync::Arc;
+
+use herdsman_client::{Client, Error as ClientError, ErrorKind};
+use serde::de::DeserializeOwned;
+use tokio::sync::{broadcast, watch};
+use tokio::task::AbortHandle;
+
+pub use history::HistoryEntry;
+pub use options::ConfigOptions;
+pub use publisher::{Published, Publisher};
+pub use update::{ConfigChanges, ConfigUpdate, Source, Versioned};
+
+use crate::error::{Error, Result};
+use follow::State;
+
+/// A configuration value that follows a node. Dropping it removes the watch.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::config::{Config, Publisher};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Limits {
+///     connections: u32,
+/// }
+///
+/// let config = Config::<Limits>::start(&zk, "/config/limits").await?;
+/// let mut changes = config.changes();
+///
+/// let publisher = Publisher::new(&zk, "/config/limits")?;
+/// publisher.publish(&Limits { connections: 100 }).await?;
+///
+/// let limits = changes.next_value().await.expect("the client is open");
+/// assert_eq!(limits.value.connections, 100);
+/// assert_eq!(config.current().unwrap().value.connections, 100);
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+pub struct Config<T> {
+    path: Arc<str>,
+    states: watch::Receiver<State<T>>,
+    updates: broadcast::WeakSender<ConfigUpdate<T>>,
+    task: AbortHandle,
+}
+
+impl<T> fmt::Debug for Config<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl<T> Drop for Config<T> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl<T: DeserializeOwned + Send + Sync + 'static> Config<T> {
+    /// Follows a node that holds JSON. See [`ConfigOptions`] for everything else.
+    pub async fn start(client: &Client, path: &str) -> Result<Config<T>> {
+        ConfigOptions::json().start(client, path).await
+    }
+}
+
+impl<T: Send + Sync + 'static> Config<T> {
+    /// The path of the node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The value in force: the last good one of the service, else that of the file, else the
+    /// default.
+    #[must_use]
+    pub fn current(&self) -> Option<Arc<Versioned<T>>> {
+        self.states.borrow().current.clone()
+    }
+
+    /// The value in force, and everything that happens from now on.
+    #[must_use]
+    pub fn changes(&self) -> ConfigChanges<T> {
+        // While the state is borrowed nothing is published.
+        let state = self.states.borrow();
+        let rest = self.updates.upgrade().map(|updates| updates.subscribe());
+        ConfigChanges::new(state.current.clone(), rest)
+    }
+
+    /// Waits until there is a value, from wherever.
+    pub async fn value(&self) -> Result<Arc<Versioned<T>>> {
+        self.wait_for(|value| value.is_some()).await?.ok_or_else(closed)
+    }
+
+    /// Waits until the value in force is as wanted. Fails when the client is closed.
+    pub async fn wait_for(
+        &self,
+        mut wanted: impl FnMut(Option<&Versioned<T>>) -> bool,
+    ) -> Result<Option<Arc<Versioned<T>>>> {
+        let mut states = self.states.clone();
+        let state = states.wait_for(|state| wanted(state.current.as_deref())).await;
+        state.map(|state| state.current.clone()).map_err(|_| closed())
+    }
+
+    /// Waits until the service has been heard: the value is the service's, or there is none there,
+    /// or none that is good. Without this a [`Config`] may still show the file's or the default.
+    pub async fn heard(&self) -> Result<()> {
+        let mut states = self.states.clone();
+        states.wait_for(|state| state.is_heard).await.map(drop).map_err(|_| closed())
+    }
+}
+
+fn closed() -> Error {
+    Error::Client(ClientError::not_applied(ErrorKind::Closed))
+}

@@ -1,0 +1,187 @@
+//! A configuration value with its origin, and what is told about its changes.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use herdsman_client::{Stat, Zxid};
+use tokio::sync::broadcast;
+use tokio_stream::wrappers::BroadcastStream;
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// From the service.
+    Service {
+        /// Version of the node's data, the one to compare with when it is replaced.
+        version: i32,
+        /// The change that wrote it (`mzxid`): greater is later, even if the node was deleted and
+        /// created anew meanwhile.
+        zxid: Zxid,
+    },
+    /// From the local file, which an earlier run has written.
+    File,
+    /// The default.
+    Default,
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Versioned<T> {
+    /// The value.
+    pub value: T,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+impl<T> Versioned<T> {
+    pub(crate) fn from_service(value: T, stat: &Stat) -> Self {
+        Versioned { value, source: Source::Service { version: stat.version, zxid: stat.mzxid } }
+    }
+
+    /// The version of the node's data, if it came from the service.
+    #[must_use]
+    pub fn version(&self) -> Option<i32> {
+        match self.source {
+            Source::Service { version, .. } => Some(version),
+            Source::File | Source::Default => None,
+        }
+    }
+
+    /// The change that wrote it, if it came from the service.
+    #[must_use]
+    pub fn zxid(&self) -> Option<Zxid> {
+        match self.source {
+            Source::Service { zxid, .. } => Some(zxid),
+            Source::File | Source::Default => None,
+        }
+    }
+}
+
+/// What happened to a configuration. Whatever it is, the last good value stays in force.
+pub enum ConfigUpdate<T> {
+    /// A new good value.
+    Value(Arc<Versioned<T>>),
+    /// There is no node: it was deleted, or has never been created.
+    Deleted,
+    /// The data is no value, or was refused by the validation. The next good value ends this.
+    Invalid {
+        /// What is wrong with it.
+        reason: String,
+        /// Version of the node's data.
+        version: i32,
+        /// The change that wrote it.
+        zxid: Zxid,
+    },
+    /// The node is there but cannot be read, for instance because of its ACL.
+    Unreadable(herdsman_client::Error),
+    /// The value is in force, but could not be written to the fallback file.
+    FileFailed {
+        /// What the system said.
+        reason: String,
+    },
+}
+
+// Not derived: that would ask for `T: Clone`, and only a pointer is cloned.
+impl<T> Clone for ConfigUpdate<T> {
+    fn clone(&self) -> Self {
+        match self {
+            ConfigUpdate::Value(value) => ConfigUpdate::Value(value.clone()),
+            ConfigUpdate::Deleted => ConfigUpdate::Deleted,
+            ConfigUpdate::Invalid { reason, version, zxid } => {
+                ConfigUpdate::Invalid { reason: reason.clone(), version: *version, zxid: *zxid }
+            }
+            ConfigUpdate::Unreadable(error) => ConfigUpdate::Unreadable(error.clone()),
+            ConfigUpdate::FileFailed { reason } => {
+                ConfigUpdate::FileFailed { reason: reason.clone() }
+            }
+        }
+    }
+}
+
+// Not derived: values may have no `Debug`, or be secret.
+impl<T> fmt::Debug for ConfigUpdate<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigUpdate::Value(value) => f.debug_tuple("Value").field(&value.source).finish(),
+            ConfigUpdate::Deleted => f.write_str("Deleted"),
+            ConfigUpdate::Invalid { reason, version, zxid } => f
+                .debug_struct("Invalid")
+                .field("reason", reason)
+                .field("version", version)
+                .field("zxid", zxid)
+                .finish(),
+            ConfigUpdate::Unreadable(error) => f.debug_tuple("Unreadable").field(error).finish(),
+            ConfigUpdate::FileFailed { reason } => {
+                f.debug_struct("FileFailed").field("reason", reason).finish()
+            }
+        }
+    }
+}
+
+/// A stream of updates: first the value in force, if there is one, then everything that happens. It
+/// ends when the configuration is dropped or its client is closed.
+///
+/// A reader that is more than 64 updates behind misses the oldest of them; it always gets to the
+/// newest.
+pub struct ConfigChanges<T> {
+    first: Option<ConfigUpdate<T>>,
+    /// `None`: it had ended before.
+    rest: Option<BroadcastStream<ConfigUpdate<T>>>,
+}
+
+impl<T> fmt::Debug for ConfigChanges<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigChanges").field("first", &self.first).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + Sync + 'static> ConfigChanges<T> {
+    pub(super) fn new(
+        current: Option<Arc<Versioned<T>>>,
+        rest: Option<broadcast::Receiver<ConfigUpdate<T>>>,
+    ) -> Self {
+        let rest = rest.map(BroadcastStream::new);
+        ConfigChanges { first: current.map(ConfigUpdate::Value), rest }
+    }
+
+    /// The next update; `None` at the end. Cancel-safe.
+    pub async fn next(&mut self) -> Option<ConfigUpdate<T>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// The next good value, whatever else happens; `None` at the end. Cancel-safe.
+    pub async fn next_value(&mut self) -> Option<Arc<Versioned<T>>> {
+        loop {
+            if let ConfigUpdate::Value(value) = self.next().await? {
+                return Some(value);
+            }
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Stream for ConfigChanges<T> {
+    type Item = ConfigUpdate<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        let Some(rest) = &mut self.rest else {
+            return Poll::Ready(None);
+        };
+        loop {
+            match Pin::new(&mut *rest).poll_next(context) {
+                Poll::Ready(Some(Ok(update))) => return Poll::Ready(Some(update)),
+                // What was missed is outdated by what follows.
+                Poll::Ready(Some(Err(_))) => {}
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

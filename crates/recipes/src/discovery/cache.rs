@@ -1,0 +1,227 @@
+//! The instances of one service, followed.
+//!
+//! Invariant: an instance is removed from the set only because a server said that its node has gone
+//! (or that it cannot be read any more). An outage of the coordination service removes nothing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use herdsman_client::Node;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::instance::ServiceInstance;
+use super::registry::Registry;
+use super::stabiliser::Stabiliser;
+use crate::error::{Error, Result};
+use crate::membership::roster::{Content, Roster, Snapshot, child_path};
+use crate::membership::{Change, Changes};
+
+/// How a [`ServiceCache`] is opened.
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens until it is opened"]
+pub struct ServiceCacheOptions<P> {
+    registry: Registry<P>,
+    name: String,
+    removal_delay: Duration,
+}
+
+impl<P: Send + Sync + 'static> ServiceCacheOptions<P> {
+    pub(super) fn new(registry: &Registry<P>, name: &str) -> Self {
+        let registry = registry.clone();
+        ServiceCacheOptions { registry, name: name.to_owned(), removal_delay: Duration::ZERO }
+    }
+
+    /// An instance that has gone is kept for so long, and nobody notices if it comes back. To take
+    /// one out at once, publish it as disabled first. Default: none.
+    pub fn removal_delay(mut self, delay: Duration) -> Self {
+        self.removal_delay = delay;
+        self
+    }
+}
+
+impl<P: DeserializeOwned + Send + Sync + 'static> ServiceCacheOptions<P> {
+    /// Reads the instances, and follows them from now on. A service need not exist yet.
+    pub async fn open(self) -> Result<ServiceCache<P>> {
+        let service = self.registry.service_path(&self.name)?;
+        let directory = service.clone();
+        let read = move |node: &str, found: &Node| {
+            let instance = ServiceInstance::decode(&child_path(&directory, node), &found.data);
+            Found { node: node.to_owned(), instance: instance.map(Arc::new) }
+        };
+        let content = Content::Data(Box::new(read));
+        let roster = Roster::open(&self.registry.client, &service, content).await?;
+        let roster = match self.removal_delay {
+            Duration::ZERO => roster,
+            delay => stabilised(&roster, delay),
+        };
+        Ok(ServiceCache { name: self.name, roster })
+    }
+}
+
+/// What a node of the service's directory holds.
+#[derive(Debug)]
+pub(super) struct Found<P> {
+    /// The node's name.
+    pub(super) node: String,
+    pub(super) instance: Result<Arc<ServiceInstance<P>>>,
+}
+
+/// The same, with those who leave kept for a while.
+fn stabilised<T: Send + Sync + 'static>(roster: &Roster<T>, delay: Duration) -> Roster<T> {
+    let mut snapshots = roster.subscribe();
+    let first = snapshots.borrow_and_update().clone();
+    let mut stabiliser = Stabiliser::new(delay, first.clone());
+    let (send, shown) = watch::channel(first);
+    tokio::spawn(async move {
+        loop {
+            let deadline = stabiliser.next_deadline();
+            tokio::select! {
+                changed = snapshots.changed() => if changed.is_err() { return },
+                () = sleep_until_some(deadline) => {}
+                () = send.closed() => return,
+            }
+            let current: Snapshot<T> = snapshots.borrow_and_update().clone();
+            send.send_replace(stabiliser.step(&current, Instant::now()));
+        }
+    });
+    Roster::from_snapshots(shown)
+}
+
+async fn sleep_until_some(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The instances of a service, kept up to date until this and all its [`ServiceEvents`] are
+/// dropped. While the coordination service cannot be reached, it shows what it saw last.
+pub struct ServiceCache<P> {
+    name: String,
+    roster: Roster<Found<P>>,
+}
+
+impl<P> Clone for ServiceCache<P> {
+    fn clone(&self) -> Self {
+        ServiceCache { name: self.name.clone(), roster: self.roster.clone() }
+    }
+}
+
+impl<P> fmt::Debug for ServiceCache<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ServiceCache { name, roster } = self;
+        f.debug_struct("ServiceCache").field("name", name).field("nodes", roster).finish()
+    }
+}
+
+impl<P: Send + Sync + 'static> ServiceCache<P> {
+    /// The service.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The instances that can be read, enabled or not, in the order of their nodes' names.
+    #[must_use]
+    pub fn instances(&self) -> Vec<Arc<ServiceInstance<P>>> {
+        let snapshot = self.roster.snapshot();
+        let readable = |found: &Arc<Found<P>>| found.instance.as_ref().ok().cloned();
+        snapshot.iter().filter_map(|(_, found)| readable(found)).collect()
+    }
+
+    pub(super) fn found(&self) -> Snapshot<Found<P>> {
+        self.roster.snapshot()
+    }
+
+    /// Everything from now on, beginning with those who are there.
+    #[must_use]
+    pub fn events(&self) -> ServiceEvents<P> {
+        ServiceEvents {
+            changes: Changes::from_nothing(&self.roster),
+            told: BTreeMap::new(),
+            pending: VecDeque::new(),
+        }
+    }
+}
+
+/// Something happened to the instances of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServiceEvent<P> {
+    /// An instance is there.
+    Added(Arc<ServiceInstance<P>>),
+    /// An instance has changed, for example its payload.
+    Changed(Arc<ServiceInstance<P>>),
+    /// An instance has gone.
+    Removed(Arc<ServiceInstance<P>>),
+    /// A node's data is no instance. It is left out; if it was one before, that was removed.
+    Unreadable(Error),
+}
+
+/// A stream of [`ServiceEvent`]s. A slow reader gets states in between left out, never the last
+/// one. It ends with the client.
+pub struct ServiceEvents<P> {
+    changes: Changes<Found<P>>,
+    /// Those who were reported as there, by node.
+    told: BTreeMap<String, Arc<ServiceInstance<P>>>,
+    pending: VecDeque<ServiceEvent<P>>,
+}
+
+impl<P> fmt::Debug for ServiceEvents<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceEvents").field("nodes", &self.told.keys()).finish_non_exhaustive()
+    }
+}
+
+impl<P: Send + Sync + 'static> ServiceEvents<P> {
+    /// The next event; `None` at the end. Cancel-safe.
+    pub async fn next(&mut self) -> Option<ServiceEvent<P>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    fn note(&mut self, change: &Change<Found<P>>) {
+        let (found, is_there) = match change {
+            Change::Joined(found) | Change::Changed(found) => (found, true),
+            Change::Left(found) => (found, false),
+        };
+        match &found.instance {
+            Ok(instance) if is_there => {
+                let before = self.told.insert(found.node.clone(), Arc::clone(instance));
+                let instance = Arc::clone(instance);
+                self.pending.push_back(match before {
+                    None => ServiceEvent::Added(instance),
+                    Some(_) => ServiceEvent::Changed(instance),
+                });
+            }
+            unusable => {
+                let gone = self.told.remove(&found.node);
+                self.pending.extend(gone.map(ServiceEvent::Removed));
+                let error = unusable.as_ref().err().filter(|_| is_there).cloned();
+                self.pending.extend(error.map(ServiceEvent::Unreadable));
+            }
+        }
+    }
+}
+
+impl<P: Send + Sync + 'static> Stream for ServiceEvents<P> {
+    type Item = ServiceEvent<P>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Poll::Ready(Some(event));
+            }
+            match std::task::ready!(Pin::new(&mut self.changes).poll_next(context)) {
+                Some(change) => self.note(&change),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}

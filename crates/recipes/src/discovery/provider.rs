@@ -1,0 +1,250 @@
+//! Picks an instance of a service.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use super::cache::{ServiceCache, ServiceCacheOptions};
+use super::instance::ServiceInstance;
+use super::loads::{Counted, LoadBoard};
+use super::registry::Registry;
+use crate::balance::{Algorithm, Balancer, InFlight, Instance, OutlierPolicy};
+use crate::error::{Error, Result};
+use crate::membership::roster::child_path;
+
+type Weigh<P> = Arc<dyn Fn(&ServiceInstance<P>) -> u32 + Send + Sync>;
+
+/// How a [`ServiceProvider`] is opened.
+#[must_use = "nothing happens until it is opened"]
+pub struct ServiceProviderOptions<P> {
+    registry: Registry<P>,
+    cache: ServiceCacheOptions<P>,
+    name: String,
+    algorithm: Algorithm,
+    outlier_policy: OutlierPolicy,
+    weigh: Weigh<P>,
+    publish_interval: Duration,
+}
+
+impl<P> fmt::Debug for ServiceProviderOptions<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceProviderOptions")
+            .field("name", &self.name)
+            .field("algorithm", &self.algorithm)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: Send + Sync + 'static> ServiceProviderOptions<P> {
+    pub(super) fn new(registry: &Registry<P>, name: &str) -> Self {
+        ServiceProviderOptions {
+            registry: registry.clone(),
+            cache: registry.cache(name),
+            name: name.to_owned(),
+            algorithm: Algorithm::RoundRobin,
+            outlier_policy: OutlierPolicy::default(),
+            weigh: Arc::new(|_| 1),
+            publish_interval: Duration::from_secs(1),
+        }
+    }
+
+    /// How to pick. Default: round robin.
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// When to leave an instance with errors alone.
+    pub fn outlier_policy(mut self, policy: OutlierPolicy) -> Self {
+        self.outlier_policy = policy;
+        self
+    }
+
+    /// How much traffic an instance should get in comparison with others, usually said by its
+    /// payload. Default: all the same.
+    pub fn weight(
+        mut self,
+        of: impl Fn(&ServiceInstance<P>) -> u32 + Send + Sync + 'static,
+    ) -> Self {
+        self.weigh = Arc::new(of);
+        self
+    }
+
+    /// As [`ServiceCacheOptions::removal_delay`].
+    pub fn removal_delay(mut self, delay: Duration) -> Self {
+        self.cache = self.cache.removal_delay(delay);
+        self
+    }
+
+    /// For least connections: how often, at most, this client tells others what it has under way.
+    /// Default: once a second.
+    pub fn publish_interval(mut self, interval: Duration) -> Self {
+        self.publish_interval = interval;
+        self
+    }
+}
+
+impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProviderOptions<P> {
+    /// Reads the instances, and follows them from now on.
+    pub async fn open(self) -> Result<ServiceProvider<P>> {
+        if self.publish_interval.is_zero() {
+            return Err(Error::invalid("the interval of publishing must be longer than nothing"));
+        }
+        let cache = self.cache.open().await?;
+        let rng = fastrand::Rng::new();
+        let (loads, strategy) = match self.algorithm {
+            Algorithm::LeastConnections => {
+                let Registry { client, base, .. } = &self.registry;
+                let directory = child_path(&format!("{base}-loads"), &self.name);
+                let board = LoadBoard::open(client, &directory, self.publish_interval).await?;
+                let strategy = self.algorithm.strategy(rng, board.counts());
+                (Some(board), strategy)
+            }
+            _ => (None, self.algorithm.strategy(rng, ())),
+        };
+        let balancer = Balancer::with_policy(strategy, self.outlier_policy);
+        let balancer = Arc::new(Mutex::new(balancer));
+        Ok(ServiceProvider { cache, balancer, loads, weigh: self.weigh })
+    }
+}
+
+/// Picks instances of a service.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::balance::Algorithm;
+/// use herdsman_recipes::discovery::{Registry, ServiceInstance};
+///
+/// let registry: Registry<String> = Registry::new(&zk, "/services")?;
+/// let instance = ServiceInstance::new("web").with_address("10.0.0.1");
+/// let _registration = registry.register(instance).await?;
+///
+/// let provider = registry.provider("web").algorithm(Algorithm::LeastConnections).open().await?;
+/// let picked = provider.pick("client 7").expect("there is an instance");
+/// assert_eq!(picked.address.as_deref(), Some("10.0.0.1"));
+/// // … a request to it; the connection counts as under way meanwhile …
+/// picked.succeeded();
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+pub struct ServiceProvider<P> {
+    cache: ServiceCache<P>,
+    balancer: Arc<Mutex<Balancer>>,
+    /// Only for least connections.
+    loads: Option<LoadBoard>,
+    weigh: Weigh<P>,
+}
+
+impl<P> fmt::Debug for ServiceProvider<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceProvider")
+            .field("cache", &self.cache)
+            .field("balancer", &self.balancer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An instance that can be picked. Two sequential instances may have one id, so the node's name
+/// tells them apart.
+struct Offer<P> {
+    node: String,
+    weight: u32,
+    instance: Arc<ServiceInstance<P>>,
+}
+
+impl<P> Instance for Offer<P> {
+    fn id(&self) -> &str {
+        &self.node
+    }
+
+    fn weight(&self) -> u32 {
+        self.weight
+    }
+}
+
+impl<P: Send + Sync + 'static> ServiceProvider<P> {
+    /// The instances from which it picks, and more: those that are disabled.
+    #[must_use]
+    pub fn cache(&self) -> &ServiceCache<P> {
+        &self.cache
+    }
+
+    /// An enabled instance for a request from `source` (an address, a user, a key: whatever should
+    /// come to the same instance each time; only the source hash minds it). `None` if there is none.
+    #[must_use]
+    pub fn pick(&self, source: impl AsRef<[u8]>) -> Option<Picked<P>> {
+        let offers = self.offers();
+        let mut balancer = self.balancer.lock();
+        let offer = balancer.pick(&offers, source, Instant::now())?;
+        let in_flight = balancer.begin(&offer.node);
+        Some(Picked {
+            instance: Arc::clone(&offer.instance),
+            node: offer.node.clone(),
+            balancer: Arc::clone(&self.balancer),
+            _in_flight: in_flight,
+            _counted: self.loads.as_ref().map(|loads| loads.begin(&offer.node)),
+        })
+    }
+
+    fn offers(&self) -> Vec<Offer<P>> {
+        let found = self.cache.found();
+        let offer = |(node, found): (&str, &Arc<super::cache::Found<P>>)| {
+            let instance = found.instance.as_ref().ok().filter(|instance| instance.enabled)?;
+            let weight = (self.weigh)(instance);
+            Some(Offer { node: node.to_owned(), weight, instance: Arc::clone(instance) })
+        };
+        found.iter().filter_map(offer).collect()
+    }
+}
+
+/// An instance that was picked for one request. It counts as having that request under way until
+/// this is dropped.
+#[must_use = "the request counts as under way until this is dropped"]
+pub struct Picked<P> {
+    instance: Arc<ServiceInstance<P>>,
+    node: String,
+    balancer: Arc<Mutex<Balancer>>,
+    _in_flight: InFlight,
+    _counted: Option<Counted>,
+}
+
+impl<P> fmt::Debug for Picked<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Picked").field(&self.node).finish()
+    }
+}
+
+impl<P> Picked<P> {
+    /// The instance.
+    #[must_use]
+    pub fn instance(&self) -> &Arc<ServiceInstance<P>> {
+        &self.instance
+    }
+
+    /// The request failed, and that was the instance's fault: after some failures it is left alone
+    /// for a while.
+    pub fn failed(self) {
+        self.balancer.lock().note_error(&self.node, Instant::now());
+    }
+
+    /// The request succeeded: earlier failures do not add to later ones. Optional.
+    pub fn succeeded(self) {
+        self.balancer.lock().note_success(&self.node);
+    }
+}
+
+impl<P> Deref for Picked<P> {
+    type Target = ServiceInstance<P>;
+
+    fn deref(&self) -> &ServiceInstance<P> {
+        &self.instance
+    }
+}

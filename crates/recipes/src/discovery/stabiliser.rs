@@ -1,0 +1,94 @@
+//! Keeps what has gone for a while, in case it comes back.
+//!
+//! In: snapshots as they are read, and the time. Out: snapshots as they are shown, and when to look
+//! again. When many sessions end at once, because the coordination service had a bad minute, their
+//! instances mostly live on and register again within seconds; those who use them need not notice.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::membership::roster::Snapshot;
+
+/// What is shown, and until when what has gone is kept.
+#[derive(Debug)]
+pub(super) struct Stabiliser<T> {
+    removal_delay: Duration,
+    shown: Snapshot<T>,
+    leaving: BTreeMap<String, Instant>,
+}
+
+impl<T> Stabiliser<T> {
+    pub(super) fn new(removal_delay: Duration, shown: Snapshot<T>) -> Self {
+        Stabiliser { removal_delay, shown, leaving: BTreeMap::new() }
+    }
+
+    /// What to show now that the tree has `current`.
+    pub(super) fn step(&mut self, current: &Snapshot<T>, now: Instant) -> Snapshot<T> {
+        for name in self.shown.names().filter(|name| current.get(name).is_none()) {
+            if !self.leaving.contains_key(name) {
+                self.leaving.insert(name.to_owned(), now + self.removal_delay);
+            }
+        }
+        self.leaving.retain(|name, until| current.get(name).is_none() && *until > now);
+        let kept = self.leaving.keys().map(String::as_str);
+        self.shown = current.with_kept(&self.shown, kept);
+        self.shown.clone()
+    }
+
+    /// When something that is kept has to go.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.leaving.values().min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn snapshot(names: &str) -> Snapshot<()> {
+        Snapshot::of_names(names.split_whitespace())
+    }
+
+    fn shown(stabiliser: &mut Stabiliser<()>, names: &str, now: Instant) -> String {
+        stabiliser.step(&snapshot(names), now).names().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn who_goes_is_kept_and_who_comes_is_shown_at_once() {
+        let now = Instant::now();
+        let mut stabiliser = Stabiliser::new(10 * SECOND, snapshot("a b"));
+        assert_eq!(shown(&mut stabiliser, "b c", now), "a b c");
+        assert_eq!(stabiliser.next_deadline(), Some(now + 10 * SECOND));
+        assert_eq!(shown(&mut stabiliser, "c", now + 5 * SECOND), "a b c");
+        assert_eq!(shown(&mut stabiliser, "c", now + 10 * SECOND), "b c");
+        assert_eq!(shown(&mut stabiliser, "c", now + 15 * SECOND), "c");
+        assert_eq!(stabiliser.next_deadline(), None);
+    }
+
+    #[test]
+    fn who_comes_back_stays() {
+        let now = Instant::now();
+        let mut stabiliser = Stabiliser::new(10 * SECOND, snapshot("a"));
+        assert_eq!(shown(&mut stabiliser, "", now), "a");
+        assert_eq!(shown(&mut stabiliser, "a", now + SECOND), "a");
+        assert_eq!(stabiliser.next_deadline(), None);
+        assert_eq!(shown(&mut stabiliser, "", now + 9 * SECOND), "a");
+        assert_eq!(
+            shown(&mut stabiliser, "", now + 18 * SECOND),
+            "a",
+            "counted from the last time"
+        );
+        assert_eq!(shown(&mut stabiliser, "", now + 19 * SECOND), "");
+    }
+
+    #[test]
+    fn without_delay_nothing_is_kept() {
+        let now = Instant::now();
+        let mut stabiliser = Stabiliser::new(Duration::ZERO, snapshot("a b"));
+        assert_eq!(shown(&mut stabiliser, "b", now), "b");
+    }
+}

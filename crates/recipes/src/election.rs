@@ -1,0 +1,259 @@
+//! Elections: one leader among candidates, told apart from former ones.
+//!
+//! In: a path and the id of a candidate. Out: a [`Leadership`], at most one of which is *effective*
+//! at any time: what is written through [`Leadership::fenced`] succeeds only from the latest.
+//!
+//! | type | for |
+//! |---|---|
+//! | [`Election`] | `campaign()` for a [`Leadership`]; fair, and one candidate wakes up per change |
+//! | [`Selector`] | run work while leading, again and again |
+//! | [`LeaderLatch`] | be a candidate in the background, and ask whether one leads |
+//! | [`Race`] | one node at a fixed path; all candidates wake up per change |
+//!
+//! Layouts ([`ElectionLayout`]): Curator's `LeaderSelector` and `LeaderLatch`, and kazoo's
+//! `Election`. All candidates of a path must use the same one. Deliberately not here: priorities.
+//! A candidate with a better claim could only overtake those who wait, and each would then have to
+//! watch all others.
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind};
+
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold};
+use crate::line::{Layout, Line};
+
+mod epoch;
+mod events;
+mod latch;
+mod leadership;
+mod observer;
+mod post;
+mod race;
+mod selector;
+mod vacate;
+
+pub use epoch::{Ending, Predecessor};
+pub use events::{ElectionEvent, Events};
+pub use latch::{CloseMode, LatchEvent, LeaderLatch};
+pub use leadership::{Leadership, Term};
+pub use observer::{Candidate, Observer};
+pub use race::Race;
+pub use selector::{Requeue, Selector};
+
+use epoch::Ledger;
+use events::{Board, Progress};
+use leadership::{Facts, Seat};
+
+/// Whose nodes an election uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ElectionLayout {
+    /// Those of Curator's `LeaderSelector`, which are also those of its mutex.
+    #[default]
+    Selector,
+    /// Those of Curator's `LeaderLatch`.
+    Latch,
+    /// Those of kazoo's `Election`, which are also those of its `Lock`.
+    Kazoo,
+}
+
+impl ElectionLayout {
+    fn layout(self) -> Layout {
+        match self {
+            ElectionLayout::Selector | ElectionLayout::Latch => Layout::Curator,
+            ElectionLayout::Kazoo => Layout::Kazoo,
+        }
+    }
+
+    fn markers(self) -> &'static [&'static str; 1] {
+        match self {
+            ElectionLayout::Selector => &["lock-"],
+            ElectionLayout::Latch => &["latch-"],
+            ElectionLayout::Kazoo => &["__lock__"],
+        }
+    }
+}
+
+/// A candidate in a fair election: whoever has waited longest leads next.
+///
+/// The leader costs nothing to those who wait; when it goes, only the next in line wakes up. One
+/// `Election` may campaign several times, also at once: each campaign is a candidate of its own.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let client = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::election::Election;
+///
+/// let election = Election::new(&client, "/app/leader", "host-1")?;
+/// let leadership = election.campaign().await?;
+/// assert_eq!(election.contenders().await?[0].id, "host-1");
+/// // Fails instead of doing harm if another leads by now:
+/// leadership.fenced().create("/app/state", "mine").await?;
+/// leadership.resign().await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Election {
+    line: Line,
+    marker: &'static str,
+    id: String,
+    ledger: Option<Ledger>,
+    events: Board<ElectionEvent>,
+}
+
+impl Election {
+    /// A candidate of this id in the election at `path`, in the layout of Curator's
+    /// `LeaderSelector`. The id is what others see of it; it need not be unique.
+    pub fn new(client: &Client, path: &str, id: &str) -> Result<Self> {
+        check_path(client, path)?;
+        let line = Line {
+            client: client.clone(),
+            directory: path.to_owned(),
+            layout: Layout::Curator,
+            markers: &[],
+            distrust: Distrust::default(),
+        };
+        let events = Board::new();
+        let election = Election { line, marker: "", id: id.to_owned(), ledger: None, events };
+        Ok(election.layout(ElectionLayout::default()))
+    }
+
+    /// Whose nodes to use. All candidates of a path must agree on it.
+    #[must_use]
+    pub fn layout(mut self, layout: ElectionLayout) -> Self {
+        self.line.layout = layout.layout();
+        self.line.markers = layout.markers();
+        self.marker = layout.markers()[0];
+        self
+    }
+
+    /// When the leader stops believing in itself.
+    #[must_use]
+    pub fn distrust(mut self, distrust: Distrust) -> Self {
+        self.line.distrust = distrust;
+        self
+    }
+
+    /// Counts the leaders in a node at `path`, which also remembers the last one: for stores that
+    /// want a small number as a token, and for those who must fence off their predecessor. Costs two
+    /// requests per election. All candidates must agree on it.
+    pub fn with_epoch(mut self, path: &str) -> Result<Self> {
+        check_path(&self.line.client, path)?;
+        self.ledger = Some(Ledger { path: path.to_owned() });
+        Ok(self)
+    }
+
+    /// What happens to this candidate from now on.
+    #[must_use]
+    pub fn events(&self) -> Events<ElectionEvent> {
+        self.events.subscribe()
+    }
+
+    /// Stands for election until it leads. Goes on through lost connections, and with a managed
+    /// client through lost sessions (at the end of the line). Dropping the future withdraws the
+    /// candidate.
+    pub async fn campaign(&self) -> Result<Leadership> {
+        let progress = Progress::start(&self.events);
+        loop {
+            match self.campaign_once(&progress).await {
+                Ok(leadership) => {
+                    progress.leading(leadership.token());
+                    return Ok(leadership);
+                }
+                Err(error) if goes_on_after(&self.line.client, &error) => {}
+                Err(error) => {
+                    progress.failed(&error);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Stands for election once, runs `work` when it leads, and resigns. [`Error::Lost`] if the
+    /// leadership was lost before the work was done; the work is dropped where it stands then.
+    pub async fn lead<T, F>(&self, work: impl FnOnce(Term) -> F) -> Result<T>
+    where
+        F: Future<Output = T>,
+    {
+        let leadership = self.campaign().await?;
+        let done = leadership.run(work(leadership.term().clone())).await?;
+        // The work is done; that the node could not be deleted yet does not undo it, and it is
+        // deleted in the background.
+        if let Err(error) = leadership.resign().await {
+            tracing::debug!(%error, "resigned without an answer");
+        }
+        Ok(done)
+    }
+
+    /// A stream of the leader of the moment.
+    pub fn observe(&self) -> Observer {
+        Observer::start(self.line.clone())
+    }
+
+    /// All candidates, the leader first.
+    pub async fn contenders(&self) -> Result<Vec<Candidate>> {
+        observer::candidates(&self.line).await
+    }
+
+    /// Who leads at present, as the server knows it.
+    pub async fn leader(&self) -> Result<Option<Candidate>> {
+        observer::leader(&self.line).await
+    }
+
+    /// The number of leaders so far; `None` if there was none yet, or without an epoch node.
+    pub async fn epoch(&self) -> Result<Option<u64>> {
+        let Some(ledger) = &self.ledger else {
+            return Ok(None);
+        };
+        Ok(ledger.read(&self.line.client).await?.map(|(record, _)| record.epoch))
+    }
+
+    async fn campaign_once(&self, progress: &Progress<'_>) -> Result<Leadership> {
+        let data = Bytes::from(self.id.clone());
+        let rule = |places: &[_], ours| progress.determine(places, ours);
+        let hold = self.line.wait(self.marker, &data, rule).await?;
+        let entry = match &self.ledger {
+            Some(ledger) => Some(ledger.open_term(&hold, &self.id).await?),
+            None => None,
+        };
+        Ok(self.leadership(hold, entry))
+    }
+
+    fn leadership(&self, hold: Hold, entry: Option<epoch::Entry>) -> Leadership {
+        let term = Term::new(Facts {
+            id: self.id.clone(),
+            node: hold.path().to_owned(),
+            token: hold.token(),
+            epoch: entry.as_ref().map(|entry| entry.record.epoch),
+            predecessor: entry.as_ref().and_then(|entry| entry.predecessor.clone()),
+            fence: hold.fenced(),
+            session: hold.session().clone(),
+            distrust: self.line.distrust,
+        });
+        Leadership { seat: Seat::First(hold, entry), term, events: self.events.clone() }
+    }
+}
+
+/// Whether a candidate begins again after this: it lost its node, its session or a reply, and its
+/// client goes on.
+fn goes_on_after(client: &Client, error: &Error) -> bool {
+    match error {
+        Error::Lost => true,
+        Error::Client(error) if *error.kind() == ErrorKind::SessionExpired => client.is_managed(),
+        Error::Client(error) => error.is_retriable(),
+        _ => false,
+    }
+}
+
+/// A path that can be a znode other than the root.
+fn check_path(client: &Client, path: &str) -> Result<()> {
+    if path == "/" {
+        return Err(Error::invalid("an election needs a path of its own"));
+    }
+    client.namespace(path)?;
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! The epoch node: a number that grows by one with each leader, and who the last one was.
+//!
+//! In: the node of a leader that was just elected. Out: its epoch, and its predecessor. The node is
+//! written in one transaction with a check that the leader still is one, so a deposed leader cannot
+//! raise the number, and a lost reply cannot raise it twice.
+//!
+//! Layout (ours; Curator and kazoo have none): a persistent node with JSON,
+//! `{"epoch":7,"leader":"host-1","holder":"_c_…-lock-0000000012","resigned":false}`. `holder` is
+//! unique to a term. After ideas of Kafka's controller epoch and of the breadcrumb of HDFS' ZKFC.
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Lifetime, Op, Outcome, Stat};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::hold::{Hold, patient};
+
+/// The leader before the present one, as the epoch node remembers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Predecessor {
+    /// The id it had given itself.
+    pub id: String,
+    /// Its epoch.
+    pub epoch: u64,
+    /// How its term ended.
+    pub ending: Ending,
+}
+
+/// How a term ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ending {
+    /// Its leader resigned: it knew what it did, and left nothing half done.
+    Resigned,
+    /// Nobody knows. The former leader may still be running and believe that it leads: fence it
+    /// off from whatever does not check tokens before going on.
+    Unknown,
+}
+
+/// What the epoch node says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) epoch: u64,
+    pub(super) leader: String,
+    pub(super) holder: String,
+    #[serde(default)]
+    pub(super) resigned: bool,
+}
+
+impl Record {
+    fn predecessor(&self) -> Predecessor {
+        let ending = if self.resigned { Ending::Resigned } else { Ending::Unknown };
+        Predecessor { id: self.leader.clone(), epoch: self.epoch, ending }
+    }
+
+    fn encode(&self) -> Bytes {
+        // A struct of text and numbers always has a JSON form.
+        serde_json::to_vec(self).unwrap_or_default().into()
+    }
+}
+
+/// What was read of the epoch node.
+pub(super) type Page = Option<(Record, Stat)>;
+
+/// The epoch node.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    pub(super) path: String,
+}
+
+/// One term in the ledger.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) ledger: Ledger,
+    pub(super) record: Record,
+    /// The data version that our own write has made.
+    pub(super) version: i32,
+    pub(super) predecessor: Option<Predecessor>,
+}
+
+impl Ledger {
+    pub(super) async fn read(&self, client: &Client) -> Result<Page> {
+        let node = match client.get(&self.path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+            node => node?,
+        };
+        let record = serde_json::from_slice(&node.data).map_err(|error| Error::Codec {
+            path: self.path.clone(),
+            reason: format!("it is not the record of an epoch: {error}"),
+        })?;
+        Ok(Some((record, node.stat)))
+    }
+
+    /// The write that begins a term behind what `page` says, and the entry if it succeeds.
+    pub(super) fn next(&self, page: &Page, holder: &str, leader: &str) -> (Op, Entry) {
+        let last = page.as_ref();
+        let record = Record {
+            epoch: last.map_or(0, |(record, _)| record.epoch) + 1,
+            leader: leader.to_owned(),
+            holder: holder.to_owned(),
+            resigned: false,
+        };
+        let (op, version) = match last {
+            None => (Op::create(&self.path, record.encode()), 0),
+            Some((_, stat)) => {
+                let set = Op::set(&self.path, record.encode()).version(stat.version);
+                (set, stat.version.wrapping_add(1))
+            }
+        };
+        let predecessor = last.map(|(record, _)| record.predecessor());
+        (op, Entry { ledger: self.clone(), record, version, predecessor })
+    }
+
+    /// Begins the term of a node that stands first in its line. [`Error::Lost`] when it does no
+    /// longer.
+    pub(super) async fn open_term(&self, hold: &Hold, leader: &str) -> Result<Entry> {
+        let client = patient(hold.client());
+        let mut attempted: Option<Entry> = None;
+        loop {
+            let page = self.read(&client).await?;
+            if let (Some((record, _)), Some(entry)) = (&page, &attempted)
+                && *record == entry.record
+            {
+                return Ok(entry.clone());
+            }
+            let (op, entry) = self.next(&page, hold.name(), leader);
+            match client.transaction([Op::check(hold.path()), op]).await {
+                Ok(_) => return Ok(entry),
+                Err(error) if error.failed_op() == Some(0) => return Err(Error::Lost),
+                Err(error) => self.recover(&client, error).await?,
+            }
+            attempted = Some(entry);
+        }
+    }
+
+    /// Makes sure that another look at the epoch node is worth while after a failed transaction:
+    /// its outcome is unknown, somebody else wrote first, or the parent is missing.
+    pub(super) async fn recover(
+        &self,
+        client: &Client,
+        error: herdsman_client::Error,
+    ) -> Result<()> {
+        match error.kind() {
+            ErrorKind::NodeExists | ErrorKind::BadVersion => {}
+            ErrorKind::NoNode => client.ensure(self.parent(), Lifetime::Persistent).await?,
+            _ if error.outcome() == Outcome::Unknown => {}
+            _ => return Err(error.into()),
+        }
+        // The next look may be at another server; it must know what this one knew.
+        Ok(client.sync(&self.path).await?)
+    }
+
+    fn parent(&self) -> &str {
+        match self.path.rsplit_once('/') {
+            Some((parent, _)) if !parent.is_empty() => parent,
+            _ => "/",
+        }
+    }
+}
+
+/// How a term ends in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Farewell {
+    Resigned,
+    /// The guard was dropped.
+    Dropped,
+}
+
+impl Entry {
+    /// The write that ends the term. It raises the version in any case, so that writes fenced by it
+    /// fail from now on.
+    pub(super) fn close(&self, farewell: Farewell) -> Op {
+        let record = Record { resigned: farewell == Farewell::Resigned, ..self.record.clone() };
+        Op::set(&self.ledger.path, record.encode()).version(self.version)
+    }
+}

@@ -1,0 +1,204 @@
+//! A candidate in the background, which can be asked whether it leads.
+//!
+//! In: an election. Out: a flag, a future and a stream that tell about gaining and losing the
+//! leadership. A task stands for election again whenever a term is over, until it is closed. When
+//! only the connection was gone, and the node is still there when it is back, the same term goes on:
+//! nobody else has led meanwhile.
+//!
+//! Invariants: it leads only with a node of the session of the moment (a node left by an earlier
+//! session is another's); at most one node of it is in the line that is not about to be deleted.
+//!
+//! Curator: `LeaderLatch`, whose nodes are used unless the election says otherwise.
+
+use herdsman_client::{Client, ErrorKind};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::events::{Board, Events};
+use super::{Candidate, Election, ElectionLayout, Leadership, Term};
+use crate::error::{Error, Result};
+
+/// A change of a latch.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum LatchEvent {
+    /// It leads. After a lost connection it may be the same term again.
+    Gained(Term),
+    /// It leads no longer, or cannot be sure that it does.
+    Lost,
+}
+
+/// Whether the end of a latch counts as a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseMode {
+    /// The streams end, and that is all.
+    #[default]
+    Silent,
+    /// If it led, the streams report [`LatchEvent::Lost`] before they end.
+    NotifyLost,
+}
+
+/// A candidate in the background. Dropping it withdraws the candidate, as [`LeaderLatch::close`]
+/// does.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let client = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::election::{CloseMode, LeaderLatch};
+///
+/// let latch = LeaderLatch::start(&client, "/app/latch", "host-1")?;
+/// let term = latch.wait_for_leadership().await?;
+/// assert!(latch.has_leadership());
+/// term.fenced().create("/app/state", "mine").await?;
+/// latch.close(CloseMode::Silent).await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the candidate withdraws when this is dropped"]
+pub struct LeaderLatch {
+    election: Election,
+    standing: watch::Receiver<Standing>,
+    events: Board<LatchEvent>,
+    closing: oneshot::Sender<CloseMode>,
+    task: JoinHandle<Result<()>>,
+}
+
+/// How a latch stands.
+#[derive(Clone, Debug)]
+enum Standing {
+    Waiting,
+    Leading(Term),
+    Failed(Error),
+}
+
+impl LeaderLatch {
+    /// A candidate of this id at `path`, in Curator's layout. Must be called within a tokio runtime.
+    pub fn start(client: &Client, path: &str, id: &str) -> Result<Self> {
+        let election = Election::new(client, path, id)?.layout(ElectionLayout::Latch);
+        Ok(Self::of(election))
+    }
+
+    /// A candidate in this election, with its layout and options. Must be called within a tokio
+    /// runtime.
+    pub fn of(election: Election) -> Self {
+        let (tell, standing) = watch::channel(Standing::Waiting);
+        let (closing, closed) = oneshot::channel();
+        let events = Board::new();
+        let candidacy =
+            Candidacy { election: election.clone(), standing: tell, events: events.clone() };
+        let task = tokio::spawn(candidacy.run(closed));
+        LeaderLatch { election, standing, events, closing, task }
+    }
+
+    /// Whether, as far as this process can know, it leads. Does not ask the server.
+    #[must_use]
+    pub fn has_leadership(&self) -> bool {
+        matches!(&*self.standing.borrow(), Standing::Leading(term) if term.is_trusted())
+    }
+
+    /// The term in which it leads, if it does.
+    #[must_use]
+    pub fn term(&self) -> Option<Term> {
+        match &*self.standing.borrow() {
+            Standing::Leading(term) if term.is_trusted() => Some(term.clone()),
+            _ => None,
+        }
+    }
+
+    /// Waits until it leads. Fails when it never will: the client is closed, or the ACL is against
+    /// it. Cancel-safe.
+    pub async fn wait_for_leadership(&self) -> Result<Term> {
+        let mut standing = self.standing.clone();
+        let reached = standing.wait_for(|now| !matches!(now, Standing::Waiting)).await;
+        match reached.as_deref() {
+            Ok(Standing::Leading(term)) => Ok(term.clone()),
+            Ok(Standing::Failed(error)) => Err(error.clone()),
+            Ok(Standing::Waiting) | Err(_) => {
+                Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into())
+            }
+        }
+    }
+
+    /// Every gain and loss from now on. A reader that falls more than 64 behind misses the oldest.
+    #[must_use]
+    pub fn events(&self) -> Events<LatchEvent> {
+        self.events.subscribe()
+    }
+
+    /// Who leads at present, as the server knows it.
+    pub async fn leader(&self) -> Result<Option<Candidate>> {
+        self.election.leader().await
+    }
+
+    /// All candidates, the leader first.
+    pub async fn participants(&self) -> Result<Vec<Candidate>> {
+        self.election.contenders().await
+    }
+
+    /// Withdraws, and waits until that has begun: a leader's node is gone when this returns, one that
+    /// waited is deleted in the background.
+    pub async fn close(self, mode: CloseMode) -> Result<()> {
+        // If the task is gone already, there is nothing to close.
+        let _ = self.closing.send(mode);
+        self.task.await.unwrap_or(Ok(()))
+    }
+}
+
+/// The background task of a latch.
+struct Candidacy {
+    election: Election,
+    standing: watch::Sender<Standing>,
+    events: Board<LatchEvent>,
+}
+
+impl Candidacy {
+    async fn run(self, mut closed: oneshot::Receiver<CloseMode>) -> Result<()> {
+        loop {
+            let campaign = tokio::select! {
+                campaign = self.election.campaign() => campaign,
+                _ = &mut closed => return Ok(()),
+            };
+            let leadership = match campaign {
+                Ok(leadership) => leadership,
+                Err(error) => {
+                    self.standing.send_replace(Standing::Failed(error));
+                    // The reason is told to those who wait; closing is no failure.
+                    return Ok(());
+                }
+            };
+            let mode = tokio::select! {
+                () = self.serve(&leadership) => continue,
+                mode = &mut closed => mode.unwrap_or_default(),
+            };
+            return self.step_down(leadership, mode).await;
+        }
+    }
+
+    /// Leads until the term is over for good.
+    async fn serve(&self, leadership: &Leadership) {
+        loop {
+            let term = leadership.term().clone();
+            self.standing.send_replace(Standing::Leading(term.clone()));
+            self.events.publish(LatchEvent::Gained(term));
+            leadership.lost().await;
+            self.standing.send_replace(Standing::Waiting);
+            self.events.publish(LatchEvent::Lost);
+            if !leadership.regained().await {
+                return;
+            }
+        }
+    }
+
+    async fn step_down(&self, leadership: Leadership, mode: CloseMode) -> Result<()> {
+        let led = matches!(self.standing.send_replace(Standing::Waiting), Standing::Leading(_));
+        if led && mode == CloseMode::NotifyLost {
+            self.events.publish(LatchEvent::Lost);
+        }
+        leadership.resign().await
+    }
+}

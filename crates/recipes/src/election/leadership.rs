@@ -1,0 +1,229 @@
+//! Being the leader: a guard over a term of office, and the facts of that term.
+//!
+//! In: a node that won. Out: whether the leadership can still be believed in, its token, a client
+//! whose writes fail when it is over, and its end. Deliberately not here: how it was won.
+
+use std::sync::Arc;
+
+use herdsman_client::{ConnectionState, Fenced, Session};
+
+use super::epoch::{Entry, Farewell, Predecessor};
+use super::events::{Board, ElectionEvent};
+use super::post::Post;
+use super::vacate::{Vacancy, is_gone};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold};
+
+/// The facts of one term of office; cheap to clone. Keeping one does not keep the leadership.
+#[derive(Clone, Debug)]
+pub struct Term {
+    facts: Arc<Facts>,
+}
+
+/// What a [`Term`] tells.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) id: String,
+    pub(super) node: String,
+    pub(super) token: u64,
+    pub(super) epoch: Option<u64>,
+    pub(super) predecessor: Option<Predecessor>,
+    pub(super) fence: Fenced,
+    pub(super) session: Session,
+    pub(super) distrust: Distrust,
+}
+
+impl Term {
+    pub(super) fn new(facts: Facts) -> Self {
+        Term { facts: Arc::new(facts) }
+    }
+
+    /// The id the leader has given itself.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.facts.id
+    }
+
+    /// The path of the leader's node.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.facts.node
+    }
+
+    /// A number that only grows from leader to leader: the position of the node's creation in the
+    /// order of all changes. A store that refuses tokens below the highest it has seen is safe from
+    /// leaders that do not know yet that they are none.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.facts.token
+    }
+
+    /// How many leaders there were, this one included; `None` without an epoch node.
+    #[must_use]
+    pub fn epoch(&self) -> Option<u64> {
+        self.facts.epoch
+    }
+
+    /// Who led before, as the epoch node remembers it; `None` for the first, or without one.
+    #[must_use]
+    pub fn predecessor(&self) -> Option<&Predecessor> {
+        self.facts.predecessor.as_ref()
+    }
+
+    /// A client whose writes fail with [`ErrorKind::Deposed`] once the term is over.
+    ///
+    /// [`ErrorKind::Deposed`]: herdsman_client::ErrorKind::Deposed
+    #[must_use]
+    pub fn fenced(&self) -> Fenced {
+        self.facts.fence.clone()
+    }
+
+    /// The session that the term rests on.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.facts.session
+    }
+
+    /// Whether the session allows to believe in the term at this moment. Does not ask the server,
+    /// and does not know whether the leader has resigned.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.facts.distrust.trusts(&self.facts.session)
+    }
+}
+
+/// The node that makes a leader.
+#[derive(Debug)]
+pub(super) enum Seat {
+    /// First in a line, with its entry in the epoch node if there is one.
+    First(Hold, Option<Entry>),
+    /// The only one there is.
+    Only(Post),
+}
+
+impl Seat {
+    fn hold(&self) -> &Hold {
+        match self {
+            Seat::First(hold, _) => hold,
+            Seat::Only(post) => post.hold(),
+        }
+    }
+
+    async fn vacate(self) -> Result<()> {
+        match self {
+            Seat::First(hold, None) => hold.release().await,
+            Seat::First(mut hold, Some(entry)) => {
+                let closed = Vacancy::of(&hold).close_term(&entry, Farewell::Resigned).await;
+                if is_gone(&closed) {
+                    hold.let_go();
+                }
+                closed
+            }
+            Seat::Only(post) => post.give_up().await,
+        }
+    }
+}
+
+/// Leadership. Dropping it resigns in the background; [`Leadership::resign`] waits for it.
+///
+/// There is always a pause between losing a session and knowing it. Within it a leader is wrong
+/// about itself; only what carries its [token](Leadership::token), or is written through
+/// [`Leadership::fenced`], is safe then.
+///
+/// ```
+/// # async fn example(client: herdsman_client::Client) -> herdsman_recipes::Result<()> {
+/// use herdsman_recipes::election::Election;
+///
+/// let election = Election::new(&client, "/app/leader", "host-1")?;
+/// let leadership = election.campaign().await?;
+/// let done = leadership.run(async {
+///     leadership.fenced().set("/app/state", "led by host-1").await
+/// });
+/// done.await??;
+/// leadership.resign().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "the leadership is given up when this is dropped"]
+pub struct Leadership {
+    pub(super) seat: Seat,
+    pub(super) term: Term,
+    pub(super) events: Board<ElectionEvent>,
+}
+
+impl Leadership {
+    /// The facts of this term, to keep or to hand on.
+    #[must_use]
+    pub fn term(&self) -> &Term {
+        &self.term
+    }
+
+    /// See [`Term::token`].
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.term.token()
+    }
+
+    /// See [`Term::epoch`].
+    #[must_use]
+    pub fn epoch(&self) -> Option<u64> {
+        self.term.epoch()
+    }
+
+    /// See [`Term::predecessor`].
+    #[must_use]
+    pub fn predecessor(&self) -> Option<&Predecessor> {
+        self.term.predecessor()
+    }
+
+    /// See [`Term::fenced`].
+    #[must_use]
+    pub fn fenced(&self) -> Fenced {
+        self.term.fenced()
+    }
+
+    /// Whether, as far as this process can know, it still leads. Does not ask the server.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.term.is_trusted()
+    }
+
+    /// Resolves when it can no longer be trusted: the connection or session is gone, as
+    /// [`Distrust`] says, or somebody deleted the node. Cancel-safe; costs a watch while awaited.
+    pub async fn lost(&self) {
+        self.seat.hold().lost().await;
+        self.events.publish(ElectionEvent::Lost { token: self.token() });
+    }
+
+    /// After a loss: whether it turned out that nobody else has led since. Waits until the
+    /// connection is back, then looks whether the node is still there: `true` means that the same
+    /// term goes on, `false` that it is over.
+    pub async fn regained(&self) -> bool {
+        let is_known =
+            |state: ConnectionState| state == ConnectionState::Connected || state.is_final();
+        if self.term.session().wait_for(is_known).await.is_final() {
+            return false;
+        }
+        Vacancy::of(self.seat.hold()).is_still_held().await.unwrap_or(false)
+    }
+
+    /// Runs `work` while it leads: [`Error::Lost`] when the leadership was lost before the work was
+    /// done, and the work is dropped where it stands.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            done = work => Ok(done),
+            () = self.lost() => Err(Error::Lost),
+        }
+    }
+
+    /// Gives the leadership up, and waits until the server knows; through an outage, if need be.
+    /// Dropping the future leaves that to the background.
+    ///
+    /// [`Error::Lost`] says that it did not lead any more, although it is given up now for certain.
+    pub async fn resign(self) -> Result<()> {
+        let Leadership { seat, events, .. } = self;
+        events.publish(ElectionEvent::Stopping);
+        let resigned = seat.vacate().await;
+        events.publish(ElectionEvent::Stopped);
+        resigned
+    }
+}

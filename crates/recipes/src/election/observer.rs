@@ -1,0 +1,192 @@
+//! Looking on: who leads, and who would like to.
+//!
+//! In: the line of an election, read only. Out: the leader of the moment and each change of it.
+//! An observer watches the leader's node alone, so candidates that come and go behind it wake
+//! nobody up; only while nobody leads it watches the directory.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use herdsman_client::{Client, ErrorKind, Node, SessionId, Watch};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_stream::wrappers::WatchStream;
+
+use super::goes_on_after;
+use crate::error::Result;
+use crate::hold::patient;
+use crate::line::Line;
+
+/// Who stands in the line of an election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// The id it has given itself. Text that is not UTF-8 is shown as well as can be.
+    pub id: String,
+    /// The session that its candidacy rests on.
+    pub session: SessionId,
+    /// The token it has, or will have, as the leader.
+    pub token: u64,
+    /// The name of its node.
+    pub node: String,
+}
+
+impl Candidate {
+    fn new(name: String, node: &Node) -> Self {
+        Candidate {
+            id: String::from_utf8_lossy(&node.data).into_owned(),
+            session: SessionId(node.stat.ephemeral_owner),
+            token: u64::try_from(node.stat.czxid.0).unwrap_or_default(),
+            node: name,
+        }
+    }
+}
+
+/// A stream of the leader of the moment: the present one first, then each change; `None` when nobody
+/// leads. A slow reader gets the newest only. While there is no connection the last known leader
+/// stands. Ends when the client is closed.
+///
+/// ```
+/// # async fn example(client: herdsman_client::Client) -> herdsman_recipes::Result<()> {
+/// use herdsman_recipes::election::Election;
+///
+/// let election = Election::new(&client, "/app/leader", "host-1")?;
+/// let mut leaders = election.observe();
+/// while let Some(leader) = leaders.next().await {
+///     match leader {
+///         Some(leader) => println!("{} leads with token {}", leader.id, leader.token),
+///         None => println!("nobody leads"),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "an observer that is dropped sees nothing"]
+pub struct Observer {
+    leaders: WatchStream<Seen>,
+    task: AbortHandle,
+}
+
+/// What an observer has seen so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    Leader(Option<Candidate>),
+}
+
+impl Observer {
+    pub(super) fn start(line: Line) -> Self {
+        let (send, receive) = watch::channel(Seen::Nothing);
+        let task = tokio::spawn(async move {
+            if let Err(error) = follow(&line, &send).await {
+                tracing::debug!(%error, "the observation of an election ends");
+            }
+        });
+        Observer { leaders: WatchStream::new(receive), task: task.abort_handle() }
+    }
+
+    /// The next leader; `None` when nothing can follow. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Option<Candidate>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Observer {
+    type Item = Option<Candidate>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match Pin::new(&mut self.leaders).poll_next(context) {
+                Poll::Ready(Some(Seen::Nothing)) => {}
+                Poll::Ready(Some(Seen::Leader(leader))) => return Poll::Ready(Some(leader)),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// All who stand in the line, the leader first.
+pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
+    let places = line.places(&line.client).await?;
+    let reads: Vec<_> =
+        places.iter().map(|place| line.client.get(&line.path(&place.name)).send()).collect();
+    let mut candidates = Vec::with_capacity(places.len());
+    for (place, read) in places.into_iter().zip(reads) {
+        match read.await {
+            Ok(node) => candidates.push(Candidate::new(place.name, &node)),
+            // It went meanwhile.
+            Err(error) if *error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(candidates)
+}
+
+/// Who stands first.
+pub(super) async fn leader(line: &Line) -> Result<Option<Candidate>> {
+    for place in line.places(&line.client).await? {
+        match line.client.get(&line.path(&place.name)).await {
+            Ok(node) => return Ok(Some(Candidate::new(place.name, &node))),
+            // It went meanwhile, and the next in line leads.
+            Err(error) if *error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
+    let client = patient(&line.client);
+    loop {
+        match look(line, &client).await {
+            Ok((leader, watch)) => {
+                seen.send_if_modified(|seen| {
+                    let now = Seen::Leader(leader);
+                    let is_new = *seen != now;
+                    *seen = now;
+                    is_new
+                });
+                // Whatever happened, and even if the session is over: the next look tells.
+                let _ = watch.await;
+            }
+            Err(error) if goes_on_after(&line.client, &error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Who leads, and a watch that fires when that may have changed.
+async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)> {
+    loop {
+        if let Some(first) = line.places(client).await?.into_iter().next() {
+            match client.get(&line.path(&first.name)).watch().await {
+                Ok((node, watch)) => return Ok((Some(Candidate::new(first.name, &node)), watch)),
+                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let Some(watch) = watch_vacancy(line, client).await? {
+            return Ok((None, watch));
+        }
+    }
+}
+
+/// A watch for the first candidate that comes; `None` if one is there already.
+async fn watch_vacancy(line: &Line, client: &Client) -> Result<Option<Watch>> {
+    match client.children(&line.directory).watch().await {
+        Ok((children, watch)) => Ok(line.in_order(children.names).is_empty().then_some(watch)),
+        Err(error) if *error.kind() == ErrorKind::NoNode => {
+            let (stat, watch) = client.exists(&line.directory).watch().await?;
+            Ok(stat.is_none().then_some(watch))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

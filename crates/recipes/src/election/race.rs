@@ -1,0 +1,228 @@
+//! The simple election: whoever creates the one node leads, and all others watch it.
+//!
+//! In: a path and an id. Out: a [`Leadership`]. When the leader goes, *all* candidates wake up and
+//! try at once (a herd): good for a few candidates, or where the node must have a fixed name for
+//! others to read. [`Election`](super::Election) wakes one only.
+//!
+//! Layout: the leader's node, ephemeral, with the leader's id as data; beside it the epoch node
+//! (see [`Race::epoch_at`]), raised in the same transaction. A name that all leaders share tells
+//! nothing about who holds it, so the epoch is what fences a former leader off; it is not optional
+//! here. Programs that only create the node can take part, but do not raise the epoch.
+
+use bytes::Bytes;
+use herdsman_client::{
+    Client, Created, ErrorKind, EventType, Lifetime, Op, OpResult, Outcome, Session,
+};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::epoch::{Entry, Ledger};
+use super::events::{Board, ElectionEvent, Events, Progress};
+use super::leadership::{Facts, Leadership, Seat, Term};
+use super::post::Post;
+use super::{check_path, goes_on_after};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold, patient};
+
+/// A candidate for a post of which there is one, at a fixed path.
+///
+/// ```
+/// # async fn example(client: herdsman_client::Client) -> herdsman_recipes::Result<()> {
+/// use herdsman_recipes::election::Race;
+///
+/// let race = Race::new(&client, "/app/master", "host-1")?;
+/// let leadership = race.campaign().await?;
+/// println!("master number {:?}", leadership.epoch());
+/// leadership.resign().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Race {
+    client: Client,
+    path: String,
+    id: String,
+    ledger: Ledger,
+    distrust: Distrust,
+    events: Board<ElectionEvent>,
+}
+
+impl Race {
+    /// A candidate of this id for the post at `path`. The epoch node is `<path>-epoch`.
+    pub fn new(client: &Client, path: &str, id: &str) -> Result<Self> {
+        check_path(client, path)?;
+        Ok(Race {
+            client: client.clone(),
+            path: path.to_owned(),
+            id: id.to_owned(),
+            ledger: Ledger { path: format!("{path}-epoch") },
+            distrust: Distrust::default(),
+            events: Board::new(),
+        })
+    }
+
+    /// Keeps the epoch node elsewhere. All candidates must agree on it.
+    pub fn epoch_at(mut self, path: &str) -> Result<Self> {
+        check_path(&self.client, path)?;
+        if path == self.path {
+            return Err(Error::invalid("the epoch node and the leader's node need two paths"));
+        }
+        path.clone_into(&mut self.ledger.path);
+        Ok(self)
+    }
+
+    /// When the leader stops believing in itself.
+    #[must_use]
+    pub fn distrust(mut self, distrust: Distrust) -> Self {
+        self.distrust = distrust;
+        self
+    }
+
+    /// What happens to this candidate from now on.
+    #[must_use]
+    pub fn events(&self) -> Events<ElectionEvent> {
+        self.events.subscribe()
+    }
+
+    /// Waits until the post is vacant and this candidate gets it. Goes on through lost connections,
+    /// and with a managed client through lost sessions. A node that this very process has left
+    /// behind in an earlier session is another's like any other, and waited for. Dropping the future
+    /// withdraws the candidate.
+    pub async fn campaign(&self) -> Result<Leadership> {
+        let progress = Progress::start(&self.events);
+        loop {
+            match self.campaign_in_session().await {
+                Ok(post) => {
+                    let leadership = self.leadership(post);
+                    progress.leading(leadership.token());
+                    return Ok(leadership);
+                }
+                Err(error) if goes_on_after(&self.client, &error) => {}
+                Err(error) => {
+                    progress.failed(&error);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn leadership(&self, post: Post) -> Leadership {
+        let entry = post.entry();
+        let term = Term::new(Facts {
+            id: self.id.clone(),
+            node: self.path.clone(),
+            token: post.hold().token(),
+            epoch: Some(entry.record.epoch),
+            predecessor: entry.predecessor.clone(),
+            fence: post.fenced(),
+            session: post.hold().session().clone(),
+            distrust: self.distrust,
+        });
+        Leadership { seat: Seat::Only(post), term, events: self.events.clone() }
+    }
+
+    async fn campaign_in_session(&self) -> Result<Post> {
+        let session = self.client.connected_session().await?;
+        let client = patient(&self.client.bound_to(&session));
+        loop {
+            self.wait_until_vacant(&client).await?;
+            if let Some(post) = self.attempt(&session).await? {
+                return Ok(post);
+            }
+        }
+    }
+
+    async fn wait_until_vacant(&self, client: &Client) -> Result<()> {
+        loop {
+            let watch = match client.get(&self.path).watch().await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
+                read => read?.1,
+            };
+            if watch.await?.kind == EventType::NodeDeleted {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One attempt, which runs to its end even if nobody waits for it: a node that it makes and
+    /// nobody takes is given up again.
+    async fn attempt(&self, session: &Session) -> Result<Option<Post>> {
+        let (send, receive) = oneshot::channel();
+        let (race, session) = (self.clone(), session.clone());
+        tokio::spawn(async move {
+            // A post that cannot be handed over is dropped, and thereby given up.
+            let _ = send.send(race.try_to_win(&session).await);
+        });
+        receive.await.unwrap_or(Err(Error::Lost))
+    }
+
+    /// `None` if another was faster.
+    async fn try_to_win(&self, session: &Session) -> Result<Option<Post>> {
+        let bound = self.client.bound_to(session);
+        let client = patient(&bound);
+        let holder = Uuid::new_v4().to_string();
+        loop {
+            let page = self.ledger.read(&client).await?;
+            let (op, entry) = self.ledger.next(&page, &holder, &self.id);
+            let error = match client.transaction([op, self.creation()]).await {
+                Ok(results) => return self.won(&bound, session, created(results)?, entry),
+                Err(error) => error,
+            };
+            let is_unknown = error.outcome() == Outcome::Unknown;
+            match (error.failed_op(), error.kind()) {
+                (Some(1), ErrorKind::NodeExists) => return Ok(None),
+                (Some(1), ErrorKind::NoNode) => self.make_parents(&client).await?,
+                _ => self.ledger.recover(&client, error).await?,
+            }
+            if is_unknown && let Some(created) = self.find_won(&client, &entry).await? {
+                return self.won(&bound, session, created, entry);
+            }
+        }
+    }
+
+    fn creation(&self) -> Op {
+        Op::create(&self.path, Bytes::from(self.id.clone())).ephemeral()
+    }
+
+    async fn make_parents(&self, client: &Client) -> Result<()> {
+        let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        Ok(client
+            .ensure(if parent.is_empty() { "/" } else { parent }, Lifetime::Persistent)
+            .await?)
+    }
+
+    /// The node that a transaction made whose reply was lost: the one that came into being together
+    /// with our entry.
+    async fn find_won(&self, client: &Client, entry: &Entry) -> Result<Option<Created>> {
+        let Some((record, epoch)) = self.ledger.read(client).await? else {
+            return Ok(None);
+        };
+        let stat = client.exists(&self.path).await?;
+        let ours = stat.filter(|stat| record == entry.record && stat.czxid == epoch.mzxid);
+        Ok(ours.map(|stat| Created { path: self.path.clone(), stat }))
+    }
+
+    fn won(
+        &self,
+        client: &Client,
+        session: &Session,
+        created: Created,
+        entry: Entry,
+    ) -> Result<Option<Post>> {
+        let owner = created.stat.ephemeral_owner;
+        let hold = Hold::new(client.clone(), session.clone(), created, self.distrust);
+        let post = Post::new(hold, entry);
+        if owner != session.id().0 {
+            return Err(Error::Lost);
+        }
+        Ok(Some(post))
+    }
+}
+
+/// The leader's node, of the results of the transaction that made it.
+fn created(results: Vec<OpResult>) -> Result<Created> {
+    let last = results.into_iter().next_back();
+    match last {
+        Some(OpResult::Created(created)) => Ok(created),
+        _ => Err(Error::Lost),
+    }
+}

@@ -1,0 +1,281 @@
+//! Something held through an ephemeral node: a lock, a leadership, a lease.
+//!
+//! In: a node that was created in a session and is known to be ours. Out: whether it can still be
+//! believed in, a fencing token, a client whose writes fail once it has gone, and its end.
+//! Deliberately not here: how one comes to hold it.
+//!
+//! There is always a pause between losing a session and knowing it. Within it a [`Hold`] is wrong
+//! about itself; only what carries its token, or goes through [`Hold::fenced`], is safe then.
+//!
+//! Invariant: whatever becomes of a hold and of the connection, its node is deleted, or goes with
+//! the session. Nothing but this very node is ever deleted.
+
+use std::time::Duration;
+
+use herdsman_client::{
+    Client, ConnectionState, Created, ErrorKind, Fenced, RetryPolicy, Session, Zxid,
+};
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+
+/// When something that rests on a session stops being believed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Distrust {
+    /// As soon as the connection is gone. Safe against everything but a pause of this very process,
+    /// and nervous: a fail-over of the servers ends it.
+    #[default]
+    WhenSuspended,
+    /// When no server was heard of for a session timeout: a fail-over goes unnoticed, at the price
+    /// that another may hold it a moment before this one knows.
+    WhenLost,
+}
+
+impl Distrust {
+    /// Whether what rests on the session can be believed in at this moment.
+    pub(crate) fn trusts(self, session: &Session) -> bool {
+        match (session.state(), self) {
+            (ConnectionState::Connected | ConnectionState::ReadOnly, _)
+            | (ConnectionState::Suspended, Distrust::WhenLost) => {
+                session.last_heard() + session.timeout() > Instant::now()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An ephemeral node that is ours. Dropping it deletes the node in the background.
+#[derive(Debug)]
+#[must_use = "what is held is given up when this is dropped"]
+pub struct Hold {
+    client: Client,
+    session: Session,
+    path: String,
+    czxid: Zxid,
+    distrust: Distrust,
+    naming: Naming,
+    released: bool,
+}
+
+/// Whether a path can come to mean another's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Naming {
+    /// No other node will ever have this name.
+    Unique,
+    /// Whoever comes next makes a node of the same name.
+    Reused,
+}
+
+/// Between attempts while the connection is gone; only the session's end or the caller ends them.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// For calls that have no deadline of their own: longer than anybody waits.
+const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The same client, which does not give up while its session lives. What a recipe has begun it must
+/// bring to an end, so a deadline that was meant for single calls does not count.
+pub(crate) fn patient(client: &Client) -> Client {
+    client.with_retry(RetryPolicy::forever(PAUSE)).with_deadline(NO_DEADLINE)
+}
+
+impl Hold {
+    /// `client` is bound to `session`, in which the node was created under a name of its own.
+    pub(crate) fn new(
+        client: Client,
+        session: Session,
+        created: Created,
+        distrust: Distrust,
+    ) -> Self {
+        let (Created { path, stat }, naming) = (created, Naming::Unique);
+        Hold { client, session, path, czxid: stat.czxid, distrust, naming, released: false }
+    }
+
+    /// The same for a node whose path the next holder uses as well.
+    pub(crate) fn at_reused_path(
+        client: Client,
+        session: Session,
+        created: Created,
+        distrust: Distrust,
+    ) -> Self {
+        let mut hold = Hold::new(client, session, created, distrust);
+        hold.naming = Naming::Reused;
+        hold
+    }
+
+    /// The node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// A number that only grows from holder to holder: the position of the node's creation in the
+    /// order of all changes. A store that refuses tokens below the highest it has seen is safe from
+    /// holders that do not know yet that they are none.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        u64::try_from(self.czxid.0).unwrap_or_default()
+    }
+
+    /// The session that it rests on.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The client in whose session it is held.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A client whose writes fail with [`ErrorKind::Deposed`] once the node has gone, and with
+    /// [`ErrorKind::SessionExpired`] once it is known that the session has: either way nothing was
+    /// written.
+    #[must_use]
+    pub fn fenced(&self) -> Fenced {
+        self.client.fenced_by(&self.path)
+    }
+
+    /// Whether, as far as this process can know, it is still held. Does not ask the server.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.distrust.trusts(&self.session)
+    }
+
+    /// Resolves when it can no longer be trusted: the connection or session is gone, as
+    /// [`Distrust`] says, or somebody deleted the node. Cancel-safe; costs a watch while awaited.
+    pub async fn lost(&self) {
+        tokio::select! {
+            () = self.session_lost() => {}
+            () = self.node_deleted() => {}
+        }
+    }
+
+    /// Runs `work` while it is held: [`Error::Lost`] when it was lost before the work was done, and
+    /// the work is dropped where it stands.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            done = work => Ok(done),
+            () = self.lost() => Err(Error::Lost),
+        }
+    }
+
+    /// Gives it up, and waits until the server knows; through an outage, if need be. Dropping the
+    /// future, or the hold itself, leaves that to the background.
+    ///
+    /// [`Error::Lost`] says that it was not held any more, although it is given up now for certain:
+    /// the session has ended, or somebody deleted the node.
+    pub async fn release(mut self) -> Result<()> {
+        let removed = self.node().remove().await;
+        self.released = true;
+        removed
+    }
+
+    /// Somebody else sees to the node's end: dropping this leaves it alone from now on.
+    pub(crate) fn let_go(&mut self) {
+        self.released = true;
+    }
+
+    fn node(&self) -> OwnNode {
+        OwnNode {
+            client: self.client.clone(),
+            path: self.path.clone(),
+            czxid: self.czxid,
+            naming: self.naming,
+        }
+    }
+
+    async fn session_lost(&self) {
+        let is_lost = |state: ConnectionState| match state {
+            ConnectionState::Connected | ConnectionState::ReadOnly => false,
+            ConnectionState::Suspended => self.distrust == Distrust::WhenSuspended,
+            _ => true,
+        };
+        self.session.wait_for(is_lost).await;
+    }
+
+    async fn node_deleted(&self) {
+        let patient = patient(&self.client);
+        loop {
+            match patient.get(&self.path).watch().await {
+                Ok((node, watch)) if node.stat.czxid == self.czxid => {
+                    // Whatever happened, the next look tells whether it is still there.
+                    let _ = watch.await;
+                }
+                Ok(_) => return,
+                Err(error) if *error.kind() == ErrorKind::NoNode => return,
+                // The session's end says it all.
+                Err(_) => std::future::pending().await,
+            }
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        match self.naming {
+            _ if self.released => {}
+            // Takes its place in the order of requests now, before whatever its owner does next.
+            Naming::Unique => self.client.delete(&self.path).in_background(),
+            // Without a runtime there is nobody to do it; the node goes with the session then.
+            Naming::Reused => {
+                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                    runtime.spawn(self.node().remove());
+                }
+            }
+        }
+    }
+}
+
+/// The node behind a hold, on its way out.
+struct OwnNode {
+    client: Client,
+    path: String,
+    czxid: Zxid,
+    naming: Naming,
+}
+
+impl OwnNode {
+    /// Deletes it, whatever happens to the connection.
+    async fn remove(self) -> Result<()> {
+        let patient = patient(&self.client);
+        let mut may_be_gone = false;
+        loop {
+            let deleted = match self.is_there(&patient).await {
+                Ok(true) => patient.delete(&self.path).await,
+                Ok(false) => Err(herdsman_client::Error::not_applied(ErrorKind::NoNode)),
+                Err(error) => Err(error),
+            };
+            match deleted {
+                Err(error) if *error.kind() == ErrorKind::NoNode && may_be_gone => return Ok(()),
+                Err(error) if is_gone(&error) => return Err(Error::Lost),
+                // The reply was lost; the next attempt tells.
+                Err(error) if error.is_retriable() => may_be_gone = true,
+                deleted => return Ok(deleted?),
+            }
+        }
+    }
+
+    /// Whether what is at the path is ours. It stays so until our next request: the session of that
+    /// request owns the node, so it cannot go without the request failing.
+    async fn is_there(&self, patient: &Client) -> herdsman_client::Result<bool> {
+        match self.naming {
+            Naming::Unique => Ok(true),
+            Naming::Reused => {
+                let stat = patient.exists(&self.path).await?;
+                Ok(stat.is_some_and(|stat| stat.czxid == self.czxid))
+            }
+        }
+    }
+}
+
+fn is_gone(error: &herdsman_client::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired)
+}

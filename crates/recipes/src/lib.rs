@@ -1,0 +1,68 @@
+//! What people build on ZooKeeper, ready: locks, elections, queues, barriers, counters, ids, caches,
+//! configuration, discovery, membership, partitioning and master–worker.
+//!
+//! Everything here runs over [`herdsman_client`] against Herdsman or Apache ZooKeeper, keeps
+//! working through the loss of a connection, and leaves no node behind when a reply is lost. Node
+//! layouts are Curator's where Curator has the recipe. The project's `docs/recipes.md` says for each
+//! recipe what it guarantees, what it does not, and what it costs.
+
+pub mod balance;
+pub mod barrier;
+pub mod cache;
+pub mod codec;
+mod conditional_set;
+pub mod config;
+pub mod counter;
+pub mod discovery;
+pub mod election;
+mod error;
+mod hold;
+pub mod ids;
+mod line;
+pub mod lock;
+mod marked;
+pub mod master_worker;
+pub mod membership;
+pub mod messaging;
+pub mod monitor;
+pub mod partition;
+pub mod partitioner;
+pub mod persistent_node;
+pub mod queue;
+pub mod semaphore;
+pub mod sequence;
+pub mod shared_value;
+pub mod snowflake;
+mod stable_hash;
+mod until_known;
+pub mod versioned_cell;
+pub mod wait_for;
+pub mod worker_id;
+
+pub use barrier::{Barrier, CountDownLatch, DoubleBarrier, Inside};
+pub use cache::{CacheEvent, ChildrenCache, NodeCache, TreeCache};
+pub use config::{Config, ConfigOptions, ConfigUpdate, Publisher, Versioned};
+pub use counter::{AtomicInt, AtomicLong, Change, Counter};
+pub use discovery::{Registration, Registry, ServiceCache, ServiceInstance, ServiceProvider};
+pub use election::{Election, LeaderLatch, Leadership, Race, Selector};
+pub use error::{Error, Result};
+pub use hold::{Distrust, Hold};
+pub use line::Layout;
+pub use lock::{
+    Lock, LockGuard, MultiGuard, MultiLock, NaiveGuard, NaiveLock, ReadGuard, ReentrantGuard,
+    ReentrantLock, RwLock, WriteGuard,
+};
+pub use master_worker::{Master, Submitter, Worker};
+pub use membership::{Group, Membership, ShallowGroup};
+pub use messaging::{CommandClient, Dispatcher, HeartMonitor, Heartbeat};
+pub use monitor::{Monitor, Reporter};
+pub use partitioner::Partitioner;
+pub use persistent_node::PersistentNode;
+pub use queue::{
+    DelayQueue, IdQueue, PriorityQueue, Queue, ShardedQueue, Ticket, TicketQueue, WorkItem,
+    WorkQueue,
+};
+pub use semaphore::{Permit, Semaphore};
+pub use shared_value::{Shared, SharedCount, SharedValue};
+pub use versioned_cell::VersionedCell;
+pub use worker_id::{WorkerIds, WorkerLease};

@@ -1,0 +1,237 @@
+//! Locks between processes: fair, naive, re-entrant, shared between readers, and several at once.
+//!
+//! In: a client and the path of a lock. Out: a guard that knows when it can no longer be trusted.
+//! The fair lock is a line of ephemeral sequential nodes in which each waiter watches the one
+//! before it, so that a release wakes one waiter and not all; see [`NaiveLock`] for the other kind.
+//!
+//! # Guarantees
+//! * As the servers see it, at most one node is first in the line. Whoever holds the lock has such a
+//!   node in its own, living session; a node of an earlier session is never taken for one's own.
+//! * First come, first served, in the order in which the nodes were created.
+//! * Nothing is left behind by a lost reply, a dropped future, a dropped guard or a release during an
+//!   outage: the node is deleted as soon as a server can be reached, or goes with the session.
+//! * [`Hold::token`] only grows from holder to holder, even when the lock's directory is deleted and
+//!   made again, which sets sequence numbers back.
+//! * A waiter whose session expires stands in the line again, at its end, in the client's next
+//!   session. (A client that is bound to one session gets the error instead.)
+//!
+//! # What is not guaranteed
+//! * **That only one process believes it holds the lock.** The servers end a session when they have
+//!   not heard of its client for the session timeout. The next one gets the lock at once, but the
+//!   client whose process was paused, or whose network was cut, learns of it later. There is always a
+//!   pause between losing a session and knowing it. [`Distrust`] says how nervous a guard shall be
+//!   about that, [`Hold::run`] ends work when the guard is lost, and only
+//!   [`Hold::fenced`] (for znodes) and [`Hold::token`] (for everything else) exclude the harm.
+//! * Re-entrancy. A task that acquires a [`Lock`] twice waits for itself; see [`ReentrantLock`].
+//!
+//! # Nodes
+//! Curator's `InterProcessMutex` by default: `<path>/_c_<uuid>-lock-<sequence>`, with the path itself
+//! and all above it as containers; a Java process can contend for the same lock. With
+//! [`Layout::Kazoo`] it is kazoo's `Lock`: `<path>/<uuid>__lock__<sequence>`. The two do not see each
+//! other, so all contenders of a path must use the same layout. Foreign children are ignored.
+//!
+//! # Cost
+//! Two round trips to acquire a free lock, one to release it. Waiting costs two more (the watch and
+//! the look after it).
+
+mod contender;
+mod deadlock;
+mod multi;
+mod naive;
+mod owner;
+mod reentrant;
+mod revocation;
+mod rw;
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::Client;
+
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold};
+use crate::line::{Layout, Line, after_predecessor};
+
+pub use contender::Contender;
+pub use deadlock::{find_deadlocks, find_locks, read_queues};
+pub use multi::{MultiGuard, MultiLock};
+pub use naive::{NaiveGuard, NaiveLock};
+pub use reentrant::{ReentrantGuard, ReentrantLock};
+pub use rw::{ReadGuard, RwLock, WriteGuard};
+
+pub(crate) use owner::default_owner;
+
+/// A fair lock that one holds alone. Cheap to clone; every [`acquire`](Lock::acquire), also of the
+/// same value or a clone, is a contender of its own.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::Lock;
+///
+/// zk.create("/stock", "10").await?;
+/// let lock = Lock::new(&zk, "/locks/stock")?;
+///
+/// let guard = lock.acquire().await?;
+/// let stock = zk.get("/stock").await?;
+/// assert_eq!(stock.data, "10");
+/// // Fails, and changes nothing, if the lock was lost meanwhile.
+/// guard.fenced().set("/stock", "9").await?;
+/// guard.release().await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lock {
+    line: Line,
+    owner: Bytes,
+}
+
+impl Lock {
+    /// The lock at `path`. Nothing is created before somebody acquires it.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        let line = directory(client, path, markers(Layout::Curator))?;
+        Ok(Lock { line, owner: default_owner() })
+    }
+
+    /// What others read about who holds the lock or waits for it; by default the names of the host
+    /// and the process. To find deadlocks it should name what blocks as a whole: a task.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// Whose nodes it shares the path with.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.line.layout = layout;
+        self.line.markers = markers(layout);
+        self
+    }
+
+    /// When guards stop believing in themselves.
+    #[must_use]
+    pub fn distrust(mut self, distrust: Distrust) -> Self {
+        self.line.distrust = distrust;
+        self
+    }
+
+    /// The lock's path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.line.directory
+    }
+
+    /// Waits for the lock. Dropping the future leaves the line.
+    pub async fn acquire(&self) -> Result<LockGuard> {
+        let hold = self.line.wait(self.marker(), &self.owner, after_predecessor).await?;
+        Ok(LockGuard { hold })
+    }
+
+    /// Takes the lock if it is free, and does not wait for others otherwise.
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        let hold = self.line.try_now(self.marker(), &self.owner, after_predecessor).await?;
+        Ok(hold.map(|hold| LockGuard { hold }))
+    }
+
+    /// Waits for the lock, but no longer than this: [`Error::TimedOut`] then, and the deletion of
+    /// what was made is on its way. Zero means [`Lock::try_acquire`].
+    pub async fn acquire_within(&self, limit: Duration) -> Result<LockGuard> {
+        if limit.is_zero() {
+            return self.try_acquire().await?.ok_or(Error::TimedOut);
+        }
+        within(limit, self.acquire()).await
+    }
+
+    /// All who hold the lock or wait for it, in order: the first one holds it.
+    pub async fn contenders(&self) -> Result<Vec<Contender>> {
+        contender::read(&self.line, &self.line.client).await
+    }
+
+    /// Who holds the lock.
+    pub async fn holder(&self) -> Result<Option<Contender>> {
+        Ok(self.contenders().await?.into_iter().next())
+    }
+
+    /// Asks the holder to let go, and says whom it has asked. A holder that waits for
+    /// [`LockGuard::revocation_requested`], or a Curator process that made its lock revocable, hears
+    /// of it; nobody is forced. It replaces the holder's [`owner`](Lock::owner) text.
+    pub async fn request_revocation(&self) -> Result<Option<Contender>> {
+        let Some(holder) = self.holder().await? else {
+            return Ok(None);
+        };
+        let path = self.line.path(&holder.name);
+        let asked = revocation::request(&self.line.client, &path).await?;
+        Ok(asked.then_some(holder))
+    }
+
+    fn marker(&self) -> &'static str {
+        self.line.markers[0]
+    }
+}
+
+/// Proof that the lock is held, as far as one can know; see [`Hold`] for all that it can do.
+/// Dropping it releases the lock in the background.
+#[derive(Debug)]
+#[must_use = "the lock is released when its guard is dropped"]
+pub struct LockGuard {
+    hold: Hold,
+}
+
+impl LockGuard {
+    /// Releases the lock, and waits until the server knows. See [`Hold::release`].
+    pub async fn release(self) -> Result<()> {
+        self.hold.release().await
+    }
+
+    /// Resolves when somebody has asked for the lock with [`Lock::request_revocation`], or with
+    /// Curator's `Revoker`. Whether and when to release it is up to the holder. [`Error::Lost`] if
+    /// the lock is lost first.
+    pub async fn revocation_requested(&self) -> Result<()> {
+        revocation::requested(&self.hold).await
+    }
+}
+
+impl Deref for LockGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}
+
+fn markers(layout: Layout) -> &'static [&'static str] {
+    match layout {
+        Layout::Curator => &["lock-"],
+        Layout::Kazoo => &["__lock__"],
+    }
+}
+
+/// A line in the directory at `path`, if that is a path.
+pub(crate) fn directory(
+    client: &Client,
+    path: &str,
+    markers: &'static [&'static str],
+) -> Result<Line> {
+    check_path(client, path)?;
+    Ok(Line {
+        client: client.clone(),
+        directory: path.to_owned(),
+        layout: Layout::default(),
+        markers,
+        distrust: Distrust::default(),
+    })
+}
+
+/// A namespace is a path that was checked.
+fn check_path(client: &Client, path: &str) -> Result<()> {
+    client.namespace(path)?;
+    Ok(())
+}
+
+/// Gives up after this time. What was half done is undone when it is dropped.
+pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(limit, work).await.unwrap_or(Err(Error::TimedOut))
+}

@@ -1,0 +1,138 @@
+//! Who waits for whom across locks, read from the tree.
+//!
+//! In: the paths of locks, of any layout that the fair locks of this crate use. Out: their queues for
+//! [`WaitForGraph`], and the deadlocks in them. Not here: semaphores (see
+//! [`wait_for`](crate::wait_for)) and [`NaiveLock`](super::NaiveLock)s, whose waiters leave no trace.
+//!
+//! # No false alarm
+//! The queues of several locks cannot be read at one moment. They are read twice, and only nodes that
+//! were there both times count. Names are never used twice, so all of these existed at every moment
+//! between the two readings, and so did every wait between them.
+//!
+//! An owner is what has the same session *and* the same [owner text](super::Lock::owner). A program
+//! whose tasks share a client must give each task a text of its own, or a circle may run through two
+//! tasks of which one does not wait.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, SessionId};
+
+use super::contender::{self, Contender};
+use super::{directory, revocation};
+use crate::error::Result;
+use crate::line::Line;
+use crate::wait_for::{self, Deadlock, LockQueue, WaitForGraph};
+
+/// Every marker of a node that stands in a lock's line.
+const MARKERS: &[&str] = &["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__"];
+
+/// Directories that are listed at once when locks are searched for.
+const LISTED_AT_ONCE: usize = 128;
+
+/// The deadlocks among these locks. Costs two readings of each lock and of each of its nodes.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::lock;
+///
+/// let locks = lock::find_locks(&zk, "/locks").await?;
+/// for deadlock in lock::find_deadlocks(&zk, &locks).await? {
+///     println!("{deadlock}"); // 0x1… a waits for /locks/x held by 0x1… b; …
+/// }
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+pub async fn find_deadlocks<P: AsRef<str>>(client: &Client, locks: &[P]) -> Result<Vec<Deadlock>> {
+    let queues = read_queues(client, locks).await?;
+    Ok(WaitForGraph::new(&queues).deadlocks())
+}
+
+/// The queues of these locks, as they stood at one moment. A lock that does not exist has an empty
+/// one. An owner's name is its session and its text.
+pub async fn read_queues<P: AsRef<str>>(client: &Client, locks: &[P]) -> Result<Vec<LockQueue>> {
+    let lines: Result<Vec<_>> =
+        locks.iter().map(|path| directory(client, path.as_ref(), MARKERS)).collect();
+    let lines = lines?;
+    let mut readings = Vec::with_capacity(lines.len());
+    for line in &lines {
+        readings.push(contender::read(line, client).await?);
+    }
+    for (line, reading) in lines.iter().zip(&mut readings) {
+        confirm(line, client, reading).await?;
+    }
+    let texts = owner_texts(readings.iter().flatten());
+    let queues = lines.iter().zip(readings).map(|(line, contenders)| LockQueue {
+        path: line.directory.clone(),
+        contenders: contenders.into_iter().map(|one| in_graph(one, &texts)).collect(),
+    });
+    Ok(queues.collect())
+}
+
+/// The paths of all locks at `root` and below it: of all znodes with a child that stands in a line.
+pub async fn find_locks(client: &Client, root: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut to_list = vec![root.to_owned()];
+    while !to_list.is_empty() {
+        let batch = to_list.split_off(to_list.len().saturating_sub(LISTED_AT_ONCE));
+        let listings: Vec<_> = batch.iter().map(|path| client.children(path).send()).collect();
+        for (path, listing) in batch.into_iter().zip(listings) {
+            let children = match listing.await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
+                children => children?,
+            };
+            let line = directory(client, &path, MARKERS)?;
+            let in_line = line.in_order(children.names.clone());
+            let names: HashSet<&str> = in_line.iter().map(|place| place.name.as_str()).collect();
+            let others = children.names.iter().filter(|name| !names.contains(name.as_str()));
+            to_list.extend(others.map(|name| line.path(name)));
+            if !in_line.is_empty() {
+                found.push(path);
+            }
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Keeps only those who are still there, and says how they stand now.
+async fn confirm(line: &Line, client: &Client, reading: &mut Vec<Contender>) -> Result<()> {
+    let places = line.places(client).await?;
+    reading.retain_mut(|contender| {
+        let Some(place) = places.iter().find(|place| place.name == contender.name) else {
+            return false;
+        };
+        contender.standing = contender::standing(&places, place);
+        true
+    });
+    Ok(())
+}
+
+/// What the owners of each session say about themselves, without requests to let go.
+fn owner_texts<'c>(
+    contenders: impl Iterator<Item = &'c Contender>,
+) -> HashMap<SessionId, HashSet<Bytes>> {
+    let mut texts: HashMap<SessionId, HashSet<Bytes>> = HashMap::new();
+    for contender in contenders.filter(|contender| contender.owner != revocation::REQUEST) {
+        texts.entry(contender.session).or_default().insert(contender.owner.clone());
+    }
+    texts
+}
+
+fn in_graph(
+    contender: Contender,
+    texts: &HashMap<SessionId, HashSet<Bytes>>,
+) -> wait_for::Contender {
+    let Contender { session, mut owner, kind, standing, .. } = contender;
+    if owner == revocation::REQUEST {
+        // The request has replaced the text. If the session's other nodes all say the same, it was
+        // that; otherwise the session must do.
+        owner = match texts.get(&session).map(|texts| texts.iter().collect::<Vec<_>>()) {
+            Some(texts) if texts.len() == 1 => texts[0].clone(),
+            _ => Bytes::new(),
+        };
+    }
+    let owner = format!("{:#x} {}", session.0, String::from_utf8_lossy(&owner));
+    wait_for::Contender { owner: owner.trim_end().to_owned(), kind, standing }
+}

@@ -1,0 +1,251 @@
+//! The lock of one node: whoever creates it holds the lock, all others watch it.
+//!
+//! It is the shortest way to a lock and has two faults: every release wakes all waiters, of whom one
+//! succeeds (the herd), and who succeeds is left to chance, so a waiter may wait for ever. Use it
+//! where there are few contenders, or where a path must be the lock itself; otherwise
+//! [`Lock`](super::Lock).
+//!
+//! # Nodes
+//! The path itself, ephemeral; above it containers. Its data is a UUID, a space and the owner's text.
+//! The UUID tells a contender whether the node is its own after a lost reply: the session would not
+//! do, for two tasks may share it. Neither Curator nor kazoo has such a lock.
+//!
+//! # What differs from the fair lock
+//! The path is the same for all holders. If somebody deletes a holder's node by hand and another
+//! takes the lock, the first one's [`Hold::fenced`] does not notice, while its session lives.
+//! [`Hold::lost`] does.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, Created, ErrorKind, Outcome, Session};
+use uuid::Uuid;
+
+use super::{check_path, default_owner, within};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold, patient};
+
+/// An unfair lock of a single node. See the [module](super) for what all locks have in common.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::NaiveLock;
+///
+/// let lock = NaiveLock::new(&zk, "/jobs/nightly/running")?;
+/// let guard = lock.acquire().await?;
+/// assert!(lock.try_acquire().await?.is_none());
+/// guard.release().await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct NaiveLock {
+    client: Client,
+    path: String,
+    owner: Bytes,
+    distrust: Distrust,
+}
+
+impl NaiveLock {
+    /// The lock that is the node at `path`.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        check_path(client, path)?;
+        if path == "/" {
+            return Err(Error::invalid("the root is always there and cannot be a lock"));
+        }
+        Ok(NaiveLock {
+            client: client.clone(),
+            path: path.to_owned(),
+            owner: default_owner(),
+            distrust: Distrust::default(),
+        })
+    }
+
+    /// What others read about who holds the lock, behind a UUID.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// When guards stop believing in themselves.
+    #[must_use]
+    pub fn distrust(mut self, distrust: Distrust) -> Self {
+        self.distrust = distrust;
+        self
+    }
+
+    /// Waits for the lock. Dropping the future gives up.
+    pub async fn acquire(&self) -> Result<NaiveGuard> {
+        loop {
+            let session = self.client.connected_session().await?;
+            let attempt = async {
+                match self.claim(&session).await? {
+                    Some(guard) => Ok(Some(guard)),
+                    None => self.wait_until_free(&session).await.map(|()| None),
+                }
+            };
+            match attempt.await {
+                Ok(Some(guard)) => return Ok(guard),
+                Ok(None) => {}
+                Err(error) if self.goes_on_after(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Takes the lock if it is free.
+    pub async fn try_acquire(&self) -> Result<Option<NaiveGuard>> {
+        loop {
+            let session = self.client.connected_session().await?;
+            match self.claim(&session).await {
+                Err(error) if self.goes_on_after(&error) => {}
+                claimed => return claimed,
+            }
+        }
+    }
+
+    /// Waits for the lock, but no longer than this: [`Error::TimedOut`] then. Zero means
+    /// [`NaiveLock::try_acquire`].
+    pub async fn acquire_within(&self, limit: Duration) -> Result<NaiveGuard> {
+        if limit.is_zero() {
+            return self.try_acquire().await?.ok_or(Error::TimedOut);
+        }
+        within(limit, self.acquire()).await
+    }
+
+    async fn claim(&self, session: &Session) -> Result<Option<NaiveGuard>> {
+        let mark = [Uuid::new_v4().to_string().as_bytes(), b" ", &self.owner].concat();
+        let claim = Claim {
+            client: self.client.bound_to(session),
+            session: session.clone(),
+            path: self.path.clone(),
+            mark: mark.into(),
+            distrust: self.distrust,
+            settled: false,
+        };
+        Ok(claim.make().await?.map(|hold| NaiveGuard { hold }))
+    }
+
+    async fn wait_until_free(&self, session: &Session) -> Result<()> {
+        let client = patient(&self.client.bound_to(session));
+        let (node, watch) = match client.get(&self.path).watch().await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
+            read => read?,
+        };
+        if node.stat.ephemeral_owner == 0 {
+            let text = format!("{} is not a lock: it would never go by itself", self.path);
+            return Err(Error::InvalidArgument(text));
+        }
+        watch.await?;
+        Ok(())
+    }
+
+    fn goes_on_after(&self, error: &Error) -> bool {
+        error.client_kind() == Some(&ErrorKind::SessionExpired) && self.client.is_managed()
+    }
+}
+
+/// Proof that the lock is held, as far as one can know. Dropping it releases the lock in the
+/// background.
+#[derive(Debug)]
+#[must_use = "the lock is released when its guard is dropped"]
+pub struct NaiveGuard {
+    hold: Hold,
+}
+
+impl NaiveGuard {
+    /// Releases the lock, and waits until the server knows. See [`Hold::release`].
+    pub async fn release(self) -> Result<()> {
+        self.hold.release().await
+    }
+}
+
+impl Deref for NaiveGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}
+
+/// An attempt to create the node. Dropped half-way, it looks for what it may have made.
+struct Claim {
+    client: Client,
+    session: Session,
+    path: String,
+    mark: Bytes,
+    distrust: Distrust,
+    settled: bool,
+}
+
+impl Claim {
+    /// Creates the node; `None` if it is another's.
+    async fn make(mut self) -> Result<Option<Hold>> {
+        let client = patient(&self.client);
+        let made = loop {
+            let create = client.create(&self.path, self.mark.clone());
+            let look = match create.ephemeral().container_parents().await {
+                Ok(created) => break Ok(Some(self.hold(created))),
+                Err(error) if *error.kind() == ErrorKind::NodeExists => Look::AtOthers,
+                // Nobody knows; perhaps it is ours.
+                Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                    Look::Again
+                }
+                Err(error) => break Err(error.into()),
+            };
+            match (self.find(&client).await, look) {
+                (Ok(None), Look::Again) => {}
+                (found, _) => break found,
+            }
+        };
+        self.settled = true;
+        made
+    }
+
+    /// The node, if it is ours.
+    async fn find(&self, client: &Client) -> Result<Option<Hold>> {
+        let node = match client.get(&self.path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+            node => node?,
+        };
+        let is_ours = node.data == self.mark && node.stat.ephemeral_owner == self.session.id().0;
+        let created = Created { path: self.path.clone(), stat: node.stat };
+        Ok(is_ours.then(|| self.hold(created)))
+    }
+
+    fn hold(&self, created: Created) -> Hold {
+        Hold::at_reused_path(self.client.clone(), self.session.clone(), created, self.distrust)
+    }
+}
+
+/// What a failed creation leaves to be asked.
+enum Look {
+    /// Whose node is there. It may be ours: an attempt whose reply was lost.
+    AtOthers,
+    /// Whether there is one; if not, it is tried again.
+    Again,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let (false, Ok(runtime)) = (self.settled, tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let claim = Claim {
+            client: self.client.clone(),
+            session: self.session.clone(),
+            path: self.path.clone(),
+            mark: self.mark.clone(),
+            distrust: self.distrust,
+            settled: true,
+        };
+        runtime.spawn(async move {
+            let client = patient(&claim.client);
+            // What is found is given up by being dropped.
+            drop(claim.find(&client).await);
+        });
+    }
+}

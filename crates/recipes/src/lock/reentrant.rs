@@ -1,0 +1,135 @@
+//! A lock whose owner may take it again.
+//!
+//! The owner is a handle and its clones, not a thread: tasks move between threads. How often it is
+//! held is counted in this process and nowhere else, as in Curator, so the node in the tree is that of
+//! a plain [`Lock`].
+
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use herdsman_client::Client;
+use tokio::sync::Mutex;
+
+use super::{Lock, LockGuard, within};
+use crate::error::{Error, Result};
+use crate::hold::Hold;
+
+/// A fair lock that its owner may acquire again. This handle and all its clones are one owner; a
+/// handle of its own, from [`ReentrantLock::new`], is another.
+///
+/// The lock is released when the last guard of the owner has gone. Tasks that share a handle do not
+/// exclude each other.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::ReentrantLock;
+///
+/// let lock = ReentrantLock::new(&zk, "/locks/a")?;
+/// let outer = lock.acquire().await?;
+/// let inner = lock.clone().acquire().await?;
+/// assert_eq!(outer.token(), inner.token());
+/// inner.release().await?; // still held
+/// outer.release().await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReentrantLock {
+    lock: Lock,
+    /// Locked while one of the clones waits for the lock, so that the others wait for that one.
+    held: Arc<Mutex<Weak<LockGuard>>>,
+}
+
+impl ReentrantLock {
+    /// A new owner of the lock at `path`.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        Ok(ReentrantLock::from(Lock::new(client, path)?))
+    }
+
+    /// Waits for the lock, or takes it once more. [`Error::Lost`] if the owner holds it but cannot
+    /// trust that any longer: what it did under the lock must end first.
+    pub async fn acquire(&self) -> Result<ReentrantGuard> {
+        let mut held = self.held.lock().await;
+        if let Some(guard) = held.upgrade() {
+            return once_more(guard);
+        }
+        let guard = Arc::new(self.lock.acquire().await?);
+        *held = Arc::downgrade(&guard);
+        Ok(ReentrantGuard { guard })
+    }
+
+    /// Takes the lock if it is free or held by this owner. While a clone waits for the lock, it is
+    /// neither.
+    pub async fn try_acquire(&self) -> Result<Option<ReentrantGuard>> {
+        let Ok(mut held) = self.held.try_lock() else {
+            return Ok(None);
+        };
+        if let Some(guard) = held.upgrade() {
+            return once_more(guard).map(Some);
+        }
+        let Some(guard) = self.lock.try_acquire().await? else {
+            return Ok(None);
+        };
+        let guard = Arc::new(guard);
+        *held = Arc::downgrade(&guard);
+        Ok(Some(ReentrantGuard { guard }))
+    }
+
+    /// Waits for the lock, but no longer than this. See [`Lock::acquire_within`].
+    pub async fn acquire_within(&self, limit: Duration) -> Result<ReentrantGuard> {
+        if limit.is_zero() {
+            return self.try_acquire().await?.ok_or(Error::TimedOut);
+        }
+        within(limit, self.acquire()).await
+    }
+
+    /// The lock itself, to look at its contenders.
+    #[must_use]
+    pub fn lock(&self) -> &Lock {
+        &self.lock
+    }
+}
+
+/// A new owner of a lock with options of its own.
+impl From<Lock> for ReentrantLock {
+    fn from(lock: Lock) -> Self {
+        ReentrantLock { lock, held: Arc::default() }
+    }
+}
+
+fn once_more(guard: Arc<LockGuard>) -> Result<ReentrantGuard> {
+    if guard.is_trusted() { Ok(ReentrantGuard { guard }) } else { Err(Error::Lost) }
+}
+
+/// One of the owner's guards; the last one releases the lock.
+#[derive(Debug)]
+#[must_use = "the lock is released when its last guard is dropped"]
+pub struct ReentrantGuard {
+    guard: Arc<LockGuard>,
+}
+
+impl ReentrantGuard {
+    /// How many guards the owner has, this one included.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        Arc::strong_count(&self.guard)
+    }
+
+    /// Gives this guard up. The last one releases the lock and waits until the server knows.
+    pub async fn release(self) -> Result<()> {
+        match Arc::into_inner(self.guard) {
+            Some(last) => last.release().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Deref for ReentrantGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.guard
+    }
+}

@@ -1,0 +1,257 @@
+//! A lock that readers share.
+//!
+//! Readers and writers stand in one line. A reader waits for the last writer before it, a writer for
+//! the node right before it, so each release wakes only those whose turn it is, and neither side can
+//! starve the other.
+//!
+//! # Downgrade, upgrade, re-entrancy
+//! * [`WriteGuard::downgrade`] goes from writing to reading without letting another writer in.
+//! * There is no way from reading to writing: two readers who both want it would wait for each other
+//!   for ever. Release the read guard, take the write guard, and look again at what was read.
+//! * Neither side is re-entrant. Who holds a guard and asks for another through the same lock waits
+//!   like anybody else: for ever, if one of the two is to write. A second *read* guard is granted
+//!   unless a writer has come in between, in which case both wait for each other: do not do it.
+//!
+//! # Nodes
+//! Curator's `InterProcessReadWriteLock`: `<path>/_c_<uuid>-__READ__<sequence>` and `…__WRIT__…`. With
+//! [`Layout::Kazoo`] they are kazoo's `ReadLock` and `WriteLock` (`__rlock__`, `__lock__`). A plain
+//! [`Lock`](super::Lock) must not share the path: it does not see the readers.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::Client;
+use uuid::Uuid;
+
+use super::contender::{self, Contender};
+use super::{default_owner, directory, revocation, within};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold, patient};
+use crate::line::{Layout, Line, Place, Turn, after_predecessor};
+
+/// A fair lock that any number of readers share, or one writer has alone.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::RwLock;
+///
+/// let lock = RwLock::new(&zk, "/locks/catalogue")?;
+/// let (one, another) = (lock.read().await?, lock.read().await?);
+/// assert!(lock.try_write().await?.is_none());
+/// one.release().await?;
+/// another.release().await?;
+///
+/// let writer = lock.write().await?;
+/// let reader = writer.downgrade().await?;
+/// assert!(lock.try_read().await?.is_some());
+/// # drop(reader);
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct RwLock {
+    line: Line,
+    owner: Bytes,
+}
+
+/// Markers of a layout: first that of readers, then that of writers.
+fn markers(layout: Layout) -> &'static [&'static str] {
+    match layout {
+        Layout::Curator => &["__READ__", "__WRIT__"],
+        Layout::Kazoo => &["__rlock__", "__lock__"],
+    }
+}
+
+/// The rule of readers.
+fn after_last_writer(places: &[Place], ours: usize) -> Turn {
+    let is_writer = |place: &&Place| contender::kind(place) == crate::wait_for::LockKind::Write;
+    match places[..ours].iter().rfind(is_writer) {
+        Some(writer) => Turn::After(writer.name.clone()),
+        None => Turn::Ours,
+    }
+}
+
+impl RwLock {
+    /// The lock at `path`. Nothing is created before somebody acquires it.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        let line = directory(client, path, markers(Layout::Curator))?;
+        Ok(RwLock { line, owner: default_owner() })
+    }
+
+    /// What others read about who holds the lock or waits for it. See
+    /// [`Lock::owner`](super::Lock::owner).
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// Whose nodes it shares the path with.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.line.layout = layout;
+        self.line.markers = markers(layout);
+        self
+    }
+
+    /// When guards stop believing in themselves.
+    #[must_use]
+    pub fn distrust(mut self, distrust: Distrust) -> Self {
+        self.line.distrust = distrust;
+        self
+    }
+
+    /// The lock's path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.line.directory
+    }
+
+    /// Waits until there is no writer before us. Dropping the future leaves the line.
+    pub async fn read(&self) -> Result<ReadGuard> {
+        let hold = self.line.wait(self.read_marker(), &self.owner, after_last_writer).await?;
+        Ok(ReadGuard { hold })
+    }
+
+    /// Reads if nobody writes or waits to write.
+    pub async fn try_read(&self) -> Result<Option<ReadGuard>> {
+        let hold = self.line.try_now(self.read_marker(), &self.owner, after_last_writer).await?;
+        Ok(hold.map(|hold| ReadGuard { hold }))
+    }
+
+    /// As [`RwLock::read`], but no longer than this; [`Error::TimedOut`] then. Zero means
+    /// [`RwLock::try_read`].
+    pub async fn read_within(&self, limit: Duration) -> Result<ReadGuard> {
+        if limit.is_zero() {
+            return self.try_read().await?.ok_or(Error::TimedOut);
+        }
+        within(limit, self.read()).await
+    }
+
+    /// Waits until there is nobody before us. Dropping the future leaves the line.
+    pub async fn write(&self) -> Result<WriteGuard> {
+        let hold = self.line.wait(self.write_marker(), &self.owner, after_predecessor).await?;
+        Ok(self.write_guard(hold))
+    }
+
+    /// Writes if nobody holds the lock or waits for it.
+    pub async fn try_write(&self) -> Result<Option<WriteGuard>> {
+        let hold = self.line.try_now(self.write_marker(), &self.owner, after_predecessor).await?;
+        Ok(hold.map(|hold| self.write_guard(hold)))
+    }
+
+    /// As [`RwLock::write`], but no longer than this; [`Error::TimedOut`] then. Zero means
+    /// [`RwLock::try_write`].
+    pub async fn write_within(&self, limit: Duration) -> Result<WriteGuard> {
+        if limit.is_zero() {
+            return self.try_write().await?.ok_or(Error::TimedOut);
+        }
+        within(limit, self.write()).await
+    }
+
+    /// All who hold the lock or wait for it, in order.
+    pub async fn contenders(&self) -> Result<Vec<Contender>> {
+        contender::read(&self.line, &self.line.client).await
+    }
+
+    fn write_guard(&self, hold: Hold) -> WriteGuard {
+        WriteGuard { hold, line: self.line.clone(), owner: self.owner.clone() }
+    }
+
+    fn read_marker(&self) -> &'static str {
+        self.line.markers[0]
+    }
+
+    fn write_marker(&self) -> &'static str {
+        self.line.markers[1]
+    }
+}
+
+/// Proof that the lock is held together with other readers, as far as one can know.
+#[derive(Debug)]
+#[must_use = "the lock is released when its guard is dropped"]
+pub struct ReadGuard {
+    hold: Hold,
+}
+
+impl ReadGuard {
+    /// Releases it, and waits until the server knows. See [`Hold::release`].
+    pub async fn release(self) -> Result<()> {
+        self.hold.release().await
+    }
+
+    /// Resolves when somebody has asked for the lock. See
+    /// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested).
+    pub async fn revocation_requested(&self) -> Result<()> {
+        revocation::requested(&self.hold).await
+    }
+}
+
+/// Proof that the lock is held alone, as far as one can know.
+#[derive(Debug)]
+#[must_use = "the lock is released when its guard is dropped"]
+pub struct WriteGuard {
+    hold: Hold,
+    line: Line,
+    owner: Bytes,
+}
+
+impl WriteGuard {
+    /// Goes on as a reader, without letting another writer in between. Readers who wait right
+    /// behind come in. When it fails, or is dropped half-way, the lock is released.
+    pub async fn downgrade(self) -> Result<ReadGuard> {
+        let WriteGuard { hold, line, owner } = self;
+        let name = format!("{}{}", line.markers[0], digits(&hold, line.markers[1]));
+        // A place in the line that has our number: a plain name, as the server would choose the end
+        // of the line.
+        let client = patient(hold.client());
+        let create = client.create(&line.path(&name), owner).ephemeral();
+        let create = match line.layout {
+            Layout::Curator => create.protected(),
+            Layout::Kazoo => create.protected_by(Uuid::new_v4().simple().to_string()),
+        };
+        let created = match create.await {
+            // A patient creation fails for want of a connection only when the session has ended.
+            Err(error) if error.is_retriable() => return Err(Error::Lost),
+            created => created?,
+        };
+        let (client, session) = (hold.client().clone(), hold.session().clone());
+        let read = ReadGuard { hold: Hold::new(client, session, created, line.distrust) };
+        hold.release().await?;
+        Ok(read)
+    }
+
+    /// Releases it, and waits until the server knows. See [`Hold::release`].
+    pub async fn release(self) -> Result<()> {
+        self.hold.release().await
+    }
+
+    /// Resolves when somebody has asked for the lock. See
+    /// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested).
+    pub async fn revocation_requested(&self) -> Result<()> {
+        revocation::requested(&self.hold).await
+    }
+}
+
+/// The sequence number of a node, as the server has written it.
+fn digits<'h>(hold: &'h Hold, marker: &str) -> &'h str {
+    hold.name().rsplit_once(marker).map_or("", |(_, digits)| digits)
+}
+
+impl Deref for ReadGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}
+
+impl Deref for WriteGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}

@@ -1,0 +1,165 @@
+//! One attempt at a task, from the assignment to its end.
+//!
+//! In: a name in the worker's directory of assignments. Out: the task has ended, waits again, or
+//! is no longer ours; in each case by one transaction. Dropping the attempt drops the work where it
+//! stands and writes nothing.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Op};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::nodes::{Assignment, Paths};
+use super::steps::{self, Belongings};
+use super::submitter::BYTES_MAX;
+use super::task::{Ending, Failure, TaskId};
+use super::worker::{Task, Work};
+use crate::messaging::Progress;
+use crate::messaging::envelope::{from_json, to_json};
+
+/// What became of the assignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempted {
+    /// It is gone.
+    Settled,
+    /// It is not ours to carry out, as far as could be seen.
+    Left,
+}
+
+/// Longest reason that is kept of a failure.
+const REASON_CHARS_MAX: usize = 4000;
+
+#[derive(Debug)]
+pub(super) struct Execution {
+    /// Bound to the session of the worker's registration.
+    pub(super) client: Client,
+    pub(super) paths: Paths,
+    pub(super) worker: String,
+    pub(super) incarnation: i64,
+    pub(super) task: TaskId,
+    pub(super) progress_interval: Duration,
+}
+
+impl Execution {
+    pub(super) async fn run(self, work: Work) -> Attempted {
+        let path = self.paths.assignment(&self.worker, &self.task);
+        let assignment = match self.client.get(&path).await {
+            Ok(node) => from_json::<Assignment>(&path, &node.data),
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Attempted::Settled,
+            Err(error) => Err(error.into()),
+        };
+        let assignment = match assignment {
+            Ok(assignment) if assignment.incarnation == self.incarnation => assignment,
+            // Meant for the worker that had this name before; the master takes it back.
+            Ok(_) => return Attempted::Left,
+            Err(error) => {
+                tracing::warn!(%error, "not an assignment; ignored");
+                return Attempted::Left;
+            }
+        };
+        let payload = match self.client.get(&self.paths.task(&self.task)).await {
+            Ok(node) => Some(node.data),
+            Err(error) if *error.kind() == ErrorKind::NoNode => None,
+            Err(_) => return Attempted::Left,
+        };
+        let outcome = match &payload {
+            Some(payload) => self.work(&assignment, payload.clone(), work).await,
+            None => Err(Failure::permanent("the payload is missing")),
+        };
+        self.conclude(&assignment, payload, outcome).await
+    }
+
+    /// Runs the handler, and writes what it reports meanwhile.
+    async fn work(
+        &self,
+        assignment: &Assignment,
+        payload: Bytes,
+        work: Work,
+    ) -> Result<Bytes, Failure> {
+        let (reports, reported) = watch::channel(None);
+        let task = Task::new(self.task.clone(), payload, assignment, reports);
+        // A task of its own, for a handler that panics must not take the worker with it.
+        let mut handler = JoinSet::new();
+        handler.spawn(work(task));
+        let joined = tokio::select! {
+            joined = handler.join_next() => joined,
+            () = self.write_progress(assignment, reported) => None,
+        };
+        match joined {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(error)) => Err(Failure::transient(format!("the handler died: {error}"))),
+            None => Err(Failure::transient("the handler did not run")),
+        }
+    }
+
+    /// Never returns.
+    async fn write_progress(
+        &self,
+        assignment: &Assignment,
+        mut reported: watch::Receiver<Option<Progress>>,
+    ) {
+        let path = self.paths.assignment(&self.worker, &self.task);
+        while reported.changed().await.is_ok() {
+            let progress = reported.borrow_and_update().clone();
+            let data = to_json(&Assignment { progress, ..assignment.clone() });
+            if let Err(error) = self.client.set(&path, data).await {
+                // The next report makes up for it, or the assignment is gone.
+                tracing::debug!(%error, "progress was not reported");
+            }
+            sleep(self.progress_interval).await;
+        }
+        // The handler has dropped its task and goes on.
+        std::future::pending::<()>().await;
+    }
+
+    async fn conclude(
+        &self,
+        assignment: &Assignment,
+        payload: Option<Bytes>,
+        outcome: Result<Bytes, Failure>,
+    ) -> Attempted {
+        let belongings = Belongings { has_assignment: true, payload };
+        let now = assignment.status(&self.worker);
+        let end = |ending| steps::end(&self.paths, &self.task, &now, &belongings, &ending);
+        let fail = |reason: &str| end(Ending::Failed { reason: shorten(reason) });
+        self.commit(match &outcome {
+            Ok(result) if result.len() > BYTES_MAX => {
+                fail(&format!("a result of {} bytes is too large", result.len()))
+            }
+            Ok(result) => end(Ending::Done(result.clone())),
+            Err(Failure::Transient(reason)) if assignment.attempt < assignment.attempts_max => {
+                tracing::debug!(task = %self.task, reason, "handed back");
+                steps::hand_back(&self.paths, &self.task, &now, &belongings)
+            }
+            Err(failure) => fail(failure.reason()),
+        })
+        .await
+    }
+
+    /// Repeated until it is known: after a lost reply the second attempt finds that the assignment
+    /// has gone, or takes the place of the first.
+    async fn commit(&self, ops: Vec<Op>) -> Attempted {
+        loop {
+            let error = match self.client.transaction(ops.clone()).await {
+                Ok(_) => return Attempted::Settled,
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::SessionExpired => return Attempted::Left,
+                _ if error.is_retriable() => {}
+                ErrorKind::NoNode | ErrorKind::BadVersion => return Attempted::Left,
+                _ => {
+                    tracing::error!(task = %self.task, %error, "the end of a task was refused");
+                    return Attempted::Left;
+                }
+            }
+        }
+    }
+}
+
+fn shorten(reason: &str) -> String {
+    reason.chars().take(REASON_CHARS_MAX).collect()
+}

@@ -1,0 +1,164 @@
+//! The status of one task, as a value and as a stream.
+//!
+//! In: the status node, and while the task is assigned its assignment, where the worker writes its
+//! progress. Out: what is there now, then each change. Costs two watches while it is followed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use herdsman_client::{Client, ErrorKind, Node, Watch};
+use tokio::sync::watch;
+use tokio_stream::wrappers::WatchStream;
+
+use super::nodes::{Assignment, Paths, State, Status, has_future};
+use super::task::{TaskId, TaskStatus};
+use crate::error::{Error, Result};
+use crate::messaging::envelope::from_json;
+
+/// The status once.
+pub(super) async fn read_status(
+    client: &Client,
+    paths: &Paths,
+    task: &TaskId,
+) -> Result<TaskStatus> {
+    let path = paths.status(task);
+    let status = decode(&path, &client.get(&path).await?)?;
+    let Some(assignment) = assignment_path(paths, task, &status) else {
+        return Ok(shown(&status, None));
+    };
+    match client.get(&assignment).await {
+        Ok(node) => Ok(shown(&status, Some((&assignment, &node)))),
+        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(shown(&status, None)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A stream of a task's [`TaskStatus`]; see [`Submitter::follow`](super::Submitter::follow). After an
+/// error, such as that there is no such task, nothing follows.
+#[derive(Debug)]
+pub struct Statuses {
+    latest: WatchStream<Option<Result<TaskStatus>>>,
+}
+
+impl Statuses {
+    pub(super) fn start(client: Client, paths: Paths, task: TaskId) -> Self {
+        let (tell, latest) = watch::channel(None);
+        tokio::spawn(async move {
+            let follower = Follower { client, paths, task, tell: &tell };
+            tokio::select! {
+                followed = follower.follow() => if let Err(error) = followed {
+                    tell.send_replace(Some(Err(error)));
+                },
+                () = tell.closed() => {}
+            }
+        });
+        Statuses { latest: WatchStream::from_changes(latest) }
+    }
+
+    /// The next status; `None` when the task has ended. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<TaskStatus>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Statuses {
+    type Item = Result<TaskStatus>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match std::task::ready!(Pin::new(&mut self.latest).poll_next(context)) {
+                Some(None) => {}
+                Some(status) => return Poll::Ready(status),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+struct Follower<'t> {
+    client: Client,
+    paths: Paths,
+    task: TaskId,
+    tell: &'t watch::Sender<Option<Result<TaskStatus>>>,
+}
+
+impl Follower<'_> {
+    async fn follow(&self) -> Result<()> {
+        loop {
+            let path = self.paths.status(&self.task);
+            let (node, changed) = self.client.get(&path).watch().await?;
+            let status = decode(&path, &node)?;
+            if status.state.is_final() {
+                self.tell_if_new(shown(&status, None));
+                return Ok(());
+            }
+            match assignment_path(&self.paths, &self.task, &status) {
+                Some(assignment) => self.follow_attempt(&status, &assignment, changed).await?,
+                None => {
+                    self.tell_if_new(shown(&status, None));
+                    self.outlive(changed.await)?;
+                }
+            }
+        }
+    }
+
+    /// Until the status changes.
+    async fn follow_attempt(
+        &self,
+        status: &Status,
+        path: &str,
+        mut status_changed: Watch,
+    ) -> Result<()> {
+        loop {
+            let (node, changed) = match self.client.get(path).watch().await {
+                // The attempt is over, and the status has changed with it.
+                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                    return self.outlive(status_changed.await);
+                }
+                read => read?,
+            };
+            self.tell_if_new(shown(status, Some((path, &node))));
+            tokio::select! {
+                event = &mut status_changed => return self.outlive(event),
+                event = changed => self.outlive(event)?,
+            }
+        }
+    }
+
+    /// A session that ended is no reason to stop, if another follows.
+    fn outlive<T>(&self, event: herdsman_client::Result<T>) -> Result<()> {
+        match event {
+            Err(error) if error.is_retriable() && has_future(&self.client, &error) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn tell_if_new(&self, status: TaskStatus) {
+        let read = Some(Ok::<_, Error>(status));
+        self.tell.send_if_modified(|latest| {
+            let is_new = *latest != read;
+            *latest = read;
+            is_new
+        });
+    }
+}
+
+fn decode(path: &str, node: &Node) -> Result<Status> {
+    from_json(path, &node.data)
+}
+
+fn assignment_path(paths: &Paths, task: &TaskId, status: &Status) -> Option<String> {
+    match &status.state {
+        State::Assigned { worker, .. } => Some(paths.assignment(worker, task)),
+        _ => None,
+    }
+}
+
+fn shown(status: &Status, assignment: Option<(&str, &Node)>) -> TaskStatus {
+    let assignment =
+        assignment.and_then(|(path, node)| from_json::<Assignment>(path, &node.data).ok());
+    let progress = assignment.and_then(|assignment| assignment.progress);
+    TaskStatus { state: status.state.shown(), attempts: status.attempts, progress }
+}

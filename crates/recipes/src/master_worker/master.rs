@@ -1,0 +1,397 @@
+//! The master: stands by until it leads, and then gives tasks to workers.
+//!
+//! In: the tree. Out: the steps of [`plan`](super::plan), each a transaction that also checks the
+//! master's own node in line. A loop: read what may have changed, plan, carry out, and wait when there
+//! is nothing to do. What a step came to is read back, whether its reply arrived or not.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use herdsman_client::{
+    Client, ErrorKind, Op, OpResult, PersistentWatch, Reply, RetryPolicy, WatchUpdate,
+};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_stream::wrappers::WatchStream;
+
+use super::nodes::{Paths, State};
+use super::plan::{Limits, Step, plan_steps};
+use super::steps::{self, Assignee, Belongings};
+use super::task::{Ending, TaskId};
+use super::view::{KnownTask, View};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold};
+use crate::line::{Layout, Line, Place, Turn};
+
+/// Between attempts while the connection is gone, and after a round in which nothing succeeded.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Steps that are under way at once.
+const PIPELINE: usize = 64;
+/// Marks the nodes in the masters' line.
+const MARKER: &str = "latch-";
+
+/// What a master is at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// Not running, or waiting for its turn.
+    Backup,
+    /// Gives tasks to workers.
+    Active,
+}
+
+/// A master; run one in as many processes as should stand by.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::master_worker::{Ending, Failure, Master, Submitter, Task, Worker};
+///
+/// let master = Master::new(&zk, "/jobs")?.attempts_max(5);
+/// tokio::spawn(async move { master.run().await });
+/// let worker = Worker::new(&zk, "/jobs", "worker-1")?;
+/// tokio::spawn(async move { worker.run(shout).await });
+///
+/// async fn shout(task: Task) -> Result<Vec<u8>, Failure> {
+///     Ok(task.payload().to_ascii_uppercase())
+/// }
+///
+/// let submitter = Submitter::new(&zk, "/jobs")?;
+/// let task = submitter.submit("hello").await?;
+/// assert_eq!(submitter.result(&task).await?, Ending::Done("HELLO".into()));
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Master {
+    client: Client,
+    paths: Paths,
+    id: Bytes,
+    limits: Limits,
+    role: watch::Sender<Role>,
+}
+
+impl Master {
+    /// A master of the tasks at `root`.
+    pub fn new(client: &Client, root: &str) -> Result<Self> {
+        Ok(Master {
+            client: client.clone(),
+            paths: Paths::new(client, root)?,
+            id: Bytes::new(),
+            limits: Limits { attempts_max: 3, per_worker_max: 64, ended_max: 1000 },
+            role: watch::Sender::new(Role::Backup),
+        })
+    }
+
+    /// What the node in line says of this master, for people who look.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = Bytes::copy_from_slice(id.as_bytes());
+        self
+    }
+
+    /// How often a task is tried before it is given up; 3 unless said otherwise. An attempt counts
+    /// when it is given to a worker, so the death of a worker counts.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts: u32) -> Self {
+        self.limits.attempts_max = attempts;
+        self
+    }
+
+    /// How many tasks a worker gets at once, however many it would take; 64 unless said otherwise.
+    #[must_use]
+    pub fn per_worker_max(mut self, tasks: usize) -> Self {
+        self.limits.per_worker_max = tasks;
+        self
+    }
+
+    /// How many ended tasks are kept with their results; 1000 unless said otherwise. Beyond that
+    /// those that ended first are forgotten, read or not.
+    #[must_use]
+    pub fn keep_ended(mut self, tasks: usize) -> Self {
+        self.limits.ended_max = tasks;
+        self
+    }
+
+    /// What it is now, as far as it knows.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        *self.role.borrow()
+    }
+
+    /// What it is now, and each change.
+    #[must_use]
+    pub fn roles(&self) -> Roles {
+        Roles { inner: WatchStream::new(self.role.subscribe()) }
+    }
+
+    /// Stands by, leads when it is its turn, and stands by again when it was deposed. Ends only with
+    /// an error that no waiting can mend, such as a closed client. Dropping the future resigns.
+    pub async fn run(&self) -> Result<()> {
+        if self.limits.attempts_max == 0 || self.limits.per_worker_max == 0 {
+            return Err(Error::invalid("a task needs at least one attempt, and a worker one task"));
+        }
+        loop {
+            let hold = self.line().wait(MARKER, &self.id, predecessor).await?;
+            let active = Active::new(&self.role);
+            let led = hold.run(self.lead(&hold)).await.flatten();
+            drop(active);
+            match led {
+                Err(error) if self.goes_on_after(&error) => {
+                    tracing::info!(%error, "no longer the active master");
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    fn line(&self) -> Line {
+        Line {
+            client: self.client.clone(),
+            directory: self.paths.masters(),
+            layout: Layout::Curator,
+            markers: &[MARKER],
+            // Every write is fenced, so there is no harm in going on through a fail-over.
+            distrust: Distrust::WhenLost,
+        }
+    }
+
+    fn goes_on_after(&self, error: &Error) -> bool {
+        let is_over = matches!(
+            error.client_kind(),
+            Some(ErrorKind::SessionExpired | ErrorKind::Deposed | ErrorKind::ConnectionLoss)
+        );
+        (is_over || matches!(error, Error::Lost)) && self.client.is_managed()
+    }
+
+    async fn lead(&self, hold: &Hold) -> Result<()> {
+        let client = hold.client().with_retry(RetryPolicy::forever(PAUSE));
+        self.paths.make(&client).await?;
+        let mut statuses = client.watch(&self.paths.statuses()).recursive().await?;
+        let mut workers = client.watch(&self.paths.workers()).recursive().await?;
+        let mut view = View::unread();
+        loop {
+            view.refresh(&client, &self.paths).await?;
+            let planned = plan_steps(&view.tasks, &view.workers, &self.limits);
+            if planned.is_empty() {
+                self.await_change(&mut view, &mut statuses, &mut workers).await?;
+                continue;
+            }
+            let office = Office { hold, client: &client, paths: &self.paths, limits: &self.limits };
+            if office.carry_out(&mut view, &planned).await? == 0 {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Waits for an event, and takes those that wait behind it, so that they are planned for at once.
+    async fn await_change(
+        &self,
+        view: &mut View,
+        statuses: &mut PersistentWatch,
+        workers: &mut PersistentWatch,
+    ) -> Result<()> {
+        let mut has_news = false;
+        loop {
+            tokio::select! {
+                biased;
+                update = statuses.next() => view.note_status(&self.paths, &still_watching(update)?),
+                update = workers.next() => {
+                    still_watching(update)?;
+                    view.mark_workers();
+                }
+                () = std::future::ready(()), if has_news => return Ok(()),
+            }
+            has_news = true;
+        }
+    }
+}
+
+/// A watch ends with the session.
+fn still_watching(update: Option<WatchUpdate>) -> Result<WatchUpdate> {
+    update.ok_or(Error::Lost)
+}
+
+/// First in line leads; the others wait for the one before them.
+fn predecessor(places: &[Place], ours: usize) -> Turn {
+    match ours.checked_sub(1) {
+        None => Turn::Ours,
+        Some(before) => Turn::After(places[before].name.clone()),
+    }
+}
+
+/// Says that this master is active, for as long as it exists.
+struct Active<'m> {
+    role: &'m watch::Sender<Role>,
+}
+
+impl<'m> Active<'m> {
+    fn new(role: &'m watch::Sender<Role>) -> Self {
+        role.send_replace(Role::Active);
+        Active { role }
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.role.send_replace(Role::Backup);
+    }
+}
+
+/// An active master at work.
+struct Office<'m> {
+    hold: &'m Hold,
+    client: &'m Client,
+    paths: &'m Paths,
+    limits: &'m Limits,
+}
+
+impl Office<'_> {
+    /// Carries out the steps, many at a time; how many have succeeded for certain.
+    async fn carry_out(&self, view: &mut View, planned: &[Step]) -> Result<usize> {
+        let mut succeeded = 0;
+        for chunk in planned.chunks(PIPELINE) {
+            let mut sent = Vec::with_capacity(chunk.len());
+            for step in chunk {
+                if let Some(known) = view.tasks.get(step.task()).cloned() {
+                    sent.push((step, self.send(&self.writes(view, step, &known).await?)));
+                }
+            }
+            for (step, reply) in sent {
+                let done = reply.await;
+                view.mark_task(step.task());
+                match done {
+                    Ok(_) => succeeded += 1,
+                    Err(error) => self.learn_from(view, step, error).await?,
+                }
+            }
+        }
+        Ok(succeeded)
+    }
+
+    /// Puts the check in front: no write of a deposed master counts.
+    fn send(&self, writes: &[Op]) -> Reply<Vec<OpResult>> {
+        let fence = std::iter::once(Op::check(self.hold.path()));
+        self.client.transaction(fence.chain(writes.iter().cloned())).send()
+    }
+
+    async fn writes(&self, view: &View, step: &Step, known: &KnownTask) -> Result<Vec<Op>> {
+        let has_assignment = !known.lacks_assignment;
+        Ok(match step {
+            Step::Assign { task, worker } => {
+                let incarnation = view
+                    .workers
+                    .get(worker)
+                    .map_or_else(Default::default, |known| known.incarnation);
+                let attempts_max = self.limits.attempts_max;
+                let to = Assignee { worker: worker.clone(), incarnation, attempts_max };
+                steps::assign(self.paths, task, &known.now, &to)
+            }
+            Step::HandBack(task) => {
+                let belongings = Belongings { has_assignment, payload: None };
+                steps::hand_back(self.paths, task, &known.now, &belongings)
+            }
+            Step::GiveUp(task) => {
+                let payload = self.payload(task).await?;
+                let belongings = Belongings { has_assignment, payload };
+                let ending = Ending::Failed { reason: last_words(known) };
+                steps::end(self.paths, task, &known.now, &belongings, &ending)
+            }
+            Step::Forget(task) => {
+                let has_dead_letter = self.client.exists(&self.paths.dead(task)).await?.is_some();
+                steps::forget(self.paths, task, &known.now, has_dead_letter)
+            }
+        })
+    }
+
+    async fn payload(&self, task: &TaskId) -> Result<Option<Bytes>> {
+        match self.client.get(&self.paths.task(task)).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            read => Ok(Some(read?.data)),
+        }
+    }
+
+    /// What a failed step tells. Fails only if this master is none any more.
+    async fn learn_from(
+        &self,
+        view: &mut View,
+        step: &Step,
+        error: herdsman_client::Error,
+    ) -> Result<()> {
+        tracing::debug!(?step, %error, "a step was not taken");
+        // The fence is the first write.
+        let failed = error.failed_op().map(|index| index.checked_sub(1));
+        match (failed, error.kind(), step) {
+            (Some(None), _, _) => return Err(Error::Lost),
+            (_, ErrorKind::SessionExpired | ErrorKind::Closed, _) => return Err(error.into()),
+            (Some(Some(steps::ASSIGN_CREATES)), ErrorKind::NoNode, Step::Assign { worker, .. }) => {
+                self.make_room(worker).await?;
+            }
+            (Some(Some(steps::DELETES_ASSIGNMENT)), ErrorKind::NoNode, task_loses) => {
+                self.note_missing(view, task_loses);
+            }
+            _ => view.mark_workers(),
+        }
+        Ok(())
+    }
+
+    fn note_missing(&self, view: &mut View, step: &Step) {
+        match step {
+            Step::HandBack(task) | Step::GiveUp(task) => {
+                if let Some(known) = view.tasks.get_mut(task) {
+                    known.lacks_assignment = true;
+                }
+            }
+            _ => view.mark_workers(),
+        }
+    }
+
+    /// The first task of a worker, or the first since its directory was last empty.
+    async fn make_room(&self, worker: &str) -> Result<()> {
+        match self.send(&steps::make_room(self.paths, worker)).await {
+            Err(error) if *error.kind() == ErrorKind::NodeExists => Ok(()),
+            Err(error) if error.failed_op() == Some(0) => Err(Error::Lost),
+            // It may have happened; the next attempt to assign tells.
+            Err(error) if error.is_retriable() => Ok(()),
+            made => Ok(made.map(drop)?),
+        }
+    }
+}
+
+fn last_words(known: &KnownTask) -> String {
+    let attempts = known.now.status.attempts;
+    match &known.now.status.state {
+        State::Assigned { worker, .. } => {
+            format!("worker {worker} went away during attempt {attempts}, the last one")
+        }
+        _ => format!("attempt {attempts} was the last one"),
+    }
+}
+
+/// A stream of a master's [`Role`]s: the first at once, then each change; a slow reader sees only
+/// the latest.
+#[derive(Debug)]
+pub struct Roles {
+    inner: WatchStream<Role>,
+}
+
+impl Roles {
+    /// The next role; `None` when the master is gone. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Role> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Roles {
+    type Item = Role;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Role>> {
+        Pin::new(&mut self.inner).poll_next(context)
+    }
+}

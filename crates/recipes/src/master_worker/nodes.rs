@@ -1,0 +1,230 @@
+//! The nodes of master–worker: where they are and what they hold. See the parent for the layout.
+
+use bytes::Bytes;
+use herdsman_client::{Client, Lifetime};
+use serde::{Deserialize, Serialize};
+
+use super::task::{Ending, TaskId, TaskState};
+use crate::error::{Error, Result};
+use crate::messaging::Progress;
+use crate::messaging::envelope::{open, seal};
+
+/// Where the nodes are.
+#[derive(Clone, Debug)]
+pub(super) struct Paths {
+    root: String,
+}
+
+impl Paths {
+    pub(super) fn new(client: &Client, root: &str) -> Result<Self> {
+        if root == "/" {
+            return Err(Error::invalid("master–worker needs a path of its own, not the root"));
+        }
+        client.namespace(root)?;
+        Ok(Paths { root: root.to_owned() })
+    }
+
+    pub(super) fn masters(&self) -> String {
+        format!("{}/master", self.root)
+    }
+
+    pub(super) fn workers(&self) -> String {
+        format!("{}/workers", self.root)
+    }
+
+    pub(super) fn worker(&self, worker: &str) -> String {
+        format!("{}/workers/{worker}", self.root)
+    }
+
+    pub(super) fn tasks(&self) -> String {
+        format!("{}/tasks", self.root)
+    }
+
+    pub(super) fn task(&self, task: &TaskId) -> String {
+        format!("{}/tasks/{task}", self.root)
+    }
+
+    pub(super) fn statuses(&self) -> String {
+        format!("{}/status", self.root)
+    }
+
+    pub(super) fn status(&self, task: &TaskId) -> String {
+        format!("{}/status/{task}", self.root)
+    }
+
+    pub(super) fn assignments(&self, worker: &str) -> String {
+        format!("{}/assign/{worker}", self.root)
+    }
+
+    pub(super) fn assignment(&self, worker: &str, task: &TaskId) -> String {
+        format!("{}/assign/{worker}/{task}", self.root)
+    }
+
+    pub(super) fn result(&self, task: &TaskId) -> String {
+        format!("{}/results/{task}", self.root)
+    }
+
+    pub(super) fn dead(&self, task: &TaskId) -> String {
+        format!("{}/dead/{task}", self.root)
+    }
+
+    /// Makes all directories that are missing.
+    pub(super) async fn make(&self, client: &Client) -> herdsman_client::Result<()> {
+        for directory in ["tasks", "status", "workers", "assign", "results", "dead"] {
+            let path = format!("{}/{directory}", self.root);
+            loop {
+                match client.ensure(&path, Lifetime::Persistent).await {
+                    // Twice does no harm.
+                    Err(error) if error.is_retriable() && has_future(client, &error) => {}
+                    made => break made?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a call that failed with a retriable error may succeed on this client.
+pub(super) fn has_future(client: &Client, error: &herdsman_client::Error) -> bool {
+    client.is_managed() || *error.kind() != herdsman_client::ErrorKind::SessionExpired
+}
+
+/// What `status/<task>` holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Status {
+    #[serde(flatten)]
+    pub(super) state: State,
+    pub(super) attempts: u32,
+}
+
+/// Where a task is on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(super) enum State {
+    Waiting,
+    Assigned { worker: String, incarnation: i64 },
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl State {
+    pub(super) fn shown(&self) -> TaskState {
+        match self {
+            State::Waiting => TaskState::Waiting,
+            State::Assigned { worker, .. } => TaskState::Assigned { worker: worker.clone() },
+            State::Done => TaskState::Done,
+            State::Failed => TaskState::Failed,
+            State::Cancelled => TaskState::Cancelled,
+        }
+    }
+
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, State::Done | State::Failed | State::Cancelled)
+    }
+}
+
+/// A status, and the version of the node that held it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Versioned {
+    pub(super) status: Status,
+    pub(super) version: i32,
+}
+
+/// What `workers/<worker>` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WorkerRecord {
+    /// How many tasks it takes at once.
+    pub(super) limit: usize,
+}
+
+/// What `assign/<worker>/<task>` holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Assignment {
+    /// Which attempt this is, from 1.
+    pub(super) attempt: u32,
+    /// How many there will be at most.
+    pub(super) attempts_max: u32,
+    /// The czxid of the registration of the worker that is meant.
+    pub(super) incarnation: i64,
+    /// The version that the status has since the assignment.
+    pub(super) status_version: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) progress: Option<Progress>,
+}
+
+impl Assignment {
+    /// The status that was written together with the assignment.
+    pub(super) fn status(&self, worker: &str) -> Versioned {
+        let state = State::Assigned { worker: worker.to_owned(), incarnation: self.incarnation };
+        let status = Status { state, attempts: self.attempt };
+        Versioned { status, version: self.status_version }
+    }
+}
+
+/// The first line of `results/<task>`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+enum ResultHeader {
+    Done,
+    Failed { reason: String },
+    Cancelled,
+}
+
+impl Ending {
+    pub(super) fn encode(&self) -> Bytes {
+        match self {
+            Ending::Done(result) => seal(&ResultHeader::Done, result),
+            Ending::Failed { reason } => {
+                seal(&ResultHeader::Failed { reason: reason.clone() }, &[])
+            }
+            Ending::Cancelled => seal(&ResultHeader::Cancelled, &[]),
+        }
+    }
+
+    pub(super) fn decode(path: &str, data: &Bytes) -> Result<Self> {
+        let (header, body) = open(path, data)?;
+        Ok(match header {
+            ResultHeader::Done => Ending::Done(body),
+            ResultHeader::Failed { reason } => Ending::Failed { reason },
+            ResultHeader::Cancelled => Ending::Cancelled,
+        })
+    }
+
+    pub(super) fn state_record(&self) -> State {
+        match self.state() {
+            TaskState::Done => State::Done,
+            TaskState::Failed => State::Failed,
+            _ => State::Cancelled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messaging::envelope::{from_json, to_json};
+
+    #[test]
+    fn records_look_as_documented() {
+        let state = State::Assigned { worker: "w1".into(), incarnation: 42 };
+        let status = Status { state, attempts: 1 };
+        let json = to_json(&status);
+        let text = r#"{"state":"assigned","worker":"w1","incarnation":42,"attempts":1}"#;
+        assert_eq!(json, text);
+        assert_eq!(from_json::<Status>("/a", &json), Ok(status));
+        assert_eq!(to_json(&WorkerRecord { limit: 4 }), r#"{"limit":4}"#);
+        assert_eq!(Ending::Done("x".into()).encode(), "{\"outcome\":\"done\"}\nx");
+    }
+
+    #[test]
+    fn endings_are_read_back() {
+        for ending in [
+            Ending::Done(Bytes::from_static(b"\n\0")),
+            Ending::Failed { reason: "no\ndisk".into() },
+            Ending::Cancelled,
+        ] {
+            assert_eq!(Ending::decode("/a", &ending.encode()), Ok(ending));
+        }
+    }
+}

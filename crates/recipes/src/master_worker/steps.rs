@@ -1,0 +1,126 @@
+//! The steps of a task, each as the writes of one transaction.
+//!
+//! In: what is known of the task. Out: writes; nothing is sent here. Invariants: every step but the
+//! first replaces the status at the version that it was read at, so of two steps from the same state
+//! one fails; a task is assigned if and only if its assignment exists; it has ended if and only if
+//! its result exists, and then its payload is gone.
+
+use bytes::Bytes;
+use herdsman_client::{Lifetime, Op};
+
+use super::nodes::{Assignment, Paths, State, Status, Versioned};
+use super::task::{Ending, TaskId};
+use crate::messaging::envelope::to_json;
+
+/// A worker as a step needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Assignee {
+    pub(super) worker: String,
+    pub(super) incarnation: i64,
+    pub(super) attempts_max: u32,
+}
+
+/// Which write of [`assign`] creates the assignment, and so fails when its directory is missing.
+pub(super) const ASSIGN_CREATES: usize = 1;
+/// Which write of [`hand_back`] and [`end`] deletes the assignment, if there is one.
+pub(super) const DELETES_ASSIGNMENT: usize = 0;
+
+pub(super) fn submit(paths: &Paths, task: &TaskId, payload: Bytes) -> Vec<Op> {
+    let status = Status { state: State::Waiting, attempts: 0 };
+    vec![Op::create(&paths.status(task), to_json(&status)), Op::create(&paths.task(task), payload)]
+}
+
+/// Gives a waiting task to a worker.
+pub(super) fn assign(paths: &Paths, task: &TaskId, now: &Versioned, to: &Assignee) -> Vec<Op> {
+    let Assignee { worker, incarnation, attempts_max } = to.clone();
+    let attempt = now.status.attempts + 1;
+    let status_version = now.version.wrapping_add(1);
+    let assignment =
+        Assignment { attempt, attempts_max, incarnation, status_version, progress: None };
+    let next = assignment.status(&worker).status;
+    vec![
+        Op::check(&paths.worker(&worker)),
+        Op::create(&paths.assignment(&worker, task), to_json(&assignment)),
+        replace_status(paths, task, now, &next),
+    ]
+}
+
+/// The directory of a worker's assignments; goes by itself when the last one has gone.
+pub(super) fn make_room(paths: &Paths, worker: &str) -> Vec<Op> {
+    vec![Op::create(&paths.assignments(worker), "").lifetime(Lifetime::Container)]
+}
+
+/// What there is of a task beside its status. All of it, unless somebody has deleted nodes by hand;
+/// then the task must end all the same.
+#[derive(Clone, Debug)]
+pub(super) struct Belongings {
+    pub(super) has_assignment: bool,
+    pub(super) payload: Option<Bytes>,
+}
+
+/// An assigned task waits again.
+pub(super) fn hand_back(
+    paths: &Paths,
+    task: &TaskId,
+    now: &Versioned,
+    belongings: &Belongings,
+) -> Vec<Op> {
+    let next = Status { state: State::Waiting, attempts: now.status.attempts };
+    let mut ops = drop_assignment(paths, task, now, belongings);
+    ops.push(replace_status(paths, task, now, &next));
+    ops
+}
+
+/// The task is over. What failed leaves its payload behind.
+pub(super) fn end(
+    paths: &Paths,
+    task: &TaskId,
+    now: &Versioned,
+    belongings: &Belongings,
+    ending: &Ending,
+) -> Vec<Op> {
+    let next = Status { state: ending.state_record(), attempts: now.status.attempts };
+    let mut ops = drop_assignment(paths, task, now, belongings);
+    ops.push(replace_status(paths, task, now, &next));
+    ops.push(Op::create(&paths.result(task), ending.encode()));
+    if let Some(payload) = &belongings.payload {
+        ops.push(Op::delete(&paths.task(task)));
+        if matches!(ending, Ending::Failed { .. }) {
+            ops.push(Op::create(&paths.dead(task), payload.clone()));
+        }
+    }
+    ops
+}
+
+/// Nothing is left of an ended task.
+pub(super) fn forget(
+    paths: &Paths,
+    task: &TaskId,
+    now: &Versioned,
+    has_dead_letter: bool,
+) -> Vec<Op> {
+    let mut ops =
+        vec![Op::delete(&paths.status(task)).version(now.version), Op::delete(&paths.result(task))];
+    if has_dead_letter {
+        ops.push(Op::delete(&paths.dead(task)));
+    }
+    ops
+}
+
+fn drop_assignment(
+    paths: &Paths,
+    task: &TaskId,
+    now: &Versioned,
+    belongings: &Belongings,
+) -> Vec<Op> {
+    match &now.status.state {
+        State::Assigned { worker, .. } if belongings.has_assignment => {
+            vec![Op::delete(&paths.assignment(worker, task))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn replace_status(paths: &Paths, task: &TaskId, now: &Versioned, next: &Status) -> Op {
+    Op::set(&paths.status(task), to_json(next)).version(now.version)
+}

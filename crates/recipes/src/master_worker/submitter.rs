@@ -1,0 +1,222 @@
+//! Submits tasks, waits for their results, cancels them.
+//!
+//! In: payloads. Out: ids and endings. Every write is one step of [`steps`](super::steps) and is made
+//! again until it is known what came of it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Op, RetryPolicy};
+use serde::Serialize;
+
+use super::follow::{self, Statuses};
+use super::nodes::{Paths, State, Versioned};
+use super::steps::{self, Belongings};
+use super::task::{Ending, TaskId, TaskStatus};
+use crate::error::{Error, Result};
+use crate::messaging::envelope::{from_json, user_json};
+
+/// Largest payload and largest result: less than a znode's limit, so that a step of the task that
+/// moves it fits into one request.
+pub(super) const BYTES_MAX: usize = 1_000_000;
+/// Tasks that may wait or run at once, unless the submitter says otherwise.
+const BACKLOG_MAX: usize = 10_000;
+/// Between attempts while the connection is gone.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Submits tasks and looks after them. Cheap to clone.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::master_worker::{Ending, Submitter, TaskState};
+///
+/// let submitter = Submitter::new(&zk, "/jobs")?;
+/// let task = submitter.submit_once("invoice-17", "17").await?;
+/// // Submitted again, for example by a program that was restarted: still one task.
+/// assert_eq!(submitter.submit_once("invoice-17", "17").await?, task);
+/// assert_eq!(submitter.status(&task).await?.state, TaskState::Waiting);
+/// assert_eq!(submitter.cancel(&task).await?, Ending::Cancelled);
+/// submitter.forget(&task).await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Submitter {
+    client: Client,
+    paths: Paths,
+    backlog_max: usize,
+}
+
+impl Submitter {
+    /// Submits to the masters and workers at `root`. They need not be there yet.
+    pub fn new(client: &Client, root: &str) -> Result<Self> {
+        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        Ok(Submitter { paths: Paths::new(&client, root)?, client, backlog_max: BACKLOG_MAX })
+    }
+
+    /// How many tasks may wait or run; with more, submissions fail with [`Error::Full`]. 10,000
+    /// unless said otherwise. Submitters that submit at the same moment may exceed it by their
+    /// number.
+    #[must_use]
+    pub fn backlog_max(mut self, tasks: usize) -> Self {
+        self.backlog_max = tasks;
+        self
+    }
+
+    /// Submits a task of at most 1,000,000 bytes, exactly once, whatever happens to the connection.
+    /// Whoever drops this future does not know whether it was submitted.
+    pub async fn submit(&self, payload: impl Into<Bytes>) -> Result<TaskId> {
+        self.submit_as(TaskId::unique(), payload.into()).await
+    }
+
+    /// As [`Submitter::submit`], with a value as JSON.
+    pub async fn submit_json(&self, payload: &impl Serialize) -> Result<TaskId> {
+        self.submit(user_json(payload)?).await
+    }
+
+    /// Submits a task unless there is one with the same key, waiting, running or ended and not
+    /// forgotten. Its id follows from the key.
+    pub async fn submit_once(&self, key: &str, payload: impl Into<Bytes>) -> Result<TaskId> {
+        self.submit_as(TaskId::from_key(key)?, payload.into()).await
+    }
+
+    async fn submit_as(&self, task: TaskId, payload: Bytes) -> Result<TaskId> {
+        if payload.len() > BYTES_MAX {
+            let text = format!("a payload of {} bytes, more than {BYTES_MAX}", payload.len());
+            return Err(Error::invalid(text));
+        }
+        self.check_backlog(&task).await?;
+        loop {
+            let ops = steps::submit(&self.paths, &task, payload.clone());
+            match self.client.transaction(ops).await {
+                Ok(_) => return Ok(task),
+                // By an attempt whose reply was lost, or by somebody with the same key.
+                Err(error) if *error.kind() == ErrorKind::NodeExists => return Ok(task),
+                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                    self.paths.make(&self.client).await?;
+                }
+                Err(error) if self.may_repeat(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn check_backlog(&self, task: &TaskId) -> Result<()> {
+        let tasks = self.client.exists(&self.paths.tasks()).await?;
+        let waiting = tasks.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0));
+        let is_full = waiting >= self.backlog_max;
+        // What has been submitted already needs no room.
+        if is_full && self.client.exists(&self.paths.status(task)).await?.is_none() {
+            return Err(Error::Full { limit: self.backlog_max });
+        }
+        Ok(())
+    }
+
+    /// Waits until the task has ended. Fails with [`ErrorKind::NoNode`] if there is no such task, or
+    /// it was forgotten. Costs one watch while it waits. Cancel-safe.
+    pub async fn result(&self, task: &TaskId) -> Result<Ending> {
+        let path = self.paths.result(task);
+        loop {
+            let (stat, watch) = self.client.exists(&path).watch().await?;
+            if stat.is_none() {
+                // Fails if there never was or is no longer such a task.
+                let known = self.client.get(&self.paths.status(task)).await;
+                let is_over = self.client.exists(&path).await?.is_some();
+                if !is_over {
+                    known?;
+                    // Whatever ended the watch, the next look tells.
+                    match watch.await {
+                        Err(error) if !self.may_repeat(&error) => return Err(error.into()),
+                        _ => continue,
+                    }
+                }
+            }
+            return self.ending(task).await;
+        }
+    }
+
+    /// Cancels the task and returns what it has ended with: [`Ending::Cancelled`], unless it had
+    /// ended before. A worker that has it stops, and can no longer report a result.
+    pub async fn cancel(&self, task: &TaskId) -> Result<Ending> {
+        loop {
+            let now = self.read_status(task).await?;
+            if now.status.state.is_final() {
+                return self.ending(task).await;
+            }
+            let belongings = self.belongings(task, &now).await?;
+            let cancel = steps::end(&self.paths, task, &now, &belongings, &Ending::Cancelled);
+            self.try_step(cancel).await?;
+        }
+    }
+
+    /// Deletes the result of an ended task and all that is left of it. Of a task that has not ended
+    /// nothing is deleted: [`Error::InvalidArgument`]. A task that does not exist is fine.
+    pub async fn forget(&self, task: &TaskId) -> Result<()> {
+        loop {
+            let now = match self.read_status(task).await {
+                Err(error) if error.client_kind() == Some(&ErrorKind::NoNode) => return Ok(()),
+                now => now?,
+            };
+            if !now.status.state.is_final() {
+                return Err(Error::invalid(format!("task {task} has not ended; cancel it first")));
+            }
+            let has_dead_letter = self.client.exists(&self.paths.dead(task)).await?.is_some();
+            self.try_step(steps::forget(&self.paths, task, &now, has_dead_letter)).await?;
+        }
+    }
+
+    /// How the task stands.
+    pub async fn status(&self, task: &TaskId) -> Result<TaskStatus> {
+        follow::read_status(&self.client, &self.paths, task).await
+    }
+
+    /// How the task stands, now and whenever that changes or the worker reports progress, until it
+    /// has ended. A slow reader sees only the latest. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn follow(&self, task: &TaskId) -> Statuses {
+        Statuses::start(self.client.clone(), self.paths.clone(), task.clone())
+    }
+
+    async fn read_status(&self, task: &TaskId) -> Result<Versioned> {
+        let path = self.paths.status(task);
+        let node = self.client.get(&path).await?;
+        Ok(Versioned { status: from_json(&path, &node.data)?, version: node.stat.version })
+    }
+
+    async fn ending(&self, task: &TaskId) -> Result<Ending> {
+        let path = self.paths.result(task);
+        Ending::decode(&path, &self.client.get(&path).await?.data)
+    }
+
+    async fn belongings(&self, task: &TaskId, now: &Versioned) -> Result<Belongings> {
+        let has_assignment = match &now.status.state {
+            State::Assigned { worker, .. } => {
+                self.client.exists(&self.paths.assignment(worker, task)).await?.is_some()
+            }
+            _ => false,
+        };
+        let payload = self.client.exists(&self.paths.task(task)).await?.map(|_| Bytes::new());
+        Ok(Belongings { has_assignment, payload })
+    }
+
+    /// Fails only if reading again cannot help.
+    async fn try_step(&self, ops: Vec<Op>) -> Result<()> {
+        match self.client.transaction(ops).await {
+            Err(error) if is_race(&error) || self.may_repeat(&error) => Ok(()),
+            done => Ok(done.map(drop)?),
+        }
+    }
+
+    fn may_repeat(&self, error: &herdsman_client::Error) -> bool {
+        error.is_retriable() && super::nodes::has_future(&self.client, error)
+    }
+}
+
+/// Somebody else took a step of the same task.
+fn is_race(error: &herdsman_client::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode | ErrorKind::NodeExists)
+}

@@ -1,0 +1,344 @@
+//! A worker: registers, carries out what it is given, reports.
+//!
+//! In: names in its directory of assignments. Out: executions, as many at once as the worker takes.
+//! An assignment that goes while its task runs (cancelled, or taken away) stops the task. When the
+//! session is over, or somebody deleted the registration, all tasks are stopped and the worker
+//! registers anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, RetryPolicy, Session};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinSet};
+
+use super::execution::{Attempted, Execution};
+use super::nodes::{Assignment, Paths, WorkerRecord};
+use super::registration::Registration;
+use super::task::{Failure, TaskId};
+use crate::error::{Error, Result};
+use crate::messaging::Progress;
+use crate::messaging::envelope::{from_json, to_json, user_json};
+
+/// Between attempts while the connection is gone.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The user's handler, whatever its type.
+pub(super) type Work =
+    Arc<dyn Fn(Task) -> Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>> + Send + Sync>;
+
+/// A task in a worker's hands.
+#[derive(Clone, Debug)]
+pub struct Task {
+    id: TaskId,
+    payload: Bytes,
+    attempt: u32,
+    attempts_max: u32,
+    reports: watch::Sender<Option<Progress>>,
+}
+
+impl Task {
+    pub(super) fn new(
+        id: TaskId,
+        payload: Bytes,
+        assignment: &Assignment,
+        reports: watch::Sender<Option<Progress>>,
+    ) -> Self {
+        let Assignment { attempt, attempts_max, .. } = *assignment;
+        Task { id, payload, attempt, attempts_max, reports }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &TaskId {
+        &self.id
+    }
+
+    /// What was submitted.
+    #[must_use]
+    pub fn payload(&self) -> &Bytes {
+        &self.payload
+    }
+
+    /// What was submitted, as JSON. With `?` in a handler, a payload that cannot be read fails the
+    /// task for good.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        from_json(&format!("the payload of task {}", self.id), &self.payload)
+    }
+
+    /// Which attempt this is, from 1. Earlier ones may have done part or all of the work.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// No attempt follows if this one fails.
+    #[must_use]
+    pub fn is_last_attempt(&self) -> bool {
+        self.attempt >= self.attempts_max
+    }
+
+    /// Tells those who follow the task how far it is. Never waits: what was not written yet is
+    /// replaced.
+    pub fn report(&self, progress: Progress) {
+        self.reports.send_replace(Some(progress));
+    }
+}
+
+/// A worker. See [`Master`](super::Master) for a whole example.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// # use herdsman_recipes::master_worker::{Master, Submitter};
+/// # let master = Master::new(&zk, "/jobs")?;
+/// # tokio::spawn(async move { master.run().await });
+/// use herdsman_recipes::master_worker::Worker;
+/// use herdsman_recipes::messaging::Progress;
+///
+/// let worker = Worker::new(&zk, "/jobs", "worker-1")?.concurrency(4);
+/// tokio::spawn(async move {
+///     worker
+///         .run_json(|task, numbers: Vec<u64>| async move {
+///             task.report(Progress::new(50, "adding"));
+///             Ok(numbers.iter().sum::<u64>())
+///         })
+///         .await
+/// });
+/// # let submitter = Submitter::new(&zk, "/jobs")?;
+/// let task = submitter.submit_json(&[1, 2, 3]).await?;
+/// assert_eq!(submitter.result(&task).await?.json::<u64>()?, 6);
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Worker {
+    client: Client,
+    paths: Paths,
+    id: String,
+    concurrency: usize,
+    progress_interval: Duration,
+}
+
+impl Worker {
+    /// A worker with a name that no other worker has at the same time.
+    pub fn new(client: &Client, root: &str, id: &str) -> Result<Self> {
+        let paths = Paths::new(client, root)?;
+        if id.is_empty() || id.contains('/') {
+            return Err(Error::invalid(format!("{id:?} cannot be the id of a worker")));
+        }
+        client.namespace(&paths.worker(id))?;
+        let (client, id) = (client.clone(), id.to_owned());
+        let progress_interval = Duration::from_millis(200);
+        Ok(Worker { client, paths, id, concurrency: 1, progress_interval })
+    }
+
+    /// How many tasks it takes at once; one unless said otherwise.
+    #[must_use]
+    pub fn concurrency(mut self, tasks: usize) -> Self {
+        self.concurrency = tasks;
+        self
+    }
+
+    /// The progress of a task is written at most once in each interval; 200 ms unless said otherwise.
+    #[must_use]
+    pub fn progress_interval(mut self, interval: Duration) -> Self {
+        self.progress_interval = interval;
+        self
+    }
+
+    /// Works until the client is closed. Dropping the future stops all tasks where they stand and
+    /// takes the worker out, and the tasks go to others.
+    ///
+    /// A task may be carried out more than once, here or elsewhere, but only one result of it
+    /// counts. A handler that panics has failed one attempt.
+    pub async fn run<F, W, R>(&self, work: F) -> Result<()>
+    where
+        F: Fn(Task) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<R, Failure>> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        self.run_work(Arc::new(move |task| {
+            let working = work(task);
+            Box::pin(async move { working.await.map(Into::into) })
+        }))
+        .await
+    }
+
+    /// As [`Worker::run`], with payload and result as JSON. A payload that cannot be read fails its
+    /// task for good, and the handler is not called.
+    pub async fn run_json<F, W, P, R>(&self, work: F) -> Result<()>
+    where
+        F: Fn(Task, P) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<R, Failure>> + Send + 'static,
+        P: DeserializeOwned,
+        R: Serialize,
+    {
+        self.run_work(Arc::new(move |task| {
+            let working = task.json::<P>().map(|payload| work(task, payload));
+            Box::pin(async move { Ok(user_json(&working?.await?)?) })
+        }))
+        .await
+    }
+
+    async fn run_work(&self, work: Work) -> Result<()> {
+        if self.concurrency == 0 {
+            return Err(Error::invalid("a worker must take at least one task"));
+        }
+        loop {
+            let session = self.client.connected_session().await?;
+            match self.run_in(&session, &work).await {
+                Err(error) if *error.kind() == ErrorKind::SessionExpired => {
+                    if !self.client.is_managed() {
+                        return Err(error.into());
+                    }
+                    tracing::info!(worker = self.id, "the session is over; registering anew");
+                }
+                ended => ended?,
+            }
+        }
+    }
+
+    /// Works in this session as long as the registration is there.
+    async fn run_in(&self, session: &Session, work: &Work) -> herdsman_client::Result<()> {
+        let patient = RetryPolicy::forever(PAUSE);
+        let client = self.client.bound_to(session).with_retry(patient);
+        self.paths.make(&client).await?;
+        let record = to_json(&WorkerRecord { limit: self.concurrency });
+        let path = self.paths.worker(&self.id);
+        let mut registration = Registration::make(&client, session, &path, record).await?;
+        let incarnation = registration.incarnation;
+        tokio::select! {
+            served = self.serve(&client, incarnation, work) => served,
+            lost = registration.lost() => lost,
+        }
+    }
+
+    async fn serve(
+        &self,
+        client: &Client,
+        incarnation: i64,
+        work: &Work,
+    ) -> herdsman_client::Result<()> {
+        let directory = self.paths.assignments(&self.id);
+        let mut updates = client.watch(&directory).await?;
+        let mut desk = Desk::default();
+        loop {
+            let assigned = assigned_tasks(client, &directory).await?;
+            desk.keep_only(&assigned);
+            for task in desk.to_start(&assigned, self.concurrency) {
+                let execution = Execution {
+                    client: client.clone(),
+                    paths: self.paths.clone(),
+                    worker: self.id.clone(),
+                    incarnation,
+                    task: task.clone(),
+                    progress_interval: self.progress_interval,
+                };
+                desk.start(task, execution.run(work.clone()));
+            }
+            tokio::select! {
+                update = updates.next() => match update {
+                    Some(_) => desk.note_update(),
+                    // The session is over, or the client is closed: the next call says which.
+                    None => return client.exists(&directory).await.map(drop),
+                },
+                () = desk.one_finished() => {}
+            }
+        }
+    }
+}
+
+/// The tasks that the master has given us. Foreign names are ignored.
+async fn assigned_tasks(
+    client: &Client,
+    directory: &str,
+) -> herdsman_client::Result<BTreeSet<TaskId>> {
+    match client.children(directory).await {
+        // Made by the master with the first assignment.
+        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(BTreeSet::new()),
+        Err(error) => Err(error),
+        Ok(children) => Ok(children.names.iter().filter_map(|name| name.parse().ok()).collect()),
+    }
+}
+
+/// The tasks that run, and those that are listed but are not for us.
+#[derive(Default)]
+struct Desk {
+    executions: JoinSet<Attempted>,
+    running: BTreeMap<TaskId, Running>,
+    passed_over: BTreeSet<TaskId>,
+    /// How often the directory has changed.
+    updates: u64,
+}
+
+struct Running {
+    abort: AbortHandle,
+    /// [`Desk::updates`] when it was started.
+    since: u64,
+}
+
+impl Desk {
+    fn start(&mut self, task: TaskId, run: impl Future<Output = Attempted> + Send + 'static) {
+        let abort = self.executions.spawn(run);
+        self.running.insert(task, Running { abort, since: self.updates });
+    }
+
+    /// Stops what is no longer assigned.
+    fn keep_only(&mut self, assigned: &BTreeSet<TaskId>) {
+        for (task, running) in &self.running {
+            if !assigned.contains(task) {
+                running.abort.abort();
+            }
+        }
+        self.passed_over.retain(|task| assigned.contains(task));
+    }
+
+    fn to_start(&self, assigned: &BTreeSet<TaskId>, room: usize) -> Vec<TaskId> {
+        let is_new =
+            |task: &&TaskId| !self.running.contains_key(*task) && !self.passed_over.contains(*task);
+        let free = room.saturating_sub(self.running.len());
+        assigned.iter().filter(is_new).take(free).cloned().collect()
+    }
+
+    /// What was not for us may have been replaced by something that is.
+    fn note_update(&mut self) {
+        self.updates += 1;
+        self.passed_over.clear();
+    }
+
+    /// Waits for the end of an execution; for ever if there is none.
+    async fn one_finished(&mut self) {
+        let Some(finished) = self.executions.join_next_with_id().await else {
+            return std::future::pending().await;
+        };
+        let (id, attempted) = match finished {
+            Ok((id, attempted)) => (id, attempted),
+            // Stopped by us.
+            Err(error) => (error.id(), Attempted::Settled),
+        };
+        self.clear_away(id, attempted);
+    }
+
+    fn clear_away(&mut self, id: Id, attempted: Attempted) {
+        let finished = self.running.iter().find(|(_, running)| running.abort.id() == id);
+        let Some((task, since)) = finished.map(|(task, running)| (task.clone(), running.since))
+        else {
+            return;
+        };
+        self.running.remove(&task);
+        // After an update it may be another assignment than the one that was looked at.
+        if attempted == Attempted::Left && since == self.updates {
+            self.passed_over.insert(task);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Group membership: who is there, each with some data.
+//!
+//! In: an id and data for each member. Out: the members as a snapshot, and as a stream of those who
+//! come, go and change. The layout is Curator's `GroupMember`: an ephemeral `<group>/<id>` with the
+//! data; the group's node is a container. Anything directly below the group's node is a member.
+//!
+//! A member leaves when its session does, and is put back when its program comes back or somebody
+//! deletes the node: it is a [`PersistentNode`]. Those who watch may miss states in between, never
+//! the last one. While the service cannot be reached they keep what they saw last.
+//!
+//! A [`ShallowGroup`] never reads data: one listing, and after that only events. It can watch a group
+//! whose members have data.
+
+mod changes;
+pub(crate) mod roster;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_client::{Client, Node, Stat};
+
+use crate::error::{Error, Result};
+use crate::persistent_node::{OnForeignNode, PersistentNode};
+use roster::{Content, Roster, child_path};
+
+pub use changes::{Change, Changes};
+
+/// A group: a node below which each member has its own.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::membership::{Change, Group};
+///
+/// let group = Group::new(&zk, "/cluster")?;
+/// let members = group.observe().await?;
+/// let mut changes = members.changes();
+///
+/// let us = group.join("node-1", "10.0.0.1:7000").await?;
+/// let Some(Change::Joined(member)) = changes.next().await else { panic!() };
+/// assert_eq!((member.id.as_str(), &member.data[..]), ("node-1", &b"10.0.0.1:7000"[..]));
+///
+/// us.leave().await?;
+/// assert!(matches!(changes.next().await, Some(Change::Left(_))));
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Group {
+    place: Place,
+}
+
+/// A member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its id: the name of its node.
+    pub id: String,
+    /// What it says of itself.
+    pub data: Bytes,
+    /// Its node's stat.
+    pub stat: Stat,
+}
+
+impl Group {
+    /// The group at `path`. Nothing is read or written yet.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        Ok(Group { place: Place::new(client, path)? })
+    }
+
+    /// What [`Group::join`] does when there is a member of the same id in another session. By
+    /// default it is taken for one that an earlier session of ours has left, and replaced.
+    #[must_use]
+    pub fn on_foreign_node(mut self, what: OnForeignNode) -> Self {
+        self.place.on_foreign_node = what;
+        self
+    }
+
+    /// Joins as `id`, and waits until that is so.
+    pub async fn join(&self, id: &str, data: impl Into<Bytes>) -> Result<Membership> {
+        self.place.join(id, data.into()).await
+    }
+
+    /// The members, from now on.
+    pub async fn observe(&self) -> Result<Members> {
+        let read = |id: &str, node: &Node| {
+            let Node { data, stat } = node.clone();
+            Member { id: id.to_owned(), data, stat }
+        };
+        let content = Content::Data(Box::new(read));
+        Ok(Members { roster: Roster::open(&self.place.client, &self.place.path, content).await? })
+    }
+}
+
+/// A membership of our own. Dropping it leaves the group in the background.
+#[derive(Debug)]
+#[must_use = "the group is left when this is dropped"]
+pub struct Membership {
+    id: String,
+    node: PersistentNode,
+}
+
+impl Membership {
+    /// The id with which we joined.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The node, to see whether it is there.
+    pub fn node(&self) -> &PersistentNode {
+        &self.node
+    }
+
+    /// Changes what the others see of us.
+    pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<()> {
+        self.node.set_data(data).await
+    }
+
+    /// Leaves the group, and waits until that is so.
+    pub async fn leave(self) -> Result<()> {
+        self.node.close().await
+    }
+}
+
+/// The members of a group, kept up to date until this and all its [`Changes`] are dropped.
+#[derive(Clone, Debug)]
+pub struct Members {
+    roster: Roster<Member>,
+}
+
+impl Members {
+    /// The members as last seen, by id.
+    #[must_use]
+    pub fn snapshot(&self) -> BTreeMap<String, Arc<Member>> {
+        self.roster.snapshot().entries()
+    }
+
+    /// Whoever comes, goes or changes after this call.
+    #[must_use]
+    pub fn changes(&self) -> Changes<Member> {
+        Changes::new(&self.roster)
+    }
+}
+
+/// A group of which only the ids matter.
+#[derive(Clone, Debug)]
+pub struct ShallowGroup {
+    place: Place,
+}
+
+impl ShallowGroup {
+    /// The group at `path`. Nothing is read or written yet.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        Ok(ShallowGroup { place: Place::new(client, path)? })
+    }
+
+    /// As [`Group::on_foreign_node`].
+    #[must_use]
+    pub fn on_foreign_node(mut self, what: OnForeignNode) -> Self {
+        self.place.on_foreign_node = what;
+        self
+    }
+
+    /// Joins as `id`, and waits until that is so.
+    pub async fn join(&self, id: &str) -> Result<Membership> {
+        self.place.join(id, Bytes::new()).await
+    }
+
+    /// The ids, from now on.
+    pub async fn observe(&self) -> Result<Ids> {
+        let content = Content::NamesOnly(Box::new(str::to_owned));
+        Ok(Ids { roster: Roster::open(&self.place.client, &self.place.path, content).await? })
+    }
+}
+
+/// The ids of a group's members, kept up to date until this and all its [`Changes`] are dropped.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    roster: Roster<String>,
+}
+
+impl Ids {
+    /// The ids as last seen, in order.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<String> {
+        self.roster.snapshot().names().map(str::to_owned).collect()
+    }
+
+    /// Whoever comes or goes after this call.
+    #[must_use]
+    pub fn changes(&self) -> Changes<String> {
+        Changes::new(&self.roster)
+    }
+}
+
+/// Where a group is.
+#[derive(Clone, Debug)]
+struct Place {
+    client: Client,
+    path: String,
+    on_foreign_node: OnForeignNode,
+}
+
+impl Place {
+    fn new(client: &Client, path: &str) -> Result<Self> {
+        check_directory(client, path)?;
+        let on_foreign_node = OnForeignNode::default();
+        Ok(Place { client: client.clone(), path: path.to_owned(), on_foreign_node })
+    }
+
+    async fn join(&self, id: &str, data: Bytes) -> Result<Membership> {
+        let path = child_path(&self.path, check_name("a member's id", id)?);
+        let options = PersistentNode::at(&self.client, &path, data);
+        let node = options.on_foreign_node(self.on_foreign_node).start()?;
+        node.wait_until_present().await?;
+        Ok(Membership { id: id.to_owned(), node })
+    }
+}
+
+/// A path that can be a recipe's own place.
+pub(crate) fn check_directory(client: &Client, path: &str) -> Result<()> {
+    if path.is_empty() {
+        return Err(Error::invalid("a path must not be empty"));
+    }
+    client.namespace(path)?;
+    Ok(())
+}
+
+/// A name that can be the last part of a path.
+pub(crate) fn check_name<'n>(what: &str, name: &'n str) -> Result<&'n str> {
+    if name.is_empty() || name.contains('/') {
+        return Err(Error::invalid(format!("{what} must be a name without '/': {name:?}")));
+    }
+    Ok(name)
+}

@@ -1,0 +1,280 @@
+//! Carries out commands, each once and in order, and acknowledges them.
+//!
+//! In: the commands that name this client. Out: acknowledgements. How far the client is stands in a
+//! node of its own, which is moved on in the same transaction that acknowledges: so a command that
+//! was acknowledged is not carried out again, not even after a restart, and a lost reply changes
+//! nothing. Between carrying out and acknowledging the program may die; [`Repetition`] says what is
+//! done about it.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Op, RetryPolicy};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use super::commands::{Ack, Address, CommandId, Paths, Position, check_client};
+use super::envelope::{from_json, open, to_json};
+use crate::error::{Error, Result};
+use crate::persistent_node::{OnForeignNode, PersistentNode};
+use crate::until_known::{unless, until_known};
+
+/// Between attempts while the connection is gone.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Largest answer; a larger one becomes a failure.
+const BYTES_MAX: usize = 1_000_000;
+
+/// What becomes of a command that was begun and not acknowledged when the program died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Repetition {
+    /// It is carried out again: at least once.
+    #[default]
+    Repeat,
+    /// It is acknowledged as failed: at most once. Costs one more write a command.
+    GiveUp,
+}
+
+/// A command in a client's hands.
+#[derive(Clone, Debug)]
+pub struct Command {
+    id: CommandId,
+    payload: Bytes,
+}
+
+impl Command {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &CommandId {
+        &self.id
+    }
+
+    /// What was sent.
+    #[must_use]
+    pub fn payload(&self) -> &Bytes {
+        &self.payload
+    }
+
+    /// What was sent, as JSON. With `?` in a handler whose error is a `String`, use
+    /// `.map_err(|error| error.to_string())`: the command is acknowledged as failed then.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        from_json(&format!("command {}", self.id), &self.payload)
+    }
+}
+
+/// One that receives commands. See [`Dispatcher`](super::Dispatcher) for an example.
+#[derive(Debug)]
+#[must_use = "commands are carried out by run"]
+pub struct CommandClient {
+    client: Client,
+    paths: Paths,
+    id: String,
+    repetition: Repetition,
+    presence: PersistentNode,
+}
+
+impl CommandClient {
+    /// Joins as `id`, and waits until that is so: commands sent to all from now on are for this
+    /// client too. If the id is taken by another session, waits until it is free.
+    pub async fn join(client: &Client, root: &str, id: &str) -> Result<Self> {
+        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let paths = Paths::new(&client, root)?;
+        let id = check_client(&client, &paths, id)?.to_owned();
+        let options = PersistentNode::at(&client, &paths.client(&id), "");
+        let presence = options.on_foreign_node(OnForeignNode::Wait).start()?;
+        presence.wait_until_present().await?;
+        Ok(CommandClient { client, paths, id, repetition: Repetition::default(), presence })
+    }
+
+    /// What becomes of a command that was begun and not acknowledged when the program died.
+    pub fn repetition(mut self, repetition: Repetition) -> Self {
+        self.repetition = repetition;
+        self
+    }
+
+    /// Carries out commands, one after the other, until the client is closed. Dropping the future
+    /// leaves. A handler that fails or panics is acknowledged as failed.
+    pub async fn run<F, W, R>(self, handle: F) -> Result<()>
+    where
+        F: Fn(Command) -> W + Send + Sync + 'static,
+        W: Future<Output = std::result::Result<R, String>> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        self.make_nodes().await?;
+        let mut updates = self.client.watch(&self.paths.commands()).await?;
+        let mut settled = BTreeSet::new();
+        loop {
+            let ids = self.commands().await?;
+            settled.retain(|id| ids.contains(id));
+            for id in ids {
+                if !settled.contains(&id) {
+                    self.see_to(&id, &handle).await?;
+                    settled.insert(id);
+                }
+            }
+            if updates.next().await.is_none() {
+                return Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into());
+            }
+        }
+    }
+
+    /// Leaves, and waits until the others can see it.
+    pub async fn leave(self) -> Result<()> {
+        self.presence.close().await
+    }
+
+    async fn make_nodes(&self) -> Result<()> {
+        for (path, data) in [
+            (self.paths.commands(), Bytes::new()),
+            (self.paths.position(&self.id), to_json(&Position::default())),
+        ] {
+            let made = until_known(async || {
+                self.client.create(&path, data.clone()).parents().await.map(drop)
+            });
+            unless(made.await, &ErrorKind::NodeExists)?;
+        }
+        Ok(())
+    }
+
+    async fn commands(&self) -> Result<BTreeSet<CommandId>> {
+        match self.client.children(&self.paths.commands()).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(BTreeSet::new()),
+            children => {
+                let names = children?.names;
+                Ok(names.iter().filter_map(|name| CommandId::from_name(name)).collect())
+            }
+        }
+    }
+
+    /// Carries a command out if it is for us and was not before.
+    async fn see_to<F, W, R>(&self, id: &CommandId, handle: &F) -> Result<()>
+    where
+        F: Fn(Command) -> W,
+        W: Future<Output = std::result::Result<R, String>> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        let path = self.paths.command(id);
+        let node = match self.client.get(&path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
+            read => read?,
+        };
+        let (address, payload) = match open::<Address>(&path, &node.data) {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::warn!(%error, "not a command; ignored");
+                return Ok(());
+            }
+        };
+        let (position, version) = self.position().await?;
+        let czxid = node.stat.czxid.0;
+        if czxid <= position.done || !address.to.contains(&self.id) {
+            return Ok(());
+        }
+        let mut turn = TurnAt { czxid, position, version };
+        let outcome = match self.begin(&mut turn).await? {
+            Beginning::Interrupted => Err("interrupted: begun, and perhaps done".to_owned()),
+            Beginning::First => run_handler(handle(Command { id: id.clone(), payload })).await,
+        };
+        self.acknowledge(id, &turn, &outcome).await
+    }
+
+    async fn position(&self) -> Result<(Position, i32)> {
+        let path = self.paths.position(&self.id);
+        let node = self.client.get(&path).await?;
+        Ok((from_json(&path, &node.data)?, node.stat.version))
+    }
+
+    /// Writes down that the command is begun, if that is wanted.
+    async fn begin(&self, turn: &mut TurnAt) -> Result<Beginning> {
+        if self.repetition == Repetition::Repeat {
+            return Ok(Beginning::First);
+        }
+        if turn.position.started == turn.czxid {
+            return Ok(Beginning::Interrupted);
+        }
+        let begun = Position { started: turn.czxid, ..turn.position };
+        let path = self.paths.position(&self.id);
+        let set = until_known(async || {
+            self.client.set(&path, to_json(&begun)).version(turn.version).await.map(drop)
+        });
+        match set.await {
+            Ok(()) => {}
+            // Our own, whose reply was lost: nobody else writes here while we are present.
+            Err(error) if *error.kind() == ErrorKind::BadVersion => {
+                let (found, _) = self.position().await?;
+                if found != begun {
+                    return Err(Error::Lost);
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        *turn = TurnAt { position: begun, version: turn.version + 1, ..*turn };
+        Ok(Beginning::First)
+    }
+
+    /// Acknowledges and moves on, in one transaction.
+    async fn acknowledge(
+        &self,
+        id: &CommandId,
+        turn: &TurnAt,
+        outcome: &std::result::Result<Bytes, String>,
+    ) -> Result<()> {
+        let next = Position { done: turn.czxid, ..turn.position };
+        let position =
+            Op::set(&self.paths.position(&self.id), to_json(&next)).version(turn.version);
+        let ack = Op::create(&self.paths.ack(id, &self.id), Ack::encode(outcome));
+        let ops = [position.clone(), ack];
+        let done = until_known(async || self.client.transaction(ops.clone()).await);
+        match done.await {
+            // The position had moved on: by the attempt whose reply was lost.
+            Err(error) if *error.kind() == ErrorKind::BadVersion => self.check_done(turn).await,
+            // There was an acknowledgement before the position: somebody has reset it.
+            Err(error) if *error.kind() == ErrorKind::NodeExists => self.move_on(position).await,
+            // The command was cleaned up meanwhile.
+            Err(error) if *error.kind() == ErrorKind::NoNode => self.move_on(position).await,
+            done => Ok(done.map(drop)?),
+        }
+    }
+
+    async fn move_on(&self, position: Op) -> Result<()> {
+        let moved = until_known(async || self.client.transaction([position.clone()]).await);
+        Ok(unless(moved.await.map(drop), &ErrorKind::BadVersion)?)
+    }
+
+    async fn check_done(&self, turn: &TurnAt) -> Result<()> {
+        let (position, _) = self.position().await?;
+        // Otherwise somebody else has our name, and our place.
+        if position.done >= turn.czxid { Ok(()) } else { Err(Error::Lost) }
+    }
+}
+
+/// Where the client stands when a command's turn comes.
+#[derive(Clone, Copy, Debug)]
+struct TurnAt {
+    czxid: i64,
+    position: Position,
+    version: i32,
+}
+
+enum Beginning {
+    First,
+    Interrupted,
+}
+
+/// In a task of its own, for a handler that panics must not take the client with it.
+async fn run_handler<R: Into<Bytes>>(
+    handling: impl Future<Output = std::result::Result<R, String>> + Send + 'static,
+) -> std::result::Result<Bytes, String> {
+    let mut handler = JoinSet::new();
+    handler.spawn(async move { handling.await.map(Into::into) });
+    match handler.join_next().await {
+        Some(Ok(Ok(answer))) if answer.len() > BYTES_MAX => {
+            Err(format!("done, but the answer of {} bytes is too large", answer.len()))
+        }
+        Some(Ok(outcome)) => outcome,
+        Some(Err(error)) => Err(format!("the handler died: {error}")),
+        None => Err("the handler did not run".to_owned()),
+    }
+}

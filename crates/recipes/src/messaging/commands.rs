@@ -1,0 +1,171 @@
+//! The nodes of commands, and what is written in them.
+//!
+//! ```text
+//! <root>/clients/<client>                   ephemeral: who is there
+//! <root>/commands/_c_<uuid>-cmd-<n>         {"to":["a","b"]}\n<payload>
+//! <root>/commands/_c_<uuid>-cmd-<n>/<client>    {"ok":true}\n<answer>: an acknowledgement
+//! <root>/positions/<client>                 {"done":<czxid>,"started":<czxid>}: how far a client is
+//! ```
+//! A command names those it is for, so that one who joins later has nothing to do with it. The
+//! acknowledgements are its children: they go with it, and none can come for a command that was
+//! cleaned up. Commands are numbered by the server, for their order; positions are czxids, which go
+//! on growing even if the directory is deleted and the numbers begin again.
+
+use std::fmt;
+
+use bytes::Bytes;
+use herdsman_client::Client;
+use serde::{Deserialize, Serialize};
+
+use super::envelope::{open, seal};
+use crate::error::{Error, Result};
+use crate::sequence::split_name;
+
+/// What stands before the number of a command.
+pub(super) const MARKER: &str = "-cmd-";
+
+/// Where the nodes are.
+#[derive(Clone, Debug)]
+pub(super) struct Paths {
+    root: String,
+}
+
+impl Paths {
+    pub(super) fn new(client: &Client, root: &str) -> Result<Self> {
+        if root == "/" {
+            return Err(Error::invalid("commands need a path of their own, not the root"));
+        }
+        client.namespace(root)?;
+        Ok(Paths { root: root.to_owned() })
+    }
+
+    pub(super) fn clients(&self) -> String {
+        format!("{}/clients", self.root)
+    }
+
+    pub(super) fn client(&self, client: &str) -> String {
+        format!("{}/clients/{client}", self.root)
+    }
+
+    pub(super) fn commands(&self) -> String {
+        format!("{}/commands", self.root)
+    }
+
+    /// To be completed by a protected sequential create.
+    pub(super) fn new_command(&self) -> String {
+        format!("{}/commands/cmd-", self.root)
+    }
+
+    pub(super) fn command(&self, id: &CommandId) -> String {
+        format!("{}/commands/{id}", self.root)
+    }
+
+    pub(super) fn ack(&self, id: &CommandId, client: &str) -> String {
+        format!("{}/commands/{id}/{client}", self.root)
+    }
+
+    pub(super) fn position(&self, client: &str) -> String {
+        format!("{}/positions/{client}", self.root)
+    }
+}
+
+/// The name of a client, which is part of paths.
+pub(super) fn check_client<'n>(client: &Client, paths: &Paths, name: &'n str) -> Result<&'n str> {
+    if name.is_empty() || name.contains('/') {
+        return Err(Error::invalid(format!("{name:?} cannot be the id of a client")));
+    }
+    client.namespace(&paths.client(name))?;
+    Ok(name)
+}
+
+/// Names a command. Ordered as the commands are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommandId {
+    sequence: i32,
+    name: String,
+}
+
+impl CommandId {
+    /// `None` for foreign names.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        let sequence = split_name(name, MARKER)?.sequence;
+        Some(CommandId { sequence, name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// The first line of a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Address {
+    pub(super) to: Vec<String>,
+}
+
+/// What `positions/<client>` holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Position {
+    /// The czxid of the last command that was acknowledged.
+    pub(super) done: i64,
+    /// The czxid of the last command that was begun, if the client writes that down.
+    #[serde(default)]
+    pub(super) started: i64,
+}
+
+/// The first line of an acknowledgement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct AckHeader {
+    ok: bool,
+}
+
+/// What a client has answered to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ack {
+    /// Who.
+    pub client: String,
+    /// What came of it: an answer, or what went wrong.
+    pub outcome: std::result::Result<Bytes, String>,
+}
+
+impl Ack {
+    pub(super) fn encode(outcome: &std::result::Result<Bytes, String>) -> Bytes {
+        match outcome {
+            Ok(answer) => seal(&AckHeader { ok: true }, answer),
+            Err(reason) => seal(&AckHeader { ok: false }, reason.as_bytes()),
+        }
+    }
+
+    pub(super) fn decode(client: &str, path: &str, data: &Bytes) -> Result<Self> {
+        let (header, body) = open::<AckHeader>(path, data)?;
+        let outcome = match header.ok {
+            true => Ok(body),
+            false => Err(String::from_utf8_lossy(&body).into_owned()),
+        };
+        Ok(Ack { client: client.to_owned(), outcome })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledgements_are_read_back() {
+        for outcome in [Ok(Bytes::from_static(b"\n1")), Err("no disk".to_owned())] {
+            let ack = Ack::decode("a", "/c/a", &Ack::encode(&outcome)).unwrap();
+            assert_eq!(ack, Ack { client: "a".into(), outcome });
+        }
+        assert!(Ack::decode("a", "/c/a", &Bytes::from_static(b"hello")).is_err());
+    }
+
+    #[test]
+    fn commands_are_ordered_by_their_numbers() {
+        let id = |name| CommandId::from_name(name).unwrap();
+        assert!(id("_c_z-cmd-0000000001") < id("_c_a-cmd-0000000002"));
+        assert_eq!(CommandId::from_name("README"), None);
+    }
+}

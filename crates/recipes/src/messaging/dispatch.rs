@@ -1,0 +1,265 @@
+//! Sends commands to many clients and gathers their acknowledgements.
+//!
+//! In: a payload, and for whom. Out: the acknowledgements as they come, who is missing, and who has
+//! gone without one. The number of commands that are kept is bounded; the oldest are deleted with
+//! their acknowledgements, answered or not. Needs ZooKeeper 3.6.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, PersistentWatch, RetryPolicy};
+use serde::Serialize;
+
+use super::commands::{Ack, Address, CommandId, Paths, check_client};
+use super::envelope::{seal, user_json};
+use crate::error::{Error, Result};
+
+/// Commands that are kept unless the dispatcher says otherwise.
+const HISTORY_MAX: usize = 64;
+/// Clients that one command can name.
+const RECIPIENTS_MAX: usize = 10_000;
+/// Largest command, recipients included: less than a znode's limit.
+const BYTES_MAX: usize = 1_000_000;
+/// Between attempts while the connection is gone.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A console that sends commands.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::messaging::{Answer, CommandClient, Dispatcher};
+///
+/// let client = CommandClient::join(&zk, "/fleet", "node-1").await?;
+/// tokio::spawn(client.run(|command| async move {
+///     Ok::<_, String>(format!("did {}", String::from_utf8_lossy(command.payload())))
+/// }));
+///
+/// let console = Dispatcher::new(&zk, "/fleet")?;
+/// let mut dispatched = console.dispatch("reload").await?;
+/// assert_eq!(dispatched.missing(), ["node-1"]);
+/// let Some(Ok(Answer::Acked(ack))) = dispatched.next().await else { panic!() };
+/// assert_eq!((ack.client.as_str(), ack.outcome), ("node-1", Ok("did reload".into())));
+/// assert!(dispatched.next().await.is_none());
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Dispatcher {
+    client: Client,
+    paths: Paths,
+    history_max: usize,
+}
+
+impl Dispatcher {
+    /// Sends commands to the clients at `root`.
+    pub fn new(client: &Client, root: &str) -> Result<Self> {
+        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        Ok(Dispatcher { paths: Paths::new(&client, root)?, client, history_max: HISTORY_MAX })
+    }
+
+    /// How many commands are kept; 64 unless said otherwise, and at least one. A client that is
+    /// away while more are sent misses the oldest.
+    #[must_use]
+    pub fn history_max(mut self, commands: usize) -> Self {
+        self.history_max = commands.max(1);
+        self
+    }
+
+    /// Who is there at this moment.
+    pub async fn clients(&self) -> Result<Vec<String>> {
+        Ok(present(&self.client, &self.paths).await?.into_iter().collect())
+    }
+
+    /// Sends a command to all who are there at this moment. It is sent once, even if a reply is
+    /// lost; if this future is dropped before it is done, the command is taken back if possible.
+    pub async fn dispatch(&self, payload: impl Into<Bytes>) -> Result<Dispatched> {
+        let to = present(&self.client, &self.paths).await?;
+        self.send(to, payload.into()).await
+    }
+
+    /// As [`Dispatcher::dispatch`], with a value as JSON.
+    pub async fn dispatch_json(&self, payload: &impl Serialize) -> Result<Dispatched> {
+        self.dispatch(user_json(payload)?).await
+    }
+
+    /// Sends a command to these. Those who are away get it when they come back, if it has not been
+    /// cleaned up until then.
+    pub async fn dispatch_to<'n>(
+        &self,
+        clients: impl IntoIterator<Item = &'n str>,
+        payload: impl Into<Bytes>,
+    ) -> Result<Dispatched> {
+        let named = clients.into_iter().map(|name| check_client(&self.client, &self.paths, name));
+        let to = named.map(|name| Ok(name?.to_owned())).collect::<Result<_>>()?;
+        self.send(to, payload.into()).await
+    }
+
+    async fn send(&self, to: BTreeSet<String>, payload: Bytes) -> Result<Dispatched> {
+        if to.len() > RECIPIENTS_MAX {
+            let text = format!("{} recipients are more than {RECIPIENTS_MAX}", to.len());
+            return Err(Error::invalid(text));
+        }
+        let address = Address { to: to.iter().cloned().collect() };
+        let data = seal(&address, &payload);
+        if data.len() > BYTES_MAX {
+            return Err(Error::invalid(format!("a command of {} bytes is too large", data.len())));
+        }
+        let create = self.client.create(&self.paths.new_command(), data);
+        let created = create.sequential().parents().protected().await?;
+        let id = CommandId::from_name(created.name()).ok_or_else(|| Error::Codec {
+            path: created.path.clone(),
+            reason: "the server gave the command a strange name".to_owned(),
+        })?;
+        self.clean_up(&id).await?;
+        Dispatched::start(self, id, to).await
+    }
+
+    /// Deletes the oldest commands, but never the one just sent.
+    async fn clean_up(&self, newest: &CommandId) -> Result<()> {
+        let names = self.client.children(&self.paths.commands()).await?.names;
+        let mut ids: Vec<_> = names.iter().filter_map(|name| CommandId::from_name(name)).collect();
+        ids.sort();
+        let surplus = ids.len().saturating_sub(self.history_max);
+        for old in ids.iter().take(surplus).filter(|old| *old != newest) {
+            self.client.delete(&self.paths.command(old)).recursive().await?;
+        }
+        Ok(())
+    }
+}
+
+async fn present(client: &Client, paths: &Paths) -> Result<BTreeSet<String>> {
+    match client.children(&paths.clients()).await {
+        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(BTreeSet::new()),
+        children => Ok(children?.names.into_iter().collect()),
+    }
+}
+
+/// What a recipient did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// It has acknowledged the command.
+    Acked(Ack),
+    /// It has gone without an acknowledgement. It may come back and make up for it.
+    Left {
+        /// Who.
+        client: String,
+    },
+}
+
+/// A command that was sent: a source of its acknowledgements.
+#[derive(Debug)]
+pub struct Dispatched {
+    client: Client,
+    paths: Paths,
+    id: CommandId,
+    missing: BTreeSet<String>,
+    /// Those of the missing who are away, as far as they were reported.
+    left: BTreeSet<String>,
+    ready: VecDeque<Result<Answer>>,
+    acks_changed: PersistentWatch,
+    clients_changed: PersistentWatch,
+    must_look: bool,
+}
+
+impl Dispatched {
+    async fn start(dispatcher: &Dispatcher, id: CommandId, to: BTreeSet<String>) -> Result<Self> {
+        let Dispatcher { client, paths, .. } = dispatcher.clone();
+        Ok(Dispatched {
+            acks_changed: client.watch(&paths.command(&id)).await?,
+            clients_changed: client.watch(&paths.clients()).await?,
+            client,
+            paths,
+            id,
+            missing: to,
+            left: BTreeSet::new(),
+            ready: VecDeque::new(),
+            must_look: true,
+        })
+    }
+
+    /// The command.
+    #[must_use]
+    pub fn id(&self) -> &CommandId {
+        &self.id
+    }
+
+    /// Recipients whose acknowledgement was not returned by [`Dispatched::next`] or waits for it.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&str> {
+        self.missing.iter().map(String::as_str).collect()
+    }
+
+    /// The next answer; `None` when all recipients have acknowledged. An acknowledgement that cannot
+    /// be read is an [`Error::Codec`], and counts. When the command was cleaned up meanwhile, that is
+    /// [`ErrorKind::NoNode`], and nothing follows. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Answer>> {
+        loop {
+            if let Some(answer) = self.ready.pop_front() {
+                return Some(answer);
+            }
+            if self.missing.is_empty() {
+                return None;
+            }
+            if self.must_look {
+                if let Err(error) = self.look().await {
+                    self.missing.clear();
+                    return Some(Err(error));
+                }
+                continue;
+            }
+            let update = tokio::select! {
+                update = self.acks_changed.next() => update,
+                update = self.clients_changed.next() => update,
+            };
+            self.must_look = true;
+            if update.is_none() {
+                self.missing.clear();
+                return Some(Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into()));
+            }
+        }
+    }
+
+    /// Waits for all: every acknowledgement, in the order in which they were seen. Give it a timeout:
+    /// it waits for those who left, too.
+    pub async fn all(&mut self) -> Result<Vec<Ack>> {
+        let mut acks = Vec::new();
+        while let Some(answer) = self.next().await {
+            if let Answer::Acked(ack) = answer? {
+                acks.push(ack);
+            }
+        }
+        Ok(acks)
+    }
+
+    /// Changes nothing before everything is read, so that it may be dropped anywhere.
+    async fn look(&mut self) -> Result<()> {
+        // In this order: one who acknowledges and leaves in between is seen to have acknowledged.
+        let present = present(&self.client, &self.paths).await?;
+        let acked = self.client.children(&self.paths.command(&self.id)).await?.names;
+        let mut acks = Vec::new();
+        for client in acked.into_iter().filter(|name| self.missing.contains(name)) {
+            let path = self.paths.ack(&self.id, &client);
+            let node = self.client.get(&path).await?;
+            acks.push((Ack::decode(&client, &path, &node.data), client));
+        }
+        for (ack, client) in acks {
+            self.missing.remove(&client);
+            self.left.remove(&client);
+            self.ready.push_back(ack.map(Answer::Acked));
+        }
+        self.left.retain(|client| !present.contains(client));
+        for client in self.missing.difference(&present) {
+            if self.left.insert(client.clone()) {
+                self.ready.push_back(Ok(Answer::Left { client: client.clone() }));
+            }
+        }
+        self.must_look = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! Watches hearts: who is there, who has stopped beating, who has gone.
+//!
+//! In: one recursive watch on the directory; an event is a beat, so that nothing is read except at
+//! the start and after a gap. Out: the latest healths, and streams of changes. While no server can
+//! be reached, nobody is judged, and that time does not count. Needs
+//! ZooKeeper 3.6.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use herdsman_client::{Client, ErrorKind, EventType, RetryPolicy, WatchUpdate};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_stream::wrappers::WatchStream;
+
+use super::vitals::{Healths, HeartEvent, Vitals, changes};
+use crate::error::{Error, Result};
+
+/// Between attempts while the connection is gone.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Reads that are under way at once.
+const PIPELINE: usize = 128;
+
+/// The hearts of a directory, kept up to date until this and all its [`HeartEvents`] are dropped. See
+/// [`Heartbeat`](super::Heartbeat) for an example.
+#[derive(Clone, Debug)]
+pub struct HeartMonitor {
+    latest: watch::Receiver<Healths>,
+}
+
+impl HeartMonitor {
+    /// Looks at the hearts in `directory`; one that was not seen to beat for `stale_after` is stale.
+    /// Choose several times the pace of the beats. Must be called inside a tokio runtime.
+    pub async fn start(client: &Client, directory: &str, stale_after: Duration) -> Result<Self> {
+        if stale_after.is_zero() {
+            return Err(Error::invalid("no heart beats without a pause"));
+        }
+        client.namespace(directory)?;
+        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let directory = directory.trim_end_matches('/').to_owned();
+        let mut ward = Ward { client, directory, vitals: Vitals::new(stale_after) };
+        let updates = ward.client.watch(ward.watched()).recursive().await?;
+        ward.look().await?;
+        let (tell, latest) = watch::channel(ward.vitals.healths(Instant::now()));
+        tokio::spawn(async move {
+            if let Err(error) = ward.attend(updates, tell).await {
+                tracing::warn!(%error, "hearts are no longer watched");
+            }
+        });
+        Ok(HeartMonitor { latest })
+    }
+
+    /// Who is there and how, as last seen.
+    #[must_use]
+    pub fn healths(&self) -> std::collections::BTreeMap<String, super::Health> {
+        self.latest.borrow().clone()
+    }
+
+    /// Every change after this call. A slow reader gets those in between left out, never the last.
+    #[must_use]
+    pub fn events(&self) -> HeartEvents {
+        let mut latest = self.latest.clone();
+        let seen = latest.borrow_and_update().clone();
+        let latest = WatchStream::from_changes(latest);
+        HeartEvents { latest, seen, pending: VecDeque::new() }
+    }
+}
+
+/// The task behind a monitor.
+struct Ward {
+    client: Client,
+    directory: String,
+    vitals: Vitals,
+}
+
+impl Ward {
+    fn watched(&self) -> &str {
+        if self.directory.is_empty() { "/" } else { &self.directory }
+    }
+
+    async fn attend(
+        &mut self,
+        mut updates: herdsman_client::PersistentWatch,
+        tell: watch::Sender<Healths>,
+    ) -> herdsman_client::Result<()> {
+        loop {
+            let now = Instant::now();
+            if self.client.state().is_connected() {
+                publish(&tell, self.vitals.healths(now));
+            }
+            let deadline = self.vitals.next_deadline(now);
+            tokio::select! {
+                update = updates.next() => match update {
+                    Some(WatchUpdate::Event(event)) => self.note(event.kind, &event.path),
+                    Some(_) => {
+                        self.look().await?;
+                        self.vitals.excuse(&tell.borrow(), Instant::now());
+                    }
+                    None => return Ok(()),
+                },
+                () = sleep_until(deadline.unwrap_or(now)), if deadline.is_some() => {}
+                () = tell.closed() => return Ok(()),
+            }
+        }
+    }
+
+    fn note(&mut self, kind: EventType, path: &str) {
+        let Some(id) = path.strip_prefix(&self.directory).and_then(|id| id.strip_prefix('/'))
+        else {
+            return;
+        };
+        match kind {
+            _ if id.is_empty() || id.contains('/') => {}
+            EventType::NodeDeleted => self.vitals.gone(id),
+            EventType::NodeCreated | EventType::NodeDataChanged => {
+                self.vitals.beat(id, Instant::now());
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads everything: at the start, and when events may have been missed.
+    async fn look(&mut self) -> herdsman_client::Result<()> {
+        let names = match self.client.children(self.watched()).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Vec::new(),
+            children => children?.names,
+        };
+        self.vitals.keep_only(|id| names.iter().any(|name| name == id));
+        for chunk in names.chunks(PIPELINE) {
+            let path = |name| format!("{}/{name}", self.directory);
+            let sent: Vec<_> =
+                chunk.iter().map(|name| self.client.exists(&path(name)).send()).collect();
+            for (name, stat) in chunk.iter().zip(sent) {
+                match stat.await? {
+                    Some(stat) => self.vitals.read(name, stat.mtime, Instant::now()),
+                    None => self.vitals.gone(name),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn publish(tell: &watch::Sender<Healths>, healths: Healths) {
+    tell.send_if_modified(|latest| {
+        let is_new = *latest != healths;
+        *latest = healths;
+        is_new
+    });
+}
+
+/// A stream of [`HeartEvent`]s; ends with the client.
+#[derive(Debug)]
+pub struct HeartEvents {
+    latest: WatchStream<Healths>,
+    seen: Healths,
+    pending: VecDeque<HeartEvent>,
+}
+
+impl HeartEvents {
+    /// The next change; `None` at the end. Cancel-safe.
+    pub async fn next(&mut self) -> Option<HeartEvent> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for HeartEvents {
+    type Item = HeartEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<HeartEvent>> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Poll::Ready(Some(event));
+            }
+            let next = std::task::ready!(Pin::new(&mut self.latest).poll_next(context));
+            let Some(next) = next else {
+                return Poll::Ready(None);
+            };
+            self.pending = changes(&self.seen, &next).into();
+            self.seen = next;
+        }
+    }
+}

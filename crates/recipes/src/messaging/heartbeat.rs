@@ -1,0 +1,85 @@
+//! A heartbeat: an ephemeral node that its owner touches again and again.
+//!
+//! In: beats of the program. Out: `<directory>/<id>`, ephemeral, whose data counts the beats. The
+//! node alone says that the session lives, which a client sees to even if the program it serves
+//! hangs; the beats say that the program itself goes on. So beat where the work is done.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use herdsman_client::{Client, ErrorKind};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::error::{Error, Result};
+use crate::persistent_node::{OnForeignNode, PersistentNode};
+
+/// A heart. Dropping it removes the node in the background; a session's end does not: the node
+/// comes back with the next one.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use std::time::Duration;
+/// use herdsman_recipes::messaging::{Health, HeartMonitor, Heartbeat};
+///
+/// let heart = Heartbeat::start(&zk, "/hearts", "node-1").await?;
+/// let monitor = HeartMonitor::start(&zk, "/hearts", Duration::from_secs(30)).await?;
+/// assert_eq!(monitor.healths()["node-1"], Health::Alive);
+/// heart.beat().await?; // in the loop that does the work
+/// heart.stop().await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the heart stops when this is dropped"]
+pub struct Heartbeat {
+    node: PersistentNode,
+    beats: AtomicU64,
+}
+
+impl Heartbeat {
+    /// Puts the node there, and waits until it is. An id that is taken by another session is waited
+    /// for.
+    pub async fn start(client: &Client, directory: &str, id: &str) -> Result<Self> {
+        if id.is_empty() || id.contains('/') {
+            return Err(Error::invalid(format!("{id:?} cannot be the id of a heart")));
+        }
+        let path = format!("{}/{id}", directory.trim_end_matches('/'));
+        let options = PersistentNode::at(client, &path, "0");
+        let node = options.on_foreign_node(OnForeignNode::Wait).start()?;
+        node.wait_until_present().await?;
+        Ok(Heartbeat { node, beats: AtomicU64::new(0) })
+    }
+
+    /// One beat; waits until it is in the tree, or until it has no future. One write.
+    pub async fn beat(&self) -> Result<()> {
+        let beats = self.beats.fetch_add(1, Ordering::Relaxed) + 1;
+        self.node.set_data(beats.to_string()).await
+    }
+
+    /// Beats at this pace. Ends only when the client is closed; drop the future to stop. Shows that
+    /// the runtime goes on, which is less than [`Heartbeat::beat`] in the right place shows.
+    pub async fn beat_every(&self, pace: Duration) -> Result<()> {
+        if pace.is_zero() {
+            return Err(Error::invalid("a heart cannot beat without a pause"));
+        }
+        let mut ticks = interval(pace);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            match self.beat().await {
+                Err(error) if error.client_kind() == Some(&ErrorKind::Closed) => return Err(error),
+                Err(error) => tracing::warn!(%error, "a heartbeat was refused"),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Removes the node, and waits until it is gone.
+    pub async fn stop(self) -> Result<()> {
+        self.node.close().await
+    }
+}

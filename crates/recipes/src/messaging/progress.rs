@@ -1,0 +1,233 @@
+//! Progress reports: one program says how far it is, others look on.
+//!
+//! In: reports, as often as the program likes. Out: one persistent node with the latest as JSON,
+//! `{"percent":40,"text":"unpacking"}`, written at most once an interval, and streams of it. Reports
+//! in between are skipped, never the last one. Deliberately not here: a history, and the end of
+//! the node; whoever owns the path deletes it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use herdsman_client::{Client, ErrorKind, RetryPolicy};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_stream::wrappers::WatchStream;
+
+use super::envelope::{from_json, to_json};
+use crate::error::{Error, Result};
+
+/// How far something is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    percent: u8,
+    #[serde(default)]
+    text: String,
+}
+
+impl Progress {
+    /// This many percent, at most 100, and what is being done.
+    #[must_use]
+    pub fn new(percent: u8, text: impl Into<String>) -> Self {
+        Progress { percent: percent.min(100), text: text.into() }
+    }
+
+    /// How far: 0 to 100.
+    #[must_use]
+    pub fn percent(&self) -> u8 {
+        self.percent.min(100)
+    }
+
+    /// What is being done.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Between two writes of the same node, unless its reporter says otherwise.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
+/// Between attempts while the connection is gone.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Writes progress to a node. Dropping it ends the writing; the node stays.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::messaging::{Progress, ProgressFeed, ProgressReporter};
+///
+/// let mut feed = ProgressFeed::open(&zk, "/import/progress").await?;
+/// let reporter = ProgressReporter::start(&zk, "/import/progress")?;
+/// reporter.report(Progress::new(40, "unpacking"));
+/// reporter.flush().await?;
+/// assert_eq!(feed.next().await, Some(Ok(Progress::new(40, "unpacking"))));
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ProgressReporter {
+    reports: watch::Sender<Option<Progress>>,
+    written: watch::Receiver<Written>,
+}
+
+/// What the writing task tells.
+#[derive(Clone, Debug)]
+enum Written {
+    Nothing,
+    Latest(Progress),
+    Failed(Error),
+}
+
+impl ProgressReporter {
+    /// Reports to `path`, at most five times a second. Must be called inside a tokio runtime.
+    pub fn start(client: &Client, path: &str) -> Result<Self> {
+        ProgressReporter::start_with_interval(client, path, INTERVAL)
+    }
+
+    /// Reports to `path`, at most once in each `interval`.
+    pub fn start_with_interval(client: &Client, path: &str, interval: Duration) -> Result<Self> {
+        client.namespace(path)?;
+        let (reports, latest) = watch::channel(None);
+        let (tell, written) = watch::channel(Written::Nothing);
+        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        tokio::spawn(write_all(client, path.to_owned(), interval, latest, tell));
+        Ok(ProgressReporter { reports, written })
+    }
+
+    /// Says how far it is. Never waits; a report that was not written yet is replaced.
+    pub fn report(&self, progress: Progress) {
+        self.reports.send_replace(Some(progress));
+    }
+
+    /// Waits until the latest report is in the tree. Fails when the server refuses it.
+    pub async fn flush(&self) -> Result<()> {
+        let Some(wanted) = self.reports.borrow().clone() else {
+            return Ok(());
+        };
+        let mut written = self.written.clone();
+        let reached = written.wait_for(|written| match written {
+            Written::Nothing => false,
+            Written::Latest(latest) => *latest == wanted,
+            Written::Failed(_) => true,
+        });
+        match reached.await.as_deref() {
+            Ok(Written::Failed(error)) => Err(error.clone()),
+            Ok(_) => Ok(()),
+            Err(_) => Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into()),
+        }
+    }
+}
+
+async fn write_all(
+    client: Client,
+    path: String,
+    interval: Duration,
+    mut reports: watch::Receiver<Option<Progress>>,
+    tell: watch::Sender<Written>,
+) {
+    while reports.changed().await.is_ok() {
+        let Some(progress) = reports.borrow_and_update().clone() else {
+            continue;
+        };
+        match write(&client, &path, to_json(&progress)).await {
+            Ok(()) => drop(tell.send_replace(Written::Latest(progress))),
+            Err(error) => {
+                tracing::warn!(path, %error, "progress cannot be reported");
+                let is_over = matches!(error.kind(), ErrorKind::Closed | ErrorKind::SessionExpired);
+                tell.send_replace(Written::Failed(error.into()));
+                if is_over {
+                    return;
+                }
+            }
+        }
+        sleep(interval).await;
+    }
+}
+
+/// Twice does no harm, so a lost reply means just: again.
+async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Result<()> {
+    loop {
+        let set = match client.set(path, data.clone()).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => {
+                client.create(path, data.clone()).parents().await.map(drop)
+            }
+            set => set.map(drop),
+        };
+        match set {
+            Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+            Err(error) if error.is_retriable() && client.is_managed() => {}
+            done => return done,
+        }
+    }
+}
+
+/// The progress at a node as a stream: what is there, and each change that the reader is fast enough
+/// to see; the last one always. A node that is missing is waited for. Data that is no progress is
+/// reported as [`Error::Codec`], and the stream goes on. It ends with the client.
+#[derive(Debug)]
+pub struct ProgressFeed {
+    latest: WatchStream<Option<Result<Progress>>>,
+}
+
+impl ProgressFeed {
+    /// Looks at `path` from now on. Must be called inside a tokio runtime.
+    pub async fn open(client: &Client, path: &str) -> Result<Self> {
+        client.namespace(path)?;
+        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let (tell, latest) = watch::channel(None);
+        // Set before this returns, so that nothing reported later is missed.
+        let mut updates = client.watch(path).await?;
+        let path = path.to_owned();
+        tokio::spawn(async move {
+            loop {
+                match client.get(&path).await {
+                    Ok(node) => tell_if_new(&tell, from_json(&path, &node.data)),
+                    Err(error) if *error.kind() == ErrorKind::NoNode => {}
+                    Err(error) => return tell_if_new(&tell, Err(error.into())),
+                }
+                let update = tokio::select! {
+                    update = updates.next() => update,
+                    () = tell.closed() => None,
+                };
+                if update.is_none() {
+                    return;
+                }
+            }
+        });
+        Ok(ProgressFeed { latest: WatchStream::from_changes(latest) })
+    }
+
+    /// The next progress; `None` at the end. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Progress>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+fn tell_if_new(tell: &watch::Sender<Option<Result<Progress>>>, read: Result<Progress>) {
+    tell.send_if_modified(|latest| {
+        let is_new = latest.as_ref() != Some(&read);
+        *latest = Some(read);
+        is_new
+    });
+}
+
+impl Stream for ProgressFeed {
+    type Item = Result<Progress>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match std::task::ready!(Pin::new(&mut self.latest).poll_next(context)) {
+                Some(None) => {}
+                Some(progress) => return Poll::Ready(progress),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}

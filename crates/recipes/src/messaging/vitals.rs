@@ -1,0 +1,188 @@
+//! Decides who is alive, stale or gone.
+//!
+//! In: sightings of heartbeats, with the time of the observer's own clock. Out: the health of each
+//! member, and when to look again. Pure: time is passed in. The clocks of those who beat and of the
+//! servers do not matter: a member is stale when the observer has seen no beat for too long.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Health {
+    /// It beats.
+    Alive,
+    /// Its session lives, but it has not beaten for too long: it hangs, or is overloaded.
+    Stale,
+}
+
+/// A change of a member's health.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeartEvent {
+    /// Somebody new.
+    Appeared(String),
+    /// Has not beaten for too long.
+    Stale(String),
+    /// Beats again.
+    Recovered(String),
+    /// Its session is over, or it has left.
+    Gone(String),
+}
+
+/// The members' health at some moment.
+pub(super) type Healths = BTreeMap<String, Health>;
+
+#[derive(Debug)]
+pub(super) struct Vitals {
+    stale_after: Duration,
+    pulses: BTreeMap<String, Pulse>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pulse {
+    /// When a beat was last seen.
+    seen: Instant,
+    /// The mtime of the node when it was last read; `None` if only events told of it.
+    mtime: Option<i64>,
+}
+
+impl Vitals {
+    pub(super) fn new(stale_after: Duration) -> Self {
+        Vitals { stale_after, pulses: BTreeMap::new() }
+    }
+
+    /// A beat was seen.
+    pub(super) fn beat(&mut self, id: &str, now: Instant) {
+        self.pulses.insert(id.to_owned(), Pulse { seen: now, mtime: None });
+    }
+
+    /// The node was read. It is a beat if it was touched since it was last read; if events told of
+    /// beats since then, nobody knows, and it counts as none.
+    pub(super) fn read(&mut self, id: &str, mtime: i64, now: Instant) {
+        let pulse = self.pulses.entry(id.to_owned()).or_insert(Pulse { seen: now, mtime: None });
+        if pulse.mtime.is_some_and(|before| before != mtime) {
+            pulse.seen = now;
+        }
+        pulse.mtime = Some(mtime);
+    }
+
+    /// Nothing could be seen for a while: those who were alive before get the benefit of the doubt.
+    pub(super) fn excuse(&mut self, before: &Healths, now: Instant) {
+        for (id, pulse) in &mut self.pulses {
+            if before.get(id) == Some(&Health::Alive) {
+                pulse.seen = now;
+            }
+        }
+    }
+
+    /// The node is gone.
+    pub(super) fn gone(&mut self, id: &str) {
+        self.pulses.remove(id);
+    }
+
+    /// Only these are there.
+    pub(super) fn keep_only(&mut self, mut is_there: impl FnMut(&str) -> bool) {
+        self.pulses.retain(|id, _| is_there(id));
+    }
+
+    pub(super) fn healths(&self, now: Instant) -> Healths {
+        let health = |pulse: &Pulse| {
+            if now >= pulse.seen + self.stale_after { Health::Stale } else { Health::Alive }
+        };
+        self.pulses.iter().map(|(id, pulse)| (id.clone(), health(pulse))).collect()
+    }
+
+    /// When the next of those alive becomes stale, if it does not beat.
+    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let deadlines = self.pulses.values().map(|pulse| pulse.seen + self.stale_after);
+        deadlines.filter(|deadline| *deadline > now).min()
+    }
+}
+
+/// What leads from one moment to another.
+pub(super) fn changes(before: &Healths, after: &Healths) -> Vec<HeartEvent> {
+    let gone = before.keys().filter(|id| !after.contains_key(*id));
+    let mut events: Vec<_> = gone.map(|id| HeartEvent::Gone(id.clone())).collect();
+    for (id, health) in after {
+        let id = id.clone();
+        match (before.get(&id), health) {
+            (None, Health::Alive) => events.push(HeartEvent::Appeared(id)),
+            (None, Health::Stale) => {
+                events.extend([HeartEvent::Appeared(id.clone()), HeartEvent::Stale(id)]);
+            }
+            (Some(Health::Alive), Health::Stale) => events.push(HeartEvent::Stale(id)),
+            (Some(Health::Stale), Health::Alive) => events.push(HeartEvent::Recovered(id)),
+            _ => {}
+        }
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AFTER: Duration = Duration::from_secs(10);
+
+    fn second(start: Instant, seconds: u64) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn who_does_not_beat_becomes_stale_and_recovers_with_a_beat() {
+        let (mut vitals, start) = (Vitals::new(AFTER), Instant::now());
+        vitals.beat("a", start);
+        assert_eq!(vitals.healths(second(start, 9))["a"], Health::Alive);
+        assert_eq!(vitals.next_deadline(second(start, 9)), Some(second(start, 10)));
+        assert_eq!(vitals.healths(second(start, 10))["a"], Health::Stale);
+        assert_eq!(vitals.next_deadline(second(start, 10)), None);
+        vitals.beat("a", second(start, 11));
+        assert_eq!(vitals.healths(second(start, 12))["a"], Health::Alive);
+    }
+
+    #[test]
+    fn reading_a_node_is_a_beat_only_if_it_was_touched() {
+        let (mut vitals, start) = (Vitals::new(AFTER), Instant::now());
+        vitals.read("a", 7, start);
+        vitals.read("a", 7, second(start, 8));
+        assert_eq!(vitals.healths(second(start, 10))["a"], Health::Stale);
+        vitals.read("a", 8, second(start, 11));
+        assert_eq!(vitals.healths(second(start, 12))["a"], Health::Alive);
+    }
+
+    #[test]
+    fn a_time_in_which_nothing_was_seen_does_not_count() {
+        let (mut vitals, start) = (Vitals::new(AFTER), Instant::now());
+        vitals.beat("a", second(start, 9));
+        vitals.beat("b", start);
+        let before = vitals.healths(second(start, 10));
+        vitals.excuse(&before, second(start, 60));
+        let after = vitals.healths(second(start, 61));
+        assert_eq!((after["a"], after["b"]), (Health::Alive, Health::Stale));
+    }
+
+    #[test]
+    fn changes_lead_from_one_moment_to_the_next() {
+        let before = Healths::from([
+            ("a".into(), Health::Alive),
+            ("b".into(), Health::Alive),
+            ("c".into(), Health::Stale),
+        ]);
+        let after = Healths::from([
+            ("b".into(), Health::Stale),
+            ("c".into(), Health::Alive),
+            ("d".into(), Health::Alive),
+        ]);
+        let expected = [
+            HeartEvent::Gone("a".into()),
+            HeartEvent::Stale("b".into()),
+            HeartEvent::Recovered("c".into()),
+            HeartEvent::Appeared("d".into()),
+        ];
+        assert_eq!(changes(&before, &after), expected);
+    }
+}

@@ -1,0 +1,241 @@
+//! A set of items divided among members, so that no item ever has two owners.
+//!
+//! In: the items, the same for all members, and an id of each member. Out: for each member a stream of
+//! what it acquires, what it has to release and what it has lost. Shares differ by one at most, and a
+//! member that comes or goes moves no more items than it must ([`rebalance`]).
+//!
+//! Layout: an ephemeral `<path>/members/<id>` a member, and an ephemeral `<path>/owners/<item>` with
+//! the owner's id as data; `members`, `owners` and what is above are containers. An item belongs to
+//! the session that made its owner node, and to no one else until that node has gone: a new owner
+//! cannot come before the former one has removed its node, or the servers have ended its session.
+//! There is no coordinator: each member plans for itself from what it sees, and if they see
+//! different things for a moment, the owner nodes decide.
+//!
+//! The two phases: a member that has too much is asked to [`Release`] items; when it has confirmed,
+//! the owner nodes go, and those who have too little acquire them.
+//!
+//! As with every lock there is a pause between losing a session and knowing it. Within it a member
+//! may still work on an item that has a new owner. Each item comes with a token that grows from
+//! owner to owner; a store that refuses lower ones is safe.
+//!
+//! kazoo's `SetPartitioner` is the model, with another layout: there one change moves nearly all
+//! items, and all members stop while they are dealt out.
+//!
+//! [`rebalance`]: crate::partition::rebalance
+
+mod divider;
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use herdsman_client::{Client, Node, Zxid};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::membership::roster::{Content, Roster, child_path};
+use crate::membership::{check_directory, check_name};
+use crate::persistent_node::{OnForeignNode, PersistentNode};
+use divider::{Acknowledged, Divider, Places};
+use plan::Owner;
+
+/// Updates that wait for a slow reader. When there are more, the member acquires nothing until they
+/// are read.
+const UPDATES_MAX: usize = 64;
+
+/// An item that is ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The item.
+    pub item: String,
+    /// Grows from owner to owner of this item.
+    pub token: u64,
+}
+
+/// A change of what is ours.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Update {
+    /// These are ours from now on.
+    Acquired(Vec<Owned>),
+    /// Others need these: stop working on them, then confirm. They stay ours until then.
+    Release(Release),
+    /// These are ours no longer, for the session has ended or somebody removed the owner nodes. Stop
+    /// at once: they may have a new owner already.
+    Lost(BTreeSet<String>),
+}
+
+/// Items to be released. Dropping this confirms that nobody works on them any more.
+#[derive(Debug)]
+#[must_use = "the items are given away when this is dropped"]
+pub struct Release {
+    items: BTreeMap<String, Zxid>,
+    /// At most one message for each `Release`, and at most one of those for each item.
+    confirm: mpsc::UnboundedSender<Acknowledged>,
+}
+
+impl Release {
+    /// The items.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.items.keys().map(String::as_str)
+    }
+
+    /// Nobody works on them any more.
+    pub fn confirm(self) {}
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        // If the partitioner has gone, so have the owner nodes.
+        let _ = self.confirm.send(Acknowledged(std::mem::take(&mut self.items)));
+    }
+}
+
+/// How a [`Partitioner`] joins.
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens until it joins"]
+pub struct PartitionerOptions {
+    client: Client,
+    path: String,
+    member: String,
+    items: Vec<String>,
+    settle: Duration,
+}
+
+impl PartitionerOptions {
+    /// After members came or went, wait until there was no other such change for so long: when
+    /// many programs start at once, items do not move several times. Default 1 s.
+    pub fn settle(mut self, time: Duration) -> Self {
+        self.settle = time;
+        self
+    }
+
+    /// Joins, and waits until that is so. An earlier session of the same member has to end first.
+    pub async fn join(self) -> Result<Partitioner> {
+        let (places, items) = self.check()?;
+        let roster = Roster::open(&self.client, &places.members, owner_only()).await?;
+        let owners = Roster::open(&self.client, &places.owners, Content::Data(Box::new(owner_of)));
+        let owners = owners.await?;
+        let path = child_path(&places.members, &self.member);
+        let node = PersistentNode::at(&self.client, &path, "");
+        // Two programs with one id must not throw each other out.
+        let node = node.on_foreign_node(OnForeignNode::Wait).start()?;
+        node.wait_until_present().await?;
+        let (updates, updates_seen) = mpsc::channel(UPDATES_MAX);
+        let (owned, owned_seen) = watch::channel(BTreeMap::new());
+        let PartitionerOptions { client, member, settle, .. } = self;
+        let divider = Divider::new(client, member, items, places)
+            .with_views(roster.subscribe(), owners.subscribe())
+            .with_outlets(updates, owned);
+        let task = tokio::spawn(divider.run(node, settle));
+        Ok(Partitioner { updates: updates_seen, owned: owned_seen, task })
+    }
+
+    fn check(&self) -> Result<(Places, BTreeSet<String>)> {
+        check_directory(&self.client, &self.path)?;
+        check_name("a member's id", &self.member)?;
+        if self.items.is_empty() {
+            return Err(Error::invalid("there must be items to divide"));
+        }
+        let places = Places::below(&self.path);
+        for item in &self.items {
+            check_name("an item", item)?;
+            self.client.namespace(&child_path(&places.owners, item))?;
+        }
+        Ok((places, self.items.iter().cloned().collect()))
+    }
+}
+
+/// Of a member only the session matters.
+fn owner_only() -> Content<i64> {
+    Content::Data(Box::new(|_, node| node.stat.ephemeral_owner))
+}
+
+fn owner_of(_: &str, node: &Node) -> Owner {
+    Owner {
+        member: String::from_utf8_lossy(&node.data).into_owned(),
+        session: node.stat.ephemeral_owner,
+        czxid: node.stat.czxid,
+    }
+}
+
+/// A member's part in dividing a set. Dropping it gives up all items at once, in the background:
+/// stop working on them first.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::partitioner::{Partitioner, Update};
+/// use std::time::Duration;
+///
+/// let partitioner = Partitioner::of(&zk, "/shards", "node-1", ["s1", "s2", "s3"]);
+/// let mut partitioner = partitioner.settle(Duration::from_millis(10)).join().await?;
+/// let Some(Update::Acquired(items)) = partitioner.next().await else { panic!() };
+/// assert_eq!(items.len(), 3);
+/// partitioner.leave().await;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "all items are given up when this is dropped"]
+pub struct Partitioner {
+    updates: mpsc::Receiver<Update>,
+    owned: watch::Receiver<BTreeMap<String, Zxid>>,
+    task: JoinHandle<()>,
+}
+
+impl Partitioner {
+    /// Divides `items`, as `member`, with all others who do so at `path`.
+    pub fn of<I: Into<String>>(
+        client: &Client,
+        path: &str,
+        member: &str,
+        items: impl IntoIterator<Item = I>,
+    ) -> PartitionerOptions {
+        PartitionerOptions {
+            client: client.clone(),
+            path: path.to_owned(),
+            member: member.to_owned(),
+            items: items.into_iter().map(Into::into).collect(),
+            settle: Duration::from_secs(1),
+        }
+    }
+
+    /// The next update; `None` when the client is over. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Update> {
+        self.updates.recv().await
+    }
+
+    /// What is ours now, also if the update that says so was not read yet.
+    #[must_use]
+    pub fn owned(&self) -> Vec<Owned> {
+        self.owned.borrow().iter().map(|(item, czxid)| owned(item, *czxid)).collect()
+    }
+
+    /// Gives up all items and leaves, and waits until that is so or there is no connection to do
+    /// it with. Stop working on the items first.
+    pub async fn leave(mut self) {
+        self.updates.close();
+        // It fails only if the task panicked, of which the runtime has told already.
+        let _ = self.task.await;
+    }
+}
+
+impl Stream for Partitioner {
+    type Item = Update;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Update>> {
+        self.updates.poll_recv(context)
+    }
+}
+
+fn owned(item: &str, czxid: Zxid) -> Owned {
+    Owned { item: item.to_owned(), token: u64::try_from(czxid.0).unwrap_or_default() }
+}

@@ -1,0 +1,356 @@
+//! The task that does a member's part.
+//!
+//! One loop in each session: wait until something is due, decide with [`super::plan`], do it. What is
+//! held is forgotten, and reported as lost, as soon as the session cannot be trusted any more; if
+//! the session turns out to be alive, its owner nodes are found again and adopted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ConnectionState, ErrorKind, Session, Zxid};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::plan::{Held, Owner, Plan, Situation};
+use super::{Release, Update, owned};
+use crate::membership::roster::{Snapshot, child_path};
+use crate::persistent_node::PersistentNode;
+
+/// Before another attempt at what a server refused.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Where things are in the tree.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    pub(super) members: String,
+    pub(super) owners: String,
+}
+
+impl Places {
+    pub(super) fn below(path: &str) -> Self {
+        Places { members: child_path(path, "members"), owners: child_path(path, "owners") }
+    }
+}
+
+/// Nobody works on these items any more. An item is known by its owner node, for it may have been
+/// lost and acquired again since the user was asked.
+#[derive(Debug)]
+pub(super) struct Acknowledged(pub(super) BTreeMap<String, Zxid>);
+
+/// Why the loop of a session ends.
+#[derive(Debug, PartialEq, Eq)]
+enum Ending {
+    /// The user has left.
+    Left,
+    SessionLost,
+}
+
+pub(super) struct Divider {
+    client: Client,
+    member: String,
+    items: BTreeSet<String>,
+    places: Places,
+    members: watch::Receiver<Snapshot<i64>>,
+    owners: watch::Receiver<Snapshot<Owner>>,
+    updates: mpsc::Sender<Update>,
+    owned: watch::Sender<BTreeMap<String, Zxid>>,
+    confirm: mpsc::UnboundedSender<Acknowledged>,
+    confirmed: mpsc::UnboundedReceiver<Acknowledged>,
+    held: BTreeMap<String, Held>,
+    deleting: BTreeMap<String, Zxid>,
+}
+
+impl Divider {
+    pub(super) fn new(
+        client: Client,
+        member: String,
+        items: BTreeSet<String>,
+        places: Places,
+    ) -> Self {
+        let (confirm, confirmed) = mpsc::unbounded_channel();
+        Divider {
+            client,
+            member,
+            items,
+            places,
+            members: watch::channel(Snapshot::empty()).1,
+            owners: watch::channel(Snapshot::empty()).1,
+            updates: mpsc::channel(1).0,
+            owned: watch::channel(BTreeMap::new()).0,
+            confirm,
+            confirmed,
+            held: BTreeMap::new(),
+            deleting: BTreeMap::new(),
+        }
+    }
+
+    /// What it sees.
+    pub(super) fn with_views(
+        self,
+        members: watch::Receiver<Snapshot<i64>>,
+        owners: watch::Receiver<Snapshot<Owner>>,
+    ) -> Self {
+        Divider { members, owners, ..self }
+    }
+
+    /// Where it tells what happens.
+    pub(super) fn with_outlets(
+        self,
+        updates: mpsc::Sender<Update>,
+        owned: watch::Sender<BTreeMap<String, Zxid>>,
+    ) -> Self {
+        Divider { updates, owned, ..self }
+    }
+
+    /// Goes on until the user leaves or the client is over.
+    pub(super) async fn run(mut self, node: PersistentNode, settle: Duration) {
+        loop {
+            let session = tokio::select! {
+                session = self.client.connected_session() => session,
+                () = self.updates.closed() => break,
+            };
+            let Ok(session) = session else {
+                return;
+            };
+            match self.divide_in(&session, settle).await {
+                Ending::Left => {
+                    self.give_up_all(&session).await;
+                    break;
+                }
+                Ending::SessionLost => self.lose_all().await,
+            }
+        }
+        // Without a connection the node goes later, or with its session.
+        if let Err(error) = node.close().await {
+            tracing::debug!(%error, "leaving a partition");
+        }
+    }
+
+    async fn divide_in(&mut self, session: &Session, settle: Duration) -> Ending {
+        let client = self.client.bound_to(session);
+        let mut due = Some(Instant::now() + settle);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.updates.closed() => return Ending::Left,
+                _ = session.wait_for(is_lost) => return Ending::SessionLost,
+                Some(acknowledged) = self.confirmed.recv() => self.give_up(&client, acknowledged),
+                Ok(()) = self.members.changed() => due = Some(Instant::now() + settle),
+                Ok(()) = self.owners.changed() => due = due.or(Some(Instant::now())),
+                () = sleep_until_some(due) => due = self.act(&client, session).await,
+            }
+        }
+    }
+
+    /// Does what is due. Gives the time at which to try again, if something did not work.
+    async fn act(&mut self, client: &Client, session: &Session) -> Option<Instant> {
+        let plan = self.plan(session);
+        let in_a_moment = || Some(Instant::now() + RETRY_PAUSE);
+        let Ok(lost) = self.find_lost(client, &plan.doubtful).await else {
+            return in_a_moment();
+        };
+        self.forget(&lost);
+        self.discard(client, &plan.discard);
+        let (mut acquired, is_complete) = self.acquire(client, &plan.acquire).await;
+        acquired.extend(plan.adopt);
+        let holds = |(item, czxid): (&String, &Zxid)| {
+            (item.clone(), Held { czxid: *czxid, is_leaving: false })
+        };
+        self.held.extend(acquired.iter().map(holds));
+        let release = self.begin_release(&plan.release);
+        self.show();
+        // What was lost is free, or will be: the plan did not know that yet.
+        let next = if lost.is_empty() { None } else { Some(Instant::now()) };
+        self.tell(lost, acquired, release).await;
+        if is_complete { next } else { in_a_moment() }
+    }
+
+    fn plan(&mut self, session: &Session) -> Plan {
+        let members = self.members.borrow_and_update().clone();
+        let members = members.iter().map(|(id, owner)| (id.to_owned(), **owner)).collect();
+        let owners = self.owners.borrow_and_update().clone();
+        let owners = owners.iter().map(|(item, owner)| (item.to_owned(), (**owner).clone()));
+        let owners: BTreeMap<String, Owner> = owners.collect();
+        let is_seen = |item: &String, czxid: &mut Zxid| {
+            owners.get(item).is_some_and(|owner| owner.czxid == *czxid)
+        };
+        self.deleting.retain(is_seen);
+        let situation = Situation {
+            member: &self.member,
+            session: session.id().0,
+            items: &self.items,
+            members: &members,
+            owners: &owners,
+            held: &self.held,
+            deleting: &self.deleting,
+        };
+        situation.plan()
+    }
+
+    /// Those of the doubtful whose owner node is really not ours any more.
+    async fn find_lost(
+        &self,
+        client: &Client,
+        doubtful: &BTreeSet<String>,
+    ) -> herdsman_client::Result<BTreeSet<String>> {
+        let mut lost = BTreeSet::new();
+        for item in doubtful {
+            let stat = client.exists(&child_path(&self.places.owners, item)).await?;
+            let held = self.held.get(item).map(|held| held.czxid);
+            if stat.map(|stat| stat.czxid) != held {
+                lost.insert(item.clone());
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Creates owner nodes. What somebody else has is left; a node that was made although its reply
+    /// was lost will be seen. False if something should be tried again.
+    async fn acquire(
+        &self,
+        client: &Client,
+        items: &BTreeSet<String>,
+    ) -> (BTreeMap<String, Zxid>, bool) {
+        let create = |item: &String| {
+            let path = child_path(&self.places.owners, item);
+            let data = Bytes::from(self.member.clone());
+            client.create(&path, data).ephemeral().container_parents().send()
+        };
+        let sent: Vec<_> = items.iter().map(|item| (item, create(item))).collect();
+        let (mut acquired, mut is_complete) = (BTreeMap::new(), true);
+        for (item, created) in sent {
+            match created.await {
+                Ok(created) => drop(acquired.insert(item.clone(), created.stat.czxid)),
+                Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+                Err(error) => {
+                    tracing::debug!(%error, item, "acquiring an item");
+                    is_complete = false;
+                }
+            }
+        }
+        (acquired, is_complete)
+    }
+
+    fn begin_release(&mut self, items: &BTreeSet<String>) -> BTreeMap<String, Zxid> {
+        let mut release = BTreeMap::new();
+        for item in items {
+            if let Some(held) = self.held.get_mut(item) {
+                held.is_leaving = true;
+                release.insert(item.clone(), held.czxid);
+            }
+        }
+        release
+    }
+
+    /// The user works on these no longer: their owner nodes go.
+    fn give_up(&mut self, client: &Client, acknowledged: Acknowledged) {
+        let Acknowledged(mut items) = acknowledged;
+        items.retain(|item, czxid| self.held.get(item).is_some_and(|held| held.czxid == *czxid));
+        self.held.retain(|item, _| !items.contains_key(item));
+        self.show();
+        self.discard(client, &items);
+    }
+
+    fn discard(&mut self, client: &Client, items: &BTreeMap<String, Zxid>) {
+        for (item, czxid) in items {
+            let path = child_path(&self.places.owners, item);
+            tokio::spawn(delete_owner_node(client.clone(), path, *czxid));
+            self.deleting.insert(item.clone(), *czxid);
+        }
+    }
+
+    async fn give_up_all(&mut self, session: &Session) {
+        let client = self.client.bound_to(session);
+        let mut deletions = JoinSet::new();
+        for (item, held) in std::mem::take(&mut self.held) {
+            let path = child_path(&self.places.owners, &item);
+            deletions.spawn(delete_owner_node(client.clone(), path, held.czxid));
+        }
+        self.show();
+        tokio::select! {
+            () = all_of(&mut deletions) => {}
+            _ = session.wait_for(is_lost) => {}
+        }
+        deletions.detach_all();
+    }
+
+    /// The session cannot be trusted any more.
+    async fn lose_all(&mut self) {
+        let lost = std::mem::take(&mut self.held).into_keys().collect();
+        self.show();
+        self.tell(lost, BTreeMap::new(), BTreeMap::new()).await;
+    }
+
+    fn forget(&mut self, items: &BTreeSet<String>) {
+        self.held.retain(|item, _| !items.contains(item));
+    }
+
+    fn show(&self) {
+        let now: BTreeMap<String, Zxid> =
+            self.held.iter().map(|(item, held)| (item.clone(), held.czxid)).collect();
+        self.owned.send_if_modified(|owned| {
+            let is_new = *owned != now;
+            *owned = now;
+            is_new
+        });
+    }
+
+    /// Waits if the user has many updates to read. If he has left, nobody needs to know.
+    async fn tell(
+        &self,
+        lost: BTreeSet<String>,
+        acquired: BTreeMap<String, Zxid>,
+        release: BTreeMap<String, Zxid>,
+    ) {
+        if !lost.is_empty() {
+            let _ = self.updates.send(Update::Lost(lost)).await;
+        }
+        if !acquired.is_empty() {
+            let items = acquired.iter().map(|(item, czxid)| owned(item, *czxid)).collect();
+            let _ = self.updates.send(Update::Acquired(items)).await;
+        }
+        if !release.is_empty() {
+            let release = Release { items: release, confirm: self.confirm.clone() };
+            let _ = self.updates.send(Update::Release(release)).await;
+        }
+    }
+}
+
+/// Deletes an owner node of ours, and never one that somebody else has made since: a deletion whose
+/// reply was lost is repeated only if the node is still the same. Ends with the session at the
+/// latest, and then so does the node.
+async fn delete_owner_node(client: Client, path: String, czxid: Zxid) {
+    while let Err(error) = delete_if_same(&client, &path, czxid).await {
+        let is_passing = error.is_retriable() || *error.kind() == ErrorKind::DeadlineExceeded;
+        if !is_passing || *error.kind() == ErrorKind::SessionExpired {
+            return;
+        }
+        sleep(RETRY_PAUSE).await;
+    }
+}
+
+async fn delete_if_same(client: &Client, path: &str, czxid: Zxid) -> herdsman_client::Result<()> {
+    // The server may be another one than before, and must not show us an older state.
+    client.sync(path).await?;
+    match client.exists(path).await? {
+        Some(stat) if stat.czxid == czxid => client.delete(path).await,
+        _ => Ok(()),
+    }
+}
+
+async fn all_of(deletions: &mut JoinSet<()>) {
+    while deletions.join_next().await.is_some() {}
+}
+
+fn is_lost(state: ConnectionState) -> bool {
+    state == ConnectionState::Lost || state.is_final()
+}
+
+async fn sleep_until_some(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

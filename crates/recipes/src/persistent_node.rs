@@ -1,0 +1,300 @@
+//! A node that is put back whenever it is missing: after the end of a session, after somebody
+//! deleted it.
+//!
+//! In: a path, data, and what to do about a node of somebody else in the same place. Out: the
+//! node's presence as a value and as a stream. Curator has it as `PersistentNode`, and the node looks
+//! the same: plain name, parents made as containers.
+//!
+//! Unlike there, a node counts as ours only if its `ephemeralOwner` is the session of today. A node
+//! that an earlier session of the same program has left behind looks right, but goes when that
+//! session expires: registries that took it for their own vanished minutes after a restart. So it is
+//! replaced, in one transaction, by one of today's session.
+//!
+//! Deliberately not here: data that others write into the node is left as it is.
+
+mod keeper;
+mod pace;
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use herdsman_client::{Acl, Client, ErrorKind, Perms};
+use tokio::sync::watch;
+use tokio_stream::wrappers::WatchStream;
+
+use crate::error::{Error, Result};
+use keeper::{Keeper, Spec};
+pub(crate) use pace::Pace;
+
+/// What to do when there is a node at the path that does not belong to our session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnForeignNode {
+    /// Delete it and create ours, in one transaction. Right when the path is ours alone, so that
+    /// only an earlier session of this program can have left it. Two live programs that share such
+    /// a path replace each other's node, ever more slowly, for as long as they live.
+    #[default]
+    Replace,
+    /// Wait until it has gone: the first come keeps the place.
+    Wait,
+}
+
+/// Whether the node is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Presence {
+    /// Not there as far as we know; it is being put back.
+    Absent,
+    /// There, and ours.
+    Present {
+        /// Its path: the one asked for, with a number behind it if it is sequential.
+        path: String,
+    },
+    /// Somebody else's node is in its place, and we [wait](OnForeignNode::Wait).
+    Occupied,
+    /// The server refuses the node, for example by an ACL. It is tried again, less and less often.
+    Refused(herdsman_client::Error),
+    /// Nobody looks after it any more: it was closed, or its client was.
+    Ended,
+}
+
+/// How a [`PersistentNode`] is made.
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens until it is started"]
+pub struct PersistentNodeOptions {
+    client: Client,
+    spec: Spec,
+    data: Bytes,
+}
+
+impl PersistentNodeOptions {
+    /// The node stays when the session ends. By default it goes, and is put back in the next one.
+    pub fn persistent(mut self) -> Self {
+        self.spec.is_ephemeral = false;
+        self
+    }
+
+    /// The server appends a number to the name when the node is created for the first time; it keeps
+    /// that name from then on.
+    pub fn sequential(mut self) -> Self {
+        self.spec.is_sequential = true;
+        self
+    }
+
+    /// What to do about a node that is not ours. By default it is replaced.
+    pub fn on_foreign_node(mut self, what: OnForeignNode) -> Self {
+        self.spec.on_foreign_node = what;
+        self
+    }
+
+    /// Who may do what with the node; without this everybody may do everything.
+    pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.spec.acl = acl.into();
+        self
+    }
+
+    /// Starts to look after the node, in a task of its own. Must be called inside a tokio runtime.
+    pub fn start(self) -> Result<PersistentNode> {
+        let PersistentNodeOptions { client, spec, data } = self;
+        spec.check(&client)?;
+        let (wishes, wishes_seen) = watch::channel(Wish { data, revision: 0, end: None });
+        let (reports, reports_seen) = watch::channel(Report::default());
+        let path = spec.path.clone();
+        tokio::spawn(Keeper::new(client, spec, wishes_seen, reports).run());
+        Ok(PersistentNode { path, wishes, reports: reports_seen })
+    }
+}
+
+/// What the handle wants of the task.
+#[derive(Clone, Debug)]
+struct Wish {
+    data: Bytes,
+    /// Grows with each change of the data.
+    revision: u64,
+    end: Option<End>,
+}
+
+/// How looking after a node ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Delete,
+    LeaveInPlace,
+}
+
+/// What the task tells the handle.
+#[derive(Clone, Debug)]
+struct Report {
+    presence: Presence,
+    /// The revision of the data that is in the tree.
+    written: Option<u64>,
+    /// Why the node could not be deleted at the end.
+    failure: Option<herdsman_client::Error>,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Report { presence: Presence::Absent, written: None, failure: None }
+    }
+}
+
+/// A node that is looked after. Dropping this deletes the node in the background.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::persistent_node::PersistentNode;
+///
+/// let node = PersistentNode::at(&zk, "/workers/w1", "idle").start()?;
+/// node.wait_until_present().await?;
+/// zk.delete("/workers/w1").await?; // it comes back
+/// node.set_data("busy").await?;
+/// assert_eq!(zk.get("/workers/w1").await?.data, "busy");
+/// node.close().await?;
+/// assert!(zk.exists("/workers/w1").await?.is_none());
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the node is deleted when this is dropped"]
+pub struct PersistentNode {
+    path: String,
+    wishes: watch::Sender<Wish>,
+    reports: watch::Receiver<Report>,
+}
+
+impl PersistentNode {
+    /// An ephemeral node at `path` with this data, unless the options say otherwise.
+    pub fn at(client: &Client, path: &str, data: impl Into<Bytes>) -> PersistentNodeOptions {
+        let spec = Spec {
+            path: path.to_owned(),
+            is_ephemeral: true,
+            is_sequential: false,
+            on_foreign_node: OnForeignNode::default(),
+            acl: vec![Acl::world(Perms::ALL)],
+        };
+        PersistentNodeOptions { client: client.clone(), spec, data: data.into() }
+    }
+
+    /// The path that was asked for. That of a sequential node is in its [`Presence`].
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether the node is there, as far as is known now.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        self.reports.borrow().presence.clone()
+    }
+
+    /// The presence now and after each change. A slow reader sees the latest only.
+    #[must_use]
+    pub fn presences(&self) -> Presences {
+        Presences { inner: WatchStream::new(self.reports.clone()), last: None }
+    }
+
+    /// Waits until the node is there. Fails if the server refuses it, and when it never will be
+    /// there; after a refusal it is tried again all the same. Cancel-safe.
+    pub async fn wait_until_present(&self) -> Result<()> {
+        self.wait_for(|report| matches!(report.presence, Presence::Present { .. })).await
+    }
+
+    /// Changes the data, now and for every time that the node is put back. Waits until it is in the
+    /// tree; if this future is dropped, it will be there all the same.
+    pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<()> {
+        let mut wanted = 0;
+        self.wishes.send_modify(|wish| {
+            wish.data = data.into();
+            wish.revision += 1;
+            wanted = wish.revision;
+        });
+        self.wait_for(|report| report.written >= Some(wanted)).await
+    }
+
+    /// Deletes the node, and waits until it has gone. If this future is dropped, it goes all the
+    /// same.
+    pub async fn close(mut self) -> Result<()> {
+        self.end(End::Delete);
+        self.ended().await
+    }
+
+    /// Stops looking after the node and leaves it as it is. An ephemeral one goes with the session.
+    pub fn abandon(self) {
+        self.end(End::LeaveInPlace);
+    }
+
+    fn end(&self, how: End) {
+        self.wishes.send_if_modified(|wish| {
+            let is_first = wish.end.is_none();
+            wish.end.get_or_insert(how);
+            is_first
+        });
+    }
+
+    async fn ended(&mut self) -> Result<()> {
+        let ended = self.reports.wait_for(|report| report.presence == Presence::Ended).await;
+        // The task is gone without a word only if its runtime is; then nothing can be done.
+        let failure = ended.ok().and_then(|report| report.failure.clone());
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    async fn wait_for(&self, mut wanted: impl FnMut(&Report) -> bool) -> Result<()> {
+        let mut reports = self.reports.clone();
+        let reached = reports
+            .wait_for(|report| {
+                let is_over = matches!(report.presence, Presence::Refused(_) | Presence::Ended);
+                wanted(report) || is_over
+            })
+            .await;
+        match reached.as_ref().map(|report| &report.presence) {
+            Ok(Presence::Refused(error)) => Err(Error::Client(error.clone())),
+            Ok(Presence::Ended) | Err(_) => Err(closed()),
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for PersistentNode {
+    fn drop(&mut self) {
+        self.end(End::Delete);
+    }
+}
+
+fn closed() -> Error {
+    herdsman_client::Error::not_applied(ErrorKind::Closed).into()
+}
+
+/// A stream of [`Presence`]: see [`PersistentNode::presences`].
+#[derive(Debug)]
+pub struct Presences {
+    inner: WatchStream<Report>,
+    last: Option<Presence>,
+}
+
+impl Presences {
+    /// The next change; `None` when there will be none. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Presence> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Presences {
+    type Item = Presence;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Presence>> {
+        loop {
+            let report = std::task::ready!(Pin::new(&mut self.inner).poll_next(context));
+            let presence = report.map(|report| report.presence);
+            // A report may tell of the data only.
+            if presence.is_none() || presence != self.last {
+                self.last.clone_from(&presence);
+                return Poll::Ready(presence);
+            }
+        }
+    }
+}

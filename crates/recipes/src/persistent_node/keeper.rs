@@ -1,0 +1,378 @@
+//! The task that looks after a persistent node.
+//!
+//! One loop: look at the node, with a watch; do the one thing that is missing; look again. A write
+//! whose reply was lost needs no care of its own: the next look shows whether it happened, and whose
+//! the node is. Everything is done with a client bound to one session, so that nothing meant for
+//! one session lands in the next.
+
+use herdsman_client::{
+    Acl, Client, ConnectionState, Error, ErrorKind, Lifetime, Op, OpResult, Outcome, Result,
+    Session, Stat, Watch, Zxid,
+};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::pace::Pace;
+use super::{End, OnForeignNode, Presence, Report, Wish};
+
+/// What is to be kept.
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    pub(super) path: String,
+    pub(super) is_ephemeral: bool,
+    pub(super) is_sequential: bool,
+    pub(super) on_foreign_node: OnForeignNode,
+    pub(super) acl: Vec<Acl>,
+}
+
+impl Spec {
+    /// Refuses what no server would take.
+    pub(super) fn check(&self, client: &Client) -> crate::Result<()> {
+        if matches!(self.path.as_str(), "" | "/") {
+            return Err(crate::Error::invalid("the root cannot be a persistent node"));
+        }
+        if self.is_sequential && !self.is_ephemeral {
+            // After a lost reply only the owner tells which of the numbered nodes is ours.
+            return Err(crate::Error::invalid("a sequential persistent node must be ephemeral"));
+        }
+        let number = if self.is_sequential { "0" } else { "" };
+        client.namespace(&format!("{}{number}", self.path))?;
+        Ok(())
+    }
+
+    fn lifetime(&self) -> Lifetime {
+        if self.is_ephemeral { Lifetime::Ephemeral } else { Lifetime::Persistent }
+    }
+
+    fn is_ours(&self, stat: &Stat, session: &Session) -> bool {
+        let owner = if self.is_ephemeral { session.id().0 } else { 0 };
+        stat.ephemeral_owner == owner
+    }
+}
+
+pub(super) struct Keeper {
+    client: Client,
+    spec: Spec,
+    wishes: watch::Receiver<Wish>,
+    reports: watch::Sender<Report>,
+    /// Where the node is; of a sequential one this is known when it was created.
+    path: Option<String>,
+    /// Which revision of the data we know to be in which incarnation of the node.
+    written: Option<(Zxid, u64)>,
+    /// A sequential create went out and its reply was lost.
+    may_have_created: bool,
+    pace: Pace,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        client: Client,
+        spec: Spec,
+        wishes: watch::Receiver<Wish>,
+        reports: watch::Sender<Report>,
+    ) -> Self {
+        let path = (!spec.is_sequential).then(|| spec.path.clone());
+        let pace = Pace::default();
+        Keeper { client, spec, wishes, reports, path, written: None, may_have_created: false, pace }
+    }
+
+    pub(super) async fn run(mut self) {
+        let ended = self.keep().await;
+        let failure = match ended {
+            Ok(End::Delete) => self.remove().await.err(),
+            Ok(End::LeaveInPlace) => None,
+            Err(error) => Some(error),
+        };
+        // A session that is over has taken its ephemerals with it.
+        let is_over =
+            |error: &Error| is_end_of_client(error) || *error.kind() == ErrorKind::SessionExpired;
+        let failure = failure.filter(|error| !is_over(error));
+        if let Some(error) = &failure {
+            tracing::warn!(path = self.spec.path, %error, "the persistent node may stay behind");
+        }
+        self.reports.send_modify(|report| {
+            report.presence = Presence::Ended;
+            report.failure = failure;
+        });
+    }
+
+    /// Keeps the node in one session after the other, until somebody ends it.
+    async fn keep(&mut self) -> Result<End> {
+        loop {
+            // From here on every new wish wakes whoever waits for `changed`, until it is looked at
+            // here. So no wish is overlooked, least of all the one to end.
+            if let Some(end) = self.wishes.borrow_and_update().end {
+                return Ok(end);
+            }
+            let connected = self.client.connected_session();
+            let session = tokio::select! {
+                session = connected => session?,
+                _ = self.wishes.changed() => continue,
+            };
+            if let Err(error) = self.keep_in(&session).await {
+                self.cope_with(error).await?;
+            }
+        }
+    }
+
+    /// Does the one thing that is missing.
+    async fn keep_in(&mut self, session: &Session) -> Result<()> {
+        let client = self.client.bound_to(session);
+        let Some(path) = self.path.clone() else {
+            return self.create_sequential(&client, session).await;
+        };
+        let (stat, watch) = client.exists(&path).watch().await?;
+        match stat {
+            None => {
+                drop(watch);
+                self.create(&client, &path).await
+            }
+            Some(stat) if !self.spec.is_ours(&stat, session) => {
+                self.meet_foreign(&client, &path, &stat, watch).await
+            }
+            Some(stat) => self.hold(&client, session, &path, &stat, watch).await,
+        }
+    }
+
+    async fn create(&mut self, client: &Client, path: &str) -> Result<()> {
+        self.tell(Presence::Absent);
+        self.pause().await;
+        let wish = self.wish();
+        let create = client
+            .create(path, wish.data)
+            .lifetime(self.spec.lifetime())
+            .acl(self.spec.acl.clone())
+            .container_parents();
+        match create.await {
+            Ok(created) => self.written = Some((created.stat.czxid, wish.revision)),
+            Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn create_sequential(&mut self, client: &Client, session: &Session) -> Result<()> {
+        if self.may_have_created {
+            self.path = find_numbered(client, session, &self.spec.path).await?;
+            self.may_have_created = false;
+            return Ok(());
+        }
+        self.pause().await;
+        let wish = self.wish();
+        let create = client
+            .create(&self.spec.path, wish.data)
+            .ephemeral()
+            .sequential()
+            .acl(self.spec.acl.clone())
+            .container_parents();
+        match create.await {
+            Ok(created) => {
+                self.written = Some((created.stat.czxid, wish.revision));
+                self.path = Some(created.path);
+                Ok(())
+            }
+            Err(error) => {
+                self.may_have_created = error.outcome() == Outcome::Unknown;
+                Err(error)
+            }
+        }
+    }
+
+    async fn meet_foreign(
+        &mut self,
+        client: &Client,
+        path: &str,
+        stat: &Stat,
+        watch: Watch,
+    ) -> Result<()> {
+        if self.spec.on_foreign_node == OnForeignNode::Wait {
+            self.tell(Presence::Occupied);
+            tokio::select! {
+                event = watch => drop(event),
+                _ = self.wishes.changed() => {}
+            }
+            return Ok(());
+        }
+        self.tell(Presence::Absent);
+        self.pause().await;
+        tracing::info!(path, owner = stat.ephemeral_owner, "replacing a node of another session");
+        let wish = self.wish();
+        let create =
+            Op::create(path, wish.data).lifetime(self.spec.lifetime()).acl(self.spec.acl.clone());
+        // In one transaction, so that those who watch do not see the node vanish for good.
+        let replaced = client.transaction([Op::delete(path).version(stat.version), create]).await;
+        match replaced {
+            Ok(results) => {
+                if let Some(OpResult::Created(created)) = results.last() {
+                    self.written = Some((created.stat.czxid, wish.revision));
+                }
+                Ok(())
+            }
+            // Somebody was faster; the next look tells.
+            Err(error) if is_race(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The node is there and ours: sees to its data, and waits until something happens.
+    async fn hold(
+        &mut self,
+        client: &Client,
+        session: &Session,
+        path: &str,
+        stat: &Stat,
+        watch: Watch,
+    ) -> Result<()> {
+        let wish = self.wish();
+        if self.written != Some((stat.czxid, wish.revision)) {
+            drop(watch);
+            match client.set(path, wish.data).await {
+                Ok(_) => self.written = Some((stat.czxid, wish.revision)),
+                Err(error) if *error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error),
+            }
+            return Ok(());
+        }
+        self.tell_present(path, wish.revision);
+        tokio::select! {
+            // Whatever happened, even the end of the session: the next look tells.
+            event = watch => drop(event),
+            _ = self.wishes.changed() => {}
+            _ = session.wait_for(is_lost) => self.tell(Presence::Absent),
+        }
+        Ok(())
+    }
+
+    /// Fails only if there is nothing left to try.
+    async fn cope_with(&mut self, error: Error) -> Result<()> {
+        if is_end_of_client(&error) {
+            return Err(error);
+        }
+        if *error.kind() == ErrorKind::SessionExpired {
+            self.tell(Presence::Absent);
+            return Ok(());
+        }
+        if is_passing(&error) {
+            tracing::debug!(%error, "looking after a persistent node");
+        } else {
+            tracing::warn!(%error, "a persistent node is refused");
+            self.tell(Presence::Refused(error));
+        }
+        self.pause().await;
+        Ok(())
+    }
+
+    /// Deletes the node if it is ours.
+    async fn remove(&mut self) -> Result<()> {
+        // Nothing was ever sent: no need to wait for a connection.
+        if self.pace.is_untouched() && self.written.is_none() {
+            return Ok(());
+        }
+        loop {
+            let session = self.client.connected_session().await?;
+            match self.remove_in(&session).await {
+                Ok(()) => return Ok(()),
+                Err(error) if is_end_of_client(&error) => return Err(error),
+                Err(error) if is_passing(&error) || is_race(&error) => {}
+                Err(error) => return Err(error),
+            }
+            sleep(self.pace.pause_before_attempt(Instant::now())).await;
+        }
+    }
+
+    async fn remove_in(&mut self, session: &Session) -> Result<()> {
+        let client = self.client.bound_to(session);
+        if self.may_have_created {
+            self.path = find_numbered(&client, session, &self.spec.path).await?;
+        }
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
+        // An earlier attempt may have succeeded and somebody else be in the place: a server that is
+        // behind must not show us what was before.
+        client.sync(path).await?;
+        match client.exists(path).await? {
+            Some(stat) if self.spec.is_ours(&stat, session) => {
+                client.delete(path).version(stat.version).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn wish(&self) -> Wish {
+        self.wishes.borrow().clone()
+    }
+
+    /// Waits before an attempt, if there were many; cut short by the wish to end.
+    async fn pause(&mut self) {
+        let pause = self.pace.pause_before_attempt(Instant::now());
+        if pause.is_zero() {
+            return;
+        }
+        let end = self.wishes.wait_for(|wish| wish.end.is_some());
+        tokio::select! {
+            () = sleep(pause) => {}
+            _ = end => {}
+        }
+    }
+
+    fn tell(&self, presence: Presence) {
+        self.reports.send_if_modified(|report| {
+            let is_new = report.presence != presence;
+            report.presence = presence;
+            is_new
+        });
+    }
+
+    fn tell_present(&self, path: &str, revision: u64) {
+        self.reports.send_if_modified(|report| {
+            let presence = Presence::Present { path: path.to_owned() };
+            let is_new = report.presence != presence || report.written != Some(revision);
+            report.presence = presence;
+            report.written = Some(revision);
+            is_new
+        });
+    }
+}
+
+/// The node that this session has made from a sequential `path`, if it did.
+async fn find_numbered(client: &Client, session: &Session, path: &str) -> Result<Option<String>> {
+    let (parent, prefix) = path.rsplit_once('/').unwrap_or(("", path));
+    let listed = client.children(if parent.is_empty() { "/" } else { parent }).await;
+    let names = match listed {
+        Ok(children) => children.names,
+        Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for name in names {
+        let is_numbered = name.strip_prefix(prefix).is_some_and(|number| number.len() >= 10);
+        if !is_numbered {
+            continue;
+        }
+        let path = format!("{parent}/{name}");
+        let stat = client.exists(&path).await?;
+        if stat.is_some_and(|stat| stat.ephemeral_owner == session.id().0) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+fn is_lost(state: ConnectionState) -> bool {
+    state == ConnectionState::Lost || state.is_final()
+}
+
+/// Nothing is wrong with the call, only with the time. A client's deadline is meant for single calls
+/// and does not end our care; a server without a quorum will have one again.
+fn is_passing(error: &Error) -> bool {
+    let kind = error.kind();
+    error.is_retriable() || matches!(kind, ErrorKind::DeadlineExceeded | ErrorKind::ReadOnly)
+}
+
+fn is_end_of_client(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Closed | ErrorKind::AuthFailed)
+}
+
+fn is_race(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NodeExists | ErrorKind::BadVersion)
+}

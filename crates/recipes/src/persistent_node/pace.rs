@@ -1,0 +1,63 @@
+//! How fast a node is put back.
+//!
+//! The first attempt after a quiet time is made at once. Attempts in a row, because the server
+//! refuses or because somebody removes the node again and again, come ever more slowly.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A node that was left alone for so long starts afresh.
+const CALM: Duration = Duration::from_secs(10);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The attempts so far.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    last: Option<Instant>,
+    pause: Duration,
+}
+
+impl Pace {
+    /// How long to wait before the attempt that is due now.
+    pub(crate) fn pause_before_attempt(&mut self, now: Instant) -> Duration {
+        let is_calm =
+            self.last.is_none_or(|last| now.saturating_duration_since(last) > CALM + self.pause);
+        self.pause = match self.pause {
+            _ if is_calm => Duration::ZERO,
+            Duration::ZERO => PAUSE_MIN,
+            pause => (pause * 2).min(PAUSE_MAX),
+        };
+        self.last = Some(now);
+        self.pause
+    }
+
+    /// There was no attempt at all.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.last.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_attempt_is_made_at_once_and_others_ever_more_slowly() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let pauses: Vec<_> = (0..12).map(|_| pace.pause_before_attempt(now).as_millis()).collect();
+        assert_eq!(pauses, [0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000, 5000]);
+    }
+
+    #[test]
+    fn a_calm_time_starts_afresh() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        for _ in 0..10 {
+            pace.pause_before_attempt(now);
+        }
+        let later = now + CALM + PAUSE_MAX + PAUSE_MAX;
+        assert_eq!(pace.pause_before_attempt(later), Duration::ZERO);
+        assert_eq!(pace.pause_before_attempt(later), PAUSE_MIN);
+    }
+}

@@ -1,0 +1,149 @@
+//! How items get into a queue: once, and only if there is room.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Lifetime, Op, Watch};
+
+use super::capacity::Gate;
+use super::ensure;
+use super::receipts::Receipts;
+use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
+use crate::error::{Error, Result};
+use crate::line::Line;
+
+/// The largest item, as it stands in its node. Servers take requests of up to 1 MiB
+/// (`jute.maxbuffer`); what is left is for names and for the rest of the transaction.
+pub const ITEM_BYTES_MAX: usize = 1024 * 1024 - 8 * 1024;
+
+/// The entry of one queue.
+#[derive(Debug)]
+pub(super) struct Intake {
+    pub(super) client: Client,
+    pub(super) path: String,
+    pub(super) receipts: Arc<Receipts>,
+    /// What the queue's own node is made as.
+    lifetime: Lifetime,
+    gate: Option<Gate>,
+    producers: Line,
+}
+
+impl Intake {
+    pub(super) fn new(
+        client: &Client,
+        path: &str,
+        lifetime: Lifetime,
+        capacity: Option<usize>,
+    ) -> Result<Self> {
+        check_path(client, path)?;
+        let gate = capacity.map(|capacity| Gate::new(client, path, capacity)).transpose()?;
+        Ok(Intake {
+            client: client.clone(),
+            path: path.to_owned(),
+            receipts: Arc::new(Receipts::new(client, path)),
+            lifetime,
+            gate,
+            producers: line(client, path, "producers"),
+        })
+    }
+
+    /// Puts an item in; waits for room. `name` is what its name begins with.
+    pub(super) async fn offer(&self, name: &str, data: Bytes) -> Result<()> {
+        match self.try_offer(name, &data).await {
+            Err(Error::Full { .. }) => {}
+            Err(error) if self.gate.is_some() && goes_on(&self.client, &error) => {}
+            offered => return offered,
+        }
+        in_line(&self.producers, &Room { intake: self, name, data }).await
+    }
+
+    /// Puts an item in, or says that there is no room.
+    pub(super) async fn try_offer(&self, name: &str, data: &Bytes) -> Result<()> {
+        check_size(data.len())?;
+        let item = Op::create(&self.child(name), data.clone()).sequential();
+        loop {
+            let mut ops = Vec::with_capacity(2);
+            if let Some(gate) = &self.gate {
+                ops.push(gate.admit().await?);
+            }
+            ops.push(item.clone());
+            match self.receipts.commit(&ops).await {
+                Ok(_) => return Ok(()),
+                // The queue, a container perhaps, is not there; or its gate has gone.
+                Err(error) if *error.kind() == ErrorKind::NoNode => self.make().await?,
+                // Another producer was faster.
+                Err(error) if *error.kind() == ErrorKind::BadVersion => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Names of all children; none if there is no queue.
+    pub(super) async fn names(&self) -> Result<Vec<String>> {
+        match self.client.children(&self.path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
+            children => Ok(children?.names),
+        }
+    }
+
+    /// Names of all children, and a watch for the next change of that.
+    pub(super) async fn watched_names(&self) -> Result<(Vec<String>, Watch)> {
+        loop {
+            match self.client.children(&self.path).watch().await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => self.make().await?,
+                children => {
+                    let (children, watch) = children?;
+                    return Ok((children.names, watch));
+                }
+            }
+        }
+    }
+
+    /// The path of a child.
+    pub(super) fn child(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    async fn make(&self) -> Result<()> {
+        Ok(ensure(&self.client, &self.path, self.lifetime).await?)
+    }
+}
+
+/// Room for an item, to be waited for.
+struct Room<'q> {
+    intake: &'q Intake,
+    name: &'q str,
+    data: Bytes,
+}
+
+impl Supply for Room<'_> {
+    type Found = ();
+
+    async fn look(&self) -> Result<Look<()>> {
+        let (_, watch) = self.intake.watched_names().await?;
+        match self.intake.try_offer(self.name, &self.data).await {
+            Err(Error::Full { .. }) => {
+                Ok(Look::Nothing(Wake { watches: vec![watch], after: None }))
+            }
+            offered => offered.map(Look::Found),
+        }
+    }
+}
+
+/// A queue needs a node of its own, and room for others beside it.
+pub(super) fn check_path(client: &Client, path: &str) -> Result<()> {
+    if path.is_empty() || path == "/" {
+        return Err(Error::invalid("a queue needs a path of its own, below the root"));
+    }
+    client.namespace(path)?;
+    Ok(())
+}
+
+/// Larger items would make the server end the connection.
+pub(super) fn check_size(bytes: usize) -> Result<()> {
+    if bytes <= ITEM_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!("the item has {bytes} bytes, more than the limit of {ITEM_BYTES_MAX}");
+    Err(Error::InvalidArgument(text))
+}

@@ -1,0 +1,191 @@
+//! Transactions of which one always learns whether they happened.
+//!
+//! In: the writes of a queue (an item more, an item less). Out: they were applied once, or not at
+//! all; a reply that is lost is no longer a doubt.
+//!
+//! Every transaction also sets a *receipt*: an ephemeral node of ours, at the version that it had
+//! before. When the reply is lost the very same transaction is sent again. If the first one was
+//! applied, the receipt has moved on and the second is refused for its version; otherwise the second
+//! is applied in its place. So it does not even matter when the first one is carried out. This costs
+//! no round trip, only a small write beside the one that was meant.
+//!
+//! What remains in doubt: the session ends while the reply is missing. Its receipts go with it, and
+//! the error says [`Outcome::Unknown`].
+//!
+//! Nodes: `<queue>-receipts/<uuid>`, ephemeral, no data, one for each transaction that is under way
+//! at the same time and a few in reserve. They stand beside the queue and not in it, for Curator
+//! complains of strange children there.
+
+use herdsman_client::{Client, Error, ErrorKind, Lifetime, Op, OpResult, Outcome, Session};
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use super::ensure;
+
+/// Receipts kept for the next transactions.
+const RESERVE_MAX: usize = 8;
+
+/// The receipts of one queue.
+#[derive(Debug)]
+pub(super) struct Receipts {
+    client: Client,
+    directory: String,
+    reserve: Mutex<Vec<Receipt>>,
+}
+
+/// A transaction that was applied.
+#[derive(Debug)]
+pub(super) struct Committed {
+    /// The clock of the server when it was applied, if its reply arrived.
+    pub(super) server_time_ms: Option<i64>,
+}
+
+#[derive(Debug)]
+struct Receipt {
+    path: String,
+    session: Session,
+    /// `None`: the node is not there yet.
+    version: Option<i32>,
+}
+
+impl Receipts {
+    pub(super) fn new(client: &Client, queue: &str) -> Self {
+        let directory = format!("{queue}-receipts");
+        Receipts { client: client.clone(), directory, reserve: Mutex::default() }
+    }
+
+    /// All of these writes once, or none.
+    pub(super) async fn commit(&self, ops: &[Op]) -> Result<Committed, Error> {
+        loop {
+            let mut loan = self.borrow().await?;
+            match loan.commit(ops).await {
+                // Nothing happened in the session that is over; the next one can do it.
+                Err(error)
+                    if *error.kind() == ErrorKind::SessionExpired
+                        && error.outcome() == Outcome::NotApplied
+                        && self.client.is_managed() => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn borrow(&self) -> Result<Loan<'_>, Error> {
+        let session = self.client.connected_session().await?;
+        let receipt = self.reserved_or_unmade(&session);
+        Ok(Loan { receipts: self, receipt, is_settled: false })
+    }
+
+    fn reserved_or_unmade(&self, session: &Session) -> Receipt {
+        let mut reserve = self.reserve.lock();
+        reserve.retain(|receipt| receipt.session.id() == session.id());
+        reserve.pop().unwrap_or_else(|| self.unmade(session))
+    }
+
+    fn unmade(&self, session: &Session) -> Receipt {
+        let path = format!("{}/{}", self.directory, Uuid::new_v4());
+        Receipt { path, session: session.clone(), version: None }
+    }
+
+    fn discard(&self, receipt: &Receipt) {
+        // Without a runtime there is nobody to do it; the node goes with the session then.
+        if tokio::runtime::Handle::try_current().is_ok() && !receipt.session.state().is_final() {
+            self.client.bound_to(&receipt.session).delete(&receipt.path).in_background();
+        }
+    }
+}
+
+impl Drop for Receipts {
+    fn drop(&mut self) {
+        let reserve = std::mem::take(&mut *self.reserve.lock());
+        for receipt in &reserve {
+            self.discard(receipt);
+        }
+    }
+}
+
+/// A receipt in use.
+struct Loan<'r> {
+    receipts: &'r Receipts,
+    receipt: Receipt,
+    /// We know the receipt's version, so that it can be used again.
+    is_settled: bool,
+}
+
+impl Loan<'_> {
+    async fn commit(&mut self, ops: &[Op]) -> Result<Committed, Error> {
+        let client = self.receipts.client.bound_to(&self.receipt.session);
+        let mut doubt = None;
+        loop {
+            let all = std::iter::once(self.proof()).chain(ops.iter().cloned());
+            let error = match client.transaction(all).await {
+                Ok(results) => return Ok(self.settle(results.first())),
+                Err(error) => error,
+            };
+            match (error.failed_op(), error.kind()) {
+                (Some(0), ErrorKind::NodeExists | ErrorKind::BadVersion) if doubt.is_some() => {
+                    return Ok(self.settle(None));
+                }
+                (Some(0), ErrorKind::NoNode) => self.make_room(&client, doubt.as_ref()).await?,
+                (Some(0), _) => return Err(doubt.unwrap_or(error)),
+                // The receipt was as expected, so nothing of ours was applied before.
+                (Some(_), _) => {
+                    self.is_settled = true;
+                    return Err(error);
+                }
+                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                    doubt.get_or_insert(error);
+                }
+                (None, _) => return Err(doubt.unwrap_or(error)),
+            }
+        }
+    }
+
+    /// Shows by its own success or failure whether an earlier attempt was applied.
+    fn proof(&self) -> Op {
+        match self.receipt.version {
+            None => Op::create(&self.receipt.path, "").ephemeral(),
+            Some(version) => Op::set(&self.receipt.path, "").version(version),
+        }
+    }
+
+    fn settle(&mut self, proof: Option<&OpResult>) -> Committed {
+        self.receipt.version = Some(self.receipt.version.map_or(0, |version| version + 1));
+        self.is_settled = true;
+        let server_time_ms = match proof {
+            Some(OpResult::Created(created)) => Some(created.stat.ctime),
+            Some(OpResult::Set(stat)) => Some(stat.mtime),
+            _ => None,
+        };
+        Committed { server_time_ms }
+    }
+
+    /// The directory is missing, or somebody has deleted our receipt.
+    async fn make_room(&mut self, client: &Client, doubt: Option<&Error>) -> Result<(), Error> {
+        if self.receipt.version.is_some() {
+            if let Some(doubt) = doubt {
+                return Err(doubt.clone());
+            }
+            self.receipt = self.receipts.unmade(&self.receipt.session);
+        }
+        let made = ensure(client, &self.receipts.directory, Lifetime::Container).await;
+        made.map_err(|error| doubt.cloned().unwrap_or(error))
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        let mut reserve = self.receipts.reserve.lock();
+        let is_wanted = self.is_settled && reserve.len() < RESERVE_MAX;
+        if is_wanted && self.receipt.version.is_some() {
+            let session = self.receipt.session.clone();
+            let spent = Receipt { path: String::new(), session, version: None };
+            reserve.push(std::mem::replace(&mut self.receipt, spent));
+            return;
+        }
+        drop(reserve);
+        let was_sent = !self.is_settled || self.receipt.version.is_some();
+        if was_sent {
+            self.receipts.discard(&self.receipt);
+        }
+    }
+}

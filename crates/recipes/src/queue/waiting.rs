@@ -1,0 +1,109 @@
+//! Waiting for something to take, or for room to put something: one at a time.
+//!
+//! Whoever finds nothing joins a line of ephemeral nodes and watches only the one before it. The
+//! first of the line, and nobody else, watches the queue. So a new item wakes one consumer, however
+//! many wait; the next in line is woken when the first has got something and leaves. Curator's
+//! consumers all watch the queue, which is their herd; they and ours do not disturb each other.
+//!
+//! The line gives no right to an item: who asks at the right moment gets it without standing in
+//! line. That costs the first of the line a vain look and keeps busy consumers from writing at all.
+//!
+//! Nodes: `<queue>-consumers/_c_<uuid>-place-N`, and `-producers` likewise, in a container.
+
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Outcome, Watch};
+
+use crate::error::{Error, Result};
+use crate::hold::Distrust;
+use crate::line::{Layout, Line, after_predecessor};
+
+const PLACE: &str = "place-";
+
+/// What one can wait for.
+pub(super) trait Supply: Sync {
+    /// What one gets.
+    type Found: Send;
+
+    /// Takes what there is, or says what to wait for before the next look.
+    fn look(&self) -> impl Future<Output = Result<Look<Self::Found>>> + Send;
+}
+
+/// What a look has shown.
+#[derive(Debug)]
+pub(super) enum Look<T> {
+    Found(T),
+    Nothing(Wake),
+}
+
+/// When to look again.
+#[derive(Debug, Default)]
+pub(super) struct Wake {
+    /// Any of these.
+    pub(super) watches: Vec<Watch>,
+    /// Or this, if it comes first.
+    pub(super) after: Option<Duration>,
+}
+
+impl Wake {
+    async fn wait(mut self) -> Result<()> {
+        let watches = std::future::poll_fn(|context| {
+            let fired =
+                self.watches.iter_mut().find_map(|watch| match Pin::new(watch).poll(context) {
+                    Poll::Ready(event) => Some(event),
+                    Poll::Pending => None,
+                });
+            fired.map_or(Poll::Pending, Poll::Ready)
+        });
+        let Some(after) = self.after else {
+            return Ok(watches.await.map(drop)?);
+        };
+        match tokio::time::timeout(after, watches).await {
+            Ok(event) => Ok(event.map(drop)?),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// The line of those who wait for one side of a queue.
+pub(super) fn line(client: &Client, queue: &str, side: &str) -> Line {
+    Line {
+        client: client.clone(),
+        directory: format!("{queue}-{side}"),
+        layout: Layout::Curator,
+        markers: &[PLACE],
+        distrust: Distrust::WhenLost,
+    }
+}
+
+/// Waits in the line, then at the queue itself.
+pub(super) async fn in_line<S: Supply>(line: &Line, supply: &S) -> Result<S::Found> {
+    loop {
+        let place = line.wait(PLACE, &Bytes::new(), after_predecessor).await?;
+        match look_until_found(supply).await {
+            Err(error) if goes_on(&line.client, &error) => drop(place),
+            found => return found,
+        }
+    }
+}
+
+async fn look_until_found<S: Supply>(supply: &S) -> Result<S::Found> {
+    loop {
+        match supply.look().await? {
+            Look::Found(found) => return Ok(found),
+            Look::Nothing(wake) => wake.wait().await?,
+        }
+    }
+}
+
+/// Whether to go on waiting after an error: nothing happened, and the client will be connected again.
+pub(super) fn goes_on(client: &Client, error: &Error) -> bool {
+    let Error::Client(error) = error else {
+        return false;
+    };
+    let has_future = *error.kind() != ErrorKind::SessionExpired || client.is_managed();
+    error.is_retriable() && error.outcome() == Outcome::NotApplied && has_future
+}

@@ -1,0 +1,256 @@
+//! What all queues with locks have in common: how an item is found, locked and handed out.
+//!
+//! Invariant: an item is handed out only by whoever made its lock node, after the same transaction
+//! has shown that the item was still there. It is removed only together with that lock.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Lifetime, Node, Watch};
+
+use super::item::WorkItem;
+use super::locked::{Locked, Touch};
+use super::options::{DeadLetter, WorkOptions};
+use crate::error::{Error, Result};
+use crate::line::Line;
+use crate::queue::clock::ServerClock;
+use crate::queue::ensure;
+use crate::queue::intake::{Intake, check_path};
+use crate::queue::names::{Candidate, Order};
+use crate::queue::payload::Content;
+use crate::queue::waiting::{Look, Supply, Wake, goes_on, in_line, line};
+
+/// A queue whose items are locked while they are worked on.
+#[derive(Debug)]
+pub(in crate::queue) struct Core {
+    pub(in crate::queue) intake: Intake,
+    pub(in crate::queue) clock: ServerClock,
+    pub(super) locks: String,
+    pub(super) dead_letter: Option<DeadLetter>,
+    consumers: Line,
+    order: Order,
+}
+
+impl Core {
+    pub(in crate::queue) fn new(
+        client: &Client,
+        path: &str,
+        options: WorkOptions,
+        order: Order,
+    ) -> Result<Arc<Self>> {
+        options.check(path)?;
+        let intake = Intake::new(client, path, Lifetime::Persistent, options.capacity)?;
+        let locks = options.lock_path.unwrap_or_else(|| format!("{path}-locks"));
+        check_path(client, &locks)?;
+        if let Some(dead) = &options.dead_letter {
+            check_path(client, &dead.path)?;
+        }
+        Ok(Arc::new(Core {
+            clock: ServerClock::new(intake.receipts.clone()),
+            intake,
+            locks,
+            dead_letter: options.dead_letter,
+            consumers: line(client, path, "consumers"),
+            order,
+        }))
+    }
+
+    /// Puts one node with these payloads in; waits for room.
+    pub(in crate::queue) async fn offer(&self, name: &str, payloads: Vec<Bytes>) -> Result<()> {
+        self.intake.offer(name, encode(payloads)?).await
+    }
+
+    /// Puts one node with these payloads in, or says [`Error::Full`].
+    pub(in crate::queue) async fn try_offer(&self, name: &str, payloads: Vec<Bytes>) -> Result<()> {
+        self.intake.try_offer(name, &encode(payloads)?).await
+    }
+
+    /// The first item that nobody works on.
+    pub(in crate::queue) async fn poll(self: &Arc<Self>) -> Result<Option<WorkItem>> {
+        let candidates = self.candidates().await?;
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        let busy = match self.intake.client.children(&self.locks).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => HashSet::new(),
+            children => children?.names.into_iter().collect(),
+        };
+        let now_ms = self.now_ms().await?;
+        self.first_of(&candidates, &busy, now_ms).await
+    }
+
+    /// The first item that nobody works on, as soon as there is one.
+    pub(in crate::queue) async fn take(self: &Arc<Self>) -> Result<WorkItem> {
+        match self.poll().await {
+            Ok(Some(item)) => return Ok(item),
+            Ok(None) => {}
+            Err(error) if goes_on(&self.intake.client, &error) => {}
+            Err(error) => return Err(error),
+        }
+        in_line(&self.consumers, self).await
+    }
+
+    /// All items, in order, whether somebody works on them or not.
+    pub(in crate::queue) async fn candidates(&self) -> Result<Vec<Candidate>> {
+        Ok(self.order.candidates(self.intake.names().await?))
+    }
+
+    pub(super) fn lock_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.locks)
+    }
+
+    /// Removes an item that nobody works on, without handing it out.
+    pub(in crate::queue) async fn discard(self: &Arc<Self>, name: &str) -> Result<bool> {
+        let Some(node) = self.read(name).await? else {
+            return Ok(false);
+        };
+        let Some(locked) = Locked::lock(self, name, &node, Touch::Check).await? else {
+            return Ok(false);
+        };
+        locked.remove().await.map(|()| true)
+    }
+
+    /// Sets watches before it tries, so that nothing is missed between this look and the next.
+    pub(in crate::queue) async fn look(self: &Arc<Self>) -> Result<Look<WorkItem>> {
+        let (names, items_watch) = self.intake.watched_names().await?;
+        let candidates = self.order.candidates(names);
+        if candidates.is_empty() {
+            return Ok(Look::Nothing(Wake { watches: vec![items_watch], after: None }));
+        }
+        let (busy, locks_watch) = self.watched_locks().await?;
+        let now_ms = self.now_ms().await?;
+        if let Some(item) = self.first_of(&candidates, &busy, now_ms).await? {
+            return Ok(Look::Found(item));
+        }
+        let due_ms = candidates.iter().map(|item| item.due_ms).filter(|due| *due > now_ms).min();
+        let after = due_ms.map(|due| Duration::from_millis(due.abs_diff(now_ms)));
+        Ok(Look::Nothing(Wake { watches: vec![items_watch, locks_watch], after }))
+    }
+
+    async fn watched_locks(&self) -> Result<(HashSet<String>, Watch)> {
+        loop {
+            match self.intake.client.children(&self.locks).watch().await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                    ensure(&self.intake.client, &self.locks, Lifetime::Persistent).await?;
+                }
+                children => {
+                    let (children, watch) = children?;
+                    return Ok((children.names.into_iter().collect(), watch));
+                }
+            }
+        }
+    }
+
+    /// The server's time, if the order needs it.
+    async fn now_ms(&self) -> Result<i64> {
+        match self.order {
+            Order::Due => self.clock.now_ms().await,
+            Order::Name | Order::Arrival => Ok(0),
+        }
+    }
+
+    async fn first_of(
+        self: &Arc<Self>,
+        candidates: &[Candidate],
+        busy: &HashSet<String>,
+        now_ms: i64,
+    ) -> Result<Option<WorkItem>> {
+        for candidate in candidates {
+            if candidate.due_ms > now_ms || busy.contains(&candidate.name) {
+                continue;
+            }
+            if let Some(item) = self.claim(candidate.name.clone()).await? {
+                return Ok(Some(item));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs to its end even if nobody waits for it any more: then the item is dropped, which
+    /// unlocks it.
+    async fn claim(self: &Arc<Self>, name: String) -> Result<Option<WorkItem>> {
+        let core = self.clone();
+        let task = tokio::spawn(async move { core.claim_to_the_end(&name).await });
+        task.await.unwrap_or_else(|_| Err(crate::queue::abandoned()))
+    }
+
+    async fn claim_to_the_end(self: Arc<Self>, name: &str) -> Result<Option<WorkItem>> {
+        let Some(node) = self.read(name).await? else {
+            return Ok(None);
+        };
+        match Content::decode(node.data.clone()) {
+            Err(reason) => self.bury_unreadable(name, &node, reason).await,
+            // Nothing to work on. Curator calls the consumer for none of its items, too.
+            Ok(content) if content.payloads.is_empty() => {
+                self.discard(name).await?;
+                Ok(None)
+            }
+            Ok(content) => self.hand_out(name, &node, content).await,
+        }
+    }
+
+    async fn hand_out(
+        self: &Arc<Self>,
+        name: &str,
+        node: &Node,
+        mut content: Content,
+    ) -> Result<Option<WorkItem>> {
+        let Some(dead) = &self.dead_letter else {
+            let locked = Locked::lock(self, name, node, Touch::Check).await?;
+            return Ok(locked.map(|locked| WorkItem::new(locked, content, 1)));
+        };
+        if content.deliveries >= dead.deliveries_max {
+            tracing::warn!(name, content.deliveries, "an item goes to the dead letters");
+            if let Some(locked) = Locked::lock(self, name, node, Touch::Check).await? {
+                locked.bury().await?;
+            }
+            return Ok(None);
+        }
+        content.deliveries += 1;
+        let counted = Touch::Rewrite(content.encode());
+        let locked = Locked::lock(self, name, node, counted).await?;
+        let delivery = content.deliveries;
+        Ok(locked.map(|locked| WorkItem::new(locked, content, delivery)))
+    }
+
+    /// Such an item must not be in the way of others: it goes, and is reported once.
+    async fn bury_unreadable(
+        self: &Arc<Self>,
+        name: &str,
+        node: &Node,
+        reason: String,
+    ) -> Result<Option<WorkItem>> {
+        let Some(locked) = Locked::lock(self, name, node, Touch::Check).await? else {
+            return Ok(None);
+        };
+        let path = locked.path();
+        locked.bury().await?;
+        Err(Error::Codec { path, reason })
+    }
+
+    async fn read(&self, name: &str) -> Result<Option<Node>> {
+        match self.intake.client.get(&self.intake.child(name)).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            node => Ok(Some(node?)),
+        }
+    }
+}
+
+impl Supply for Arc<Core> {
+    type Found = WorkItem;
+
+    async fn look(&self) -> Result<Look<WorkItem>> {
+        Core::look(self).await
+    }
+}
+
+fn encode(payloads: Vec<Bytes>) -> Result<Bytes> {
+    if payloads.is_empty() {
+        return Err(Error::invalid("a batch needs at least one payload"));
+    }
+    let payload_bytes = payloads.iter().map(Bytes::len).sum();
+    crate::queue::intake::check_size(payload_bytes)?;
+    Ok(Content { payloads, deliveries: 0 }.encode())
+}

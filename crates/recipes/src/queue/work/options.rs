@@ -1,0 +1,79 @@
+//! Settings of queues whose items are locked while they are worked on.
+
+use crate::error::{Error, Result};
+
+/// Settings of a [`WorkQueue`](super::WorkQueue) and of its relatives. All consumers and producers
+/// of a queue should agree on them.
+///
+/// ```
+/// use herdsman_recipes::queue::WorkOptions;
+///
+/// let options = WorkOptions::new().capacity(1000).dead_letter("/jobs-dead", 5);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkOptions {
+    pub(super) lock_path: Option<String>,
+    pub(super) capacity: Option<usize>,
+    pub(super) dead_letter: Option<DeadLetter>,
+}
+
+/// Where items go that nobody can work on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DeadLetter {
+    pub(super) path: String,
+    pub(super) deliveries_max: u32,
+}
+
+impl WorkOptions {
+    /// Locks at `<queue>-locks`, no limit, no dead letter.
+    #[must_use]
+    pub fn new() -> Self {
+        WorkOptions::default()
+    }
+
+    /// Where the locks of items are: Curator's `lockPath`, which all consumers must share.
+    #[must_use]
+    pub fn lock_path(mut self, path: impl Into<String>) -> Self {
+        self.lock_path = Some(path.into());
+        self
+    }
+
+    /// No more items than this; see [`Queue::bounded`](crate::queue::Queue::bounded). Items that are
+    /// being worked on count.
+    #[must_use]
+    pub fn capacity(mut self, items: usize) -> Self {
+        self.capacity = Some(items);
+        self
+    }
+
+    /// An item that was handed out `deliveries_max` times and never done, or whose bytes cannot be
+    /// read, goes to the queue at `path`, which can be read as a [`WorkQueue`](super::WorkQueue).
+    /// The count is kept in the item itself, behind what Curator reads, and costs a write of the
+    /// item for each delivery. Without this, deliveries are not limited, and bytes that cannot be
+    /// read are discarded.
+    #[must_use]
+    pub fn dead_letter(mut self, path: impl Into<String>, deliveries_max: u32) -> Self {
+        self.dead_letter = Some(DeadLetter { path: path.into(), deliveries_max });
+        self
+    }
+
+    /// The settings of one shard of a queue: its locks apart from those of others, for names of
+    /// items are unique only within a shard.
+    pub(in crate::queue) fn for_shard(mut self, shard: &str) -> Self {
+        self.lock_path = self.lock_path.map(|path| format!("{path}/{shard}"));
+        self
+    }
+
+    pub(super) fn check(&self, queue: &str) -> Result<()> {
+        let lock_path = self.lock_path.as_deref();
+        let dead = self.dead_letter.as_ref();
+        if lock_path == Some(queue) || dead.is_some_and(|dead| dead.path == queue) {
+            return Err(Error::invalid("locks and dead letters need a path of their own"));
+        }
+        if dead.is_some_and(|dead| dead.deliveries_max == 0) {
+            return Err(Error::invalid("an item must be delivered at least once"));
+        }
+        Ok(())
+    }
+}

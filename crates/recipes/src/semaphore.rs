@@ -1,0 +1,294 @@
+//! A lock that up to n hold at the same time.
+//!
+//! In: a client, a path, and how many may hold it. Out: permits, each of them a [`Hold`]. Waiting is
+//! fair: those who wait stand in a line, and only its first looks at the permits.
+//!
+//! # Guarantees
+//! * As the servers see it, never more permits are out than the limit says (when the limit is lowered,
+//!   those that are out stay). A permit is held by a lease node; the first n of them count.
+//! * [`Semaphore::acquire_many`] takes all or none, and two who want several cannot block each other:
+//!   only one at a time collects. Who *holds* permits and asks for more can block everybody.
+//! * Nothing is left behind by lost replies, dropped futures or outages; see
+//!   [`lock`](crate::lock#guarantees), which is also the place to read what is **not** guaranteed.
+//!
+//! # Nodes
+//! Curator's `InterProcessSemaphoreV2`: `<path>/leases/_c_<uuid>-lease-<sequence>` for each permit, and a
+//! [`Lock`](crate::Lock) at `<path>/locks` for whoever collects. With a limit of 1 it is Curator's
+//! `InterProcessSemaphoreMutex`. Foreign children are ignored here, while Curator counts each as a
+//! permit. kazoo's `Semaphore` has another layout.
+//!
+//! # Cost
+//! Four round trips for a permit that is free, and two requests that nobody waits for; one to release
+//! it.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Watch};
+
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold, patient};
+use crate::line::{Line, after_predecessor};
+use crate::lock::{default_owner, directory, within};
+use crate::until_known::child;
+
+const LEASE: &str = "lease-";
+const LOCK: &str = "lock-";
+
+/// A lock that up to n hold at the same time. Cheap to clone.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::Semaphore;
+///
+/// let downloads = Semaphore::new(&zk, "/limits/downloads", 2)?;
+/// let one = downloads.acquire().await?;
+/// let two = downloads.acquire().await?;
+/// assert!(downloads.try_acquire().await?.is_none());
+/// one.release().await?;
+/// assert!(downloads.try_acquire().await?.is_some());
+/// # drop(two);
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    locks: Line,
+    leases: Line,
+    limit: Limit,
+    owner: Bytes,
+}
+
+/// How many may hold it.
+#[derive(Clone, Debug)]
+enum Limit {
+    Fixed(usize),
+    /// The path of a shared count.
+    Shared(String),
+}
+
+impl Semaphore {
+    /// The semaphore at `path` with `permits`, of which there must be at least one. Every process must
+    /// say the same number: it is not stored.
+    pub fn new(client: &Client, path: &str, permits: usize) -> Result<Self> {
+        if permits == 0 {
+            return Err(Error::invalid("a semaphore needs at least one permit"));
+        }
+        Semaphore::with_limit(client, path, Limit::Fixed(permits))
+    }
+
+    /// The semaphore at `path` whose number of permits is the znode at `count_path`: four bytes, a
+    /// big-endian integer, as Curator's `SharedCount` writes it. A change takes effect at once for
+    /// those who wait; while the node is missing or holds no positive number there are no permits.
+    pub fn with_shared_limit(client: &Client, path: &str, count_path: &str) -> Result<Self> {
+        client.namespace(count_path)?;
+        Semaphore::with_limit(client, path, Limit::Shared(count_path.to_owned()))
+    }
+
+    fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self> {
+        client.namespace(path)?;
+        Ok(Semaphore {
+            locks: directory(client, &child(path, "locks"), &[LOCK])?,
+            leases: directory(client, &child(path, "leases"), &[LEASE])?,
+            limit,
+            owner: default_owner(),
+        })
+    }
+
+    /// What others read about who holds a permit.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// When permits stop believing in themselves.
+    #[must_use]
+    pub fn distrust(mut self, distrust: Distrust) -> Self {
+        self.leases.distrust = distrust;
+        self
+    }
+
+    /// Waits for a permit. Dropping the future gives up.
+    pub async fn acquire(&self) -> Result<Permit> {
+        // One was asked for, so one is there.
+        self.acquire_many(1).await?.pop().ok_or(Error::Lost)
+    }
+
+    /// Waits for `count` permits at once. More than there can ever be, or none, is an error.
+    pub async fn acquire_many(&self, count: usize) -> Result<Vec<Permit>> {
+        self.check_count(count)?;
+        loop {
+            let turn = self.locks.wait(LOCK, &self.owner, after_predecessor).await?;
+            match self.collect(&turn, count).await {
+                Err(error) if self.locks.goes_on_after(&error) => {}
+                collected => return collected,
+            }
+        }
+    }
+
+    /// Takes a permit if one is free and nobody waits for it.
+    pub async fn try_acquire(&self) -> Result<Option<Permit>> {
+        Ok(self.try_acquire_many(1).await?.and_then(|mut permits| permits.pop()))
+    }
+
+    /// Takes `count` permits if so many are free and nobody waits for them. Of two who try at the
+    /// same moment, neither may succeed if both cannot.
+    pub async fn try_acquire_many(&self, count: usize) -> Result<Option<Vec<Permit>>> {
+        self.check_count(count)?;
+        loop {
+            match self.try_collect(count).await {
+                Err(error) if self.locks.goes_on_after(&error) => {}
+                tried => return tried,
+            }
+        }
+    }
+
+    /// Waits for a permit, but no longer than this: [`Error::TimedOut`] then. Zero means
+    /// [`Semaphore::try_acquire`].
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Permit> {
+        if limit.is_zero() {
+            return self.try_acquire().await?.ok_or(Error::TimedOut);
+        }
+        within(limit, self.acquire()).await
+    }
+
+    /// How many permits are out or being collected.
+    pub async fn permits_taken(&self) -> Result<usize> {
+        Ok(self.leases.places(&self.leases.client).await?.len())
+    }
+
+    fn check_count(&self, count: usize) -> Result<()> {
+        match self.limit {
+            _ if count == 0 => Err(Error::invalid("at least one permit must be asked for")),
+            Limit::Fixed(permits) if count > permits => Err(Error::InvalidArgument(format!(
+                "{count} permits will never be free: there are {permits}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the leases and waits until they count. Dropping them on the way deletes them.
+    async fn collect(&self, turn: &Hold, count: usize) -> Result<Vec<Permit>> {
+        let permits = self.join(turn, count).await?;
+        let client = patient(turn.client());
+        loop {
+            let (limit, limit_changed) = self.limit_and_watch(&client).await?;
+            let (children, leases_changed) =
+                client.children(&self.leases.directory).watch().await?;
+            if self.are_granted(&permits, children.names, limit)? {
+                return Ok(permits);
+            }
+            tokio::select! {
+                changed = leases_changed => drop(changed?),
+                changed = watched(limit_changed) => changed?,
+            }
+        }
+    }
+
+    async fn try_collect(&self, count: usize) -> Result<Option<Vec<Permit>>> {
+        let session = self.leases.client.connected_session().await?;
+        let client = patient(&self.leases.client.bound_to(&session));
+        let limit = self.limit_and_watch(&client).await?.0;
+        let synced = client.sync(&self.leases.directory).send();
+        let taken = self.leases.places(&client).await?.len();
+        synced.await?;
+        if taken + count > limit {
+            return Ok(None);
+        }
+        let mut permits = Vec::with_capacity(count);
+        for _ in 0..count {
+            let hold = self.leases.join(&session, LEASE, &self.owner).await?;
+            permits.push(Permit { hold });
+        }
+        let children = client.children(&self.leases.directory).await?;
+        if self.are_granted(&permits, children.names, limit)? {
+            return Ok(Some(permits));
+        }
+        for permit in permits {
+            permit.release().await?;
+        }
+        Ok(None)
+    }
+
+    async fn join(&self, turn: &Hold, count: usize) -> Result<Vec<Permit>> {
+        let mut permits = Vec::with_capacity(count);
+        for _ in 0..count {
+            let hold = self.leases.join(turn.session(), LEASE, &self.owner).await?;
+            permits.push(Permit { hold });
+        }
+        Ok(permits)
+    }
+
+    /// Whether these leases are among the first `limit`. Curator grants a lease when there are no
+    /// more than that in all, which is never earlier, so the two agree.
+    fn are_granted(&self, permits: &[Permit], names: Vec<String>, limit: usize) -> Result<bool> {
+        let places = self.leases.in_order(names);
+        for permit in permits {
+            let rank = places.iter().position(|place| place.name == permit.name());
+            if rank.ok_or(Error::Lost)? >= limit {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn limit_and_watch(&self, client: &Client) -> Result<(usize, Option<Watch>)> {
+        let path = match &self.limit {
+            Limit::Fixed(permits) => return Ok((*permits, None)),
+            Limit::Shared(path) => path,
+        };
+        match client.get(path).watch().await {
+            Ok((node, watch)) => Ok((shared_limit(&node.data), Some(watch))),
+            Err(error) if *error.kind() == ErrorKind::NoNode => {
+                // Waits for its creation; it may be there by now.
+                let (stat, watch) = client.exists(path).watch().await?;
+                let limit = match stat {
+                    Some(_) => shared_limit(&client.get(path).await?.data),
+                    None => 0,
+                };
+                Ok((limit, Some(watch)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The number in a shared count; what is none means no permits.
+fn shared_limit(data: &[u8]) -> usize {
+    let count = data.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes));
+    count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0)
+}
+
+/// Waits for a watch, for ever if there is none.
+async fn watched(watch: Option<Watch>) -> Result<()> {
+    match watch {
+        Some(watch) => Ok(watch.await.map(drop)?),
+        None => std::future::pending().await,
+    }
+}
+
+/// One of the semaphore's permits; see [`Hold`] for all that it can do. Dropping it gives it back in
+/// the background.
+#[derive(Debug)]
+#[must_use = "a permit is given back when it is dropped"]
+pub struct Permit {
+    hold: Hold,
+}
+
+impl Permit {
+    /// Gives it back, and waits until the server knows. See [`Hold::release`].
+    pub async fn release(self) -> Result<()> {
+        self.hold.release().await
+    }
+}
+
+impl Deref for Permit {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}

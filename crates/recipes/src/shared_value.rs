@@ -1,0 +1,151 @@
+//! A small value that many processes see and change: Curator's `SharedValue` and `SharedCount`.
+//!
+//! In: values to set, or to set if nothing has changed. Out: the present value without waiting, and
+//! a stream of all that follow.
+//!
+//! Layout, as Curator's: one persistent node, created with a seed if it is missing, its parents as
+//! containers. Its data is the value: the bytes of a [`SharedValue`] as they are, four bytes with the
+//! highest first for a [`SharedCount`]. Programs that use Curator can share it.
+//!
+//! Nothing marks who wrote a value. So if the reply to a [`Shared::try_set`] is lost and the node then
+//! holds exactly that value, nobody can tell whose it is, and the error says so. A
+//! [`VersionedCell`](crate::versioned_cell::VersionedCell) can tell; its data is not Curator's.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_client::{Client, Error as ClientError, ErrorKind, Outcome};
+
+use crate::codec::{self, BigEndianI32, Decode, Encode, Raw};
+use crate::conditional_set::{ConditionalSet, SameData, Written};
+use crate::config::{Config, ConfigChanges, ConfigOptions, Versioned};
+use crate::error::{Error, Result};
+
+/// Shared bytes, as Curator's `SharedValue`.
+pub type SharedValue = Shared<Bytes>;
+
+/// A shared number, as Curator's `SharedCount`.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::shared_value::SharedCount;
+///
+/// let permits = SharedCount::start(&zk, "/permits", 8).await?;
+/// let seen = permits.read().await?;
+/// assert_eq!(seen.value, 8);
+/// assert!(permits.try_set(&seen, 9).await?.is_some());
+/// assert!(permits.try_set(&seen, 10).await?.is_none()); // it has changed since
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+pub type SharedCount = Shared<i32>;
+
+/// A value in a node, seen and changed by many. Dropping it removes its watch; the node stays.
+pub struct Shared<T> {
+    client: Client,
+    path: String,
+    config: Config<T>,
+    decode: Arc<dyn Decode<T>>,
+    encode: Arc<dyn Encode<T>>,
+}
+
+impl<T> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Shared<Bytes> {
+    /// Creates the node with this seed if it is missing, and begins to follow it.
+    pub async fn start(client: &Client, path: &str, seed: impl Into<Bytes>) -> Result<Self> {
+        Shared::start_with(client, path, &seed.into(), Raw).await
+    }
+}
+
+impl Shared<i32> {
+    /// Creates the node with this seed if it is missing, and begins to follow it.
+    pub async fn start(client: &Client, path: &str, seed: i32) -> Result<Self> {
+        Shared::start_with(client, path, &seed, BigEndianI32).await
+    }
+}
+
+impl<T: Send + Sync + 'static> Shared<T> {
+    async fn start_with<C>(client: &Client, path: &str, seed: &T, codec: C) -> Result<Self>
+    where
+        C: Decode<T> + Encode<T> + Clone,
+    {
+        let data = codec.encode(seed).map_err(codec::at(path))?;
+        plant(client, path, &data).await?;
+        let config = ConfigOptions::new(codec.clone()).start(client, path).await?;
+        config.heard().await?;
+        let (decode, encode) = (Arc::new(codec.clone()), Arc::new(codec));
+        Ok(Shared { client: client.clone(), path: path.to_owned(), config, decode, encode })
+    }
+
+    /// The path of the node.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The last good value that was heard of, without asking. It may lie a little behind, even behind
+    /// one's own [`Shared::set`].
+    #[must_use]
+    pub fn current(&self) -> Option<Arc<Versioned<T>>> {
+        self.config.current()
+    }
+
+    /// The present value, then all that follow. Data that is no value is reported, and the stream
+    /// goes on.
+    #[must_use]
+    pub fn changes(&self) -> ConfigChanges<T> {
+        self.config.changes()
+    }
+
+    /// Asks the server for the value.
+    pub async fn read(&self) -> Result<Versioned<T>> {
+        let node = self.client.get(&self.path).await?;
+        let value = self.decode.decode(&node.data).map_err(codec::at(&self.path))?;
+        Ok(Versioned::from_service(value, &node.stat))
+    }
+
+    /// Sets the value, whatever it was. After a lost reply the error's outcome is unknown; it is
+    /// safe to set the value again if it does not matter that others may have set it meanwhile.
+    pub async fn set(&self, value: T) -> Result<Versioned<T>> {
+        let data = self.encode.encode(&value).map_err(codec::at(&self.path))?;
+        let stat = self.client.set(&self.path, data).await?;
+        Ok(Versioned::from_service(value, &stat))
+    }
+
+    /// Sets the value if it is still `previous`; `None` if somebody was faster.
+    pub async fn try_set(&self, previous: &Versioned<T>, value: T) -> Result<Option<Versioned<T>>> {
+        let from_elsewhere = || Error::invalid("the previous value does not come from the service");
+        let version = previous.version().ok_or_else(from_elsewhere)?;
+        let data = self.encode.encode(&value).map_err(codec::at(&self.path))?;
+        let (client, path) = (&self.client, &*self.path);
+        let same_data = SameData::ProvesNothing;
+        let set = ConditionalSet { client, path, data, version, same_data, along: None };
+        Ok(match set.run().await? {
+            Written::Yes(stat) => Some(Versioned::from_service(value, &stat)),
+            Written::Overtaken => None,
+        })
+    }
+}
+
+/// Makes sure that there is a node. It does not matter whose seed it has.
+async fn plant(client: &Client, path: &str, data: &Bytes) -> Result<(), ClientError> {
+    loop {
+        match client.create(path, data.clone()).container_parents().await {
+            Ok(_) => return Ok(()),
+            Err(error) if *error.kind() == ErrorKind::NodeExists => return Ok(()),
+            // If it was created the next attempt says so.
+            Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Finds the deadlocks of a wait-for graph in time that grows with the number of contenders.
+//!
+//! In: lock queues. Out: deadlocks, in order. The graph has two sorts of vertices, so that a queue
+//! of n contenders costs n edges and not n²: an *owner*, and a *front*, which is a queue up to and
+//! including one of its places. A waiting owner has an edge to the front that blocks it; a front
+//! has an edge to the owner of its last place and to the next shorter front. So an owner waits for
+//! another exactly if it reaches it through fronts, and a circle counts only the owners that it
+//! visits: whoever it merely passes in a queue is not part of it.
+//!
+//! Nothing here recurses, as a chain of waits can be as long as there are owners.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{Deadlock, LockQueue, Wait};
+
+/// From how many owners of a deadlock a shorter circle is sought. If more are entangled, the circle
+/// is the shortest through any of the first by name: the work stays linear, and a human reads
+/// neither.
+const SEARCH_OWNERS_MAX: usize = 64;
+
+/// All deadlocks of these locks.
+pub(super) fn deadlocks(locks: &[LockQueue]) -> Vec<Deadlock> {
+    // The order of vertices decides between circles of equal length, so it must not depend on the
+    // order in which the locks were listed.
+    let mut locks: Vec<&LockQueue> = locks.iter().collect();
+    locks.sort_by(|one, other| one.path.cmp(&other.path));
+    let graph = Graph::new(&locks);
+    let component_of = components(&graph.edges);
+    let mut owners_by_component: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (owner, component) in component_of.iter().take(graph.owners.len()).enumerate() {
+        owners_by_component.entry(*component).or_default().push(owner);
+    }
+    let mut found: Vec<Deadlock> = owners_by_component
+        .values()
+        .filter_map(|owners| {
+            let circle = shortest_circle(&graph, owners, &component_of)?;
+            Some(graph.deadlock(&circle, owners))
+        })
+        .collect();
+    found.sort_by(|one, other| one.circle.cmp(&other.circle));
+    found
+}
+
+/// The graph; a vertex is an index. The owners come first, in the order of their names.
+struct Graph<'l> {
+    owners: Vec<&'l str>,
+    /// Where each front ends; the vertex of front `f` is `owners.len() + f`.
+    fronts: Vec<(&'l LockQueue, usize)>,
+    edges: Vec<Vec<usize>>,
+    /// In how many places each owner holds or waits.
+    places: Vec<usize>,
+    /// For each owner and each front that blocks it, the place at which it waits.
+    waiting_places: BTreeMap<(usize, usize), usize>,
+}
+
+impl<'l> Graph<'l> {
+    fn new(locks: &[&'l LockQueue]) -> Self {
+        let names = locks.iter().flat_map(|lock| &lock.contenders).map(|c| c.owner.as_str());
+        let mut vertex_of: BTreeMap<&str, usize> = names.map(|name| (name, 0)).collect();
+        for (vertex, value) in vertex_of.values_mut().enumerate() {
+            *value = vertex;
+        }
+        let owners: Vec<&str> = vertex_of.keys().copied().collect();
+        let mut graph = Self {
+            edges: vec![Vec::new(); owners.len()],
+            places: vec![0; owners.len()],
+            owners,
+            fronts: Vec::new(),
+            waiting_places: BTreeMap::new(),
+        };
+        for lock in locks {
+            graph.add_lock(lock, &vertex_of);
+        }
+        graph
+    }
+
+    fn add_lock(&mut self, lock: &'l LockQueue, vertex_of: &BTreeMap<&str, usize>) {
+        let first_front = self.edges.len();
+        let blocked_up_to = lock.blocked_up_to();
+        for (place, contender) in lock.contenders.iter().enumerate() {
+            let owner = vertex_of[contender.owner.as_str()];
+            self.places[owner] += 1;
+            let shorter = (place > 0).then(|| self.edges.len() - 1);
+            self.fronts.push((lock, place));
+            // The search takes the last edge first: the owner at hand before those ahead of it.
+            self.edges.push(shorter.into_iter().chain([owner]).collect());
+            if let Some(last) = blocked_up_to[place] {
+                let front = first_front + last;
+                self.edges[owner].push(front);
+                self.waiting_places.insert((owner, front), place);
+            }
+        }
+    }
+
+    fn is_owner(&self, vertex: usize) -> bool {
+        vertex < self.owners.len()
+    }
+
+    /// The wait of an owner that leads through fronts, the first of which blocks it and the last of
+    /// which ends with the blocker.
+    fn wait(&self, owner: usize, first_front: usize, last_front: usize) -> Wait {
+        let (lock, blocker) = self.fronts[last_front - self.owners.len()];
+        lock.wait(self.waiting_places[&(owner, first_front)], blocker)
+    }
+
+    /// Puts a circle of vertices, which begins with an owner, into words.
+    fn deadlock(&self, circle: &[usize], component: &[usize]) -> Deadlock {
+        let mut waits: Vec<Wait> = Vec::new();
+        let mut rest = circle;
+        while let Some((&owner, behind)) = rest.split_first() {
+            let fronts = behind.iter().take_while(|vertex| !self.is_owner(**vertex)).count();
+            waits.push(self.wait(owner, behind[0], behind[fronts - 1]));
+            rest = &behind[fronts..];
+        }
+        let first_by_name =
+            (0..waits.len()).min_by_key(|index| waits[*index].waiter.as_str()).unwrap_or(0);
+        waits.rotate_left(first_by_name);
+        let circle: BTreeSet<&usize> = circle.iter().collect();
+        let stuck = component
+            .iter()
+            .filter(|owner| !circle.contains(owner))
+            .map(|owner| self.owners[*owner].to_owned())
+            .collect();
+        Deadlock { circle: waits, stuck }
+    }
+}
+
+/// The circle with the fewest owners among the given ones, who are all of one component; `None` if
+/// there is no circle.
+///
+/// An owner with one place is never needed: a circle enters it from its own place in a queue and
+/// goes on from there to whom it waits for, where the queue leads anyway.
+fn shortest_circle(graph: &Graph, owners: &[usize], component_of: &[usize]) -> Option<Vec<usize>> {
+    let owners_on = |circle: &Vec<usize>| circle.iter().filter(|v| graph.is_owner(**v)).count();
+    owners
+        .iter()
+        .filter(|owner| graph.places[**owner] > 1)
+        .take(SEARCH_OWNERS_MAX)
+        .filter_map(|owner| circle_through(graph, *owner, component_of))
+        .min_by_key(owners_on)
+}
+
+/// The circle through `start` with the fewest owners. A breadth-first search in which only the step
+/// from an owner into a queue costs anything: steps along a queue go to the head of the line.
+fn circle_through(graph: &Graph, start: usize, component_of: &[usize]) -> Option<Vec<usize>> {
+    let mut came_from: BTreeMap<usize, usize> = BTreeMap::new();
+    let inside = |vertex: usize| {
+        let edges = graph.edges[vertex].iter().copied();
+        edges.filter(|next| component_of[*next] == component_of[start])
+    };
+    let mut line: VecDeque<_> = inside(start).map(|next| (next, start)).collect();
+    while let Some((vertex, from)) = line.pop_front() {
+        if came_from.contains_key(&vertex) {
+            continue;
+        }
+        came_from.insert(vertex, from);
+        if vertex == start {
+            return Some(path_to(start, &came_from));
+        }
+        for next in inside(vertex) {
+            if graph.is_owner(vertex) {
+                line.push_back((next, vertex));
+            } else {
+                line.push_front((next, vertex));
+            }
+        }
+    }
+    None
+}
+
+/// The vertices of the circle that was found, from `start` to the one before it.
+fn path_to(start: usize, came_from: &BTreeMap<usize, usize>) -> Vec<usize> {
+    let mut path = vec![came_from[&start]];
+    while let Some(&last) = path.last().filter(|last| **last != start) {
+        path.push(came_from[&last]);
+    }
+    path.reverse();
+    path
+}
+
+/// The number of the strongly connected component of each vertex: Tarjan's algorithm, with a stack
+/// of its own.
+fn components(edges: &[Vec<usize>]) -> Vec<usize> {
+    let mut search = Tarjan {
+        edges,
+        order: vec![None; edges.len()],
+        lowest: vec![0; edges.len()],
+        component_of: vec![None; edges.len()],
+        open: Vec::new(),
+        visited: 0,
+        components: 0,
+    };
+    for vertex in 0..edges.len() {
+        if search.order[vertex].is_none() {
+            search.visit_all_from(vertex);
+        }
+    }
+    search.component_of.into_iter().flatten().collect()
+}
+
+struct Tarjan<'g> {
+    edges: &'g [Vec<usize>],
+    /// When a vertex was first seen.
+    order: Vec<Option<usize>>,
+    /// The earliest open vertex that it is known to reach.
+    lowest: Vec<usize>,
+    component_of: Vec<Option<usize>>,
+    /// Vertices whose component is not complete.
+    open: Vec<usize>,
+    visited: usize,
+    components: usize,
+}
+
+impl Tarjan<'_> {
+    fn visit_all_from(&mut self, root: usize) {
+        // Each level of the search: a vertex, and how many of its edges are done.
+        let mut levels = vec![(root, 0)];
+        self.enter(root);
+        while let Some((vertex, done)) = levels.last_mut() {
+            let vertex = *vertex;
+            if let Some(&next) = self.edges[vertex].get(*done) {
+                *done += 1;
+                match self.order[next] {
+                    None => {
+                        self.enter(next);
+                        levels.push((next, 0));
+                    }
+                    Some(order) if self.component_of[next].is_none() => {
+                        self.lowest[vertex] = self.lowest[vertex].min(order);
+                    }
+                    Some(_) => {}
+                }
+            } else {
+                levels.pop();
+                self.leave(vertex);
+                if let Some((parent, _)) = levels.last() {
+                    self.lowest[*parent] = self.lowest[*parent].min(self.lowest[vertex]);
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, vertex: usize) {
+        self.order[vertex] = Some(self.visited);
+        self.lowest[vertex] = self.visited;
+        self.visited += 1;
+        self.open.push(vertex);
+    }
+
+    /// If the vertex reaches nothing earlier, it and all opened since are a component.
+    fn leave(&mut self, vertex: usize) {
+        if self.order[vertex] != Some(self.lowest[vertex]) {
+            return;
+        }
+        while let Some(member) = self.open.pop() {
+            self.component_of[member] = Some(self.components);
+            if member == vertex {
+                break;
+            }
+        }
+        self.components += 1;
+    }
+}

@@ -1,0 +1,220 @@
+//! One leased worker id: its time, and its end.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Node, Op, Outcome};
+use parking_lot::Mutex;
+
+use super::parse_time;
+use crate::error::{Error, Result};
+use crate::hold::{Hold, patient};
+use crate::until_known::until_known;
+
+/// A worker id that is ours. Dropping it gives the id back in the background.
+#[derive(Debug)]
+#[must_use = "the worker id is given back when this is dropped"]
+pub struct WorkerLease {
+    id: u16,
+    hold: Hold,
+    used_before_ms: u64,
+    slot: Arc<Slot>,
+    is_released: bool,
+}
+
+/// The two nodes of an id, as its owner knows them.
+#[derive(Debug)]
+struct Slot {
+    client: Client,
+    worker_path: String,
+    time_path: String,
+    /// What tells our node from that of another owner.
+    nonce: String,
+    time: Mutex<Time>,
+    /// Held by who changes the time: one at a time.
+    changing: tokio::sync::Mutex<()>,
+}
+
+/// What is kept of the id's time.
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    reserved_until_ms: u64,
+    version: i32,
+    /// The last moment that was used, if the owner said so.
+    used_until_ms: Option<u64>,
+}
+
+impl WorkerLease {
+    /// `time` is the id's time, read after its node was found to be ours.
+    pub(super) fn new(
+        id: u16,
+        nonce: &str,
+        mut hold: Hold,
+        time_path: String,
+        time: &Node,
+    ) -> Result<Self> {
+        // This file deletes the node, together with a change of the time.
+        hold.let_go();
+        let used_before_ms = parse_time(&time_path, time)?;
+        let (reserved_until_ms, version) = (used_before_ms, time.stat.version);
+        let time = Time { reserved_until_ms, version, used_until_ms: None };
+        let slot = Slot {
+            client: hold.client().clone(),
+            worker_path: hold.path().to_owned(),
+            time_path,
+            nonce: nonce.to_owned(),
+            time: Mutex::new(time),
+            changing: tokio::sync::Mutex::default(),
+        };
+        Ok(WorkerLease { id, hold, used_before_ms, slot: Arc::new(slot), is_released: false })
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// A number that only grows from owner to owner; see [`Hold::token`].
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.hold.token()
+    }
+
+    /// Whether, as far as this process can know, the lease still stands. Does not ask the server.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.hold.is_trusted()
+    }
+
+    /// Resolves when the lease is lost. Cancel-safe; costs a watch while awaited.
+    pub async fn lost(&self) {
+        self.hold.lost().await;
+    }
+
+    /// Moments up to this one, in ms since 1970, belong to owners before us.
+    #[must_use]
+    pub fn used_before_ms(&self) -> u64 {
+        self.used_before_ms
+    }
+
+    /// Moments up to this one are reserved for us, if they come after
+    /// [`used_before_ms`](Self::used_before_ms).
+    #[must_use]
+    pub fn reserved_until_ms(&self) -> u64 {
+        self.slot.time.lock().reserved_until_ms
+    }
+
+    /// Reserves all moments up to `unix_ms` for us: no later owner of the number will use them.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the number is no longer ours; nothing is reserved then.
+    pub async fn reserve_until(&self, unix_ms: u64) -> Result<()> {
+        self.slot.reserve_until(unix_ms).await
+    }
+
+    /// Tells what was used in fact, so that the next owner need not wait for the end of what was
+    /// reserved. Written when the lease is given back.
+    pub(crate) fn note_used_until(&self, unix_ms: u64) {
+        self.slot.time.lock().used_until_ms = Some(unix_ms);
+    }
+
+    /// Gives the number back, and waits until the server knows; through an outage, if need be.
+    /// Dropping the future, or the lease itself, leaves that to the background.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if it was lost before.
+    pub async fn release(mut self) -> Result<()> {
+        let given_back = self.slot.give_back().await;
+        self.is_released = true;
+        given_back
+    }
+}
+
+impl Drop for WorkerLease {
+    fn drop(&mut self) {
+        // Without a runtime there is nobody to do it; the node goes with the session then.
+        if let (false, Ok(runtime)) = (self.is_released, tokio::runtime::Handle::try_current()) {
+            let slot = self.slot.clone();
+            runtime.spawn(async move { slot.give_back().await });
+        }
+    }
+}
+
+impl Slot {
+    async fn reserve_until(&self, unix_ms: u64) -> Result<()> {
+        let _turn = self.changing.lock().await;
+        loop {
+            let Time { reserved_until_ms, version, .. } = *self.time.lock();
+            if reserved_until_ms >= unix_ms {
+                return Ok(());
+            }
+            let set = self.client.set(&self.time_path, unix_ms.to_string()).version(version);
+            match set.await {
+                Ok(stat) => self.note(unix_ms, stat.version),
+                Err(error) => match error.kind() {
+                    // Written by an earlier attempt of ours, or by the next owner.
+                    ErrorKind::BadVersion => self.read_time(&self.client).await?,
+                    ErrorKind::NoNode | ErrorKind::SessionExpired => return Err(Error::Lost),
+                    _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+                    _ => return Err(error.into()),
+                },
+            }
+        }
+    }
+
+    async fn give_back(&self) -> Result<()> {
+        let _turn = self.changing.lock().await;
+        let patient = patient(&self.client);
+        let mut was_repeated = false;
+        loop {
+            let ops = self.last_ops();
+            let give_back = || async { patient.transaction(ops.clone()).await.map(drop) };
+            match until_known(give_back).await {
+                Ok(()) => return Ok(()),
+                Err(error) if !is_gone(error.kind()) => return Err(error.into()),
+                // A repeated request finds its own success, too; in both cases the id is not ours.
+                Err(_) if was_repeated => return Err(Error::Lost),
+                Err(_) => self.read_time(&patient).await?,
+            }
+            was_repeated = true;
+        }
+    }
+
+    fn note(&self, reserved_until_ms: u64, version: i32) {
+        let mut time = self.time.lock();
+        time.reserved_until_ms = reserved_until_ms;
+        time.version = version;
+    }
+
+    /// The time as it is now, provided that the number is still ours: read in this order, nobody
+    /// else can have written it.
+    async fn read_time(&self, client: &Client) -> Result<()> {
+        let time = client.get(&self.time_path).send();
+        let worker = client.get(&self.worker_path).send();
+        let (time, worker) = match (time.await, worker.await) {
+            (Ok(time), Ok(worker)) => (time, worker),
+            (Err(error), _) | (_, Err(error)) if is_gone(error.kind()) => return Err(Error::Lost),
+            (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+        };
+        if worker.data != self.nonce.as_bytes() {
+            return Err(Error::Lost);
+        }
+        self.note(parse_time(&self.time_path, &time)?, time.stat.version);
+        Ok(())
+    }
+
+    /// Both depend on the version, so that the node of another owner is safe from us.
+    fn last_ops(&self) -> [Op; 2] {
+        let time = *self.time.lock();
+        let until_ms = time.used_until_ms.unwrap_or(time.reserved_until_ms);
+        [
+            Op::set(&self.time_path, Bytes::from(until_ms.to_string())).version(time.version),
+            Op::delete(&self.worker_path),
+        ]
+    }
+}
+
+fn is_gone(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::BadVersion | ErrorKind::NoNode | ErrorKind::SessionExpired)
+}

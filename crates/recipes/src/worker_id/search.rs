@@ -1,0 +1,193 @@
+//! How a worker id is found and taken.
+//!
+//! In: which numbers are taken, and up to when each was used. Out: a lease. A lost reply is resolved
+//! by the UUID in the node: if it is the one of this attempt, the number is ours.
+
+use bytes::Bytes;
+use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, Outcome, Session};
+use uuid::Uuid;
+
+use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold, patient};
+use crate::until_known::{child, until_known};
+
+/// A search for a worker id, within one session.
+#[derive(Debug)]
+pub(super) struct Search<'a> {
+    workers: &'a WorkerIds,
+    session: Session,
+    /// Does not give up while the session lives: what was begun must be known to its end.
+    client: Client,
+}
+
+/// A number that could be leased, as it was found.
+#[derive(Clone, Debug)]
+struct Candidate {
+    id: u16,
+    /// Moments up to this one belong to owners before us.
+    used_until_ms: u64,
+    /// The version of its time; `None` if it was never leased.
+    version: Option<i32>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(workers: &'a WorkerIds, session: Session) -> Self {
+        let client = patient(&workers.client.bound_to(&session));
+        Search { workers, session, client }
+    }
+
+    pub(super) async fn run(&self) -> Result<WorkerLease> {
+        for directory in ["workers", "times"] {
+            let path = child(&self.workers.path, directory);
+            until_known(|| async { self.client.ensure(&path, Lifetime::Persistent).await }).await?;
+        }
+        let lease = match self.lease_preferred().await? {
+            Some(lease) => lease,
+            None => self.lease_smallest().await?,
+        };
+        self.remember(lease.id()).await?;
+        Ok(lease)
+    }
+
+    /// The number that we had last.
+    async fn lease_preferred(&self) -> Result<Option<WorkerLease>> {
+        let Some(path) = self.workers.identity_path() else {
+            return Ok(None);
+        };
+        let node = match self.client.get(&path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+            read => read?,
+        };
+        match parse::<u16>(&node.data).filter(|id| self.workers.range.contains(id)) {
+            Some(id) => self.try_lease(self.look(id).await?).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn lease_smallest(&self) -> Result<WorkerLease> {
+        loop {
+            let taken = self.client.children(&child(&self.workers.path, "workers")).await?.names;
+            let is_free = |id: &u16| !taken.iter().any(|name| *name == id.to_string());
+            let free: Vec<u16> = self.workers.range.clone().filter(is_free).collect();
+            if free.is_empty() {
+                return Err(Error::Full { limit: self.workers.range.len() });
+            }
+            if let Some(lease) = self.lease_one_of(&free).await? {
+                return Ok(lease);
+            }
+            // Others were faster with every one of them: look again.
+        }
+    }
+
+    async fn lease_one_of(&self, free: &[u16]) -> Result<Option<WorkerLease>> {
+        let mut resting = Vec::new();
+        for id in free {
+            let candidate = self.look(*id).await?;
+            if candidate.used_until_ms >= unix_ms() {
+                resting.push(candidate);
+            } else if let Some(lease) = self.try_lease(candidate).await? {
+                return Ok(Some(lease));
+            }
+        }
+        resting.sort_by_key(|candidate| candidate.used_until_ms);
+        for candidate in resting {
+            if let Some(lease) = self.try_lease(candidate).await? {
+                return Ok(Some(lease));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How things stand with a number.
+    async fn look(&self, id: u16) -> Result<Candidate> {
+        let path = self.workers.time_path(id);
+        match self.client.get(&path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => {
+                Ok(Candidate { id, used_until_ms: 0, version: None })
+            }
+            read => {
+                let node = read?;
+                let used_until_ms = parse_time(&path, &node)?;
+                Ok(Candidate { id, used_until_ms, version: Some(node.stat.version) })
+            }
+        }
+    }
+
+    /// Takes the number unless another is faster.
+    async fn try_lease(&self, mut candidate: Candidate) -> Result<Option<WorkerLease>> {
+        let id = candidate.id;
+        let nonce = Uuid::new_v4().to_string();
+        let mut is_uncertain = false;
+        loop {
+            let error = match self.client.transaction(self.ops(&candidate, &nonce)).await {
+                Ok(_) => return self.leased(id, &nonce).await,
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::NodeExists | ErrorKind::BadVersion | ErrorKind::NoNode => {
+                    if is_uncertain && let Some(lease) = self.leased(id, &nonce).await? {
+                        return Ok(Some(lease));
+                    }
+                    if error.failed_op() == Some(0) {
+                        return Ok(None);
+                    }
+                    // Somebody had it for a moment since we looked.
+                    candidate = self.look(id).await?;
+                }
+                _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                    is_uncertain = true;
+                }
+                _ => return Err(error.into()),
+            }
+        }
+    }
+
+    fn ops(&self, candidate: &Candidate, nonce: &str) -> [Op; 2] {
+        let time = self.workers.time_path(candidate.id);
+        let data = Bytes::from(candidate.used_until_ms.to_string());
+        [
+            Op::create(&self.workers.worker_path(candidate.id), nonce.to_owned()).ephemeral(),
+            match candidate.version {
+                Some(version) => Op::set(&time, data).version(version),
+                None => Op::create(&time, data),
+            },
+        ]
+    }
+
+    /// The lease, if the number is ours. Nobody else changes its time then.
+    async fn leased(&self, id: u16, nonce: &str) -> Result<Option<WorkerLease>> {
+        let path = self.workers.worker_path(id);
+        let node = match self.client.get(&path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+            read => read?,
+        };
+        if node.data != nonce.as_bytes() {
+            return Ok(None);
+        }
+        let time_path = self.workers.time_path(id);
+        let time = self.client.get(&time_path).await?;
+        let created = Created { path, stat: node.stat };
+        // With the caller's own patience from here on.
+        let client = self.workers.client.bound_to(&self.session);
+        let hold = Hold::new(client, self.session.clone(), created, Distrust::WhenLost);
+        Ok(Some(WorkerLease::new(id, nonce, hold, time_path, &time)?))
+    }
+
+    /// Keeps the number for the next time.
+    async fn remember(&self, id: u16) -> Result<()> {
+        let Some(path) = self.workers.identity_path() else {
+            return Ok(());
+        };
+        let write = || async {
+            let data = id.to_string();
+            match self.client.set(&path, data.clone()).await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                    self.client.create(&path, data).parents().await.map(drop)
+                }
+                set => set.map(drop),
+            }
+        };
+        Ok(until_known(write).await?)
+    }
+}

@@ -1,0 +1,33 @@
+//! Live tests of all recipes: one module a recipe, real servers in this process.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod barrier;
+mod cache;
+mod config;
+mod counter;
+mod deadlock;
+mod discovery;
+mod election;
+mod election_faults;
+mod election_latch;
+mod election_race;
+mod election_random;
+mod ids;
+mod lock;
+mod lock_loss;
+mod master_worker;
+mod master_worker_chaos;
+mod membership;
+mod messaging;
+mod monitor;
+mod partitioner;
+mod persistent_node;
+mod queue_kinds;
+mod queue_simple;
+mod queue_storm;
+mod queue_work;
+mod rw_lock;
+mod semaphore;
+mod shared_value;
+mod world;

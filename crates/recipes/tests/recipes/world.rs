@@ -1,0 +1,40 @@
+//! What the tests of all recipes share.
+
+use std::future::Future;
+use std::time::Duration;
+
+use herdsman_client::Client;
+use herdsman_server::{TestProxy, TestServer};
+
+/// Session timeout of the tests' clients: short, so that a lost connection is soon a lost session.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A connected client of the server.
+pub async fn client(server: &TestServer) -> Client {
+    connect(&server.connect_string()).await
+}
+
+/// A connected client behind the proxy.
+pub async fn client_behind(proxy: &TestProxy) -> Client {
+    connect(&proxy.connect_string()).await
+}
+
+async fn connect(servers: &str) -> Client {
+    let options = Client::options().session_timeout(SESSION_TIMEOUT);
+    within(options.connect(servers)).await.expect("the server answers")
+}
+
+/// The future's output. Only keeps a broken test from hanging; nothing is measured.
+pub async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(30), future).await.expect("it happens in time")
+}
+
+/// Waits until something is so that cannot be awaited.
+pub async fn eventually(mut is_so: impl FnMut() -> bool) {
+    within(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
