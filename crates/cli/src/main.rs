@@ -1,6 +1,7 @@
 //! The one binary, `herdsman`.
 
 mod ensemble;
+mod recipe;
 mod server;
 
 use std::process::ExitCode;
@@ -18,10 +19,12 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Server(server::Arguments),
+    Recipe(recipe::Arguments),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Server(arguments) => server::run(&arguments),
+        Command::Recipe(arguments) => recipe::run(arguments),
     }
 }

@@ -4,4 +4,5 @@ mod client;
 mod ensemble;
 mod mistakes;
 mod process;
+mod recipe;
 mod server;

@@ -1,0 +1,189 @@
+//! `herdsman recipe`: the recipes, to try by hand from two terminals or to use in scripts.
+//!
+//! In: arguments. Out: what happens, a line at a time on standard output, and an exit code that a
+//! script can act on. Ctrl-C gives up what is held, waits until the server knows, and ends.
+
+mod barrier;
+mod command;
+mod config;
+mod discovery;
+mod election;
+mod id;
+mod lock;
+mod locks;
+mod outcome;
+mod output;
+mod queue;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use herdsman_client::Client;
+
+use outcome::{EXIT_CODES, Interrupted, Outcome};
+use output::ReaderGone;
+
+/// Try a recipe: lock, election, barrier, queue, configuration, discovery, ids.
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Arguments {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    recipe: Recipe,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Connection")]
+struct Connection {
+    /// The servers, as `host:port,host:port/chroot`.
+    #[arg(
+        long,
+        short,
+        global = true,
+        env = "HERDSMAN_SERVERS",
+        default_value = "127.0.0.1:2181",
+        value_name = "SERVERS"
+    )]
+    servers: String,
+    /// After this time without contact the servers end the session, and with it what it holds.
+    #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    session_timeout: Duration,
+    /// Give up if no server answers in this time.
+    #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    connect_timeout: Duration,
+    /// Credentials, for example `digest:user:password`; can be given several times.
+    #[arg(long, global = true, value_name = "SCHEME:SECRET", value_parser = credentials)]
+    auth: Vec<Credentials>,
+}
+
+#[derive(Subcommand)]
+enum Recipe {
+    #[command(after_help = EXIT_CODES)]
+    Lock(lock::Arguments),
+    #[command(after_help = EXIT_CODES)]
+    Locks(locks::Arguments),
+    #[command(after_help = EXIT_CODES)]
+    Election(election::Arguments),
+    #[command(after_help = EXIT_CODES)]
+    Barrier(barrier::Arguments),
+    #[command(after_help = EXIT_CODES)]
+    Queue(queue::Arguments),
+    #[command(after_help = EXIT_CODES)]
+    WatchConfig(config::WatchArguments),
+    #[command(after_help = EXIT_CODES)]
+    PublishConfig(config::PublishArguments),
+    #[command(after_help = EXIT_CODES)]
+    Register(discovery::RegisterArguments),
+    #[command(after_help = EXIT_CODES)]
+    Discover(discovery::DiscoverArguments),
+    #[command(after_help = EXIT_CODES)]
+    Id(id::Arguments),
+}
+
+/// Runs one recipe.
+pub fn run(arguments: Arguments) -> ExitCode {
+    match run_to_end(arguments) {
+        Ok(outcome) => outcome.exit_code(),
+        Err(error) if error.is::<ReaderGone>() => Outcome::ReaderGone.exit_code(),
+        Err(error) => {
+            eprintln!("herdsman: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_to_end(arguments: Arguments) -> Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    runtime.block_on(async {
+        let mut interrupted = Interrupted::listen()?;
+        let connected = tokio::select! {
+            connected = arguments.connection.open() => connected?,
+            () = interrupted.wait() => return Ok(Outcome::Interrupted),
+        };
+        let outcome = arguments.recipe.run(&connected, &mut interrupted).await;
+        // What is held goes with the session; if the server cannot be reached, after its timeout.
+        let closed = tokio::time::timeout(CLOSE_MAX, connected.close()).await;
+        if !matches!(closed, Ok(Ok(()))) {
+            eprintln!("herdsman: no answer to the goodbye; the session ends after its timeout");
+        }
+        outcome
+    })
+}
+
+/// How long to wait for the server to confirm the end of the session.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// Gives something up in order, but not for longer than that: the end of the session does the same.
+async fn give_up<T>(work: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(CLOSE_MAX, work).await.ok()
+}
+
+impl Connection {
+    async fn open(&self) -> Result<Client> {
+        let mut options = Client::options()
+            .session_timeout(self.session_timeout)
+            .connect_timeout(self.connect_timeout);
+        for Credentials { scheme, secret } in &self.auth {
+            options = options.credentials(scheme, secret.clone());
+        }
+        let connecting = options.connect(&self.servers);
+        connecting.await.with_context(|| format!("cannot connect to {}", self.servers))
+    }
+}
+
+impl Recipe {
+    async fn run(self, zk: &Client, interrupted: &mut Interrupted) -> Result<Outcome> {
+        match self {
+            Recipe::Lock(arguments) => lock::run(zk, &arguments, interrupted).await,
+            Recipe::Locks(arguments) => interrupted.or(locks::run(zk, &arguments)).await,
+            Recipe::Election(arguments) => election::run(zk, &arguments, interrupted).await,
+            Recipe::Barrier(arguments) => barrier::run(zk, &arguments, interrupted).await,
+            Recipe::Queue(arguments) => queue::run(zk, &arguments, interrupted).await,
+            Recipe::WatchConfig(arguments) => config::watch(zk, &arguments, interrupted).await,
+            Recipe::PublishConfig(arguments) => {
+                interrupted.or(config::publish(zk, &arguments)).await
+            }
+            Recipe::Register(arguments) => discovery::register(zk, &arguments, interrupted).await,
+            Recipe::Discover(arguments) => discovery::discover(zk, &arguments, interrupted).await,
+            Recipe::Id(arguments) => id::run(zk, &arguments, interrupted).await,
+        }
+    }
+}
+
+/// Resolves when the time has passed; without a limit, never.
+async fn passed(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A time in seconds, with or without a fraction.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 =
+        text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
+    Duration::try_from_secs_f64(number)
+        .map_err(|_| "a time that is not negative, and not that long".to_owned())
+}
+
+/// What proves who we are.
+#[derive(Clone)]
+struct Credentials {
+    scheme: String,
+    secret: String,
+}
+
+fn credentials(text: &str) -> Result<Credentials, String> {
+    match text.split_once(':') {
+        Some((scheme, secret)) if !scheme.is_empty() => {
+            Ok(Credentials { scheme: scheme.to_owned(), secret: secret.to_owned() })
+        }
+        _ => Err("expected a scheme and a secret, as digest:user:password".to_owned()),
+    }
+}

@@ -1,0 +1,140 @@
+//! `herdsman recipe barrier`: a gate, and a double barrier around a command.
+
+use std::ffi::OsString;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand, value_parser};
+use herdsman_client::Client;
+use herdsman_recipes::barrier::Inside;
+use herdsman_recipes::{Barrier, DoubleBarrier, Error};
+
+use super::command::run_while;
+use super::outcome::{EXIT_CODES, Interrupted, Outcome};
+use super::output::say;
+use super::{passed, seconds};
+
+/// Close, open or wait at a barrier; or begin and end together with others.
+#[derive(Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Close the barrier.
+    #[command(after_help = EXIT_CODES)]
+    Close {
+        /// The barrier's path.
+        path: String,
+    },
+    /// Open the barrier; everybody who waits goes on.
+    #[command(after_help = EXIT_CODES)]
+    Open {
+        /// The barrier's path.
+        path: String,
+    },
+    /// Wait until the barrier is open.
+    #[command(after_help = EXIT_CODES)]
+    Wait {
+        /// The barrier's path.
+        path: String,
+        /// Give up after this time.
+        #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
+        timeout: Option<Duration>,
+    },
+    /// Begin together with others, run a command, and end together with them.
+    #[command(after_help = EXIT_CODES)]
+    Together {
+        /// The barrier's path.
+        path: String,
+        /// How many take part.
+        #[arg(long, short = 'c', value_name = "NUMBER")]
+        #[arg(value_parser = value_parser!(u32).range(1..))]
+        count: u32,
+        /// Give up after waiting for the others for this time.
+        #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
+        timeout: Option<Duration>,
+        /// The command and its arguments; without one, only meets the others.
+        #[arg(last = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+}
+
+pub(super) async fn run(
+    zk: &Client,
+    arguments: &Arguments,
+    interrupted: &mut Interrupted,
+) -> Result<Outcome> {
+    match &arguments.action {
+        Action::Close { path } => interrupted.or(close(zk, path)).await,
+        Action::Open { path } => interrupted.or(open(zk, path)).await,
+        Action::Wait { path, timeout } => {
+            let barrier = Barrier::new(zk, path);
+            match in_time(*timeout, barrier.wait(), interrupted).await? {
+                Continue(()) => say(format_args!("{path} is open")).map(|()| Outcome::Done),
+                Break(outcome) => Ok(outcome),
+            }
+        }
+        Action::Together { path, count, timeout, command } => {
+            let barrier = DoubleBarrier::new(zk, path.as_str(), *count)?;
+            say(format_args!("waiting for {count} at {path}"))?;
+            let inside = match in_time(*timeout, barrier.enter(), interrupted).await? {
+                Continue(inside) => inside,
+                Break(outcome) => return Ok(outcome),
+            };
+            say("all are here")?;
+            together(inside, *timeout, command, interrupted).await
+        }
+    }
+}
+
+async fn close(zk: &Client, path: &str) -> Result<Outcome> {
+    Barrier::new(zk, path).close().await?;
+    say(format_args!("closed {path}"))?;
+    Ok(Outcome::Done)
+}
+
+async fn open(zk: &Client, path: &str) -> Result<Outcome> {
+    Barrier::new(zk, path).open().await?;
+    say(format_args!("opened {path}"))?;
+    Ok(Outcome::Done)
+}
+
+async fn together(
+    inside: Inside,
+    limit: Option<Duration>,
+    command: &[OsString],
+    interrupted: &mut Interrupted,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::Done;
+    if !command.is_empty() {
+        outcome = run_while(command, &[], inside.lost(), interrupted).await?;
+        // The others see us leave when the session ends; whoever interrupts does not want to wait.
+        if outcome == Outcome::Lost || interrupted.happened() {
+            return Ok(outcome);
+        }
+    }
+    match in_time(limit, inside.leave(), interrupted).await? {
+        Continue(()) => say("all have left").map(|()| outcome),
+        Break(outcome) => Ok(outcome),
+    }
+}
+
+/// The result; or how it ends because it took too long or the user lost patience.
+async fn in_time<T>(
+    limit: Option<Duration>,
+    work: impl Future<Output = Result<T, Error>>,
+    interrupted: &mut Interrupted,
+) -> Result<ControlFlow<Outcome, T>> {
+    tokio::select! {
+        done = work => Ok(Continue(done?)),
+        () = passed(limit) => {
+            eprintln!("herdsman: not in the time given");
+            Ok(Break(Outcome::Negative))
+        }
+        () = interrupted.wait() => Ok(Break(Outcome::Interrupted)),
+    }
+}

@@ -1,0 +1,103 @@
+//! `herdsman recipe election`: stands for election, or looks on.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use clap::Args;
+use herdsman_client::Client;
+use herdsman_recipes::election::{Candidate, Election};
+use herdsman_recipes::{Distrust, Error, Leadership};
+
+use super::command::run_while;
+use super::give_up;
+use super::outcome::{Interrupted, Outcome};
+use super::output::say;
+
+/// Stand for election and lead, for a command or until Ctrl-C; or look on.
+///
+/// The command finds the leader's fencing token, a number that only grows from leader to leader, in
+/// HERDSMAN_FENCING_TOKEN. When the leadership is lost while the command runs, the command gets
+/// SIGTERM, and SIGKILL if that does not end it in ten seconds.
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The election's path.
+    path: String,
+    /// Who we are; by default the process's id.
+    #[arg(long, value_name = "NAME")]
+    id: Option<String>,
+    /// Only show who leads, and every change.
+    #[arg(long, conflicts_with_all = ["id", "command"])]
+    observe: bool,
+    /// A command to run while leading; without one, leads until Ctrl-C.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(super) async fn run(
+    zk: &Client,
+    arguments: &Arguments,
+    interrupted: &mut Interrupted,
+) -> Result<Outcome> {
+    let id = arguments.id.clone().unwrap_or_else(|| std::process::id().to_string());
+    let election = Election::new(zk, &arguments.path, &id)?.distrust(Distrust::WhenLost);
+    if arguments.observe {
+        return observe(&election, interrupted).await;
+    }
+    say(format_args!("{id} stands for election"))?;
+    let leadership = tokio::select! {
+        elected = election.campaign() => elected?,
+        () = interrupted.wait() => return Ok(Outcome::Interrupted),
+    };
+    say(format_args!("{id} leads with token {}", leadership.token()))?;
+    let outcome = lead(&leadership, &arguments.command, interrupted).await?;
+    if outcome == Outcome::Lost {
+        return Ok(outcome);
+    }
+    match give_up(leadership.resign()).await {
+        Some(Ok(())) => say(format_args!("{id} has resigned"))?,
+        Some(Err(Error::Lost)) => eprintln!("herdsman: {id} did not lead any more"),
+        Some(Err(error)) => return Err(error.into()),
+        None => {}
+    }
+    Ok(outcome)
+}
+
+async fn lead(
+    leadership: &Leadership,
+    command: &[OsString],
+    interrupted: &mut Interrupted,
+) -> Result<Outcome> {
+    if !command.is_empty() {
+        let environment = [("HERDSMAN_FENCING_TOKEN", leadership.token().to_string())];
+        return run_while(command, &environment, leadership.lost(), interrupted).await;
+    }
+    tokio::select! {
+        () = leadership.lost() => {
+            eprintln!("herdsman: the leadership was lost");
+            Ok(Outcome::Lost)
+        }
+        () = interrupted.wait() => Ok(Outcome::Done),
+    }
+}
+
+async fn observe(election: &Election, interrupted: &mut Interrupted) -> Result<Outcome> {
+    let mut leaders = election.observe();
+    loop {
+        tokio::select! {
+            leader = leaders.next() => match leader {
+                Some(leader) => show(leader.as_ref())?,
+                None => return Ok(Outcome::Lost),
+            },
+            () = interrupted.wait() => return Ok(Outcome::Done),
+        }
+    }
+}
+
+fn show(leader: Option<&Candidate>) -> Result<()> {
+    match leader {
+        Some(Candidate { id, token, session, .. }) => {
+            say(format_args!("{id} leads with token {token} (session {session})"))
+        }
+        None => say("nobody leads"),
+    }
+}

@@ -1,0 +1,78 @@
+//! `herdsman recipe id`: ids, made in five ways.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum, value_parser};
+use herdsman_client::Client;
+use herdsman_recipes::WorkerIds;
+use herdsman_recipes::ids::{
+    IdGenerator, RandomUuids, SegmentedIds, SequentialIds, SnowflakeIds, TimeOrderedUuids,
+};
+use herdsman_recipes::snowflake::WORKER_ID_MAX;
+
+use super::outcome::{Interrupted, Outcome};
+use super::output::say;
+
+/// Make ids that nobody else makes.
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// Where the ids are kept; uuids need no place.
+    #[arg(default_value = "/ids", value_name = "PATH")]
+    path: String,
+    /// How to make them.
+    #[arg(long, value_enum, default_value = "snowflake")]
+    kind: Kind,
+    /// How many.
+    #[arg(long, short = 'c', default_value = "1", value_name = "NUMBER")]
+    count: usize,
+    /// How many ids a block has, with `--kind segment`.
+    #[arg(long, default_value = "1000", value_name = "NUMBER")]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    block: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    /// The number of a sequential node.
+    Sequential,
+    /// From a block of numbers that is leased at once.
+    Segment,
+    /// 41 bits of time, 10 of a leased worker id, 12 of a counter.
+    Snowflake,
+    /// A random UUID.
+    UuidV4,
+    /// A UUID that begins with the time.
+    UuidV7,
+}
+
+/// Milliseconds from 1970 to 2020: snowflakes last until 2089.
+const SNOWFLAKE_EPOCH_MS: u64 = 1_577_836_800_000;
+
+pub(super) async fn run(
+    zk: &Client,
+    arguments: &Arguments,
+    interrupted: &mut Interrupted,
+) -> Result<Outcome> {
+    let path = &arguments.path;
+    let print = async {
+        match arguments.kind {
+            Kind::Sequential => print(&SequentialIds::new(zk, path), arguments.count).await,
+            Kind::Segment => {
+                print(&SegmentedIds::new(zk, path, arguments.block)?, arguments.count).await
+            }
+            Kind::Snowflake => {
+                let workers = WorkerIds::new(zk, path, 0..=WORKER_ID_MAX)?;
+                print(&SnowflakeIds::new(workers, SNOWFLAKE_EPOCH_MS)?, arguments.count).await
+            }
+            Kind::UuidV4 => print(&RandomUuids, arguments.count).await,
+            Kind::UuidV7 => print(&TimeOrderedUuids, arguments.count).await,
+        }
+    };
+    interrupted.or(print).await
+}
+
+async fn print(ids: &impl IdGenerator, count: usize) -> Result<Outcome> {
+    for _ in 0..count {
+        say(ids.next().await?)?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,113 @@
+//! How a recipe command ends, as an exit code, and how the user interrupts it.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus};
+
+use anyhow::{Context, Result};
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// All went well.
+    Done,
+    /// The answer is no: not in the time given, nothing there, another version, or a deadlock.
+    Negative,
+    /// What was held was lost: the session ended, or somebody deleted the node.
+    Lost,
+    /// The command that ran while it was held ended with this code.
+    Command(u8),
+    /// There is no such command, or it must not be run.
+    CommandNotRun,
+    /// Ctrl-C or SIGTERM, before there was anything to hold or to show.
+    Interrupted,
+    /// Whoever read the output has gone.
+    ReaderGone,
+}
+
+/// Behind the help of all recipes.
+pub(super) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done, also when Ctrl-C ends what was held or watched
+  1    it failed; the text says why
+  2    wrong usage
+  3    no: not in the time given, nothing there, another version, or a deadlock
+  4    lost while it was held: the session ended or the node was deleted
+  127  the command could not be run
+  130  interrupted while it was waiting
+  141  nobody reads the output any more
+With a command that ran: the command's own code, or 128+N if signal N ended it.";
+
+impl Outcome {
+    pub(super) fn of_command(status: ExitStatus) -> Self {
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Outcome::Command(u8::try_from(code).unwrap_or(u8::MAX))
+    }
+
+    pub(super) fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Outcome::Done => 0,
+            Outcome::Negative => 3,
+            Outcome::Lost => 4,
+            Outcome::Command(code) => code,
+            Outcome::CommandNotRun => 127,
+            Outcome::Interrupted => 130,
+            Outcome::ReaderGone => 141,
+        })
+    }
+}
+
+/// Ctrl-C and SIGTERM, listened to from the start so that none is missed.
+pub(super) struct Interrupted {
+    interrupt: Signal,
+    terminate: Signal,
+    last: Option<SignalKind>,
+}
+
+impl Interrupted {
+    pub(super) fn listen() -> Result<Self> {
+        Ok(Interrupted {
+            interrupt: signal(SignalKind::interrupt()).context("listening for Ctrl-C")?,
+            terminate: signal(SignalKind::terminate()).context("listening for SIGTERM")?,
+            last: None,
+        })
+    }
+
+    /// Resolves at the first of them, and again at each further one. Cancel-safe.
+    pub(super) async fn wait(&mut self) {
+        self.last = Some(tokio::select! {
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+        });
+    }
+
+    /// Whether somebody has waited for one, and it came.
+    pub(super) fn happened(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Whether a command of ours has got the last one, too: a terminal sends Ctrl-C to all
+    /// processes in its foreground.
+    pub(super) fn reached_command(&self) -> bool {
+        self.last == Some(SignalKind::interrupt()) && in_foreground()
+    }
+
+    /// The outcome of `work`, unless the user interrupts it.
+    pub(super) async fn or(
+        &mut self,
+        work: impl Future<Output = Result<Outcome>>,
+    ) -> Result<Outcome> {
+        tokio::select! {
+            outcome = work => outcome,
+            () = self.wait() => Ok(Outcome::Interrupted),
+        }
+    }
+}
+
+fn in_foreground() -> bool {
+    let foreground = File::open("/dev/tty").and_then(|terminal| Ok(tcgetpgrp(terminal)?));
+    foreground.is_ok_and(|group| group == getpgrp())
+}

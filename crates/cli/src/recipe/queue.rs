@@ -1,0 +1,129 @@
+//! `herdsman recipe queue`: puts items into a queue and takes them out.
+
+use std::io::BufRead;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use herdsman_client::Client;
+use herdsman_recipes::queue::Queue;
+use tokio::sync::mpsc;
+
+use super::outcome::{EXIT_CODES, Interrupted, Outcome};
+use super::output::{say, say_bytes};
+use super::{passed, seconds};
+
+/// Put items into a queue, take them out, or look.
+#[derive(Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Put items at the end; without any, each line of standard input is one.
+    #[command(after_help = EXIT_CODES)]
+    Put {
+        /// The queue's path.
+        path: String,
+        /// The items.
+        items: Vec<String>,
+    },
+    /// Take items from the front, waiting for them, and print them.
+    #[command(after_help = EXIT_CODES)]
+    Take {
+        /// The queue's path.
+        path: String,
+        /// How many.
+        #[arg(long, short = 'c', default_value = "1", value_name = "NUMBER")]
+        count: usize,
+        /// Give up after this time without an item.
+        #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
+        timeout: Option<Duration>,
+    },
+    /// Print the item at the front and leave it there.
+    #[command(after_help = EXIT_CODES)]
+    Peek {
+        /// The queue's path.
+        path: String,
+    },
+    /// Print how many items there are.
+    #[command(after_help = EXIT_CODES)]
+    Length {
+        /// The queue's path.
+        path: String,
+    },
+}
+
+pub(super) async fn run(
+    zk: &Client,
+    arguments: &Arguments,
+    interrupted: &mut Interrupted,
+) -> Result<Outcome> {
+    interrupted.or(act(zk, &arguments.action)).await
+}
+
+async fn act(zk: &Client, action: &Action) -> Result<Outcome> {
+    match action {
+        Action::Put { path, items } => put(&Queue::new(zk, path)?, items).await,
+        Action::Take { path, count, timeout } => {
+            take(&Queue::new(zk, path)?, *count, *timeout).await
+        }
+        Action::Peek { path } => match Queue::new(zk, path)?.peek().await? {
+            Some(item) => say_bytes(&item).map(|()| Outcome::Done),
+            None => Ok(empty(path)),
+        },
+        Action::Length { path } => {
+            say(Queue::new(zk, path)?.len().await?)?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+fn empty(path: &str) -> Outcome {
+    eprintln!("herdsman: {path} is empty");
+    Outcome::Negative
+}
+
+async fn put(queue: &Queue, items: &[String]) -> Result<Outcome> {
+    if !items.is_empty() {
+        for item in items {
+            queue.offer(item.clone()).await?;
+        }
+        return Ok(Outcome::Done);
+    }
+    let mut lines = lines_of_stdin();
+    while let Some(line) = lines.recv().await {
+        queue.offer(line.context("reading standard input")?).await?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// How many lines are read before they are needed; the reader waits then.
+const LINES_AHEAD_MAX: usize = 16;
+
+/// Reads in a thread of its own: standard input may be silent for long, and meanwhile the session
+/// must be kept and Ctrl-C be heard.
+fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<u8>>> {
+    let (sender, receiver) = mpsc::channel(LINES_AHEAD_MAX);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().split(b'\n') {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+async fn take(queue: &Queue, count: usize, timeout: Option<Duration>) -> Result<Outcome> {
+    for _ in 0..count {
+        let taken = tokio::select! {
+            taken = queue.take() => taken?,
+            () = passed(timeout) => return Ok(empty(queue.path())),
+        };
+        say_bytes(&taken)?;
+    }
+    Ok(Outcome::Done)
+}

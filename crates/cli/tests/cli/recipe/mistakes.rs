@@ -1,0 +1,147 @@
+//! What goes wrong, and the help.
+
+use std::net::TcpListener;
+
+use super::terminal::{Running, Terminal, recipe};
+
+#[test]
+fn a_path_that_is_none_is_named() {
+    let terminal = Terminal::open();
+    for arguments in [
+        &["lock", "deploy", "--", "echo", "never"][..],
+        &["locks", "a"],
+        &["election", "/a/"],
+        &["barrier", "wait", "/a//b"],
+        &["queue", "length", ""],
+        &["watch-config", "/a/../b"],
+        &["publish-config", "a", "1"],
+        &["register", "web", "a:1", "--base", "services"],
+        &["discover", "--base", "services"],
+        &["id", "ids", "--kind", "sequential"],
+        &["id", "ids"],
+    ] {
+        let ended = terminal.run(arguments);
+        ended.check_error(1, &["herdsman: ", "path"]);
+        assert!(ended.out.is_empty(), "{arguments:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn servers_that_are_none_are_named() {
+    for (servers, reason) in [
+        ("", "names no server"),
+        ("host:port", "host:port"),
+        ("a:1:2", "not an IPv6 address"),
+        ("a:1/b/", "chroot"),
+    ] {
+        let ended = Running::start(recipe(servers, &["locks"])).end();
+        ended.check_error(1, &["herdsman: cannot connect to", reason]);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_given_up() {
+    let held = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = held.local_addr().expect("bound").to_string();
+    // Nobody accepts, so nobody answers; after the drop nobody listens either.
+    let arguments = ["--connect-timeout", "0.2", "id"];
+    Running::start(recipe(&address, &arguments)).end().check_error(1, &[&address, "within"]);
+    drop(held);
+    Running::start(recipe(&address, &arguments)).end().check_error(1, &[&address, "refused"]);
+}
+
+#[test]
+fn an_attempt_to_connect_can_be_interrupted() {
+    let held = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = held.local_addr().expect("bound").to_string();
+    let connecting = Running::start(recipe(&address, &["--connect-timeout", "1000", "id"]));
+    // By now it listens for Ctrl-C, too.
+    let _accepted = held.accept().expect("it connects");
+    connecting.interrupted().check(130, &[]);
+}
+
+#[test]
+fn the_servers_can_come_from_the_environment() {
+    let terminal = Terminal::open();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_herdsman"));
+    command.args(["recipe", "locks"]).env("HERDSMAN_SERVERS", terminal.server.connect_string());
+    let output = command.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn credentials_that_are_none_are_refused() {
+    let terminal = Terminal::open();
+    for auth in ["digest", "", ":secret"] {
+        terminal
+            .run(&["--auth", auth, "locks"])
+            .check_error(2, &["--auth", "digest:user:password"]);
+    }
+    terminal.run(&["--auth", "nosuch:a", "locks"]).check_error(1, &["authentication failed"]);
+    terminal
+        .run(&["--auth", "digest:user:password", "locks"])
+        .check(0, &["no locks at or below /"]);
+}
+
+#[test]
+fn times_that_are_none_are_wrong_usage() {
+    let terminal = Terminal::open();
+    for (time, reason) in [("soon", "for example 2.5"), ("-1", ""), ("1e300", "that long")] {
+        let option = format!("--timeout={time}");
+        terminal.run(&["lock", "/l", &option]).check_error(2, &["--timeout", reason]);
+    }
+    terminal.run(&["lock", "/l", "-n", "-t1"]).check_error(2, &["cannot be used with"]);
+}
+
+#[test]
+fn every_help_has_a_line_for_each_command_and_the_exit_codes() {
+    let help = |arguments: &[&str]| {
+        let mut command = recipe("a:1", arguments);
+        let ended = Running::start({
+            command.arg("--help");
+            command
+        })
+        .end();
+        assert_eq!(ended.code, Some(0));
+        ended.out
+    };
+    let recipes = [
+        "lock",
+        "locks",
+        "election",
+        "barrier",
+        "queue",
+        "watch-config",
+        "publish-config",
+        "register",
+        "discover",
+        "id",
+    ];
+    let all = help(&[]);
+    for recipe in recipes {
+        let start = format!("  {recipe} ");
+        assert!(all.iter().any(|line| line.starts_with(&start)), "{recipe}: {all:#?}");
+        check_exit_codes(&help(&[recipe]));
+    }
+    check_exit_codes(&all);
+    check_exit_codes(&help(&["queue", "take"]));
+    check_exit_codes(&help(&["barrier", "together"]));
+}
+
+fn check_exit_codes(help: &[String]) {
+    assert!(help.iter().any(|line| line.starts_with("Exit codes:")), "{help:#?}");
+    assert!(help.iter().any(|line| line.contains("130  interrupted")), "{help:#?}");
+}
+
+#[test]
+fn without_a_server_ctrl_c_still_ends_it() {
+    let mut terminal = Terminal::open();
+    let holder = terminal.start(&["lock", "/l"]);
+    let watcher = terminal.start(&["watch-config", "/c"]);
+    holder.line();
+    watcher.line();
+    terminal.server.kill();
+    for running in [holder, watcher] {
+        running.interrupted().check_error(0, &["herdsman: no answer to the goodbye"]);
+    }
+}
