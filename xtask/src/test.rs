@@ -156,6 +156,12 @@ const STEPS: &[Step] = &[
         command: &["xtask", "interop", "curator"],
     },
     Step {
+        name: "recipes",
+        about: "our recipes, Curator's and kazoo's on the same paths",
+        needs: &[Peer::Java, Peer::Curator, Peer::Kazoo],
+        command: &["xtask", "interop", "recipes"],
+    },
+    Step {
         name: "kazoo",
         about: "kazoo's own test suite against Herdsman",
         needs: &[Peer::Kazoo],

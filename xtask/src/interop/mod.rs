@@ -9,6 +9,7 @@ mod differential;
 mod disk;
 mod kazoo;
 mod mixed;
+mod recipes;
 mod zkcli;
 
 use anyhow::Result;
@@ -37,6 +38,8 @@ pub enum Suite {
     Kazoo,
     /// kazoo's tests that need an ensemble of three.
     KazooEnsemble,
+    /// Our recipes, Curator's and kazoo's contend for the same paths.
+    Recipes,
 }
 
 /// Runs one suite against one server program.
@@ -52,5 +55,6 @@ pub fn run(suite: Suite, program: Program) -> Result<()> {
         Suite::Curator => curator::run(program),
         Suite::Kazoo => kazoo::run(program),
         Suite::KazooEnsemble => kazoo::run_ensemble(program),
+        Suite::Recipes => recipes::run(program),
     }
 }
