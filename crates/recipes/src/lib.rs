@@ -50,7 +50,7 @@ pub use hold::{Distrust, Hold};
 pub use line::Layout;
 pub use lock::{
     Lock, LockGuard, MultiGuard, MultiLock, NaiveGuard, NaiveLock, ReadGuard, ReentrantGuard,
-    ReentrantLock, RwLock, WriteGuard,
+    ReentrantLock, ReentrantRwGuard, ReentrantRwLock, RwLock, WriteGuard,
 };
 pub use master_worker::{Master, Submitter, Worker};
 pub use membership::{Group, Membership, ShallowGroup};

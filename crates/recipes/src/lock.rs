@@ -40,6 +40,7 @@ mod multi;
 mod naive;
 mod owner;
 mod reentrant;
+mod reentrant_rw;
 mod revocation;
 mod rw;
 
@@ -58,6 +59,7 @@ pub use deadlock::{find_deadlocks, find_locks, read_queues};
 pub use multi::{MultiGuard, MultiLock};
 pub use naive::{NaiveGuard, NaiveLock};
 pub use reentrant::{ReentrantGuard, ReentrantLock};
+pub use reentrant_rw::{ReentrantRwGuard, ReentrantRwLock};
 pub use rw::{ReadGuard, RwLock, WriteGuard};
 
 pub(crate) use owner::default_owner;

@@ -8,9 +8,10 @@
 //! * [`WriteGuard::downgrade`] goes from writing to reading without letting another writer in.
 //! * There is no way from reading to writing: two readers who both want it would wait for each other
 //!   for ever. Release the read guard, take the write guard, and look again at what was read.
-//! * Neither side is re-entrant. Who holds a guard and asks for another through the same lock waits
-//!   like anybody else: for ever, if one of the two is to write. A second *read* guard is granted
-//!   unless a writer has come in between, in which case both wait for each other: do not do it.
+//! * Neither side is re-entrant; [`ReentrantRwLock`](super::ReentrantRwLock) is. Who holds a guard and
+//!   asks for another through the same lock waits like anybody else: for ever, if one of the two is to
+//!   write. A second *read* guard is granted unless a writer has come in between, in which case both
+//!   wait for each other: do not do it.
 //!
 //! # Nodes
 //! Curator's `InterProcessReadWriteLock`: `<path>/_c_<uuid>-__READ__<sequence>` and `…__WRIT__…`. With

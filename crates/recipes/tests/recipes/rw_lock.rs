@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::wait_for::{LockKind, Standing};
-use herdsman_recipes::{Distrust, Error, Layout, Result, RwLock};
+use herdsman_recipes::{Distrust, Error, Layout, ReentrantRwLock, Result, RwLock};
 use herdsman_server::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
@@ -135,9 +135,10 @@ async fn a_writer_goes_on_as_a_reader() {
         assert_eq!(kinds, [(Read, Holds), (Read, Holds), (Write, Waits)]);
 
         reader.release().await.unwrap();
-        assert!(next.now_or_never().is_none());
+        assert!(!next.is_finished());
         downgraded.release().await.unwrap();
-        until_nodes(&one, PATH, 1).await;
+        within(next).await.unwrap().release().await.unwrap();
+        until_nodes(&one, PATH, 0).await;
     }
 }
 
@@ -218,4 +219,50 @@ async fn foreign_nodes_and_bad_paths() {
     assert_eq!(nodes(&zk, PATH).await.len(), 4);
     let error = RwLock::new(&zk, "rw").unwrap_err();
     assert!(matches!(error.client_kind(), Some(ErrorKind::InvalidPath(_))));
+}
+
+#[tokio::test]
+async fn an_owner_takes_its_own_lock_again_and_others_wait_for_its_last_guard() {
+    let server = TestServer::start();
+    let (one, two) = (client(&server).await, client(&server).await);
+    let mine = ReentrantRwLock::new(&one, PATH).unwrap();
+    let writer = mine.write().await.unwrap();
+    let (again, reader) = (mine.clone().write().await.unwrap(), mine.clone().read().await.unwrap());
+    assert_eq!((writer.depth(), nodes(&one, PATH).await.len()), (3, 1));
+    let other = ReentrantRwLock::new(&two, PATH).unwrap();
+    let waiting = started(&two, async move { other.read().await }).await;
+    writer.release().await.unwrap();
+    again.release().await.unwrap();
+    assert!(lock(&two).try_read().await.unwrap().is_none(), "one guard is left");
+    reader.release().await.unwrap();
+    within(waiting).await.unwrap().release().await.unwrap();
+    until_nodes(&one, PATH, 0).await;
+}
+
+#[tokio::test]
+async fn an_owner_that_reads_may_read_again_but_not_write() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let mine = ReentrantRwLock::new(&zk, PATH).unwrap();
+    let (one, two) = (mine.read().await.unwrap(), mine.read().await.unwrap());
+    let refused = within(mine.write()).await.unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument(_)), "{refused:?}");
+    assert_eq!(nodes(&zk, PATH).await.len(), 1);
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    within(mine.write_within(Duration::from_secs(20))).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_lock_is_not_taken_again() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let mine = ReentrantRwLock::new(&zk, PATH).unwrap();
+    let held = mine.read().await.unwrap();
+    server.expire_session(zk.session().id());
+    within(held.lost()).await;
+    eventually(|| !held.is_trusted()).await;
+    assert_eq!(within(mine.read()).await.unwrap_err(), Error::Lost);
+    drop(held);
+    within(mine.read()).await.unwrap().release().await.unwrap();
 }

@@ -1,0 +1,189 @@
+//! A read-write lock whose owner may take it again.
+//!
+//! The owner is a handle and its clones, as in [`ReentrantLock`](super::ReentrantLock), and how often
+//! it is held is counted in this process only: the nodes are those of a plain [`RwLock`].
+//!
+//! | the owner has | `read()` | `write()` |
+//! |---|---|---|
+//! | nothing | waits its turn | waits its turn |
+//! | read guards | once more | refused: two readers that both want to write would wait for ever |
+//! | write guards | once more, and still alone with the lock | once more |
+
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use herdsman_client::Client;
+use tokio::sync::Mutex;
+
+use super::{ReadGuard, RwLock, WriteGuard, within};
+use crate::error::{Error, Result};
+use crate::hold::Hold;
+
+/// A read-write lock that its owner may take again. This handle and all its clones are one owner; a
+/// handle of its own, from [`ReentrantRwLock::new`], is another.
+///
+/// A read guard taken while writing keeps the lock for writing until it has gone too. Tasks that share
+/// a handle do not exclude each other.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::ReentrantRwLock;
+///
+/// let lock = ReentrantRwLock::new(&zk, "/locks/catalogue")?;
+/// let writer = lock.write().await?;
+/// let reader = lock.read().await?; // a function that only reads may be called while writing
+/// assert_eq!(reader.depth(), 2);
+/// reader.release().await?;
+/// writer.release().await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReentrantRwLock {
+    lock: RwLock,
+    /// Locked while one of the clones waits for the lock, so that the others wait for that one.
+    held: Arc<Mutex<Held>>,
+}
+
+/// What the owner has, as long as one of its guards lives.
+#[derive(Debug, Default)]
+enum Held {
+    #[default]
+    Nothing,
+    Read(Weak<ReadGuard>),
+    Write(Weak<WriteGuard>),
+}
+
+impl Held {
+    fn guard(&self) -> Option<Guard> {
+        match self {
+            Held::Nothing => None,
+            Held::Read(guard) => guard.upgrade().map(Guard::Read),
+            Held::Write(guard) => guard.upgrade().map(Guard::Write),
+        }
+    }
+}
+
+impl ReentrantRwLock {
+    /// A new owner of the lock at `path`.
+    pub fn new(client: &Client, path: &str) -> Result<Self> {
+        Ok(ReentrantRwLock::from(RwLock::new(client, path)?))
+    }
+
+    /// Waits until it may read, or takes what the owner has once more. [`Error::Lost`] if that cannot
+    /// be trusted any longer.
+    pub async fn read(&self) -> Result<ReentrantRwGuard> {
+        let mut held = self.held.lock().await;
+        if let Some(guard) = held.guard() {
+            return once_more(guard);
+        }
+        let guard = Arc::new(self.lock.read().await?);
+        *held = Held::Read(Arc::downgrade(&guard));
+        Ok(ReentrantRwGuard { guard: Guard::Read(guard) })
+    }
+
+    /// As [`ReentrantRwLock::read`], but no longer than this; [`Error::TimedOut`] then.
+    pub async fn read_within(&self, limit: Duration) -> Result<ReentrantRwGuard> {
+        within(limit, self.read()).await
+    }
+
+    /// Waits until it may write, or writes once more.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the owner reads: release its read guards first, and look again at
+    /// what was read.
+    pub async fn write(&self) -> Result<ReentrantRwGuard> {
+        let mut held = self.held.lock().await;
+        match held.guard() {
+            Some(Guard::Read(_)) => {
+                return Err(Error::invalid(
+                    "who reads cannot write: release the read guards first",
+                ));
+            }
+            Some(guard) => return once_more(guard),
+            None => {}
+        }
+        let guard = Arc::new(self.lock.write().await?);
+        *held = Held::Write(Arc::downgrade(&guard));
+        Ok(ReentrantRwGuard { guard: Guard::Write(guard) })
+    }
+
+    /// As [`ReentrantRwLock::write`], but no longer than this; [`Error::TimedOut`] then.
+    pub async fn write_within(&self, limit: Duration) -> Result<ReentrantRwGuard> {
+        within(limit, self.write()).await
+    }
+
+    /// The lock itself, to look at its contenders.
+    #[must_use]
+    pub fn lock(&self) -> &RwLock {
+        &self.lock
+    }
+}
+
+/// A new owner of a lock with options of its own.
+impl From<RwLock> for ReentrantRwLock {
+    fn from(lock: RwLock) -> Self {
+        ReentrantRwLock { lock, held: Arc::default() }
+    }
+}
+
+fn once_more(guard: Guard) -> Result<ReentrantRwGuard> {
+    if guard.hold().is_trusted() { Ok(ReentrantRwGuard { guard }) } else { Err(Error::Lost) }
+}
+
+#[derive(Debug)]
+enum Guard {
+    Read(Arc<ReadGuard>),
+    Write(Arc<WriteGuard>),
+}
+
+impl Guard {
+    fn hold(&self) -> &Hold {
+        match self {
+            Guard::Read(guard) => guard,
+            Guard::Write(guard) => guard,
+        }
+    }
+}
+
+/// One of the owner's guards; the last one releases the lock.
+#[derive(Debug)]
+#[must_use = "the lock is released when its last guard is dropped"]
+pub struct ReentrantRwGuard {
+    guard: Guard,
+}
+
+impl ReentrantRwGuard {
+    /// How many guards the owner has, this one included.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        match &self.guard {
+            Guard::Read(guard) => Arc::strong_count(guard),
+            Guard::Write(guard) => Arc::strong_count(guard),
+        }
+    }
+
+    /// Gives this guard up. The last one releases the lock and waits until the server knows.
+    pub async fn release(self) -> Result<()> {
+        match self.guard {
+            Guard::Read(guard) => match Arc::into_inner(guard) {
+                Some(last) => last.release().await,
+                None => Ok(()),
+            },
+            Guard::Write(guard) => match Arc::into_inner(guard) {
+                Some(last) => last.release().await,
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+impl Deref for ReentrantRwGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        self.guard.hold()
+    }
+}
