@@ -38,6 +38,7 @@ pub use fenced::Fenced;
 pub use herdsman_proto::acl::{Acl, Id, Perms};
 pub use herdsman_proto::connect::Password;
 pub use herdsman_proto::{EventType, SessionId, Stat, Zxid};
+pub use operation::check_path;
 pub use ops::{Children, Created, Lifetime, Node, Op, OpResult, Read, ReadResult};
 pub use options::{Options, ReadOnlyServers};
 pub use retry::RetryPolicy;

@@ -139,6 +139,11 @@ impl ZnodePath {
     }
 }
 
+/// Fails unless `path` keeps the rules for znode paths. Asks no server.
+pub fn check_path(path: &str) -> Result<()> {
+    ZnodePath::new("", path).check()
+}
+
 /// What the session needs to know of an operation.
 pub(crate) fn submission<'a, O: Operation>(op: &'a O, client: &Client) -> Submit<'a> {
     let watch = op.watch().map(|(table, path)| WatchOf {

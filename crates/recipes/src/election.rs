@@ -21,6 +21,7 @@ use herdsman_client::{Client, ErrorKind};
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
 use crate::line::{Layout, Line};
+use crate::path;
 
 mod epoch;
 mod events;
@@ -109,7 +110,7 @@ impl Election {
     /// A candidate of this id in the election at `path`, in the layout of Curator's
     /// `LeaderSelector`. The id is what others see of it; it need not be unique.
     pub fn new(client: &Client, path: &str, id: &str) -> Result<Self> {
-        check_path(client, path)?;
+        path::check_below_root("an election", path)?;
         let line = Line {
             client: client.clone(),
             directory: path.to_owned(),
@@ -142,7 +143,7 @@ impl Election {
     /// want a small number as a token, and for those who must fence off their predecessor. Costs two
     /// requests per election. All candidates must agree on it.
     pub fn with_epoch(mut self, path: &str) -> Result<Self> {
-        check_path(&self.line.client, path)?;
+        path::check_below_root("an election", path)?;
         self.ledger = Some(Ledger { path: path.to_owned() });
         Ok(self)
     }
@@ -247,13 +248,4 @@ fn goes_on_after(client: &Client, error: &Error) -> bool {
         Error::Client(error) => error.is_retriable(),
         _ => false,
     }
-}
-
-/// A path that can be a znode other than the root.
-fn check_path(client: &Client, path: &str) -> Result<()> {
-    if path == "/" {
-        return Err(Error::invalid("an election needs a path of its own"));
-    }
-    client.namespace(path)?;
-    Ok(())
 }

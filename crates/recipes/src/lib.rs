@@ -27,6 +27,7 @@ pub mod messaging;
 pub mod monitor;
 pub mod partition;
 pub mod partitioner;
+mod path;
 pub mod persistent_node;
 pub mod queue;
 pub mod semaphore;

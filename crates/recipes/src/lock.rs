@@ -53,6 +53,7 @@ use herdsman_client::Client;
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
 use crate::line::{Layout, Line, after_predecessor};
+use crate::path;
 
 pub use contender::Contender;
 pub use deadlock::{find_deadlocks, find_locks, read_queues};
@@ -217,7 +218,7 @@ pub(crate) fn directory(
     path: &str,
     markers: &'static [&'static str],
 ) -> Result<Line> {
-    check_path(client, path)?;
+    path::check(path)?;
     Ok(Line {
         client: client.clone(),
         directory: path.to_owned(),
@@ -225,12 +226,6 @@ pub(crate) fn directory(
         markers,
         distrust: Distrust::default(),
     })
-}
-
-/// A namespace is a path that was checked.
-fn check_path(client: &Client, path: &str) -> Result<()> {
-    client.namespace(path)?;
-    Ok(())
 }
 
 /// Gives up after this time. What was half done is undone when it is dropped.

@@ -17,7 +17,7 @@ use herdsman_client::{Client, ErrorKind, Op, Outcome};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::until_known::child;
+use crate::path::child;
 
 /// One write that shall happen once, over any number of attempts.
 #[derive(Debug)]

@@ -20,9 +20,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use herdsman_client::{Client, Node, Stat};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::path;
 use crate::persistent_node::{OnForeignNode, PersistentNode};
-use roster::{Content, Roster, child_path};
+use roster::{Content, Roster};
 
 pub use changes::{Change, Changes};
 
@@ -207,33 +208,16 @@ struct Place {
 
 impl Place {
     fn new(client: &Client, path: &str) -> Result<Self> {
-        check_directory(client, path)?;
+        path::check(path)?;
         let on_foreign_node = OnForeignNode::default();
         Ok(Place { client: client.clone(), path: path.to_owned(), on_foreign_node })
     }
 
     async fn join(&self, id: &str, data: Bytes) -> Result<Membership> {
-        let path = child_path(&self.path, check_name("a member's id", id)?);
+        let path = path::child(&self.path, path::check_name("a member's id", id)?);
         let options = PersistentNode::at(&self.client, &path, data);
         let node = options.on_foreign_node(self.on_foreign_node).start()?;
         node.wait_until_present().await?;
         Ok(Membership { id: id.to_owned(), node })
     }
-}
-
-/// A path that can be a recipe's own place.
-pub(crate) fn check_directory(client: &Client, path: &str) -> Result<()> {
-    if path.is_empty() {
-        return Err(Error::invalid("a path must not be empty"));
-    }
-    client.namespace(path)?;
-    Ok(())
-}
-
-/// A name that can be the last part of a path.
-pub(crate) fn check_name<'n>(what: &str, name: &'n str) -> Result<&'n str> {
-    if name.is_empty() || name.contains('/') {
-        return Err(Error::invalid(format!("{what} must be a name without '/': {name:?}")));
-    }
-    Ok(name)
 }

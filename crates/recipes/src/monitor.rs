@@ -28,8 +28,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, Result};
-use crate::membership::roster::{Content, Roster, child_path};
-use crate::membership::{Change, Changes, check_directory, check_name};
+use crate::membership::roster::{Content, Roster};
+use crate::membership::{Change, Changes};
+use crate::path::{self, check_name, child};
 use crate::persistent_node::PersistentNode;
 use silence::Silence;
 
@@ -77,8 +78,8 @@ pub struct Reporter<T> {
 impl<T: Serialize> Reporter<T> {
     /// Publishes a first status, and waits until it is there.
     pub async fn start(client: &Client, path: &str, machine: &str, status: &T) -> Result<Self> {
-        check_directory(client, path)?;
-        let path = child_path(path, check_name("a machine", machine)?);
+        path::check(path)?;
+        let path = child(path, check_name("a machine", machine)?);
         let status = to_value(&path, status)?;
         let node = PersistentNode::at(client, &path, report_of(&path, &status)?).start()?;
         node.wait_until_present().await?;
@@ -160,12 +161,12 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
         if stale_after.is_zero() {
             return Err(Error::invalid("stale_after must be longer than nothing"));
         }
-        check_directory(client, path)?;
+        path::check(path)?;
         let connection = client.events();
         let directory = path.to_owned();
         let read = move |id: &str, node: &Node| {
             let report = serde_json::from_slice(&node.data)
-                .map_err(|error| codec(&child_path(&directory, id), &error));
+                .map_err(|error| codec(&child(&directory, id), &error));
             Machine { id: id.to_owned(), report, stat: node.stat }
         };
         let roster = Roster::open(client, path, Content::Data(Box::new(read))).await?;

@@ -37,8 +37,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
-use crate::membership::roster::{Content, Roster, child_path};
-use crate::membership::{check_directory, check_name};
+use crate::membership::roster::{Content, Roster};
+use crate::path::{self, check_name, child};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 use divider::{Acknowledged, Divider, Places};
 use plan::Owner;
@@ -120,7 +120,7 @@ impl PartitionerOptions {
         let roster = Roster::open(&self.client, &places.members, owner_only()).await?;
         let owners = Roster::open(&self.client, &places.owners, Content::Data(Box::new(owner_of)));
         let owners = owners.await?;
-        let path = child_path(&places.members, &self.member);
+        let path = child(&places.members, &self.member);
         let node = PersistentNode::at(&self.client, &path, "");
         // Two programs with one id must not throw each other out.
         let node = node.on_foreign_node(OnForeignNode::Wait).start()?;
@@ -136,7 +136,7 @@ impl PartitionerOptions {
     }
 
     fn check(&self) -> Result<(Places, BTreeSet<String>)> {
-        check_directory(&self.client, &self.path)?;
+        path::check(&self.path)?;
         check_name("a member's id", &self.member)?;
         if self.items.is_empty() {
             return Err(Error::invalid("there must be items to divide"));
@@ -144,7 +144,7 @@ impl PartitionerOptions {
         let places = Places::below(&self.path);
         for item in &self.items {
             check_name("an item", item)?;
-            self.client.namespace(&child_path(&places.owners, item))?;
+            path::check(&child(&places.owners, item))?;
         }
         Ok((places, self.items.iter().cloned().collect()))
     }

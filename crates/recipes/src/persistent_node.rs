@@ -98,7 +98,7 @@ impl PersistentNodeOptions {
     /// Starts to look after the node, in a task of its own. Must be called inside a tokio runtime.
     pub fn start(self) -> Result<PersistentNode> {
         let PersistentNodeOptions { client, spec, data } = self;
-        spec.check(&client)?;
+        spec.check()?;
         let (wishes, wishes_seen) = watch::channel(Wish { data, revision: 0, end: None });
         let (reports, reports_seen) = watch::channel(Report::default());
         let path = spec.path.clone();

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold, patient};
 use crate::line::{Line, after_predecessor};
 use crate::lock::{default_owner, directory, within};
-use crate::until_known::child;
+use crate::path::{self, child};
 
 const LEASE: &str = "lease-";
 const LOCK: &str = "lock-";
@@ -83,12 +83,12 @@ impl Semaphore {
     /// big-endian integer, as Curator's `SharedCount` writes it. A change takes effect at once for
     /// those who wait; while the node is missing or holds no positive number there are no permits.
     pub fn with_shared_limit(client: &Client, path: &str, count_path: &str) -> Result<Self> {
-        client.namespace(count_path)?;
+        path::check(count_path)?;
         Semaphore::with_limit(client, path, Limit::Shared(count_path.to_owned()))
     }
 
     fn with_limit(client: &Client, path: &str, limit: Limit) -> Result<Self> {
-        client.namespace(path)?;
+        path::check(path)?;
         Ok(Semaphore {
             locks: directory(client, &child(path, "locks"), &[LOCK])?,
             leases: directory(client, &child(path, "leases"), &[LEASE])?,

@@ -29,8 +29,3 @@ pub(crate) fn unless<T: Default>(result: Result<T>, fine: &ErrorKind) -> Result<
         other => other,
     }
 }
-
-/// The path of a child.
-pub(crate) fn child(parent: &str, name: &str) -> String {
-    format!("{}/{name}", parent.trim_end_matches('/'))
-}

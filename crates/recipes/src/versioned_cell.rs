@@ -26,6 +26,7 @@ use crate::codec::{self, Decode, Encode, Json};
 use crate::conditional_set::{ConditionalSet, SameData, Written};
 use crate::config::Versioned;
 use crate::error::{Error, Result};
+use crate::path;
 
 const MARK: &[u8] = b"w:";
 /// The mark, the id and the end of the line.
@@ -92,8 +93,7 @@ impl<T: 'static> VersionedCell<T> {
     where
         C: Decode<T> + Encode<T> + Clone,
     {
-        // Nothing is asked; it only checks the path.
-        client.namespace(path)?;
+        path::check(path)?;
         let (decode, encode) = (Arc::new(codec.clone()), Arc::new(codec));
         Ok(VersionedCell { client: client.clone(), path: path.to_owned(), decode, encode })
     }

@@ -25,7 +25,7 @@ use herdsman_client::{Client, Node};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
-use crate::until_known::child;
+use crate::path::{self, child};
 
 mod lease;
 mod search;
@@ -79,7 +79,7 @@ impl WorkerIds {
     pub fn identity(mut self, identity: impl Into<String>) -> Result<Self> {
         let identity = identity.into();
         let is_name = !identity.is_empty() && !identity.contains('/');
-        if !is_name || self.client.namespace(&format!("/{identity}")).is_err() {
+        if !is_name || path::check(&format!("/{identity}")).is_err() {
             return Err(Error::invalid(format!("{identity:?} cannot be the name of a node")));
         }
         self.identity = Some(identity);

@@ -16,7 +16,8 @@ use super::at_most;
 use crate::error::{Error, Result};
 use crate::hold::patient;
 use crate::marked::{Attempt, Marked};
-use crate::until_known::{child, unless, until_known};
+use crate::path::child;
+use crate::until_known::{unless, until_known};
 
 /// Waits for a number of things to happen, in whatever processes.
 ///

@@ -29,7 +29,7 @@ use super::at_most;
 use super::size::{Size, members};
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold, patient};
-use crate::until_known::child;
+use crate::path::child;
 
 pub(super) const READY: &str = "ready";
 

@@ -13,7 +13,8 @@ use herdsman_client::{Client, ErrorKind, EventType, Op};
 use super::double::{Inside, READY, lost_if_expired};
 use super::size::members;
 use crate::error::{Error, Result};
-use crate::until_known::{child, unless, until_known};
+use crate::path::child;
+use crate::until_known::{unless, until_known};
 
 /// Whether our node is still to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use super::event::{CacheEvent, CacheEvents};
 use super::snapshot::Snapshot;
 use super::upkeep::{Upkeep, WatchShape, patient, set_watch};
 use crate::error::{Error, Result};
+use crate::path;
 
 /// A running cache. Dropping it ends its task and removes its watch.
 #[derive(Debug)]
@@ -48,8 +49,7 @@ impl Mirror {
         path: &str,
         options: CacheOptions,
     ) -> Result<Mirror> {
-        // Nothing is asked; it only checks the path.
-        client.namespace(path)?;
+        path::check(path)?;
         options.check()?;
         Ok(Mirror::spawn(client, path, WatchShape::Node, options.depth(0), None))
     }

@@ -1,5 +1,6 @@
 //! Which part of the tree a cache keeps.
 
+use crate::path;
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ impl Scope {
 
     /// The path of a child.
     pub(super) fn child(parent: &str, name: &str) -> Arc<str> {
-        format!("{}/{name}", parent.strip_suffix('/').unwrap_or(parent)).into()
+        path::child(parent, name).into()
     }
 
     /// Empty for the root, `/a/b` for what is below it.

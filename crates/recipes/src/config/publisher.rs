@@ -13,6 +13,7 @@ use super::history::History;
 use crate::codec::{self, Encode, Json};
 use crate::conditional_set::{ConditionalSet, SameData, Written};
 use crate::error::{Error, Result};
+use crate::path;
 
 /// A value is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +60,7 @@ impl<T: Serialize + 'static> Publisher<T> {
 impl<T: 'static> Publisher<T> {
     /// Publishes what this codec makes.
     pub fn with_codec(client: &Client, path: &str, codec: impl Encode<T>) -> Result<Publisher<T>> {
-        // Nothing is asked; it only checks the path.
-        client.namespace(path)?;
+        path::check(path)?;
         let codec = Arc::new(codec);
         Ok(Publisher { client: client.clone(), path: path.to_owned(), codec, history: None })
     }

@@ -20,8 +20,9 @@ use super::instance::ServiceInstance;
 use super::registry::Registry;
 use super::stabiliser::Stabiliser;
 use crate::error::{Error, Result};
-use crate::membership::roster::{Content, Roster, Snapshot, child_path};
+use crate::membership::roster::{Content, Roster, Snapshot};
 use crate::membership::{Change, Changes};
+use crate::path::child;
 
 /// How a [`ServiceCache`] is opened.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceCacheOptions<P> {
         let service = self.registry.service_path(&self.name)?;
         let directory = service.clone();
         let read = move |node: &str, found: &Node| {
-            let instance = ServiceInstance::decode(&child_path(&directory, node), &found.data);
+            let instance = ServiceInstance::decode(&child(&directory, node), &found.data);
             Found { node: node.to_owned(), instance: instance.map(Arc::new) }
         };
         let content = Content::Data(Box::new(read));

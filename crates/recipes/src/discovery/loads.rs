@@ -19,7 +19,8 @@ use uuid::Uuid;
 
 use crate::balance::Loads;
 use crate::error::Result;
-use crate::membership::roster::{Content, Roster, Snapshot, child_path};
+use crate::membership::roster::{Content, Roster, Snapshot};
+use crate::path::child;
 use crate::persistent_node::PersistentNode;
 
 type Counts = BTreeMap<String, u64>;
@@ -80,7 +81,7 @@ pub(super) struct LoadBoard {
 impl LoadBoard {
     pub(super) async fn open(client: &Client, directory: &str, interval: Duration) -> Result<Self> {
         let name = Uuid::new_v4().to_string();
-        let node = PersistentNode::at(client, &child_path(directory, &name), "{}").start()?;
+        let node = PersistentNode::at(client, &child(directory, &name), "{}").start()?;
         // Counts that cannot be read are somebody else's mistake, and count as none.
         let read = |_: &str, node: &Node| serde_json::from_slice(&node.data).unwrap_or_default();
         let roster = Roster::open(client, directory, Content::Data(Box::new(read))).await?;

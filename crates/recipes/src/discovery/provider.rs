@@ -14,7 +14,7 @@ use super::loads::{Counted, LoadBoard};
 use super::registry::Registry;
 use crate::balance::{Algorithm, Balancer, InFlight, Instance, OutlierPolicy};
 use crate::error::{Error, Result};
-use crate::membership::roster::child_path;
+use crate::path::child;
 
 type Weigh<P> = Arc<dyn Fn(&ServiceInstance<P>) -> u32 + Send + Sync>;
 
@@ -99,7 +99,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProviderOptions<P> {
         let (loads, strategy) = match self.algorithm {
             Algorithm::LeastConnections => {
                 let Registry { client, base, .. } = &self.registry;
-                let directory = child_path(&format!("{base}-loads"), &self.name);
+                let directory = child(&format!("{base}-loads"), &self.name);
                 let board = LoadBoard::open(client, &directory, self.publish_interval).await?;
                 let strategy = self.algorithm.strategy(rng, board.counts());
                 (Some(board), strategy)

@@ -11,8 +11,7 @@ use super::cache::ServiceCacheOptions;
 use super::instance::{ServiceInstance, ServiceType};
 use super::provider::ServiceProviderOptions;
 use crate::error::{Error, Result};
-use crate::membership::roster::child_path;
-use crate::membership::{check_directory, check_name};
+use crate::path::{self, check_name, child};
 use crate::persistent_node::{PersistentNode, Presence};
 
 /// Reads that are under way at once.
@@ -68,7 +67,7 @@ pub struct Lookup<P> {
 impl<P: Send + Sync + 'static> Registry<P> {
     /// The services below `base`. Nothing is read or written yet.
     pub fn new(client: &Client, base: &str) -> Result<Self> {
-        check_directory(client, base)?;
+        path::check(base)?;
         Ok(Registry { client: client.clone(), base: base.to_owned(), payload: PhantomData })
     }
 
@@ -90,7 +89,7 @@ impl<P: Send + Sync + 'static> Registry<P> {
     }
 
     pub(super) fn service_path(&self, name: &str) -> Result<String> {
-        Ok(child_path(&self.base, check_name("a service's name", name)?))
+        Ok(child(&self.base, check_name("a service's name", name)?))
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>> {
@@ -107,7 +106,7 @@ impl<P: Serialize + Send + Sync + 'static> Registry<P> {
     /// earlier session or written by hand, is replaced.
     pub async fn register(&self, instance: ServiceInstance<P>) -> Result<Registration<P>> {
         let service = self.service_path(&instance.name)?;
-        let path = child_path(&service, check_name("an instance's id", &instance.id)?);
+        let path = child(&service, check_name("an instance's id", &instance.id)?);
         let options = PersistentNode::at(&self.client, &path, instance.encode(&path)?);
         let options = match instance.service_type {
             ServiceType::Dynamic => options,
@@ -128,7 +127,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Registry<P> {
         nodes.sort_unstable();
         let mut found = Lookup { instances: Vec::new(), unreadable: Vec::new() };
         for chunk in nodes.chunks(PIPELINE) {
-            let paths: Vec<String> = chunk.iter().map(|node| child_path(&service, node)).collect();
+            let paths: Vec<String> = chunk.iter().map(|node| child(&service, node)).collect();
             let sent: Vec<_> = paths.iter().map(|path| self.client.get(path).send()).collect();
             for (path, reply) in paths.iter().zip(sent) {
                 let node = match reply.await {
@@ -146,7 +145,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Registry<P> {
 
     /// One instance, if it is there.
     pub async fn instance(&self, name: &str, id: &str) -> Result<Option<ServiceInstance<P>>> {
-        let path = child_path(&self.service_path(name)?, check_name("an instance's id", id)?);
+        let path = child(&self.service_path(name)?, check_name("an instance's id", id)?);
         match self.client.get(&path).await {
             Ok(node) => ServiceInstance::decode(&path, &node.data).map(Some),
             Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),

@@ -18,11 +18,12 @@ use uuid::Uuid;
 
 use super::epoch::{Entry, Ledger};
 use super::events::{Board, ElectionEvent, Events, Progress};
+use super::goes_on_after;
 use super::leadership::{Facts, Leadership, Seat, Term};
 use super::post::Post;
-use super::{check_path, goes_on_after};
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold, patient};
+use crate::path;
 
 /// A candidate for a post of which there is one, at a fixed path.
 ///
@@ -49,7 +50,7 @@ pub struct Race {
 impl Race {
     /// A candidate of this id for the post at `path`. The epoch node is `<path>-epoch`.
     pub fn new(client: &Client, path: &str, id: &str) -> Result<Self> {
-        check_path(client, path)?;
+        path::check_below_root("an election", path)?;
         Ok(Race {
             client: client.clone(),
             path: path.to_owned(),
@@ -62,7 +63,7 @@ impl Race {
 
     /// Keeps the epoch node elsewhere. All candidates must agree on it.
     pub fn epoch_at(mut self, path: &str) -> Result<Self> {
-        check_path(&self.client, path)?;
+        path::check_below_root("an election", path)?;
         if path == self.path {
             return Err(Error::invalid("the epoch node and the leader's node need two paths"));
         }

@@ -17,8 +17,8 @@ use herdsman_client::{Client, Created};
 
 use super::IdGenerator;
 use crate::error::{Error, Result};
+use crate::path::child;
 use crate::sequence::split_name;
-use crate::until_known::child;
 
 /// How many numbers a directory has.
 const NUMBERS: usize = 1 << 31;

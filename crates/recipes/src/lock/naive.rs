@@ -22,9 +22,10 @@ use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Outcome, Session};
 use uuid::Uuid;
 
-use super::{check_path, default_owner, within};
+use super::{default_owner, within};
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold, patient};
+use crate::path;
 
 /// An unfair lock of a single node. See the [module](super) for what all locks have in common.
 ///
@@ -51,7 +52,7 @@ pub struct NaiveLock {
 impl NaiveLock {
     /// The lock that is the node at `path`.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        check_path(client, path)?;
+        path::check(path)?;
         if path == "/" {
             return Err(Error::invalid("the root is always there and cannot be a lock"));
         }

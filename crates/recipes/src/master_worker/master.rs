@@ -82,7 +82,7 @@ impl Master {
     pub fn new(client: &Client, root: &str) -> Result<Self> {
         Ok(Master {
             client: client.clone(),
-            paths: Paths::new(client, root)?,
+            paths: Paths::new(root)?,
             id: Bytes::new(),
             limits: Limits { attempts_max: 3, per_worker_max: 64, ended_max: 1000 },
             role: watch::Sender::new(Role::Backup),

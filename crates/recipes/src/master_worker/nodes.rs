@@ -5,9 +5,10 @@ use herdsman_client::{Client, Lifetime};
 use serde::{Deserialize, Serialize};
 
 use super::task::{Ending, TaskId, TaskState};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::messaging::Progress;
 use crate::messaging::envelope::{open, seal};
+use crate::path;
 
 /// Where the nodes are.
 #[derive(Clone, Debug)]
@@ -16,11 +17,8 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    pub(super) fn new(client: &Client, root: &str) -> Result<Self> {
-        if root == "/" {
-            return Err(Error::invalid("master–worker needs a path of its own, not the root"));
-        }
-        client.namespace(root)?;
+    pub(super) fn new(root: &str) -> Result<Self> {
+        path::check_below_root("master–worker", root)?;
         Ok(Paths { root: root.to_owned() })
     }
 

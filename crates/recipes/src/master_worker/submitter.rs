@@ -55,7 +55,7 @@ impl Submitter {
     /// Submits to the masters and workers at `root`. They need not be there yet.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
         let client = client.with_retry(RetryPolicy::forever(PAUSE));
-        Ok(Submitter { paths: Paths::new(&client, root)?, client, backlog_max: BACKLOG_MAX })
+        Ok(Submitter { paths: Paths::new(root)?, client, backlog_max: BACKLOG_MAX })
     }
 
     /// How many tasks may wait or run; with more, submissions fail with [`Error::Full`]. 10,000

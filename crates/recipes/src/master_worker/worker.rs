@@ -25,6 +25,7 @@ use super::task::{Failure, TaskId};
 use crate::error::{Error, Result};
 use crate::messaging::Progress;
 use crate::messaging::envelope::{from_json, to_json, user_json};
+use crate::path;
 
 /// Between attempts while the connection is gone.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -132,11 +133,11 @@ pub struct Worker {
 impl Worker {
     /// A worker with a name that no other worker has at the same time.
     pub fn new(client: &Client, root: &str, id: &str) -> Result<Self> {
-        let paths = Paths::new(client, root)?;
+        let paths = Paths::new(root)?;
         if id.is_empty() || id.contains('/') {
             return Err(Error::invalid(format!("{id:?} cannot be the id of a worker")));
         }
-        client.namespace(&paths.worker(id))?;
+        path::check(&paths.worker(id))?;
         let (client, id) = (client.clone(), id.to_owned());
         let progress_interval = Duration::from_millis(200);
         Ok(Worker { client, paths, id, concurrency: 1, progress_interval })

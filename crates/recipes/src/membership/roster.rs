@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::changes::Change;
+use crate::path::child;
 use crate::persistent_node::Pace;
 
 /// Reads that are under way at once.
@@ -35,12 +36,6 @@ pub(crate) enum Content<T> {
 
 type Name<T> = dyn Fn(&str) -> T + Send + Sync;
 type Decode<T> = dyn Fn(&str, &Node) -> T + Send + Sync;
-
-/// `parent` and `name` as one path.
-pub(crate) fn child_path(parent: &str, name: &str) -> String {
-    let parent = if parent == "/" { "" } else { parent };
-    format!("{parent}/{name}")
-}
 
 /// The children as they were at some moment.
 #[derive(Debug)]
@@ -283,7 +278,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         };
         let mut read = Vec::with_capacity(names.len());
         for chunk in names.chunks(PIPELINE) {
-            let get = |name: &&str| self.client.get(&child_path(&self.path, name)).send();
+            let get = |name: &&str| self.client.get(&child(&self.path, name)).send();
             let sent: Vec<_> = chunk.iter().map(get).collect();
             for (name, reply) in chunk.iter().zip(sent) {
                 match reply.await {

@@ -80,8 +80,8 @@ impl CommandClient {
     /// client too. If the id is taken by another session, waits until it is free.
     pub async fn join(client: &Client, root: &str, id: &str) -> Result<Self> {
         let client = client.with_retry(RetryPolicy::forever(PAUSE));
-        let paths = Paths::new(&client, root)?;
-        let id = check_client(&client, &paths, id)?.to_owned();
+        let paths = Paths::new(root)?;
+        let id = check_client(&paths, id)?.to_owned();
         let options = PersistentNode::at(&client, &paths.client(&id), "");
         let presence = options.on_foreign_node(OnForeignNode::Wait).start()?;
         presence.wait_until_present().await?;

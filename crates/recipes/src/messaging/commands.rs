@@ -14,11 +14,11 @@
 use std::fmt;
 
 use bytes::Bytes;
-use herdsman_client::Client;
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{open, seal};
 use crate::error::{Error, Result};
+use crate::path;
 use crate::sequence::split_name;
 
 /// What stands before the number of a command.
@@ -31,11 +31,8 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    pub(super) fn new(client: &Client, root: &str) -> Result<Self> {
-        if root == "/" {
-            return Err(Error::invalid("commands need a path of their own, not the root"));
-        }
-        client.namespace(root)?;
+    pub(super) fn new(root: &str) -> Result<Self> {
+        path::check_below_root("a dispatcher of commands", root)?;
         Ok(Paths { root: root.to_owned() })
     }
 
@@ -70,11 +67,11 @@ impl Paths {
 }
 
 /// The name of a client, which is part of paths.
-pub(super) fn check_client<'n>(client: &Client, paths: &Paths, name: &'n str) -> Result<&'n str> {
+pub(super) fn check_client<'n>(paths: &Paths, name: &'n str) -> Result<&'n str> {
     if name.is_empty() || name.contains('/') {
         return Err(Error::invalid(format!("{name:?} cannot be the id of a client")));
     }
-    client.namespace(&paths.client(name))?;
+    path::check(&paths.client(name))?;
     Ok(name)
 }
 

@@ -59,7 +59,7 @@ impl Dispatcher {
     /// Sends commands to the clients at `root`.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
         let client = client.with_retry(RetryPolicy::forever(PAUSE));
-        Ok(Dispatcher { paths: Paths::new(&client, root)?, client, history_max: HISTORY_MAX })
+        Ok(Dispatcher { paths: Paths::new(root)?, client, history_max: HISTORY_MAX })
     }
 
     /// How many commands are kept; 64 unless said otherwise, and at least one. A client that is
@@ -94,7 +94,7 @@ impl Dispatcher {
         clients: impl IntoIterator<Item = &'n str>,
         payload: impl Into<Bytes>,
     ) -> Result<Dispatched> {
-        let named = clients.into_iter().map(|name| check_client(&self.client, &self.paths, name));
+        let named = clients.into_iter().map(|name| check_client(&self.paths, name));
         let to = named.map(|name| Ok(name?.to_owned())).collect::<Result<_>>()?;
         self.send(to, payload.into()).await
     }

@@ -18,6 +18,7 @@ use tokio_stream::wrappers::WatchStream;
 
 use super::vitals::{Healths, HeartEvent, Vitals, changes};
 use crate::error::{Error, Result};
+use crate::path;
 
 /// Between attempts while the connection is gone.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -38,7 +39,7 @@ impl HeartMonitor {
         if stale_after.is_zero() {
             return Err(Error::invalid("no heart beats without a pause"));
         }
-        client.namespace(directory)?;
+        path::check(directory)?;
         let client = client.with_retry(RetryPolicy::forever(PAUSE));
         let directory = directory.trim_end_matches('/').to_owned();
         let mut ward = Ward { client, directory, vitals: Vitals::new(stale_after) };

@@ -11,6 +11,7 @@ use herdsman_client::{Client, ErrorKind};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::error::{Error, Result};
+use crate::path;
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 
 /// A heart. Dropping it removes the node in the background; a session's end does not: the node
@@ -47,7 +48,7 @@ impl Heartbeat {
         if id.is_empty() || id.contains('/') {
             return Err(Error::invalid(format!("{id:?} cannot be the id of a heart")));
         }
-        let path = format!("{}/{id}", directory.trim_end_matches('/'));
+        let path = path::child(directory, id);
         let options = PersistentNode::at(client, &path, "0");
         let node = options.on_foreign_node(OnForeignNode::Wait).start()?;
         node.wait_until_present().await?;

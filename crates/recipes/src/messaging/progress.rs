@@ -19,6 +19,7 @@ use tokio_stream::wrappers::WatchStream;
 
 use super::envelope::{from_json, to_json};
 use crate::error::{Error, Result};
+use crate::path;
 
 /// How far something is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +94,7 @@ impl ProgressReporter {
 
     /// Reports to `path`, at most once in each `interval`.
     pub fn start_with_interval(client: &Client, path: &str, interval: Duration) -> Result<Self> {
-        client.namespace(path)?;
+        path::check(path)?;
         let (reports, latest) = watch::channel(None);
         let (tell, written) = watch::channel(Written::Nothing);
         let client = client.with_retry(RetryPolicy::forever(PAUSE));
@@ -179,7 +180,7 @@ pub struct ProgressFeed {
 impl ProgressFeed {
     /// Looks at `path` from now on. Must be called inside a tokio runtime.
     pub async fn open(client: &Client, path: &str) -> Result<Self> {
-        client.namespace(path)?;
+        path::check(path)?;
         let client = client.with_retry(RetryPolicy::forever(PAUSE));
         let (tell, latest) = watch::channel(None);
         // Set before this returns, so that nothing reported later is missed.

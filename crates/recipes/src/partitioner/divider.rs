@@ -15,7 +15,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::plan::{Held, Owner, Plan, Situation};
 use super::{Release, Update, owned};
-use crate::membership::roster::{Snapshot, child_path};
+use crate::membership::roster::Snapshot;
+use crate::path::child;
 use crate::persistent_node::PersistentNode;
 
 /// Before another attempt at what a server refused.
@@ -30,7 +31,7 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn below(path: &str) -> Self {
-        Places { members: child_path(path, "members"), owners: child_path(path, "owners") }
+        Places { members: child(path, "members"), owners: child(path, "owners") }
     }
 }
 
@@ -197,7 +198,7 @@ impl Divider {
     ) -> herdsman_client::Result<BTreeSet<String>> {
         let mut lost = BTreeSet::new();
         for item in doubtful {
-            let stat = client.exists(&child_path(&self.places.owners, item)).await?;
+            let stat = client.exists(&child(&self.places.owners, item)).await?;
             let held = self.held.get(item).map(|held| held.czxid);
             if stat.map(|stat| stat.czxid) != held {
                 lost.insert(item.clone());
@@ -214,7 +215,7 @@ impl Divider {
         items: &BTreeSet<String>,
     ) -> (BTreeMap<String, Zxid>, bool) {
         let create = |item: &String| {
-            let path = child_path(&self.places.owners, item);
+            let path = child(&self.places.owners, item);
             let data = Bytes::from(self.member.clone());
             client.create(&path, data).ephemeral().container_parents().send()
         };
@@ -255,7 +256,7 @@ impl Divider {
 
     fn discard(&mut self, client: &Client, items: &BTreeMap<String, Zxid>) {
         for (item, czxid) in items {
-            let path = child_path(&self.places.owners, item);
+            let path = child(&self.places.owners, item);
             tokio::spawn(delete_owner_node(client.clone(), path, *czxid));
             self.deleting.insert(item.clone(), *czxid);
         }
@@ -265,7 +266,7 @@ impl Divider {
         let client = self.client.bound_to(session);
         let mut deletions = JoinSet::new();
         for (item, held) in std::mem::take(&mut self.held) {
-            let path = child_path(&self.places.owners, &item);
+            let path = child(&self.places.owners, &item);
             deletions.spawn(delete_owner_node(client.clone(), path, held.czxid));
         }
         self.show();

@@ -27,7 +27,7 @@ pub(super) struct Spec {
 
 impl Spec {
     /// Refuses what no server would take.
-    pub(super) fn check(&self, client: &Client) -> crate::Result<()> {
+    pub(super) fn check(&self) -> crate::Result<()> {
         if matches!(self.path.as_str(), "" | "/") {
             return Err(crate::Error::invalid("the root cannot be a persistent node"));
         }
@@ -36,8 +36,7 @@ impl Spec {
             return Err(crate::Error::invalid("a sequential persistent node must be ephemeral"));
         }
         let number = if self.is_sequential { "0" } else { "" };
-        client.namespace(&format!("{}{number}", self.path))?;
-        Ok(())
+        crate::path::check(&format!("{}{number}", self.path))
     }
 
     fn lifetime(&self) -> Lifetime {

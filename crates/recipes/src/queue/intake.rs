@@ -11,6 +11,7 @@ use super::receipts::Receipts;
 use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
 use crate::error::{Error, Result};
 use crate::line::Line;
+use crate::path;
 
 /// The largest item, as it stands in its node. Servers take requests of up to 1 MiB
 /// (`jute.maxbuffer`); what is left is for names and for the rest of the transaction.
@@ -35,7 +36,7 @@ impl Intake {
         lifetime: Lifetime,
         capacity: Option<usize>,
     ) -> Result<Self> {
-        check_path(client, path)?;
+        check_path(path)?;
         let gate = capacity.map(|capacity| Gate::new(client, path, capacity)).transpose()?;
         Ok(Intake {
             client: client.clone(),
@@ -131,12 +132,8 @@ impl Supply for Room<'_> {
 }
 
 /// A queue needs a node of its own, and room for others beside it.
-pub(super) fn check_path(client: &Client, path: &str) -> Result<()> {
-    if path.is_empty() || path == "/" {
-        return Err(Error::invalid("a queue needs a path of its own, below the root"));
-    }
-    client.namespace(path)?;
-    Ok(())
+pub(super) fn check_path(path: &str) -> Result<()> {
+    path::check_below_root("a queue", path)
 }
 
 /// Larger items would make the server end the connection.

@@ -54,7 +54,7 @@ impl ShardedQueue {
         shards: usize,
         options: WorkOptions,
     ) -> Result<Self> {
-        check_path(client, path)?;
+        check_path(path)?;
         if !(1..=SHARDS_MAX).contains(&shards) {
             let text = format!("a queue can have 1 to {SHARDS_MAX} shards, not {shards}");
             return Err(Error::InvalidArgument(text));

@@ -47,7 +47,7 @@ pub struct TicketQueue {
 impl TicketQueue {
     /// The queue at `path`. Nothing is made before the first ticket.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        check_path(client, path)?;
+        check_path(path)?;
         let line = Line {
             client: client.clone(),
             directory: path.to_owned(),

@@ -43,9 +43,9 @@ impl Core {
         options.check(path)?;
         let intake = Intake::new(client, path, Lifetime::Persistent, options.capacity)?;
         let locks = options.lock_path.unwrap_or_else(|| format!("{path}-locks"));
-        check_path(client, &locks)?;
+        check_path(&locks)?;
         if let Some(dead) = &options.dead_letter {
-            check_path(client, &dead.path)?;
+            check_path(&dead.path)?;
         }
         Ok(Arc::new(Core {
             clock: ServerClock::new(intake.receipts.clone()),
