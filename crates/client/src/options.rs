@@ -1,5 +1,6 @@
 //! What a client can be told before it connects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use herdsman_proto::connect::Password;
 
 use crate::client::Client;
 use crate::connect_string::ConnectString;
+use crate::dial::{Dial, Tcp};
 use crate::error::{Error, Result};
 use crate::retry::RetryPolicy;
 use crate::session::Session;
@@ -35,6 +37,7 @@ pub struct Options {
     pub(crate) retry: RetryPolicy,
     pub(crate) deadline: Option<Duration>,
     pub(crate) resumed: Option<(SessionId, Password)>,
+    pub(crate) dial: Arc<dyn Dial>,
 }
 
 /// Whether a server that is cut off from its quorum will do.
@@ -76,6 +79,7 @@ impl Default for Options {
             retry: RetryPolicy::default(),
             deadline: None,
             resumed: None,
+            dial: Arc::new(Tcp),
         }
     }
 }
@@ -158,6 +162,13 @@ impl Options {
     #[must_use]
     pub fn resume(mut self, session: SessionId, password: Password) -> Self {
         self.resumed = Some((session, password));
+        self
+    }
+
+    /// Opens connections in another way than by TCP to the named host.
+    #[must_use]
+    pub fn dial(mut self, dial: Arc<dyn Dial>) -> Self {
+        self.dial = dial;
         self
     }
 

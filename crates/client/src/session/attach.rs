@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::transport::{self, Transport};
 use crate::connect_string::HostPort;
+use crate::dial::Dial;
 use crate::options::ReadOnlyServers;
 use crate::outgoing;
 
@@ -55,15 +56,21 @@ const ANSWER_BYTES_MAX: usize = 1 << 10;
 
 /// One attempt at one server.
 pub(super) async fn attach(
+    dial: &dyn Dial,
     host: HostPort,
     introduction: Introduction,
     patience: Duration,
 ) -> Result<Attached, AttachError> {
-    timeout(patience, shake_hands(host, introduction)).await.unwrap_or(Err(AttachError::Timeout))
+    let shaking = shake_hands(dial, host, introduction);
+    timeout(patience, shaking).await.unwrap_or(Err(AttachError::Timeout))
 }
 
-async fn shake_hands(host: HostPort, us: Introduction) -> Result<Attached, AttachError> {
-    let mut transport = transport::dial(&host).await?;
+async fn shake_hands(
+    dial: &dyn Dial,
+    host: HostPort,
+    us: Introduction,
+) -> Result<Attached, AttachError> {
+    let mut transport = transport::dial(dial, &host).await?;
     let mut hello = Vec::new();
     let request = ConnectRequest {
         last_zxid_seen: us.last_zxid,
@@ -104,7 +111,12 @@ async fn read_response(
 }
 
 /// Whether a server would open a new session for anybody. The session made to find out is closed.
-pub(super) async fn is_serving(host: HostPort, us: Introduction, patience: Duration) -> bool {
+pub(super) async fn is_serving(
+    dial: &dyn Dial,
+    host: HostPort,
+    us: Introduction,
+    patience: Duration,
+) -> bool {
     let stranger = Introduction {
         session: SessionId::NONE,
         password: [0; 16],
@@ -112,7 +124,7 @@ pub(super) async fn is_serving(host: HostPort, us: Introduction, patience: Durat
         read_only: ReadOnlyServers::Refused,
         ..us
     };
-    let Ok(mut attached) = attach(host, stranger, patience).await else {
+    let Ok(mut attached) = attach(dial, host, stranger, patience).await else {
         return false;
     };
     let mut goodbye = Vec::new();
@@ -125,9 +137,9 @@ pub(super) async fn is_serving(host: HostPort, us: Introduction, patience: Durat
 }
 
 /// Whether a server has a quorum and takes writes, asked by a four-letter word.
-pub(super) async fn takes_writes(host: &HostPort, patience: Duration) -> bool {
+pub(super) async fn takes_writes(dial: &dyn Dial, host: &HostPort, patience: Duration) -> bool {
     let ask = async {
-        let mut transport = transport::dial(host).await?;
+        let mut transport = transport::dial(dial, host).await?;
         transport.write.write_all(b"isro").await?;
         let mut answer = Vec::new();
         (&mut transport.read).take(16).read_to_end(&mut answer).await?;

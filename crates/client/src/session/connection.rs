@@ -98,8 +98,10 @@ impl Connection {
         };
         dialogue.present_credentials();
         dialogue.set_watches_again();
-        let search = (attached.response.read_only == Some(true))
-            .then(|| WritableSearch::start(life.servers.borrow().hosts()));
+        let search = (attached.response.read_only == Some(true)).then(|| {
+            let dial = Arc::clone(&life.shared.options.dial);
+            WritableSearch::start(dial, life.servers.borrow().hosts())
+        });
         let timer = Box::pin(sleep_until(dialogue.next_duty()));
         Connection { transport: Some(attached.transport), dialogue, timer, search }
     }

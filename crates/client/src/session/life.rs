@@ -137,9 +137,10 @@ impl Life {
             }
             let (host, pause) = self.next_host();
             let (introduction, patience) = (self.introduction(), self.patience());
+            let dial = Arc::clone(&self.shared.options.dial);
             let attempt = async {
                 sleep(pause).await;
-                attach::attach(host.clone(), introduction, patience).await
+                attach::attach(&*dial, host.clone(), introduction, patience).await
             };
             tokio::pin!(attempt);
             let attempted = loop {
@@ -218,7 +219,13 @@ impl Life {
     /// The server refuses us, and has for a session timeout, but would take anybody else.
     async fn is_hopeless(&self, host: &HostPort) -> bool {
         self.shared.board.state() == ConnectionState::Lost
-            && attach::is_serving(host.clone(), self.introduction(), self.patience()).await
+            && attach::is_serving(
+                &*self.shared.options.dial,
+                host.clone(),
+                self.introduction(),
+                self.patience(),
+            )
+            .await
     }
 
     /// Takes over what the server says about us; returns what to tell the world.

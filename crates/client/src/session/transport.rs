@@ -3,9 +3,9 @@
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 use crate::connect_string::HostPort;
+use crate::dial::Dial;
 
 /// An open connection, both directions.
 pub(super) struct Transport {
@@ -13,10 +13,9 @@ pub(super) struct Transport {
     pub(super) write: Box<dyn AsyncWrite + Send + Unpin>,
 }
 
-/// Connects to the first address of the host that answers. The name is resolved anew each time, so
-/// a server that has moved is found.
-pub(super) async fn dial(host: &HostPort) -> io::Result<Transport> {
-    let stream = TcpStream::connect((host.host(), host.port())).await?;
+/// Opens a connection to the host.
+pub(super) async fn dial(dial: &dyn Dial, host: &HostPort) -> io::Result<Transport> {
+    let stream = dial.dial(host.host(), host.port()).await?;
     // Requests are small and already gathered; waiting for more only adds latency.
     stream.set_nodelay(true)?;
     let (read, write) = stream.into_split();
