@@ -96,6 +96,7 @@ impl Tree {
         };
         self.raise_parent(parent, parent_path, txn.parent_cversion, header.zxid);
         if let Some(existing) = self.nodes.child(parent, name) {
+            self.touch(&txn.path);
             self.replace_acl(existing, &txn.acl);
             return Outcome::failed(ErrorCode::NodeExists);
         }
@@ -170,6 +171,7 @@ impl Tree {
     /// Takes a childless znode out, and gives the ACL it had.
     fn remove_leaf(&mut self, id: NodeId, path: &str) -> Arc<[Acl]> {
         let (parent_path, name) = path::split(path).expect("a znode's path is absolute");
+        self.touch(path);
         let removed = self.nodes.remove(id);
         self.digest.remove(removed.digest);
         self.data_size -= (path.len() + removed.data_len()) as u64;

@@ -13,6 +13,7 @@
 pub mod acls;
 pub mod apply;
 pub mod auth;
+pub mod changes;
 pub mod digest;
 pub mod dump;
 pub mod load;
@@ -24,15 +25,20 @@ pub mod permit;
 pub mod prepare;
 pub mod quota;
 pub mod read;
+pub mod sight;
 pub mod sweep;
 pub mod tree;
+pub mod walk;
 pub mod watches;
 
 pub use apply::{Event, Events};
+pub use changes::{NodeImage, Tables, TooManyChanges};
 pub use dump::Dump;
 pub use load::{LoadError, Loader};
 pub use outcome::Outcome;
 pub use overlay::Overlay;
 pub use prepare::{Caller, Prepared};
+pub use sight::{Sight, VisibleZnode};
 pub use tree::{Tree, TreeOptions};
+pub use walk::{Listing, Onward, Visit, Walk};
 pub use watches::{WatchMode, Watcher, Watches};

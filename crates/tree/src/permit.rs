@@ -3,6 +3,7 @@
 use herdsman_proto::{Acl, ErrorCode, Id, Perms};
 
 use crate::auth::{AUTH, SUPER};
+use crate::nodes::NodeId;
 use crate::tree::Tree;
 
 impl Tree {
@@ -15,6 +16,12 @@ impl Tree {
                 .iter()
                 .any(|entry| entry.perms.intersects(wanted) && self.is_meant(&entry.id, ids));
         if allowed { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    }
+
+    /// The root's ACL, by which the right to everything at once is judged.
+    #[must_use]
+    pub fn root_acl(&self) -> &[Acl] {
+        self.acls.get(self.nodes.get(NodeId::ROOT).acl)
     }
 
     fn is_meant(&self, wanted: &Id, ids: &[Id]) -> bool {

@@ -3,6 +3,8 @@
 //! The caller holds a read guard of the tree throughout, so a watch is registered before any later
 //! change. Permission is checked before the watch, as in Apache: who may not read hears nothing.
 
+use std::borrow::Cow;
+
 use herdsman_proto::event::ZXID_OF_LATE_EVENTS;
 use herdsman_proto::multi::{MultiHeader, encode_error_result};
 use herdsman_proto::request::{SetWatches, Text};
@@ -75,8 +77,12 @@ impl Tree {
     }
 
     fn readable(&self, reader: Reader<'_>, path: &str) -> Result<&Znode, ErrorCode> {
+        self.readable_by(reader.ids, path)
+    }
+
+    pub(crate) fn readable_by(&self, ids: &[Id], path: &str) -> Result<&Znode, ErrorCode> {
         let node = self.nodes.get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
-        self.check_acl(self.acls.get(node.acl), Perms::READ, reader.ids)?;
+        self.check_acl(self.acls.get(node.acl), Perms::READ, ids)?;
         Ok(node)
     }
 
@@ -122,21 +128,27 @@ impl Tree {
         Ok(node)
     }
 
-    /// Readers and administrators see the list; hashes of passwords only administrators.
     fn read_acl(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
         let node = self.nodes.get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
-        let acl = self.acls.get(node.acl);
-        self.check_acl(acl, Perms::READ.union(Perms::ADMIN), reader.ids)?;
-        let may_see_hashes = self.check_acl(acl, Perms::ADMIN, reader.ids).is_ok();
-        out.put_vector(acl, |out, entry| {
-            if may_see_hashes {
-                entry.encode(out);
-            } else {
-                masked(entry).encode(out);
-            }
-        });
+        let acl = self.acl_shown_to(reader.ids, node)?;
+        out.put_vector(&acl, |out, entry| entry.encode(out));
         self.stat(node).encode(out);
         Ok(())
+    }
+
+    /// Readers and administrators see the list; hashes of passwords only administrators.
+    pub(crate) fn acl_shown_to(
+        &self,
+        ids: &[Id],
+        node: &Znode,
+    ) -> Result<Cow<'_, [Acl]>, ErrorCode> {
+        let acl = self.acls.get(node.acl);
+        self.check_acl(acl, Perms::READ.union(Perms::ADMIN), ids)?;
+        let may_see_hashes = self.check_acl(acl, Perms::ADMIN, ids).is_ok();
+        if may_see_hashes {
+            return Ok(Cow::Borrowed(acl));
+        }
+        Ok(acl.iter().map(masked).collect())
     }
 
     fn read_descendants(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {

@@ -1,6 +1,7 @@
 //! The state itself: znodes, ACLs, sessions and what is derived from them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -9,6 +10,7 @@ use herdsman_proto::{Acl, Perms, SessionId, Stat, StatPersisted, TxnDigest, Zxid
 use parking_lot::Mutex;
 
 use crate::acls::{AclKey, Acls};
+use crate::changes::Changes;
 use crate::digest::{DigestLog, TreeDigest, znode_digest};
 use crate::nodes::{NewZnode, NodeId, Nodes, Znode};
 use crate::owner::{Owner, OwnerRules};
@@ -73,6 +75,8 @@ pub struct Tree {
     /// Bytes of paths and data, kept up to date for the metric.
     pub(crate) data_size: u64,
     watches: Mutex<Watches>,
+    /// Paths that change, while somebody wants to know them.
+    pub(crate) changes: Mutex<Option<Changes>>,
 }
 
 impl Tree {
@@ -106,6 +110,7 @@ impl Tree {
             last_zxid: Zxid::ZERO,
             data_size: 0,
             watches: Mutex::new(Watches::new(options.hash_seed)),
+            changes: Mutex::new(None),
             options,
         };
         tree.digest.add(digest);
@@ -175,6 +180,7 @@ impl Tree {
         acl: AclKey,
         stat: StatPersisted,
     ) -> NodeId {
+        self.touch(path);
         let digest = self.digest_of(path, data.as_deref(), &stat);
         self.digest.add(digest);
         self.data_size += (path.len() + data.as_ref().map_or(0, |data| data.len())) as u64;
@@ -188,6 +194,7 @@ impl Tree {
         path: &str,
         change: impl FnOnce(&mut Znode) -> T,
     ) -> T {
+        self.touch(path);
         let digest_enabled = self.options.digest;
         let node = self.nodes.get_mut(id);
         let result = change(node);
@@ -249,6 +256,30 @@ impl Tree {
     /// Open sessions with their timeouts, in order of their ids.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, i32)> + '_ {
         self.sessions.iter().map(|(&session, &timeout_ms)| (session, timeout_ms))
+    }
+
+    /// Number of open sessions.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Open sessions with their timeouts, those behind this id, in order of their ids.
+    pub fn sessions_after(&self, after: SessionId) -> impl Iterator<Item = (SessionId, i32)> + '_ {
+        let behind = (Bound::Excluded(after), Bound::Unbounded);
+        self.sessions.range(behind).map(|(&session, &timeout_ms)| (session, timeout_ms))
+    }
+
+    /// The timeout of an open session.
+    #[must_use]
+    pub fn session_timeout_ms(&self, session: SessionId) -> Option<i32> {
+        self.sessions.get(&session).copied()
+    }
+
+    /// How many ephemerals a session has.
+    #[must_use]
+    pub fn ephemerals_of(&self, session: SessionId) -> usize {
+        self.ephemerals.get(&session).map_or(0, BTreeSet::len)
     }
 
     /// Whether the ensemble has this session open, as far as this tree knows.

@@ -81,6 +81,17 @@ pub struct Watches {
     child: Table,
 }
 
+/// One watch of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchOf {
+    /// What is watched.
+    pub path: Arc<str>,
+    /// The table that it is in.
+    pub table: TableKind,
+    /// How long it lasts and how far it sees.
+    pub mode: WatchMode,
+}
+
 /// Totals for the `wchs` command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchSummary {
@@ -198,6 +209,26 @@ impl Watches {
         all
     }
 
+    /// Watches of one connection in both tables, counted as [`Watches::count`] counts them.
+    #[must_use]
+    pub fn count_of(&self, watcher: Watcher) -> usize {
+        let paths = |table: &Table| table.by_watcher.get(&watcher).map_or(0, BTreeSet::len);
+        paths(&self.data) + paths(&self.child)
+    }
+
+    /// The first watches of one connection in order of their paths, data before child. A persistent one,
+    /// which is in both tables, is told once, with the data table.
+    #[must_use]
+    pub fn of_watcher(&self, watcher: Watcher, count_max: usize) -> Vec<WatchOf> {
+        let of_child = self.child.watches_of(watcher, TableKind::Child);
+        let of_child = of_child.filter(|watch| watch.mode == WatchMode::Standard);
+        let of_data = self.data.watches_of(watcher, TableKind::Data);
+        let mut first: Vec<_> = of_data.take(count_max).chain(of_child.take(count_max)).collect();
+        first.sort_by(|one, other| one.path.cmp(&other.path));
+        first.truncate(count_max);
+        first
+    }
+
     fn table(&mut self, kind: TableKind) -> &mut Table {
         match kind {
             TableKind::Data => &mut self.data,
@@ -215,6 +246,16 @@ impl Table {
             count: 0,
             recursive: 0,
         }
+    }
+
+    fn watches_of(&self, watcher: Watcher, table: TableKind) -> impl Iterator<Item = WatchOf> {
+        let modes = [WatchMode::Standard, WatchMode::Persistent, WatchMode::PersistentRecursive];
+        let paths = self.by_watcher.get(&watcher).into_iter().flatten();
+        paths.flat_map(move |path| {
+            let set = self.modes(path, watcher);
+            let set = modes.into_iter().filter(move |mode| set.contains(*mode));
+            set.map(move |mode| WatchOf { path: Arc::clone(path), table, mode })
+        })
     }
 
     fn modes(&self, path: &str, watcher: Watcher) -> Modes {
@@ -393,6 +434,33 @@ mod tests {
         assert_eq!(watches.count(), 1);
         assert_eq!(watches.summary(), WatchSummary { connections: 1, paths: 1, watches: 1 });
         assert_eq!(watches.data.recursive, 0);
+    }
+
+    #[test]
+    fn the_watches_of_one_connection_are_told_apart() {
+        let mut watches = Watches::new(0);
+        watches.add(TableKind::Child, "/b", A);
+        watches.add(TableKind::Data, "/b", A);
+        watches.add_persistent("/a", A, WatchMode::Persistent);
+        watches.add_persistent("/c", A, WatchMode::PersistentRecursive);
+        watches.add(TableKind::Data, "/other", B);
+        let told: Vec<_> = watches
+            .of_watcher(A, 10)
+            .into_iter()
+            .map(|WatchOf { path, table, mode }| (path.to_string(), table, mode))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("/a".to_owned(), TableKind::Data, WatchMode::Persistent),
+                ("/b".to_owned(), TableKind::Data, WatchMode::Standard),
+                ("/b".to_owned(), TableKind::Child, WatchMode::Standard),
+                ("/c".to_owned(), TableKind::Data, WatchMode::PersistentRecursive),
+            ]
+        );
+        assert_eq!((watches.count_of(A), watches.count_of(B), watches.count()), (5, 1, 6));
+        assert_eq!(watches.of_watcher(A, 3).last().unwrap().table, TableKind::Child);
+        assert!(watches.of_watcher(Watcher(9), 10).is_empty());
     }
 
     #[test]
