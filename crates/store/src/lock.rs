@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskLock, LockError};
 
-const FILE_NAME: &str = "herdsman.lock";
+/// The lock file's name, in `dataDir` and in `dataLogDir`.
+pub const FILE_NAME: &str = "herdsman.lock";
 
 /// Why a data directory was not locked.
 #[derive(Debug, thiserror::Error)]

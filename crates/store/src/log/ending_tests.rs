@@ -114,3 +114,23 @@ fn headers() {
     snapshot[..4].copy_from_slice(b"ZKSN");
     assert!(matches!(ending(snapshot), (0, Ending::Damaged(_))));
 }
+
+/// Who only looks can go on behind the damage, up to the end.
+#[test]
+fn reading_can_be_resumed_at_the_next_valid_record() {
+    let mut content = log_bytes(&[create(1, 700), create(2, 1500), create(3, 10)]);
+    let second = log_bytes(&[create(1, 700)]).len();
+    let third = log_bytes(&[create(1, 700), create(2, 1500)]).len() as u64;
+    content[second + 100] ^= 1;
+    let disk = disk();
+    disk.put(&log_path(1), content);
+    let mut reader = RecordReader::open(&disk, &log_path(1)).unwrap();
+    while reader.next_record().unwrap().is_some() {}
+    let Ending::Damaged(damage) = classify(&reader).unwrap() else {
+        panic!("the second record is damaged");
+    };
+    assert_eq!(damage.next_valid, Some((third, Zxid(3))));
+    reader.resume_at(third);
+    assert_eq!(reader.next_record().unwrap().map(|record| record.zxid), Some(Zxid(3)));
+    assert_eq!(classify(&reader).unwrap(), Ending::Clean);
+}

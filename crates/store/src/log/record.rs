@@ -93,6 +93,20 @@ impl RecordReader {
         }))
     }
 
+    /// Goes on behind damage, at a record that [`super::ending::classify`] has found there. Only for
+    /// looking into a file: a server never steps over damage.
+    ///
+    /// # Panics
+    /// Never goes back: `offset` must not lie before [`RecordReader::offset`].
+    pub fn resume_at(&mut self, offset: u64) {
+        assert!(offset >= self.offset, "{offset} lies before {}", self.offset);
+        self.offset = offset;
+        self.window.clear();
+        self.window_offset = offset;
+        // A record was found, so it is a log, whatever its header says.
+        self.header_valid = true;
+    }
+
     /// The header is there and is a log's.
     #[must_use]
     pub fn header_valid(&self) -> bool {

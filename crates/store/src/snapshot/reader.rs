@@ -68,7 +68,7 @@ pub fn read_snapshot(
 }
 
 /// The same, for a file that does not have a snapshot's name.
-pub(crate) fn read_snapshot_at(
+pub fn read_snapshot_at(
     disk: &dyn Disk,
     path: &Path,
     compression: Compression,
@@ -111,6 +111,19 @@ pub fn looks_whole(disk: &dyn Disk, dir: &Path, name: SnapshotName) -> io::Resul
         Some(offset) if offset >= HEADER.len() as u64 => has_at(&*file, offset, &LAST_BYTES),
         _ => Ok(false),
     }
+}
+
+/// How a file that may have any name is packed, from how it begins; `None` if it is no snapshot.
+pub fn detect_compression(disk: &dyn Disk, path: &Path) -> io::Result<Option<Compression>> {
+    let file = disk.open_read(path)?;
+    let bytes = file.bytes()?;
+    for compression in [Compression::None, Compression::Gzip, Compression::Snappy] {
+        let magic = magic(compression);
+        if bytes >= magic.len() as u64 && has_at(&*file, 0, magic)? {
+            return Ok(Some(compression));
+        }
+    }
+    Ok(None)
 }
 
 fn has_at(file: &dyn ReadFile, offset: u64, expected: &[u8]) -> io::Result<bool> {

@@ -6,7 +6,9 @@ use herdsman_proto::Perms;
 use herdsman_tree::{LoadError, Loader, TreeOptions};
 use proptest::prelude::*;
 
-use super::reader::{SnapshotError, SnapshotFault, SnapshotSummary, looks_whole, read_snapshot};
+use super::reader::{
+    SnapshotError, SnapshotFault, SnapshotSummary, detect_compression, looks_whole, read_snapshot,
+};
 use super::writer::SnapshotWriter;
 use super::*;
 use crate::disk::{Disk, MemoryDisk};
@@ -119,6 +121,22 @@ fn every_packing_comes_back_and_survives_a_crash() {
         assert_eq!(summary.trailer, trailer());
         assert_eq!(summary.nodes, 4);
         assert_eq!(trailer().fuzzy_until(Zxid(9)), Zxid(12));
+    }
+}
+
+#[test]
+fn the_packing_is_known_from_the_content() {
+    for compression in PACKINGS {
+        let disk = disk();
+        write(&disk, compression, &nodes(), &trailer());
+        let path = name(compression).path(dir());
+        assert_eq!(detect_compression(&disk, &path).unwrap(), Some(compression));
+    }
+    let disk = disk();
+    for content in ["", "ZKLG\0\0\0\u{2}", "some text"] {
+        let path = dir().join("other");
+        disk.put(&path, content.as_bytes().to_vec());
+        assert_eq!(detect_compression(&disk, &path).unwrap(), None, "{content:?}");
     }
 }
 
