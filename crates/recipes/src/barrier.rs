@@ -21,8 +21,9 @@ mod double;
 mod leave;
 mod size;
 
-pub use count_down::CountDownLatch;
-pub use double::{DoubleBarrier, Inside};
+pub use count_down::{CountDownLatch, latch_count};
+pub use double::{DoubleBarrier, Inside, READY};
+pub use size::is_member;
 
 /// A gate: closed while its node exists.
 ///

@@ -59,6 +59,13 @@ pub(crate) struct Line {
     pub(crate) distrust: Distrust,
 }
 
+/// The place of a node with this name in a line whose nodes have one of these markers.
+pub(crate) fn place_in(name: String, markers: &[&'static str]) -> Option<Place> {
+    let fits = |marker: &&'static str| Some((split_name(&name, marker)?.sequence, *marker));
+    let (sequence, marker) = markers.iter().find_map(fits)?;
+    Some(Place { sequence, name, marker })
+}
+
 /// The rule of an exclusive line: after the one right before us.
 pub(crate) fn after_predecessor(places: &[Place], ours: usize) -> Turn {
     match places[..ours].last() {
@@ -157,9 +164,7 @@ impl Line {
     }
 
     fn place(&self, name: String) -> Option<Place> {
-        let fits = |marker: &&'static str| Some((split_name(&name, marker)?.sequence, *marker));
-        let (sequence, marker) = self.markers.iter().find_map(fits)?;
-        Some(Place { sequence, name, marker })
+        place_in(name, self.markers)
     }
 
     /// Makes our node, at the end of the line.

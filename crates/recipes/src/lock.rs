@@ -55,8 +55,8 @@ use crate::hold::{Distrust, Hold};
 use crate::line::{Layout, Line, after_predecessor};
 use crate::path;
 
-pub use contender::Contender;
-pub use deadlock::{find_deadlocks, find_locks, read_queues};
+pub use contender::{Contender, LineNode, MARKERS, contenders};
+pub use deadlock::{find_deadlocks, find_locks, queues, read_queues};
 pub use multi::{MultiGuard, MultiLock};
 pub use naive::{NaiveGuard, NaiveLock};
 pub use reentrant::{ReentrantGuard, ReentrantLock};

@@ -55,6 +55,7 @@ mod work;
 pub use delay::DelayQueue;
 pub use id::IdQueue;
 pub use intake::ITEM_BYTES_MAX;
+pub use names::{ItemKind, item_kind};
 pub use priority::PriorityQueue;
 pub use sharded::ShardedQueue;
 pub use simple::Queue;

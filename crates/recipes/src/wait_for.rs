@@ -104,6 +104,15 @@ impl LockQueue {
         Self { path: path.into(), contenders }
     }
 
+    /// For each place, the places that directly block whoever waits there; nothing for holders. A
+    /// waiting writer is blocked by the writer right before it, or by all readers since the writer
+    /// before them; a waiting reader by the last writer before it.
+    #[must_use]
+    pub fn blockers(&self) -> Vec<Option<RangeInclusive<usize>>> {
+        let blocked = self.blocked_up_to().into_iter();
+        blocked.map(|last| last.map(|last| self.direct_blockers(last))).collect()
+    }
+
     /// For each place, the last place whose contender must be gone before the one here gets the
     /// lock; all before that place must be gone too. `None` for whoever waits for nobody.
     fn blocked_up_to(&self) -> Vec<Option<usize>> {

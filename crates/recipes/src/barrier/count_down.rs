@@ -137,15 +137,13 @@ impl CountDownLatch {
     }
 
     fn decode(&self, data: &[u8]) -> Result<u32> {
-        let slash = data.iter().position(|byte| *byte == b'/');
-        let parts = slash.and_then(|at| Some((parse(&data[..at])?, parse(&data[at + 1..])?)));
-        match parts {
-            Some((left, of)) if of == self.count && left <= of => Ok(left),
-            Some((left, of)) if left <= of => Err(Error::invalid(format!(
+        match latch_count(data) {
+            Some((left, of)) if of == self.count => Ok(left),
+            Some((_, of)) => Err(Error::invalid(format!(
                 "the latch {} counts {of} things, not {}",
                 self.path, self.count
             ))),
-            _ => Err(self.unreadable(data)),
+            None => Err(self.unreadable(data)),
         }
     }
 
@@ -157,6 +155,20 @@ impl CountDownLatch {
     fn open_path(&self) -> String {
         child(&self.path, "open")
     }
+}
+
+/// How many things are left to be counted, and of how many, as the node of a latch says it; `None` if
+/// that is not the data of a latch.
+///
+/// ```
+/// assert_eq!(herdsman_recipes::barrier::latch_count(b"2/5"), Some((2, 5)));
+/// assert_eq!(herdsman_recipes::barrier::latch_count(b"6/5"), None);
+/// ```
+#[must_use]
+pub fn latch_count(data: &[u8]) -> Option<(u32, u32)> {
+    let slash = data.iter().position(|byte| *byte == b'/')?;
+    let (left, of) = (parse(&data[..slash])?, parse(&data[slash + 1..])?);
+    (left <= of).then_some((left, of))
 }
 
 fn parse(digits: &[u8]) -> Option<u32> {

@@ -31,7 +31,8 @@ use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold, patient};
 use crate::path::child;
 
-pub(super) const READY: &str = "ready";
+/// The child of a double barrier's node that lets its members go in.
+pub const READY: &str = "ready";
 
 /// A barrier that a number of members enter together and leave together.
 ///

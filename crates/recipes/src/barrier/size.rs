@@ -86,11 +86,16 @@ impl Size {
     }
 }
 
-/// The members among the children, in the order of their names. Members are named by a UUID, with
-/// dashes (Curator, we) or without (kazoo); whatever else is there does not count.
+/// Whether a child of a double barrier's node is a member. Members are named by a UUID, with dashes
+/// (Curator, we) or without (kazoo).
+#[must_use]
+pub fn is_member(name: &str) -> bool {
+    Uuid::try_parse(name).is_ok()
+}
+
+/// The members among the children, in the order of their names; whatever else is there does not count.
 pub(crate) fn members(names: Vec<String>) -> Vec<String> {
-    let is_member = |name: &String| Uuid::try_parse(name).is_ok();
-    let mut members: Vec<_> = names.into_iter().filter(is_member).collect();
+    let mut members: Vec<_> = names.into_iter().filter(|name| is_member(name)).collect();
     members.sort_unstable();
     members
 }

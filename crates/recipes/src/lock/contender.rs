@@ -1,10 +1,11 @@
-//! Who holds a lock and who waits for it, read from its nodes.
+//! Who holds a lock and who waits for it, read from its nodes: by a client, or by whoever has them
+//! already.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, SessionId};
+use herdsman_client::{Client, ErrorKind, SessionId, Zxid};
 
 use crate::error::Result;
-use crate::line::{Line, Place};
+use crate::line::{Line, Place, place_in};
 use crate::wait_for::{LockKind, Standing};
 
 /// Who holds a lock or waits for it.
@@ -25,6 +26,68 @@ pub struct Contender {
     pub token: u64,
 }
 
+/// A node below a lock, as somebody has read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineNode {
+    /// Its name.
+    pub name: String,
+    /// The session that it belongs to.
+    pub session: SessionId,
+    /// Its data.
+    pub data: Bytes,
+    /// When it was made.
+    pub czxid: Zxid,
+}
+
+/// Every marker of a node that stands in a fair lock's line, of all layouts.
+pub const MARKERS: &[&str] = &["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__"];
+
+/// The contenders of a fair lock, in order, from all nodes below it. Those that do not stand in its line
+/// are left out.
+///
+/// ```
+/// use herdsman_client::{SessionId, Zxid};
+/// use herdsman_recipes::lock::{LineNode, contenders};
+/// use herdsman_recipes::wait_for::Standing;
+///
+/// let node = |name: &str, session| LineNode {
+///     name: name.to_owned(),
+///     session: SessionId(session),
+///     data: "".into(),
+///     czxid: Zxid(session),
+/// };
+/// let line = contenders(vec![
+///     node("_c_b-lock-0000000002", 8),
+///     node("README", 0),
+///     node("_c_z-lock-0000000001", 7),
+/// ]);
+/// assert_eq!((line[0].session, line[0].standing), (SessionId(7), Standing::Holds));
+/// assert_eq!((line[1].session, line[1].standing), (SessionId(8), Standing::Waits));
+/// ```
+#[must_use]
+pub fn contenders(nodes: Vec<LineNode>) -> Vec<Contender> {
+    let in_line = nodes.into_iter().filter_map(|node| {
+        let LineNode { name, session, data, czxid } = node;
+        Some((place_in(name, MARKERS)?, session, data, czxid))
+    });
+    let mut in_line: Vec<_> = in_line.collect();
+    in_line.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    let front = Front::of(in_line.iter().map(|(place, ..)| place));
+    let contenders = in_line.into_iter().map(|(place, session, owner, czxid)| Contender {
+        kind: kind(&place),
+        standing: front.standing(&place),
+        name: place.name,
+        session,
+        owner,
+        token: token(czxid),
+    });
+    contenders.collect()
+}
+
+fn token(czxid: Zxid) -> u64 {
+    u64::try_from(czxid.0).unwrap_or_default()
+}
+
 /// Markers of nodes that share a lock; all others are alone with it.
 const READ_MARKERS: [&str; 2] = ["__READ__", "__rlock__"];
 
@@ -33,15 +96,32 @@ pub(super) fn kind(place: &Place) -> LockKind {
     if READ_MARKERS.contains(&place.marker) { LockKind::Read } else { LockKind::Write }
 }
 
-/// Who of these has the lock. Equal sequences are those of one holder on its way from writing to
-/// reading.
-pub(super) fn standing(places: &[Place], of: &Place) -> Standing {
-    let before = |place: &&Place| place.sequence < of.sequence;
-    let waits = match kind(of) {
-        LockKind::Read => places.iter().filter(before).any(|place| kind(place) == LockKind::Write),
-        LockKind::Write => places.iter().any(|place| before(&place)),
-    };
-    if waits { Standing::Waits } else { Standing::Holds }
+/// The head of a line, which decides who of it has the lock. Equal sequences are those of one holder on
+/// its way from writing to reading.
+pub(super) struct Front {
+    first: Option<i32>,
+    first_writer: Option<i32>,
+}
+
+impl Front {
+    /// Of a line's places, in any order.
+    pub(super) fn of<'p>(places: impl Iterator<Item = &'p Place> + Clone) -> Self {
+        let first = places.clone().map(|place| place.sequence).min();
+        let writers = places.filter(|place| kind(place) == LockKind::Write);
+        Front { first, first_writer: writers.map(|place| place.sequence).min() }
+    }
+
+    /// Whether one of them has the lock.
+    pub(super) fn standing(&self, of: &Place) -> Standing {
+        let in_the_way = match kind(of) {
+            LockKind::Read => self.first_writer,
+            LockKind::Write => self.first,
+        };
+        match in_the_way {
+            Some(sequence) if sequence < of.sequence => Standing::Waits,
+            _ => Standing::Holds,
+        }
+    }
 }
 
 /// All contenders of a lock, in order. Those who leave while it is read may be missing.
@@ -50,6 +130,7 @@ pub(super) async fn read(line: &Line, client: &Client) -> Result<Vec<Contender>>
     // All at once: the requests are in order anyway.
     let nodes: Vec<_> =
         places.iter().map(|place| client.get(&line.path(&place.name)).send()).collect();
+    let front = Front::of(places.iter());
     let mut contenders = Vec::with_capacity(places.len());
     for (place, node) in places.iter().zip(nodes) {
         let node = match node.await {
@@ -59,10 +140,10 @@ pub(super) async fn read(line: &Line, client: &Client) -> Result<Vec<Contender>>
         contenders.push(Contender {
             name: place.name.clone(),
             kind: kind(place),
-            standing: standing(&places, place),
+            standing: front.standing(place),
             session: SessionId(node.stat.ephemeral_owner),
             owner: node.data,
-            token: u64::try_from(node.stat.czxid.0).unwrap_or_default(),
+            token: token(node.stat.czxid),
         });
     }
     Ok(contenders)

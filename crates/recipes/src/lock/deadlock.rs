@@ -18,14 +18,11 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, SessionId};
 
-use super::contender::{self, Contender};
+use super::contender::{self, Contender, Front, MARKERS};
 use super::{directory, revocation};
 use crate::error::Result;
 use crate::line::Line;
 use crate::wait_for::{self, Deadlock, LockQueue, WaitForGraph};
-
-/// Every marker of a node that stands in a lock's line.
-const MARKERS: &[&str] = &["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__"];
 
 /// Directories that are listed at once when locks are searched for.
 const LISTED_AT_ONCE: usize = 128;
@@ -62,12 +59,20 @@ pub async fn read_queues<P: AsRef<str>>(client: &Client, locks: &[P]) -> Result<
     for (line, reading) in lines.iter().zip(&mut readings) {
         confirm(line, client, reading).await?;
     }
-    let texts = owner_texts(readings.iter().flatten());
-    let queues = lines.iter().zip(readings).map(|(line, contenders)| LockQueue {
-        path: line.directory.clone(),
-        contenders: contenders.into_iter().map(|one| in_graph(one, &texts)).collect(),
+    let paths = lines.into_iter().map(|line| line.directory);
+    Ok(queues(paths.zip(readings).collect()))
+}
+
+/// The queues of locks, each a path with its contenders in order, for the wait-for graph. An owner's
+/// name is its session and its text.
+#[must_use]
+pub fn queues(locks: Vec<(String, Vec<Contender>)>) -> Vec<LockQueue> {
+    let texts = owner_texts(locks.iter().flat_map(|(_, contenders)| contenders));
+    let queues = locks.into_iter().map(|(path, contenders)| {
+        let contenders = contenders.into_iter().map(|one| in_graph(one, &texts));
+        LockQueue { path, contenders: contenders.collect() }
     });
-    Ok(queues.collect())
+    queues.collect()
 }
 
 /// The paths of all locks at `root` and below it: of all znodes with a child that stands in a line.
@@ -99,11 +104,12 @@ pub async fn find_locks(client: &Client, root: &str) -> Result<Vec<String>> {
 /// Keeps only those who are still there, and says how they stand now.
 async fn confirm(line: &Line, client: &Client, reading: &mut Vec<Contender>) -> Result<()> {
     let places = line.places(client).await?;
+    let front = Front::of(places.iter());
     reading.retain_mut(|contender| {
         let Some(place) = places.iter().find(|place| place.name == contender.name) else {
             return false;
         };
-        contender.standing = contender::standing(&places, place);
+        contender.standing = front.standing(place);
         true
     });
     Ok(())

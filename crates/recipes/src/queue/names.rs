@@ -34,6 +34,63 @@ pub(super) enum Order {
     Due,
 }
 
+/// What the name of an item tells of the queue that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ItemKind {
+    /// `qn-N`: a plain queue.
+    Simple,
+    /// `queue-N`: a queue for work, or an item of another one that Curator has put back.
+    Work,
+    /// It has a priority.
+    Priority,
+    /// It is due at a time of its own. An id that looks like such a time is taken for one.
+    Delay {
+        /// When, in milliseconds since 1970.
+        due_ms: i64,
+    },
+    /// It has an id.
+    Id,
+}
+
+/// What an item's name tells of its queue; `None` if it is not one of an item.
+///
+/// ```
+/// use herdsman_recipes::queue::{ItemKind, item_kind};
+///
+/// assert_eq!(item_kind("qn-0000000001"), Some(ItemKind::Simple));
+/// assert_eq!(item_kind("queue-1000000050000000001"), Some(ItemKind::Priority));
+/// assert_eq!(item_kind("README"), None);
+/// ```
+#[must_use]
+pub fn item_kind(name: &str) -> Option<ItemKind> {
+    if split_name(name, super::simple::ITEM).is_some_and(|split| split.prefix.is_empty()) {
+        return Some(ItemKind::Simple);
+    }
+    let detail = split_name(name, "")?.prefix.strip_prefix(ITEM)?;
+    if let Some(marked) = detail.strip_prefix(MARK).and_then(|rest| rest.strip_suffix(MARK)) {
+        let due_ms = is_due_time(marked).then(|| due_ms(name));
+        return Some(due_ms.map_or(ItemKind::Id, |due_ms| ItemKind::Delay { due_ms }));
+    }
+    let is_priority = detail.len() == 9
+        && detail.starts_with(['0', '1'])
+        && detail[1..].bytes().all(is_upper_hex);
+    match detail {
+        "" => Some(ItemKind::Work),
+        _ if is_priority => Some(ItemKind::Priority),
+        _ => None,
+    }
+}
+
+/// A time as Java's `%08X` prints it. Twelve digits are good for thousands of years.
+fn is_due_time(text: &str) -> bool {
+    (8..=12).contains(&text.len()) && text.bytes().all(is_upper_hex)
+}
+
+fn is_upper_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'A'..=b'F')
+}
+
 /// An item that could be consumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
@@ -153,6 +210,26 @@ mod tests {
             &["queue-|18BCFE56800|0000000001", "queue-|FFFFFFFF|0000000002", "queue-0000000003"],
             &["queue-0000000003", "queue-|FFFFFFFF|0000000002", "queue-|18BCFE56800|0000000001"],
         );
+    }
+
+    #[test]
+    fn names_tell_what_queue_they_are_in() {
+        for (name, expected) in [
+            ("qn-0000000001", Some(ItemKind::Simple)),
+            ("xqn-0000000001", None),
+            ("queue-0000000009", Some(ItemKind::Work)),
+            ("queue-1000000050000000001", Some(ItemKind::Priority)),
+            ("queue-0FFFFFFFF0000000002", Some(ItemKind::Priority)),
+            ("queue-2FFFFFFFF0000000002", None),
+            ("queue-|18BCFE56800|0000000001", Some(ItemKind::Delay { due_ms: 1_700_000_000_000 })),
+            ("queue-|order 7|0000000001", Some(ItemKind::Id)),
+            ("queue-|a|b|0000000001", Some(ItemKind::Id)),
+            ("queue-strange0000000001", None),
+            ("queue-", None),
+            ("queue-x", None),
+        ] {
+            assert_eq!(item_kind(name), expected, "{name}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::line::Line;
 
 /// What the names of items begin with.
-const ITEM: &str = "qn-";
+pub(super) const ITEM: &str = "qn-";
 
 /// A first-in first-out queue, each item delivered at most once. Clones are handles to the same one.
 ///

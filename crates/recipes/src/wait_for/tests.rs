@@ -249,3 +249,14 @@ proptest! {
         prop_assert_eq!(graph.edges(), other.edges());
     }
 }
+
+#[test]
+fn blockers_are_the_places_that_stand_in_the_way() {
+    let blockers = |line| -> Vec<_> {
+        let pair = |range: RangeInclusive<usize>| (*range.start(), *range.end());
+        lock(line).blockers().into_iter().map(|range| range.map(pair)).collect()
+    };
+    assert_eq!(blockers("/x: a w, b w, c w"), [None, Some((0, 0)), Some((1, 1))]);
+    let expected = [None, None, Some((0, 1)), Some((2, 2)), Some((2, 2)), Some((3, 4))];
+    assert_eq!(blockers("/x: a r, b r, c w, d r, e r, f w"), expected);
+}
