@@ -163,6 +163,13 @@ impl Node {
         }
     }
 
+    /// Forgets everything and takes up another tree, which has been put in the place of a standalone
+    /// server's. No connection from before is known any more.
+    pub fn start_over(&mut self, tree: &Tree, now: Now) {
+        assert!(self.ensemble.is_none(), "a member of an ensemble takes trees from its leader");
+        *self = Node::new(self.settings.clone(), tree, now);
+    }
+
     /// Ends sessions that own ephemerals but are not open: their end was lost with a log's tail.
     pub fn close_orphans(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
         for session in tree.orphan_ephemeral_owners() {
@@ -213,6 +220,12 @@ impl Node {
     #[must_use]
     pub fn wants_tree(&self) -> bool {
         self.has_committed() || self.is_taking_office()
+    }
+
+    /// The txn that [`Node::apply`] will put into the tree next, if it is known already.
+    #[must_use]
+    pub fn next_txn(&self) -> Option<&Entry> {
+        self.in_flight.next_txn(self.committed)
     }
 
     fn has_committed(&self) -> bool {

@@ -95,6 +95,15 @@ impl InFlight {
         self.queue.pop_front().map(|(_, waiting)| waiting)
     }
 
+    /// The txn that [`InFlight::pop_durable`] would give next, if it is one.
+    #[must_use]
+    pub fn next_txn(&self, durable: Zxid) -> Option<&Entry> {
+        match self.queue.front().filter(|(zxid, _)| *zxid <= durable)? {
+            (_, Waiting::Txn { entry, .. } | Waiting::Connect { entry, .. }) => Some(entry),
+            _ => None,
+        }
+    }
+
     /// Something is durable and waits to be applied.
     #[must_use]
     pub fn has_durable(&self, durable: Zxid) -> bool {

@@ -5,6 +5,7 @@
 //! Apache: `SessionTrackerImpl`, `UpgradeableSessionTracker`.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use herdsman_proto::{ErrorCode, SessionId};
 use herdsman_zab::LinkId;
@@ -52,6 +53,12 @@ impl Session {
             Some(Owner::Conn(conn)) => Some(conn),
             _ => None,
         }
+    }
+
+    /// When it ends if its client stays silent, by the driver's clock. Nothing while it is closing.
+    #[must_use]
+    pub fn deadline_ms(&self) -> Option<u64> {
+        self.bucket
     }
 }
 
@@ -144,6 +151,13 @@ impl Sessions {
     #[must_use]
     pub fn local_len(&self) -> usize {
         self.by_id.values().filter(|session| session.scope == Scope::Local).count()
+    }
+
+    /// Sessions that only this server knows of, those behind this id, in order of their ids.
+    pub fn local_after(&self, after: SessionId) -> impl Iterator<Item = (SessionId, &Session)> {
+        let behind = self.by_id.range((Bound::Excluded(after), Bound::Unbounded));
+        let local = behind.filter(|(_, session)| session.scope == Scope::Local);
+        local.map(|(&id, session)| (id, session))
     }
 
     /// Number of tracked sessions.
@@ -279,8 +293,24 @@ mod tests {
         assert!(sessions.take_due(4999).is_empty());
         sessions.touch(id, 4999);
         assert!(sessions.take_due(9000).is_empty());
+        assert_eq!(sessions.get(id).unwrap().deadline_ms(), Some(10_000));
         assert_eq!(sessions.take_due(10_000), [id]);
+        assert_eq!(sessions.get(id).unwrap().deadline_ms(), None);
         assert_eq!(sessions.check(id, Owner::Conn(CONN)), Err(ErrorCode::SessionExpired));
+    }
+
+    #[test]
+    fn local_sessions_are_listed_from_any_place() {
+        let mut sessions = sessions();
+        let ids: Vec<_> = (0..4).map(|_| sessions.allocate()).collect();
+        sessions.open(ids[0], 4000, None, 0);
+        for id in &ids[1..] {
+            sessions.open_local(*id, 4000, CONN, 0);
+        }
+        let local_after =
+            |after| -> Vec<_> { sessions.local_after(after).map(|(id, _)| id).collect() };
+        assert_eq!(local_after(SessionId(i64::MIN)), ids[1..]);
+        assert_eq!(local_after(ids[1]), ids[2..]);
     }
 
     #[test]

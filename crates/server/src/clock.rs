@@ -23,6 +23,12 @@ impl Clock {
         Now { monotonic_ms: self.monotonic_ms(), wall_ms: wall_ms() }
     }
 
+    /// Microseconds since the start.
+    #[must_use]
+    pub fn monotonic_us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     /// Milliseconds since the start.
     #[must_use]
     pub fn monotonic_ms(&self) -> u64 {

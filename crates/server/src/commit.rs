@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use herdsman_node::{Input, StorageState};
@@ -35,6 +36,24 @@ const FULL_RETRY: Duration = Duration::from_millis(500);
 pub struct CommitQueue {
     queue: Mutex<Queue>,
     filled: Condvar,
+    /// Somebody takes from it.
+    attended: AtomicBool,
+}
+
+/// The thread that takes from the queue is there as long as this is, whatever makes it end.
+struct Attendance<'a>(&'a CommitQueue);
+
+impl<'a> Attendance<'a> {
+    fn begin(queue: &'a CommitQueue) -> Self {
+        queue.attended.store(true, Ordering::Release);
+        Attendance(queue)
+    }
+}
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        self.0.attended.store(false, Ordering::Release);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -53,8 +72,15 @@ enum Work {
 
 #[derive(Debug, Default)]
 struct Batch {
-    txns: Vec<(Zxid, Range<usize>)>,
+    txns: Vec<Queued>,
     bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Queued {
+    zxid: Zxid,
+    payload: Range<usize>,
+    at: Instant,
 }
 
 impl CommitQueue {
@@ -67,13 +93,24 @@ impl CommitQueue {
         if let Some(Work::Append(Batch { txns, bytes })) = queue.works.back_mut() {
             let start = bytes.len();
             bytes.extend_from_slice(payload);
-            txns.push((zxid, start..bytes.len()));
+            txns.push(Queued { zxid, payload: start..bytes.len(), at: Instant::now() });
         }
     }
 
     /// Adds a change of the data directory, to be done after what was added before.
     pub fn push_change(&self, change: DiskChange) {
         self.queue.lock().works.push_back(Work::Change(change));
+    }
+
+    /// Whether somebody takes from it.
+    #[must_use]
+    pub fn is_attended(&self) -> bool {
+        self.attended.load(Ordering::Acquire)
+    }
+
+    /// Drops the txns that are not written yet: another history has taken the place of theirs.
+    pub fn forget_txns(&self) {
+        self.queue.lock().works.retain(|work| !matches!(work, Work::Append(_)));
     }
 
     /// Wakes the thread, if it waits for something to do.
@@ -180,6 +217,8 @@ impl Committer {
 
     /// Works until the queue is stopped, or for good after a failure.
     pub fn run(mut self) {
+        let queue = Arc::clone(&self.queue);
+        let _attendance = Attendance::begin(&queue);
         let CommitSettings { delay, batch_txns_max, .. } = self.settings;
         while let Some(work) = self.queue.take(delay, batch_txns_max) {
             let done = match work {
@@ -196,7 +235,7 @@ impl Committer {
         for txns in batch.txns.chunks(self.settings.batch_txns_max) {
             self.append(txns, &batch.bytes)?;
             let zxid = self.flush()?;
-            self.report(zxid, txns.len());
+            self.report(zxid, txns);
         }
         Ok(())
     }
@@ -211,8 +250,8 @@ impl Committer {
         Ok(())
     }
 
-    fn append(&mut self, txns: &[(Zxid, Range<usize>)], bytes: &[u8]) -> Result<(), Failure> {
-        for (zxid, payload) in txns {
+    fn append(&mut self, txns: &[Queued], bytes: &[u8]) -> Result<(), Failure> {
+        for Queued { zxid, payload, .. } in txns {
             let appended = self.log.append(*zxid, &bytes[payload.clone()]);
             appended.map_err(|failure| Some(failure.to_string()))?;
         }
@@ -257,6 +296,7 @@ impl Committer {
     fn note_sync(&self, took: Duration) {
         let took_ms = millis(took);
         self.core.stats.fsync.add(took_ms);
+        self.core.stats.durations.fsync.add(took);
         if took_ms > self.settings.sync_warning_ms {
             self.core.stats.fsync_slow.add(1);
             let threshold = self.settings.sync_warning_ms;
@@ -266,9 +306,13 @@ impl Committer {
         }
     }
 
-    fn report(&mut self, zxid: Zxid, txns: usize) {
-        self.core.stats.batch_size.add(txns as u64);
-        if self.snapshots.count(txns, self.log.written_bytes()) {
+    fn report(&mut self, zxid: Zxid, txns: &[Queued]) {
+        let now = Instant::now();
+        for txn in txns {
+            self.core.stats.durations.commit.add(now.saturating_duration_since(txn.at));
+        }
+        self.core.stats.batch_size.add(txns.len() as u64);
+        if self.snapshots.count(txns.len(), self.log.written_bytes()) {
             self.log.roll();
         }
         self.core.step(Input::Flushed { zxid });

@@ -46,8 +46,9 @@ pub use flags::SystemProperties;
 pub use markdown::settings_markdown;
 pub use quorum::{Mode, Quorum, QuorumSecurity, QuorumTuning};
 pub use types::{
-    Access, Compression, ConnectionThrottle, DigestAlgorithm, FourLetterWords, Given, Limits,
-    Listen, Purge, RequestThrottle, Secret, Sessions, Storage, Znodes,
+    Access, Admin, AdminWriters, Compression, ConnectionThrottle, DigestAlgorithm, FourLetterWords,
+    Given, Limits, Listen, Logging, Metrics, Purge, RequestThrottle, Secret, Sessions, Storage,
+    Znodes,
 };
 
 /// Everything a server is told.
@@ -73,8 +74,14 @@ pub struct Config {
     pub znodes: Znodes,
     /// Which four-letter words are answered.
     pub four_letter_words: FourLetterWords,
+    /// What is written down beside the data.
+    pub logging: Logging,
     /// Whether a server without a quorum serves reads.
     pub read_only_mode: bool,
+    /// The admin server.
+    pub admin: Admin,
+    /// Metrics on a port of their own.
+    pub metrics: Metrics,
     /// Membership.
     pub quorum: Quorum,
     /// TLS and SASL between servers.

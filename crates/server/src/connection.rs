@@ -14,6 +14,7 @@ mod handshake;
 mod reads;
 mod serve;
 mod submit;
+mod submitted;
 
 use std::io;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::clients::Client;
 use crate::intake::{BadLength, Intake};
 use crate::io_threads::Shared;
 use crate::outbox::{Closing, Taken, clear_or_free};
+use submitted::SubmittedQueue;
 
 /// Replies that may wait for a client before its next request is served.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -82,6 +84,8 @@ pub(crate) struct Connection {
     /// How much of `output` is written.
     written: usize,
     lane: Lane<serve::Parked>,
+    /// What is with the core.
+    submitted: SubmittedQueue,
     ids: Arc<[Id]>,
     session: SessionId,
     stage: Stage,
@@ -90,6 +94,8 @@ pub(crate) struct Connection {
     touched_ms: u64,
     /// Large requests in flight, see `largeRequestMaxBytes`.
     large_bytes: u64,
+    /// Watch events in the output, and when the oldest of them happened.
+    events: (u64, u64),
 }
 
 impl Connection {
@@ -101,6 +107,7 @@ impl Connection {
             output: Vec::new(),
             written: 0,
             lane: Lane::default(),
+            submitted: SubmittedQueue::default(),
             ids,
             session: SessionId::NONE,
             stage: Stage::AwaitingConnect,
@@ -108,6 +115,7 @@ impl Connection {
             deadline: Some(Instant::now() + sessionless),
             touched_ms: 0,
             large_bytes: 0,
+            events: (0, 0),
             shared,
             client,
             stream,
@@ -120,8 +128,10 @@ impl Connection {
             Ok(ended) | Err(ended) => ended,
         };
         debug!(peer = %self.client.peer, session = %self.session, "connection ended: {ended}");
+        self.shared.core.step(Input::Disconnected { conn: self.client.id });
+        self.await_audited_answers().await;
+        self.give_up_submitted();
         let core = &self.shared.core;
-        core.step(Input::Disconnected { conn: self.client.id });
         core.clients.remove(&self.client);
         if matches!(ended, Ended::ByClient | Ended::Io(_)) {
             core.stats.connections_dropped.add(1);
@@ -139,6 +149,7 @@ impl Connection {
             if let Err(ended) = self.advance() {
                 self.close(ended);
             }
+            self.note_answers();
             self.write()?;
             if self.stage == Stage::Closing && self.output.is_empty() {
                 self.say_goodbye().await;
@@ -190,7 +201,9 @@ impl Connection {
     }
 
     fn take_outbox(&mut self) {
+        let before = self.output.len();
         let Some(taken) = self.client.outbox.take(&mut self.output) else { return };
+        self.submitted.answers_taken(&taken, before..self.output.len());
         self.accept(&taken);
     }
 
@@ -207,6 +220,10 @@ impl Connection {
             let mut stats = self.client.stats.lock();
             stats.session = session;
             stats.timeout_ms = timeout_ms;
+        }
+        if taken.events > 0 {
+            let since_us = if self.events.0 == 0 { taken.events_since_us } else { self.events.1 };
+            self.events = (self.events.0 + taken.events, since_us);
         }
         let stats = &self.shared.core.stats;
         stats.packets_sent.add(taken.frames);
@@ -245,7 +262,18 @@ impl Connection {
         }
         self.written = 0;
         clear_or_free(&mut self.output);
+        self.note_delivered();
         Ok(())
+    }
+
+    /// All events that were taken from the outbox are with the socket.
+    fn note_delivered(&mut self) {
+        let (events, since_us) = std::mem::take(&mut self.events);
+        if events > 0 {
+            let core = &self.shared.core;
+            let took_us = core.clock.monotonic_us().saturating_sub(since_us);
+            core.stats.durations.watch.add_us(took_us, events);
+        }
     }
 
     /// A client that never quite catches up must not keep what it has read in our memory.

@@ -7,8 +7,9 @@
 //! Order of locks: node, then tree, then an outbox. A thread that holds the tree never asks for the
 //! node.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use herdsman_node::io::Answered;
 use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs, ServesAs, StorageState};
@@ -17,11 +18,15 @@ use herdsman_tree::Tree;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
+use crate::audit::{self, Audit};
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::commit::CommitQueue;
+use crate::disk_keeper::DiskChange;
+use crate::log_level::LogLevel;
 use crate::outbox::Closing;
 use crate::peers::Peers;
+use crate::slow_requests::SlowRequests;
 use crate::stats::{self, ServerStats};
 
 use tracing::{error, info};
@@ -52,6 +57,12 @@ pub struct Core {
     peers: Option<Peers>,
     /// What made the process useless, if anything has.
     fatal: watch::Sender<Option<String>>,
+    /// Where changes and those who asked for them are written down, if somebody wants that.
+    audit: Option<Arc<Audit>>,
+    /// What takes too long is told here.
+    pub(crate) slow_requests: SlowRequests,
+    /// How much the process logs, if it lets anybody change that.
+    pub(crate) log_level: OnceLock<LogLevel>,
 }
 
 impl Core {
@@ -77,7 +88,26 @@ impl Core {
             tree_generation: AtomicU64::new(0),
             peers,
             fatal: watch::Sender::new(None),
+            audit: None,
+            slow_requests: SlowRequests::default(),
+            log_level: OnceLock::new(),
         }
+    }
+
+    /// Tells what is done, and what takes too long.
+    pub(crate) fn with_logs(
+        mut self,
+        audit: Option<Arc<Audit>>,
+        slow_requests: SlowRequests,
+    ) -> Self {
+        self.audit = audit;
+        self.slow_requests = slow_requests;
+        self
+    }
+
+    /// The audit log; `None` if nobody wants one.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.audit.as_deref()
     }
 
     /// The other servers; `None` on a standalone server.
@@ -95,6 +125,38 @@ impl Core {
         let mut current = self.tree.write();
         *current = tree;
         self.tree_generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Asks the thread that owns the log for a change of the data directory.
+    pub(crate) fn change_disk(&self, change: DiskChange) {
+        self.commit_queue.push_change(change);
+        self.commit_queue.wake();
+    }
+
+    /// Takes up a tree that has just been put in the place of a standalone server's. What is on its way to
+    /// the log belongs to the old one and goes; so do all connections, whose number comes back.
+    pub(crate) fn begin_anew(&self, tree: Tree) -> usize {
+        let now = self.clock.now();
+        let mut mind = self.mind.lock();
+        self.commit_queue.forget_txns();
+        let clients = self.clients.all();
+        {
+            let mut current = self.tree.write();
+            *current = tree;
+            self.tree_generation.fetch_add(1, Ordering::Release);
+            mind.node.start_over(&current, now);
+            mind.out.clear();
+            // Before readers get in again: none of them may see the new tree with the old session.
+            for client in &clients {
+                client.outbox.close(Closing::Restored);
+            }
+        }
+        drop(mind);
+        for client in &clients {
+            client.outbox.wake();
+        }
+        self.close_orphans();
+        clients.len()
     }
 
     /// Something without which the process is of no use has failed.
@@ -120,6 +182,16 @@ impl Core {
     /// Looks at the node.
     pub fn with_node<T>(&self, look: impl FnOnce(&Node) -> T) -> T {
         look(&self.mind.lock().node)
+    }
+
+    /// The same, unless the node is busy for so long.
+    pub fn try_with_node<T>(&self, patience: Duration, look: impl FnOnce(&Node) -> T) -> Option<T> {
+        self.mind.try_lock_for(patience).map(|mind| look(&mind.node))
+    }
+
+    /// Whether the thread that makes txns durable is there to do so.
+    pub fn is_log_attended(&self) -> bool {
+        self.commit_queue.is_attended()
     }
 
     /// Gives the node an input and carries out what it asks for.
@@ -181,9 +253,13 @@ impl Core {
             tree.last_zxid()
         };
         self.deliver(now, zxid, node, out, to_wake);
+        let mut ended = Vec::new();
         while node.wants_tree() {
             let mut tree = self.tree.write();
-            node.apply(&mut tree, TXNS_PER_GUARD, out);
+            match self.audit {
+                None => node.apply(&mut tree, TXNS_PER_GUARD, out),
+                Some(_) => apply_audited(node, &mut tree, out, &mut ended),
+            }
             // Before readers get in again: see `outbox`.
             self.deliver(now, tree.last_zxid(), node, out, to_wake);
         }
@@ -191,6 +267,9 @@ impl Core {
         drop(mind);
         for client in to_wake {
             client.outbox.wake();
+        }
+        for end in ended {
+            self.audit.iter().for_each(|audit| audit.session_ended(&end));
         }
     }
 
@@ -203,6 +282,7 @@ impl Core {
         to_wake: &mut Vec<Arc<Client>>,
     ) {
         stats::count_events(&self.stats, out);
+        let now_us = self.clock.monotonic_us();
         if let Some(peers) = &self.peers {
             peers.note(now, node, &out.list, &self.stats.ensemble);
         }
@@ -211,8 +291,18 @@ impl Core {
                 Output::Append { zxid, payload } => {
                     self.commit_queue.push(*zxid, &out.bytes[payload.clone()]);
                 }
-                Output::Send { conn, frames, answers } => {
-                    self.send(now, *conn, &out.bytes[frames.clone()], *answers, to_wake);
+                Output::Send { conn, frames, answers: Some(answered) } => {
+                    self.send_answer(now, *conn, &out.bytes[frames.clone()], *answered, to_wake);
+                }
+                Output::Send { conn, frames, answers: None } => {
+                    let frame = &out.bytes[frames.clone()];
+                    self.tell(*conn, to_wake, |client| {
+                        if stats::is_event(frame) {
+                            client.outbox.send_event(frame, now_us)
+                        } else {
+                            client.outbox.send(frame, false)
+                        }
+                    });
                 }
                 Output::Attached { conn, session, timeout_ms } => {
                     self.tell(*conn, to_wake, |client| {
@@ -235,24 +325,21 @@ impl Core {
         out.clear();
     }
 
-    fn send(
+    fn send_answer(
         &self,
         now: Now,
         conn: ConnId,
-        frames: &[u8],
-        answers: Option<Answered>,
+        frame: &[u8],
+        answered: Answered,
         to_wake: &mut Vec<Arc<Client>>,
     ) {
-        if let Some(answered) = answers {
-            self.note_answer(now, answered, frames.len());
-        }
+        self.note_answer(now, answered, frame.len());
         self.tell(conn, to_wake, |client| {
-            if let Some(Answered { xid, op, since_ms, zxid, failed }) = answers {
-                // Apache has no name for a write that failed.
-                let op = if failed { OpCode::Error } else { op };
-                client.stats.lock().answered(op, xid, zxid, since_ms, now.monotonic_ms);
-            }
-            client.outbox.send(frames, answers.is_some())
+            let Answered { xid, op, since_ms, zxid, failed } = answered;
+            // Apache has no name for a write that failed.
+            let op = if failed { OpCode::Error } else { op };
+            client.stats.lock().answered(op, xid, zxid, since_ms, now.monotonic_ms);
+            client.outbox.send(frame, true)
         });
     }
 
@@ -293,6 +380,23 @@ impl Core {
             && tell(&client)
         {
             to_wake.push(client);
+        }
+    }
+}
+
+/// Applies as much as without an audit log, but one txn after the other: what a session's end deletes
+/// can only be told just before.
+fn apply_audited(
+    node: &mut Node,
+    tree: &mut Tree,
+    out: &mut Outputs,
+    ended: &mut Vec<audit::SessionEnd>,
+) {
+    for _ in 0..TXNS_PER_GUARD {
+        ended.extend(node.next_txn().and_then(|entry| audit::session_end(entry, tree)));
+        node.apply(tree, 1, out);
+        if !node.wants_tree() {
+            break;
         }
     }
 }

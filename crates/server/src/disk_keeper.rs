@@ -21,7 +21,7 @@ use tracing::{error, info, warn};
 use crate::config::DynamicFiles;
 use crate::core::Core;
 use crate::listener::ClientPort;
-use crate::snapshots::{SnapshotRequests, SnapshotSettings};
+use crate::snapshots::{self, RestoreOrder, Restored, SnapshotRequests, SnapshotSettings};
 
 /// A change of the data directory.
 #[derive(Debug)]
@@ -57,6 +57,8 @@ pub enum DiskChange {
         /// What to apply to it.
         entries: Vec<(Zxid, Bytes)>,
     },
+    /// Replace everything by a tree from an operator; a standalone server's.
+    Restore(RestoreOrder),
 }
 
 /// Why a change could not be made. What is on disk is whole, but this process cannot go on.
@@ -123,6 +125,19 @@ impl DiskKeeper {
             DiskChange::InstallSnapshot { tree, zxid, entries } => {
                 let Some(tree) = tree else { return Ok(Some(Input::InstallMissed)) };
                 self.install(core, *tree, zxid, &entries, log).map(Some)
+            }
+            DiskChange::Restore(RestoreOrder { tree, done }) => {
+                let restored = self.restore(core, *tree, log);
+                let broken = match &restored {
+                    Err(InstallError::Io { path, source }) => {
+                        let source = io::Error::new(source.kind(), source.to_string());
+                        Err(InstallError::Io { path: path.clone(), source }.into())
+                    }
+                    _ => Ok(None),
+                };
+                // Whoever asked may have gone.
+                _ = done.send(restored);
+                broken
             }
         }
     }
@@ -208,5 +223,36 @@ impl DiskKeeper {
         *log = self.new_log(zxid);
         core.replace_tree(tree);
         Ok(Input::SnapshotInstalled { zxid })
+    }
+
+    /// What is proposed but not durable when this begins is lost, and its clients are told nothing.
+    fn restore(
+        &self,
+        core: &Core,
+        mut tree: Tree,
+        log: &mut LogWriter,
+    ) -> Result<Restored, InstallError> {
+        snapshots::stop_writes(core);
+        let _held = self.requests.hold();
+        let zxid = tree.last_zxid();
+        let seen = log.last_zxid().max(core.tree().last_zxid());
+        tree.skip_to(snapshots::zxid_after(seen, zxid));
+        let SnapshotSettings { compression, last_zxid, .. } = self.snapshots;
+        *log = self.new_log(log.last_zxid());
+        match install_snapshot(&self.disk, &self.dirs, &tree, compression, last_zxid) {
+            Ok(_) => {
+                let server_zxid = tree.last_zxid();
+                *log = self.new_log(server_zxid);
+                let restored = Restored { zxid, server_zxid, closed: core.begin_anew(tree) };
+                snapshots::tell(&restored);
+                Ok(restored)
+            }
+            Err(failure) => {
+                if !matches!(failure, InstallError::Io { .. }) {
+                    snapshots::resume_writes(core);
+                }
+                Err(failure)
+            }
+        }
     }
 }

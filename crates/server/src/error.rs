@@ -52,6 +52,14 @@ pub enum StartError {
     /// A port between servers could not be opened, and is given up.
     #[error("{0}")]
     PeerPort(String),
+    /// The file of the audit log cannot be opened.
+    #[error("cannot open the audit log {path}: {source} (herdsman.auditFile)", path = path.display())]
+    AuditFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A thread or socket cannot be had.
     #[error("the system refuses what the server needs: {0}")]
     System(#[from] io::Error),
@@ -64,7 +72,7 @@ impl StartError {
         match self {
             StartError::Config(error) => error.exit_code(),
             StartError::Directory { .. } | StartError::Lock(_) => 3,
-            StartError::MyId { .. } => 2,
+            StartError::MyId { .. } | StartError::AuditFile { .. } => 2,
             StartError::Snapshot(_) => 10,
             StartError::PeerPort(_) => 14,
             StartError::Epoch(_)

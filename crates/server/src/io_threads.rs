@@ -16,6 +16,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
+use crate::snapshots::SnapshotDesk;
 use crate::spawn::spawn;
 use crate::throttle::SessionThrottle;
 
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub large_bytes: AtomicU64,
     pub trace_mask: AtomicU64,
     pub stopping: AtomicBool,
+    /// Where snapshots are asked for.
+    pub snapshots: SnapshotDesk,
 }
 
 type Accepted = (std::net::TcpStream, Arc<Client>);
@@ -57,6 +60,32 @@ pub(crate) struct IoThreads {
     senders: Vec<mpsc::Sender<Accepted>>,
     next: AtomicUsize,
     handles: Vec<JoinHandle<()>>,
+}
+
+/// A way to the threads that does not keep them running.
+#[derive(Clone)]
+pub(crate) struct IoDoor(mpsc::WeakSender<Accepted>);
+
+impl IoDoor {
+    /// Gives one of the threads a connection, unless they are ending or busy.
+    pub fn hand_over(
+        &self,
+        shared: &Shared,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+    ) -> io::Result<()> {
+        let closed = || io::Error::new(io::ErrorKind::NotConnected, "the server is stopping");
+        let sender = self.0.upgrade().ok_or_else(closed)?;
+        let client = shared.core.clients.admit(peer, clock::wall_ms()).map_err(|refused| {
+            shared.core.stats.connections_rejected.add(1);
+            io::Error::new(io::ErrorKind::QuotaExceeded, refused)
+        })?;
+        sender.try_send((stream, client)).map_err(|unsent| {
+            let (_, client) = unsent.into_inner();
+            shared.core.clients.remove(&client);
+            io::Error::new(io::ErrorKind::ResourceBusy, "too many new connections at once")
+        })
+    }
 }
 
 impl IoThreads {
@@ -95,6 +124,11 @@ impl IoThreads {
             warn!(%peer, "connection refused: too many new connections at once");
             shared.core.clients.remove(&client);
         }
+    }
+
+    /// A way to them for connections that do not come through the client port.
+    pub fn door(&self) -> Option<IoDoor> {
+        self.senders.first().map(|sender| IoDoor(sender.downgrade()))
     }
 
     /// Lets the threads end, and waits for them.

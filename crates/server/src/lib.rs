@@ -4,6 +4,7 @@
 //! accepts connections, one per core serves them, one makes txns durable, one ticks, one takes
 //! snapshots. They meet in [`core::Core`].
 
+pub mod audit;
 pub mod clients;
 pub mod clock;
 pub mod commit;
@@ -13,15 +14,19 @@ pub mod core;
 pub mod disk_keeper;
 pub mod error;
 pub mod expire_session;
+pub mod handle;
 pub mod intake;
 mod io_threads;
 pub mod listener;
+pub mod log_level;
+pub mod metrics;
 pub mod outbox;
 pub mod peers;
 pub mod quorum;
 pub mod role_log;
 pub mod server;
 mod settings;
+mod slow_requests;
 pub mod snapshots;
 mod spawn;
 mod startup;
@@ -36,6 +41,7 @@ pub mod words;
 pub use config::Config;
 pub use error::StartError;
 pub use expire_session::expire_session;
+pub use handle::ServerHandle;
 pub use herdsman_node::ServesAs;
 pub use server::Server;
 pub use test_ensemble::TestEnsemble;

@@ -24,6 +24,8 @@ pub enum Closing {
     SlowReader,
     /// The server stops.
     Shutdown,
+    /// An operator has put another tree in the place of the one before.
+    Restored,
 }
 
 /// A buffer that is empty keeps at most this much memory: most connections are idle.
@@ -49,12 +51,29 @@ pub struct Taken {
     pub attached: Option<(SessionId, i32)>,
     /// Close once everything is sent.
     pub closing: Option<Closing>,
+    /// Watch events among the frames.
+    pub events: u64,
+    /// When the oldest of them was put in, by the core's clock.
+    pub events_since_us: u64,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: Vec<u8>,
     taken: Taken,
+}
+
+impl Waiting {
+    /// Behind a close nothing is sent any more.
+    fn add(&mut self, frame: &[u8], bytes_max: usize) {
+        if self.bytes.len() + frame.len() > bytes_max && !self.bytes.is_empty() {
+            self.taken.closing.get_or_insert(Closing::SlowReader);
+        }
+        if self.taken.closing.is_none() {
+            self.bytes.extend_from_slice(frame);
+            self.taken.frames += 1;
+        }
+    }
 }
 
 /// The outbox of one connection.
@@ -82,15 +101,20 @@ impl Outbox {
     /// Adds a frame; `answers` says whether it completes a request. True if the owner must be woken.
     pub fn send(&self, frame: &[u8], answers: bool) -> bool {
         self.fill(|waiting| {
-            if waiting.bytes.len() + frame.len() > self.bytes_max && !waiting.bytes.is_empty() {
-                waiting.taken.closing.get_or_insert(Closing::SlowReader);
-            }
-            // Behind a close nothing is sent any more, but requests still count as answered.
-            if waiting.taken.closing.is_none() {
-                waiting.bytes.extend_from_slice(frame);
-                waiting.taken.frames += 1;
-            }
+            waiting.add(frame, self.bytes_max);
+            // Requests count as answered even when their replies come too late.
             waiting.taken.answered += usize::from(answers);
+        })
+    }
+
+    /// Adds the frame of a watch event that happens now. True if the owner must be woken.
+    pub fn send_event(&self, frame: &[u8], now_us: u64) -> bool {
+        self.fill(|waiting| {
+            waiting.add(frame, self.bytes_max);
+            if waiting.taken.events == 0 {
+                waiting.taken.events_since_us = now_us;
+            }
+            waiting.taken.events += 1;
         })
     }
 
@@ -146,6 +170,19 @@ mod tests {
         let taken = outbox.take(&mut out).unwrap();
         assert_eq!((&out[..], taken.answered, taken.frames), (&b"> event reply"[..], 1, 2));
         assert!(outbox.take(&mut out).is_none());
+    }
+
+    #[test]
+    fn events_are_as_old_as_the_oldest_of_them() {
+        let outbox = Outbox::new(100);
+        outbox.send(b"reply", true);
+        outbox.send_event(b"one", 7);
+        outbox.send_event(b"two", 9);
+        let taken = outbox.take(&mut Vec::new()).unwrap();
+        assert_eq!((taken.events, taken.events_since_us, taken.answered), (2, 7, 1));
+        outbox.send_event(b"three", 11);
+        let taken = outbox.take(&mut Vec::new()).unwrap();
+        assert_eq!((taken.events, taken.events_since_us), (1, 11));
     }
 
     #[test]

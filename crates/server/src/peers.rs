@@ -20,7 +20,7 @@ use crate::commit::CommitQueue;
 use crate::core::Core;
 use crate::disk_keeper::DiskChange;
 use crate::quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver, TreeSource, TreeStep};
-use crate::role_log::{RoleLog, View};
+use crate::role_log::{RoleChange, RoleLog, View};
 use crate::stats::EnsembleStats;
 
 /// Znodes of a tree that are written down under one guard.
@@ -109,6 +109,11 @@ impl Peers {
     /// Since when this server leads, by the core's clock.
     pub fn leading_since_ms(&self) -> Option<u64> {
         self.role_log.lock().leading_since_ms()
+    }
+
+    /// The last changes of this server's role, oldest first.
+    pub fn role_history(&self) -> Vec<RoleChange> {
+        self.role_log.lock().history()
     }
 
     /// Learners that are connected, up to date or not.

@@ -58,6 +58,7 @@ mod reports;
 pub mod settings;
 mod threads;
 
+pub use links::LinkReport;
 pub use receiver::{ConnectResult, PortFailure, PortKind, Receiver, TreeSource, TreeStep};
 pub use settings::NetworkSettings;
 
@@ -202,6 +203,17 @@ impl QuorumNetwork {
     /// `initLimit` ticks until this is called.
     pub fn set_idle_limit(&self, link: LinkId, limit_ms: u64) {
         self.links.set_idle_limit(link, limit_ms);
+    }
+
+    /// What has gone to and fro on a link; `None` if it is gone.
+    #[must_use]
+    pub fn link_report(&self, link: LinkId) -> Option<LinkReport> {
+        self.links.report_of(link)
+    }
+
+    /// Sets the counters of all links to 0.
+    pub fn reset_link_counters(&self) {
+        self.links.reset_counters();
     }
 
     /// Closes a link once what was sent before is out, or after two seconds. Its inputs end here,

@@ -10,6 +10,7 @@
 //!
 //! Apache: lines of `QuorumPeer`, `Leader`, `Learner` and `LearnerHandler`, and `ServerMetrics`.
 
+mod history;
 mod learners;
 mod pace;
 mod roles;
@@ -21,6 +22,8 @@ use herdsman_zab::{Fall, Input, Output, Zab};
 use tracing::{Level, debug, error, info, warn};
 
 use crate::stats::EnsembleStats;
+use history::History;
+pub use history::{NewRole, RoleChange};
 use learners::Learners;
 use pace::Pace;
 use roles::{Failures, Role};
@@ -98,6 +101,7 @@ pub struct RoleLog {
     failures: Failures,
     learners: Learners,
     pace: Pace,
+    history: History,
     lines: Vec<Line>,
 }
 
@@ -113,6 +117,7 @@ impl RoleLog {
             failures: Failures::default(),
             learners: Learners::default(),
             pace: Pace::default(),
+            history: History::default(),
             lines: Vec::new(),
         }
     }
@@ -149,6 +154,12 @@ impl RoleLog {
             Role::Leading { since_ms, .. } => Some(since_ms),
             _ => None,
         }
+    }
+
+    /// The last changes of the role, oldest first.
+    #[must_use]
+    pub fn history(&self) -> Vec<RoleChange> {
+        self.history.all()
     }
 
     /// Learners that have introduced themselves, up to date or not.
@@ -214,7 +225,10 @@ impl RoleLog {
         let now_ms = now.monotonic_ms;
         match output {
             Output::Connect { to, door } => self.found_leader(now_ms, *to, *door, view, stats),
-            Output::Standing(standing) => self.standing_changed(now_ms, *standing, view, stats),
+            Output::Standing(standing) => {
+                self.remember(now, *standing, view);
+                self.standing_changed(now_ms, *standing, view, stats);
+            }
             Output::Close { link, reason } => {
                 let line = self.learners.closed(now_ms, *link, *reason, self.me);
                 self.lines.extend(line);
@@ -264,11 +278,13 @@ impl RoleLog {
             Role::Leading { .. } => self.pace.committed(now, view.committed, |latency, _| {
                 stats.commits.add(1);
                 stats.quorum_ack.add(latency.since_append_ms);
+                stats.commit.add(latency.since_append);
                 latency.count_propagation(&stats.propagation);
             }),
             Role::Learning { .. } => self.pace.committed(now, view.committed, |latency, _| {
                 stats.commits_received.add(1);
                 stats.commit_propagation.add(latency.since_append_ms);
+                stats.commit.add(latency.since_append);
                 latency.count_propagation(&stats.propagation);
             }),
             _ => {}

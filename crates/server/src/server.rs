@@ -13,20 +13,23 @@ use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, Recovered, write_
 use herdsman_zab::{Origin, ZabSettings};
 use tracing::info;
 
-use crate::clients::{Clients, ConnLimits};
+use crate::audit::{self, Audit};
+use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::commit::{CommitQueue, CommitSettings, Committer};
+use crate::commit::{CommitQueue, Committer};
 use crate::config::{Config, Endpoint};
 use crate::core::Core;
 use crate::disk_keeper::DiskKeeper;
 use crate::error::StartError;
-use crate::io_threads::{IoThreads, Shared};
+use crate::handle::ServerHandle;
+use crate::io_threads::{IoDoor, IoThreads, Shared};
 use crate::listener::{self, ClientPort, Listener};
 use crate::outbox::Closing;
 use crate::peers::{PeerReceiver, Peers};
 use crate::quorum::{NetworkSettings, QuorumNetwork};
 use crate::settings;
-use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings, Snapshotter};
+use crate::slow_requests::SlowRequests;
+use crate::snapshots::{SnapshotDesk, SnapshotRequests, SnapshotSettings, Snapshotter};
 use crate::spawn::spawn;
 use crate::startup;
 use crate::stats::ServerStats;
@@ -43,6 +46,7 @@ pub struct Server {
 
 struct Running {
     shared: Arc<Shared>,
+    door: Option<IoDoor>,
     listener: Option<Listener>,
     ticker: Ticker,
     commit_queue: Arc<CommitQueue>,
@@ -59,6 +63,22 @@ impl Server {
 
     /// The same, on a given disk.
     pub fn start_on(config: Config, disk: &Arc<dyn Disk>) -> Result<Self, StartError> {
+        let audit = audit::from_config(&config)?;
+        let started = Self::start_audited(config, disk, audit.clone());
+        if let Some(audit) = audit {
+            match &started {
+                Ok(_) => audit.server_started(),
+                Err(_) => audit.server_failed_to_start(),
+            }
+        }
+        started
+    }
+
+    fn start_audited(
+        mut config: Config,
+        disk: &Arc<dyn Disk>,
+        audit: Option<Arc<Audit>>,
+    ) -> Result<Self, StartError> {
         let hash_seed = settings::random_seed();
         let stats = ServerStats::default();
         let storage = &config.storage;
@@ -100,6 +120,9 @@ impl Server {
             client_port: Arc::new(ClientPort::at(config.listen.client.clone())),
             requests: Arc::new(SnapshotRequests::default()),
         };
+        if let (Some(listener), Some(client)) = (&listener, &mut config.listen.client) {
+            client.port = listener.local_addr()?.port();
+        }
         let parts = Parts {
             config,
             hash_seed,
@@ -110,8 +133,10 @@ impl Server {
             snapshot_settings,
             log,
             keeper,
+            audit,
         };
-        let (running, address) = parts.run(listener)?;
+        let running = parts.run(listener)?;
+        let address = running.listener.as_ref().map(Listener::address);
         Ok(Server { running: Some(running), address })
     }
 
@@ -144,6 +169,13 @@ impl Server {
     pub fn last_zxid(&self) -> Zxid {
         let running = self.running.as_ref();
         running.map_or(Zxid::ZERO, |running| running.shared.core.tree().last_zxid())
+    }
+
+    /// A way to look at the server and to connect to it, for its other doors. A stopped server has none.
+    #[must_use]
+    pub fn handle(&self) -> Option<ServerHandle> {
+        let running = self.running.as_ref()?;
+        Some(ServerHandle::new(Arc::clone(&running.shared), running.door.clone()))
     }
 
     /// The core, for a look at what tests want to know; `None` once stopped.
@@ -194,15 +226,13 @@ struct Parts {
     snapshot_settings: SnapshotSettings,
     log: LogWriter,
     keeper: DiskKeeper,
+    audit: Option<Arc<Audit>>,
 }
 
 impl Parts {
-    fn run(
-        self,
-        listener: Option<std::net::TcpListener>,
-    ) -> Result<(Running, Option<SocketAddr>), StartError> {
+    fn run(self, listener: Option<std::net::TcpListener>) -> Result<Running, StartError> {
         let Parts {
-            mut config,
+            config,
             hash_seed,
             stats,
             lock,
@@ -211,18 +241,18 @@ impl Parts {
             snapshot_settings,
             log,
             keeper,
+            audit,
         } = self;
-        if let (Some(listener), Some(client)) = (&listener, &mut config.listen.client) {
-            client.port = listener.local_addr()?.port();
-        }
         let clock = Clock::start();
         let node_settings: NodeSettings = settings::node_settings(&config, hash_seed);
         let touch_step_ms = node_settings.touch_step_ms;
         let mut outputs = Outputs::default();
         let Recovered { tree, txns_replayed, .. } = recovered;
-        let peer_settings = member
-            .as_ref()
-            .map(|(zab, _)| settings::peer_settings(&config, zab, keeper.recover.tree.clone()));
+        let tree_options = keeper.recover.tree.clone();
+        let settings_of = |(zab, _): &(ZabSettings, Origin)| {
+            settings::peer_settings(&config, zab, tree_options.clone())
+        };
+        let peer_settings = member.as_ref().map(settings_of);
         let node = match member {
             None => Node::new(node_settings, &tree, clock.now()),
             Some((zab, origin)) => {
@@ -230,8 +260,7 @@ impl Parts {
             }
         };
         let commit_queue = Arc::new(CommitQueue::default());
-        let limits: ConnLimits = settings::conn_limits(&config);
-        let clients = Clients::new(limits);
+        let clients = Clients::new(settings::conn_limits(&config));
         let queue = Arc::clone(&commit_queue);
         let network = NetworkSettings::from_config(&config).map(QuorumNetwork::new);
         let core = Arc::new_cyclic(|core| {
@@ -239,42 +268,66 @@ impl Parts {
                 Peers::new(network, Arc::clone(&queue), settings, core.clone())
             });
             Core::new(node, tree, clients, stats, clock, queue, peers)
+                .with_logs(audit, SlowRequests::above(config.logging.slow_request_ms))
         });
         let requests = Arc::clone(&keeper.requests);
+        let desk =
+            SnapshotDesk::new(Arc::clone(&requests), snapshot_settings.clone(), tree_options);
         let client_port = Arc::clone(&keeper.client_port);
-        let policy: SnapshotPolicy =
-            settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests));
-        let commit_settings: CommitSettings = settings::commit_settings(&config);
         let committer = Committer::new(
             Arc::clone(&core),
             Arc::clone(&commit_queue),
             log,
-            commit_settings,
-            policy,
+            settings::commit_settings(&config),
+            settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests)),
             keeper,
         );
         let committer = spawn("commit", || committer.run())?;
         let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
-        match core.peers() {
-            None => core.close_orphans(),
-            Some(peers) => {
-                core.with_node(|node| peers.begin(node, &core.stats.ensemble));
-                peers.network.start(Arc::new(PeerReceiver::new(Arc::clone(&core))))?;
-                core.carry_out(outputs);
-            }
-        }
+        take_up_role(&core, outputs)?;
         let ticker = Ticker::start(Arc::clone(&core))?;
-        let shared = Arc::new(shared(core, config, touch_step_ms));
-        let listener = listener.map(|listener| serve(listener, client_port, &shared));
-        let listener = listener.transpose()?;
-        let address = listener.as_ref().map(Listener::address);
-        let running =
-            Running { shared, listener, ticker, commit_queue, committer, snapshotter, _lock: lock };
-        Ok((running, address))
+        let shared = Arc::new(shared(core, config, touch_step_ms, desk));
+        let (listener, door) = match listener {
+            None => (None, None),
+            Some(listener) => open(listener, client_port, &shared).map(|(l, d)| (Some(l), d))?,
+        };
+        Ok(Running {
+            shared,
+            door,
+            listener,
+            ticker,
+            commit_queue,
+            committer,
+            snapshotter,
+            _lock: lock,
+        })
     }
 }
 
-fn shared(core: Arc<Core>, config: Config, touch_step_ms: u64) -> Shared {
+/// A standalone server settles what its last life has left; a member looks for the others.
+fn take_up_role(core: &Arc<Core>, outputs: Outputs) -> io::Result<()> {
+    let Some(peers) = core.peers() else {
+        core.close_orphans();
+        return Ok(());
+    };
+    core.with_node(|node| peers.begin(node, &core.stats.ensemble));
+    peers.network.start(Arc::new(PeerReceiver::new(Arc::clone(core))))?;
+    core.carry_out(outputs);
+    Ok(())
+}
+
+/// Takes clients from now on.
+fn open(
+    listener: std::net::TcpListener,
+    port: Arc<ClientPort>,
+    shared: &Arc<Shared>,
+) -> io::Result<(Listener, Option<IoDoor>)> {
+    let threads = IoThreads::start(shared, settings::io_threads())?;
+    let door = threads.door();
+    Ok((Listener::start(listener, port, Arc::clone(shared), threads)?, door))
+}
+
+fn shared(core: Arc<Core>, config: Config, touch_step_ms: u64, snapshots: SnapshotDesk) -> Shared {
     Shared {
         core,
         settings: settings::conn_settings(&config, touch_step_ms),
@@ -286,23 +339,17 @@ fn shared(core: Arc<Core>, config: Config, touch_step_ms: u64) -> Shared {
         large_bytes: AtomicU64::new(0),
         trace_mask: AtomicU64::new(settings::TRACE_MASK_DEFAULT),
         stopping: AtomicBool::new(false),
+        snapshots,
     }
-}
-
-fn serve(
-    listener: std::net::TcpListener,
-    port: Arc<ClientPort>,
-    shared: &Arc<Shared>,
-) -> io::Result<Listener> {
-    let threads = IoThreads::start(shared, settings::io_threads())?;
-    Listener::start(listener, port, Arc::clone(shared), threads)
 }
 
 impl Running {
     fn stop(self) {
-        let Running { shared, listener, ticker, commit_queue, committer, snapshotter, _lock } =
-            self;
+        let Running {
+            shared, listener, ticker, commit_queue, committer, snapshotter, _lock, ..
+        } = self;
         info!("stopping");
+        shared.core.audit().inspect(|audit| audit.server_stops());
         shared.stopping.store(true, Ordering::Release);
         let threads = listener.and_then(Listener::stop);
         ticker.stop();
@@ -320,6 +367,7 @@ impl Running {
             threads.join();
         }
         snapshotter.stop();
+        shared.core.audit().inspect(|audit| audit.close());
         info!("stopped");
     }
 }

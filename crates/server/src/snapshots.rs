@@ -3,6 +3,13 @@
 //! A thread of its own walks the tree in small steps, under a read guard each, and writes between
 //! the steps. The result is fuzzy and replay makes it exact: see `herdsman_tree::dump`. At most one
 //! snapshot is under way; a request that comes meanwhile is not kept, the next count will ask again.
+//!
+//! What an operator asks for is beside it: `copy` makes an exact copy that needs no log, `restore` puts
+//! such a copy in the place of everything.
+
+mod copy;
+mod desk;
+mod restore;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -21,6 +28,13 @@ use tracing::{error, info, warn};
 use crate::clock::millis;
 use crate::core::Core;
 use crate::spawn::spawn;
+
+pub use copy::{CopyError, TreeCopy};
+pub use desk::SnapshotDesk;
+pub use restore::{
+    IncomingError, IncomingSnapshot, RestoreError, RestoreOrder, Restored, VerifiedSnapshot,
+};
+pub(crate) use restore::{resume_writes, stop_writes, tell, zxid_after};
 
 /// Znodes written down under one guard of the tree.
 const NODES_PER_GUARD: usize = 128;
@@ -109,7 +123,12 @@ pub struct SnapshotRequests {
     state: Mutex<State>,
     changed: Condvar,
     held: AtomicBool,
+    /// How many snapshots were tried, and what became of the last one.
+    last: Mutex<(u64, Option<SnapshotResult>)>,
 }
+
+/// What became of a snapshot. The failure is for people.
+pub type SnapshotResult = Result<SnapshotFile, String>;
 
 impl Default for SnapshotRequests {
     fn default() -> Self {
@@ -117,6 +136,7 @@ impl Default for SnapshotRequests {
             state: Mutex::new(State::Idle),
             changed: Condvar::new(),
             held: AtomicBool::new(false),
+            last: Mutex::default(),
         }
     }
 }
@@ -142,6 +162,35 @@ impl SnapshotRequests {
         *state = State::Wanted;
         self.changed.notify_all();
         true
+    }
+
+    /// Asks for a snapshot, behind one that is under way, and waits for it.
+    ///
+    /// # Errors
+    /// It could not be written, or the server stops.
+    pub fn request_and_wait(&self) -> SnapshotResult {
+        let stopping = || Err("the server is stopping".to_owned());
+        let mut state = self.state.lock();
+        while *state != State::Idle {
+            if *state == State::Stopping {
+                return stopping();
+            }
+            self.changed.wait(&mut state);
+        }
+        *state = State::Wanted;
+        let tried_before = self.last.lock().0;
+        self.changed.notify_all();
+        loop {
+            if let (tried, Some(result)) = &*self.last.lock()
+                && *tried > tried_before
+            {
+                return result.clone();
+            }
+            if *state == State::Stopping {
+                return stopping();
+            }
+            self.changed.wait(&mut state);
+        }
     }
 
     /// Keeps the thread from touching the directory; a snapshot under way is given up. Waits until it
@@ -192,8 +241,13 @@ impl SnapshotRequests {
         }
     }
 
-    fn done(&self) {
+    /// The thread is idle again; `result` is what became of the snapshot, if it was one.
+    fn done(&self, result: Option<SnapshotResult>) {
         let mut state = self.state.lock();
+        if result.is_some() {
+            let mut last = self.last.lock();
+            *last = (last.0 + 1, result);
+        }
         if *state == State::Busy {
             *state = State::Idle;
         }
@@ -250,28 +304,39 @@ impl Snapshotter {
 fn serve_requests(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSettings) {
     let mut purge_at = settings.purge.map(|_| Instant::now());
     while let Some(snapshot_wanted) = requests.wait(purge_at) {
+        let mut result = None;
         if snapshot_wanted {
-            take_snapshot(core, requests, settings);
+            result = Some(take_snapshot(core, requests, settings));
         } else if let Some((interval, keep)) = settings.purge {
             purge_old_files(settings, keep);
             purge_at = Some(Instant::now() + interval);
         }
-        requests.done();
+        requests.done(result);
     }
 }
 
-fn take_snapshot(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSettings) {
+fn take_snapshot(
+    core: &Core,
+    requests: &SnapshotRequests,
+    settings: &SnapshotSettings,
+) -> SnapshotResult {
     let start = Instant::now();
     match write_in_steps(core, requests, settings) {
         Ok(Some(file)) => {
             let took_ms = millis(start.elapsed());
             core.stats.snapshot.add(took_ms);
             info!("snapshot {} of {} bytes took {took_ms} ms", file.path.display(), file.bytes);
+            Ok(file)
         }
-        Ok(None) => info!("snapshot given up: the server stops, or took another tree"),
+        Ok(None) => {
+            let given_up = "snapshot given up: the server stops, or took another tree";
+            info!("{given_up}");
+            Err(given_up.to_owned())
+        }
         Err(failure) => {
             core.stats.snapshot_errors.add(1);
             error!("{failure}; the logs keep everything until a later snapshot succeeds");
+            Err(failure.to_string())
         }
     }
 }

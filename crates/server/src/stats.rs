@@ -1,11 +1,13 @@
 //! Counters of one server and of each connection. Apache: `ServerStats`, `ServerCnxn`.
 //!
 //! Each counter has one meaning and is written where that thing happens; four-letter words and
-//! metrics only read. Latencies are in whole milliseconds, as Apache reports them.
+//! metrics only read. Latencies are in whole milliseconds, as Apache reports them; histograms, which
+//! Apache does not have, are in microseconds.
 
 mod distribution;
 mod ensemble;
 mod events;
+mod histogram;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +16,8 @@ use parking_lot::Mutex;
 
 pub use distribution::{Percentiles, SharedDistribution};
 pub use ensemble::EnsembleStats;
-pub use events::count_events;
+pub use events::{count_events, is_event};
+pub use histogram::{Histogram, HistogramReading};
 
 /// Bytes in front of each frame that say how long it is; sizes of replies leave them out.
 pub(crate) const LENGTH_BYTES: u64 = 4;
@@ -158,7 +161,7 @@ pub struct ServerStats {
     /// Connections that the client closed, or that broke.
     pub connections_dropped: Counter,
     /// Tokens missing in the bucket for new sessions, at each of them.
-    pub connection_token_deficit: SharedSeries,
+    pub connection_token_deficit: SharedDistribution,
     /// Connections that never got a session in time.
     pub sessionless_expired: Counter,
     /// Sessions that ended by themselves.
@@ -169,62 +172,89 @@ pub struct ServerStats {
     pub large_requests_rejected: Counter,
     /// Requests answered with `ThrottledOp`.
     pub throttled_ops: Counter,
+    /// Requests that took longer than an operator likes.
+    pub slow_requests: Counter,
     /// Time of one log sync.
     pub fsync: SharedDistribution,
     /// Syncs that took longer than the warning threshold.
     pub fsync_slow: Counter,
     /// Txns in one sync.
-    pub batch_size: SharedSeries,
+    pub batch_size: SharedDistribution,
     /// Time of one snapshot.
-    pub snapshot: SharedSeries,
+    pub snapshot: SharedDistribution,
     /// Snapshots that failed.
     pub snapshot_errors: Counter,
+    /// Snapshots asked for over HTTP that came too soon after one.
+    pub snapshots_too_soon: Counter,
+    /// Time of one restore over HTTP.
+    pub restore: SharedDistribution,
+    /// Restores that failed.
+    pub restore_errors: Counter,
+    /// Restores that came too soon after one.
+    pub restores_too_soon: Counter,
     /// Time to load the tree at the start, snapshot and log.
-    pub startup_load: SharedSeries,
+    pub startup_load: SharedDistribution,
     /// Time to load the newest snapshot at the start.
-    pub startup_snapshot_load: SharedSeries,
+    pub startup_snapshot_load: SharedDistribution,
     /// Time to replay the log at the start.
-    pub startup_txns_load: SharedSeries,
+    pub startup_txns_load: SharedDistribution,
     /// Txns replayed at the start.
-    pub startup_txns: SharedSeries,
+    pub startup_txns: SharedDistribution,
     /// Events told to watchers.
     pub events_sent: Counter,
     /// Bytes of those events.
     pub watch_bytes: Counter,
     /// Watchers told of one creation.
-    pub watchers_of_created: SharedSeries,
+    pub watchers_of_created: SharedDistribution,
     /// Watchers told of one deletion.
-    pub watchers_of_deleted: SharedSeries,
+    pub watchers_of_deleted: SharedDistribution,
     /// Watchers told of one change of data.
-    pub watchers_of_changed: SharedSeries,
+    pub watchers_of_changed: SharedDistribution,
     /// Watchers told of one change of children.
-    pub watchers_of_children: SharedSeries,
+    pub watchers_of_children: SharedDistribution,
     /// Digests that did not match while a log was replayed.
     pub digest_mismatches: Counter,
     /// Failures after which the log takes no more.
     pub unrecoverable_errors: Counter,
     /// What only a member of an ensemble counts.
     pub ensemble: EnsembleStats,
+    /// Durations in microseconds; the word `srst` leaves them alone.
+    pub durations: Durations,
+}
+
+/// Histograms of what clients wait for.
+#[derive(Debug, Default)]
+pub struct Durations {
+    /// From a read's turn to its reply in the output of its connection; of a `sync` from its arrival.
+    pub read: Histogram,
+    /// From a write's arrival to its reply in the output of its connection.
+    pub write: Histogram,
+    /// One sync of the log.
+    pub fsync: Histogram,
+    /// From a txn's way to the log of a standalone server until it is durable. See
+    /// [`EnsembleStats::commit`] for members of an ensemble.
+    pub commit: Histogram,
+    /// From the change that makes an event to the moment when all its bytes are with the socket.
+    pub watch: Histogram,
 }
 
 impl ServerStats {
     /// What the word `srst` resets: all but what is true at this moment. Apache keeps the number of
     /// failed authentications, too.
     pub fn reset(&self) {
-        self.read_latency.reset();
-        self.update_latency.reset();
-        self.fsync.reset();
+        self.latency.reset();
+        self.response_size.reset();
         self.ensemble.reset();
         self.last_response_bytes.store(0, Ordering::Relaxed);
         for counter in self.counters() {
             counter.reset();
         }
-        for series in self.series() {
-            series.reset();
+        for spread in self.distributions() {
+            spread.reset();
         }
     }
 
-    fn counters(&self) -> [&Counter; 19] {
+    fn counters(&self) -> [&Counter; 23] {
         [
             &self.packets_received,
             &self.packets_sent,
@@ -239,8 +269,12 @@ impl ServerStats {
             &self.sessions_expired,
             &self.large_requests_rejected,
             &self.throttled_ops,
+            &self.slow_requests,
             &self.fsync_slow,
             &self.snapshot_errors,
+            &self.snapshots_too_soon,
+            &self.restore_errors,
+            &self.restores_too_soon,
             &self.events_sent,
             &self.watch_bytes,
             &self.digest_mismatches,
@@ -248,13 +282,15 @@ impl ServerStats {
         ]
     }
 
-    fn series(&self) -> [&SharedSeries; 13] {
+    fn distributions(&self) -> [&SharedDistribution; 15] {
         [
-            &self.latency,
-            &self.response_size,
+            &self.read_latency,
+            &self.update_latency,
             &self.connection_token_deficit,
+            &self.fsync,
             &self.batch_size,
             &self.snapshot,
+            &self.restore,
             &self.startup_load,
             &self.startup_snapshot_load,
             &self.startup_txns_load,

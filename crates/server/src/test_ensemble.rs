@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use crate::config::{Config, Endpoint, SystemProperties};
 use crate::expire_session::expire_session;
+use crate::handle::ServerHandle;
 use crate::server::Server;
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
@@ -56,6 +57,21 @@ impl TestEnsemble {
     #[must_use]
     pub fn start_with(lines: &str, adjust: impl Fn(usize, &mut Config)) -> Self {
         Self::start_many(3, lines, adjust)
+    }
+
+    /// Three empty voters whose server lines name their client ports, so that each knows where clients
+    /// find the others.
+    #[must_use]
+    pub fn start_with_client_ports() -> Self {
+        let endpoint = |port| Endpoint { host: Some("127.0.0.1".to_owned()), port };
+        let clients: Vec<_> = free_ports(3).into_iter().map(endpoint).collect();
+        Self::start_with("", |id, config| {
+            let members = config.quorum.membership.members.values_mut();
+            for (member, client) in members.zip(&clients) {
+                member.client = Some(client.clone());
+            }
+            config.listen.client = Some(clients[id - 1].clone());
+        })
     }
 
     /// Three empty voters and an observer, number 4. It finds nobody to learn from before
@@ -115,6 +131,13 @@ impl TestEnsemble {
     pub fn address(&self, id: usize) -> SocketAddr {
         let server = self.members[id - 1].server.as_ref();
         server.and_then(Server::address).expect("the server is running")
+    }
+
+    /// A server that runs, as its other doors see it.
+    #[must_use]
+    pub fn handle(&self, id: usize) -> ServerHandle {
+        let server = self.members[id - 1].server.as_ref();
+        server.and_then(Server::handle).expect("the server is running")
     }
 
     /// As what a server serves; `None` if it is stopped or has no leader.

@@ -16,6 +16,8 @@ use crate::config::{Config, Endpoint, SystemProperties};
 use crate::core::Core;
 use crate::error::StartError;
 use crate::expire_session::expire_session;
+use crate::handle::ServerHandle;
+use crate::log_level::LogLevel;
 use crate::server::Server;
 
 /// A running server and its temporary directory, which goes when this is dropped.
@@ -50,6 +52,17 @@ impl TestServer {
         let mut server = TestServer { server: None, config, directory };
         server.start_again();
         server
+    }
+
+    /// The running server, as its other doors see it.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        self.server.as_ref().and_then(Server::handle).expect("the server is running")
+    }
+
+    /// Lets the log level of a process that only a test knows of be changed.
+    pub fn use_log_level(&self, level: LogLevel) {
+        self.server.as_ref().expect("the server is running").use_log_level(level);
     }
 
     /// Where clients connect. The port stays the same over restarts.

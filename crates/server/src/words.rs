@@ -12,18 +12,21 @@
 mod connections;
 mod dump;
 mod environment;
-mod java;
+pub(crate) mod java;
 mod markdown;
-mod metrics;
 mod monitor;
-mod process;
-mod status;
+pub(crate) mod process;
+pub mod report;
+pub(crate) mod status;
 mod version;
 mod watches;
 
 use std::sync::atomic::Ordering;
 
+pub use connections::last_op;
 pub use markdown::{metrics_markdown, words_markdown};
+pub(crate) use status::directory_sizes;
+pub(crate) use version::full_version;
 
 use herdsman_node::ServesAs;
 

@@ -2,7 +2,7 @@
 //! `rules` turns into final fields when everything is known.
 
 use super::field::{Field, FromWord};
-use super::types::DigestAlgorithm;
+use super::types::{AdminWriters, DigestAlgorithm};
 use super::{Config, Role};
 
 /// A configuration that is not complete yet.
@@ -49,6 +49,7 @@ pub(super) struct Raw {
     pub(super) commit_log_txns: i64,
     pub(super) snapshot_size_factor: f64,
     pub(super) observer_sync_override: Option<bool>,
+    pub(super) admin_port: i64,
 }
 
 /// An address to listen on. Java takes an empty one for the loopback address.
@@ -96,6 +97,17 @@ impl FromWord for DigestAlgorithm {
             "SHA384" => Ok(Self::Sha384),
             "SHA512" => Ok(Self::Sha512),
             _ => Err("SHA1, SHA-256, SHA-384 or SHA-512"),
+        }
+    }
+}
+
+impl FromWord for AdminWriters {
+    fn from_word(word: &str) -> Result<Self, &'static str> {
+        match word {
+            "logged-in" => Ok(Self::LoggedIn),
+            "anybody" => Ok(Self::Anybody),
+            "nobody" => Ok(Self::Nobody),
+            _ => Err("logged-in, anybody or nobody"),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! rows, and what each type of field makes of a value.
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
 
 use super::types::Secret;
 
@@ -92,6 +93,19 @@ impl Field<&str> for String {
 impl Field<&str> for Option<String> {
     fn take(value: &str) -> Self {
         (!value.is_empty()).then(|| value.to_owned())
+    }
+}
+
+/// A list, with commas between.
+impl Field<&str> for Vec<String> {
+    fn take(value: &str) -> Self {
+        value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+impl Field<&str> for Option<PathBuf> {
+    fn take(value: &str) -> Self {
+        (!value.is_empty()).then(|| PathBuf::from(value))
     }
 }
 

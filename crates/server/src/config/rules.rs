@@ -23,6 +23,7 @@ pub(super) fn finish(loading: &mut Loading) -> Checked {
     connection_weights(loading);
     authentication(loading)?;
     four_letter_words(loading);
+    admin(loading)?;
     quorum(loading)?;
     quorum_sasl(loading)
 }
@@ -248,6 +249,21 @@ fn four_letter_words(loading: &mut Loading) {
     if config.read_only_mode {
         words.listed.insert("isro".to_owned());
     }
+}
+
+fn admin(loading: &mut Loading) -> Checked {
+    let port = loading.draft.raw.admin_port;
+    let Ok(port) = u16::try_from(port) else {
+        let problem = format!("admin.serverPort={port} is not a port from 0 to 65535");
+        return Err(loading.broken("admin.serverPort", problem));
+    };
+    let admin = &mut loading.draft.config.admin;
+    admin.port = port;
+    if admin.command_url.starts_with('/') {
+        return Ok(());
+    }
+    let problem = format!("admin.commandURL={} does not begin with /", admin.command_url);
+    Err(loading.broken("admin.commandURL", problem))
 }
 
 fn quorum(loading: &mut Loading) -> Checked {

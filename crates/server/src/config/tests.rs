@@ -89,8 +89,6 @@ fn kafkas_file_runs_standalone_without_a_word() {
 fn a_grown_file_is_accepted_and_says_what_has_no_effect() {
     let (config, warnings) = load(GROWN, "");
     let expected = [
-        "zoo.cfg:15: metricsProvider.className is not acted on yet",
-        "zoo.cfg:16: metricsProvider.httpPort is not acted on yet",
         "zoo.cfg:18: authProvider.1 is not acted on yet",
         "zoo.cfg:21: unknown setting confluent.support.metrics.enable; kept as system property \
          zookeeper.confluent.support.metrics.enable",
@@ -153,6 +151,20 @@ fn weights_multiply_the_bucket() {
     assert_eq!(config.connection_throttle.tokens_max.map(u32::from), Some(30));
     assert_eq!(config.connection_throttle.fill_tokens, 3);
     assert_eq!(config.connection_throttle.freeze_ms, None);
+}
+
+#[test]
+fn logs_go_where_the_operator_wants_them() {
+    let logging = |more: &str, flags: &str| check_warnings(more, flags, &[]).logging;
+    let usual = logging("", "");
+    assert_eq!((usual.audit, usual.audit_file), (false, None));
+    assert_eq!(usual.slow_request_ms.map(u32::from), Some(1000));
+    let told = logging("audit.enable=true\nherdsman.auditFile=/var/log/zk/audit.log", "");
+    assert_eq!((told.audit, told.audit_file), (true, Some("/var/log/zk/audit.log".into())));
+    assert_eq!(logging("herdsman.slowRequestMs=0", "").slow_request_ms, None);
+    let flags = "-Dherdsman.slowRequestMs=50 -Dzookeeper.audit.enable=true";
+    let told = logging("", flags);
+    assert_eq!((told.audit, told.slow_request_ms.map(u32::from)), (true, Some(50)));
 }
 
 #[test]

@@ -228,6 +228,71 @@ impl FourLetterWords {
     }
 }
 
+/// Who may write through the admin server's REST interface and console.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AdminWriters {
+    /// Requests that prove who they are.
+    #[default]
+    LoggedIn,
+    /// Everybody whom the ACLs let.
+    Anybody,
+    /// Nobody.
+    Nobody,
+}
+
+/// The admin server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Admin {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Address or name it listens on.
+    pub address: String,
+    /// Its port.
+    pub port: u16,
+    /// How long one of its connections may be idle.
+    pub idle_timeout_ms: u32,
+    /// Path under which Apache's commands are.
+    pub command_url: String,
+    /// Whether its port is to take both HTTP and HTTPS.
+    pub port_unification: bool,
+    /// Whether it is to take HTTPS only.
+    pub https_only: bool,
+    /// Whether it is to ask for a client certificate.
+    pub client_certificates: bool,
+    /// Whether a snapshot can be fetched.
+    pub snapshots: bool,
+    /// Whether a snapshot can be restored.
+    pub restores: bool,
+    /// The shortest time between two snapshots, or two restores.
+    pub rate_limit_ms: u32,
+    /// Who may write.
+    pub writers: AdminWriters,
+    /// Names by which browsers may call it.
+    pub host_names: Vec<String>,
+}
+
+/// Metrics on a port of their own.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metrics {
+    /// Apache's Java class that publishes them, if one is named.
+    pub provider: Option<String>,
+    /// Address or name of the port.
+    pub http_host: String,
+    /// The port, if one is set.
+    pub http_port: Option<u16>,
+}
+
+/// What is written down beside the data.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Logging {
+    /// Whether changes are written down with those who asked for them.
+    pub audit: bool,
+    /// Where; in the server's log if not set.
+    pub audit_file: Option<PathBuf>,
+    /// A request that takes longer is logged; `None` logs none.
+    pub slow_request_ms: Option<NonZeroU32>,
+}
+
 /// A setting that was given but is not part of the typed configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {

@@ -9,37 +9,64 @@ use herdsman_tree::{Tree, read};
 
 use super::serve::{Door, header_of};
 use super::{Connection, Ended, OUTPUT_BYTES_MAX, Stage};
+use crate::core::Core;
+use crate::intake::Intake;
+use crate::slow_requests::Slow;
 use crate::stats::{LENGTH_BYTES, Series};
 
+/// A reply that is larger may have taken long.
+const LARGE_REPLY_BYTES: u64 = 64 * 1024;
+/// As much of a slow read is kept to show its path.
+const SHOWN_BYTES_MAX: usize = 1024;
+
 /// Reads that were answered under one guard.
-#[derive(Default)]
-struct Run {
+struct Run<'a> {
+    core: &'a Core,
+    /// When the first of them came.
+    arrived_us: u64,
+    /// When the tree could be read.
+    guarded_us: u64,
     /// Without the frames' lengths.
     reply_bytes: Series,
     last: Option<(RequestHeader, u64)>,
+    /// The first slow one, to be told of when the tree is free again.
+    slow: Option<SlowRead>,
+}
+
+/// A read that took long.
+struct SlowRead {
+    op: OpCode,
+    body: Box<[u8]>,
+    bytes: usize,
+    took_us: u64,
+    stages: [(&'static str, u64); 2],
 }
 
 impl Connection {
     /// The run of reads at the front of the intake.
     pub(super) fn serve_reads(&mut self) -> Result<ControlFlow<()>, Ended> {
         let core = Arc::clone(&self.shared.core);
-        let received_ms = core.clock.monotonic_ms();
+        let arrived_us = core.clock.monotonic_us();
         let tree = core.tree();
         // Events first: see `outbox`. A server that has sent its clients away may have another tree.
         self.take_outbox();
         if self.stage != Stage::Serving {
             return Ok(ControlFlow::Break(()));
         }
-        let mut run = Run::default();
+        let mut run = Run::begin(&core, arrived_us);
         let Connection { intake, output, written, session, client, ids, .. } = self;
         let reader = read::Reader { session: *session, watcher: client.id.watcher(), ids };
+        run.note_if_waited(intake)?;
         while output.len() - *written < OUTPUT_BYTES_MAX {
             let Some(payload) = intake.peek()? else { break };
             let (header, door) = header_of(payload)?;
             if door != Door::Read {
                 break;
             }
-            run.answer(reader, &tree, header, payload, output);
+            let reply_bytes = run.answer(reader, &tree, header, payload, output);
+            if may_be_slow(header.op, reply_bytes) {
+                run.note_if_slow(header, payload);
+            }
             let bytes = payload.len();
             intake.consume(bytes);
         }
@@ -47,35 +74,48 @@ impl Connection {
         drop(tree);
         core.stats.packets_received.add(run.reply_bytes.count);
         self.client.stats.lock().received += run.reply_bytes.count;
-        self.note_run(&run, zxid, received_ms);
+        self.note_run(&run, zxid);
         Ok(ControlFlow::Continue(()))
     }
 
     /// A read that waited for its turn.
-    pub(super) fn serve_one_read(&mut self, header: RequestHeader, payload: &[u8]) {
+    pub(super) fn serve_one_read(
+        &mut self,
+        header: RequestHeader,
+        payload: &[u8],
+        arrived_us: u64,
+    ) {
         let core = Arc::clone(&self.shared.core);
-        let received_ms = core.clock.monotonic_ms();
         let tree = core.tree();
         // As above.
         self.take_outbox();
         if self.stage != Stage::Serving {
             return;
         }
-        let mut run = Run::default();
+        let mut run = Run::begin(&core, arrived_us);
         let watcher = self.client.id.watcher();
         let reader = read::Reader { session: self.session, watcher, ids: &self.ids };
         run.answer(reader, &tree, header, payload, &mut self.output);
+        run.note_if_slow(header, payload);
         let zxid = tree.last_zxid();
         drop(tree);
-        self.note_run(&run, zxid, received_ms);
+        self.note_run(&run, zxid);
     }
 
-    fn note_run(&self, run: &Run, zxid: Zxid, received_ms: u64) {
+    fn note_run(&self, run: &Run<'_>, zxid: Zxid) {
         let Some((last, last_bytes)) = run.last else { return };
         let core = &self.shared.core;
-        let now_ms = core.clock.monotonic_ms();
+        let now_us = core.clock.monotonic_us();
+        if let Some(SlowRead { op, body, bytes, took_us, stages }) = &run.slow {
+            let (op, bytes, took_us) = (*op, *bytes, *took_us);
+            let (session, peer) = (self.session, self.client.peer);
+            let slow = Slow { op, body, bytes, session, peer, took_us, stages };
+            core.slow_requests.tell(now_us, &slow);
+        }
+        let (received_ms, now_ms) = (run.arrived_us / 1000, now_us / 1000);
         let latency_ms = now_ms.saturating_sub(received_ms);
         let count = run.reply_bytes.count;
+        core.stats.durations.read.add_us(now_us.saturating_sub(run.arrived_us), count);
         core.stats.packets_sent.add(count);
         core.stats.responded_many(&run.reply_bytes, last_bytes);
         core.stats.latency.add_many(latency_ms, count);
@@ -89,7 +129,17 @@ impl Connection {
     }
 }
 
-impl Run {
+impl<'a> Run<'a> {
+    /// The tree can be read now.
+    fn begin(core: &'a Core, arrived_us: u64) -> Self {
+        let guarded_us = if core.slow_requests.is_on() {
+            core.clock.monotonic_us().max(arrived_us)
+        } else {
+            arrived_us
+        };
+        Run { core, arrived_us, guarded_us, reply_bytes: Series::default(), last: None, slow: None }
+    }
+
     fn answer(
         &mut self,
         reader: read::Reader<'_>,
@@ -97,13 +147,54 @@ impl Run {
         header: RequestHeader,
         payload: &[u8],
         output: &mut Vec<u8>,
-    ) {
+    ) -> u64 {
         let start = output.len();
         answer(reader, tree, header, payload, output);
         let bytes = (output.len() - start) as u64 - LENGTH_BYTES;
         self.reply_bytes.add(bytes);
         self.last = Some((header, bytes));
+        bytes
     }
+}
+
+impl Run<'_> {
+    /// The first read of a run knows how long the tree could not be read.
+    fn note_if_waited(&mut self, intake: &Intake) -> Result<(), Ended> {
+        if self.core.slow_requests.is_slow(self.guarded_us - self.arrived_us)
+            && let Some(payload) = intake.peek()?
+        {
+            self.note_if_slow(header_of(payload)?.0, payload);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn note_if_slow(&mut self, header: RequestHeader, payload: &[u8]) {
+        let Run { core, arrived_us, guarded_us, .. } = *self;
+        let now_us = core.clock.monotonic_us();
+        let took_us = now_us.saturating_sub(arrived_us);
+        let Some(op) = OpCode::from_code(header.op) else { return };
+        if !core.slow_requests.is_slow(took_us) {
+            return;
+        }
+        core.stats.slow_requests.add(1);
+        self.slow.get_or_insert_with(|| SlowRead {
+            op,
+            body: payload[8..payload.len().min(SHOWN_BYTES_MAX)].into(),
+            bytes: payload.len(),
+            took_us,
+            stages: [
+                ("waited", guarded_us - arrived_us),
+                ("answered", now_us.saturating_sub(guarded_us)),
+            ],
+        });
+    }
+}
+
+/// A read is much work if its answer is large, or if its op may look at many znodes; these have higher
+/// numbers than the plain reads. All others need not look at the clock. This is asked of every read.
+fn may_be_slow(op: i32, reply_bytes: u64) -> bool {
+    reply_bytes >= LARGE_REPLY_BYTES || op >= OpCode::MultiRead as i32
 }
 
 /// Appends the answer to a read. Events that `setWatches` finds precede its reply.

@@ -58,7 +58,7 @@ pub(super) fn header_of(payload: &[u8]) -> Result<(RequestHeader, Door), Ended> 
 #[derive(Debug)]
 pub(super) struct Parked {
     payload: Bytes,
-    since_ms: u64,
+    since_us: u64,
 }
 
 pub(super) fn waits_like_a_read(parked: &Parked) -> bool {
@@ -108,12 +108,10 @@ impl Connection {
         };
         self.note_received();
         let payload = self.intake.take(bytes);
+        let now_us = self.shared.core.clock.monotonic_us();
         match turn {
-            Turn::Now => self.serve_as(header, door, &payload)?,
-            Turn::Later => {
-                let since_ms = self.shared.core.clock.monotonic_ms();
-                self.lane.park(Parked { payload, since_ms });
-            }
+            Turn::Now => self.serve_as(header, door, &payload, now_us)?,
+            Turn::Later => self.lane.park(Parked { payload, since_us: now_us }),
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -122,7 +120,7 @@ impl Connection {
     fn serve_parked(&mut self, parked: &Parked) -> Result<(), Ended> {
         let (header, door) = header_of(&parked.payload)?;
         let core = &self.shared.core;
-        let waited_ms = core.clock.monotonic_ms().saturating_sub(parked.since_ms);
+        let waited_ms = core.clock.monotonic_us().saturating_sub(parked.since_us) / 1000;
         let exempt =
             matches!(OpCode::from_code(header.op), Some(OpCode::Ping | OpCode::CloseSession));
         // Not while earlier writes are unanswered: this answer would overtake theirs.
@@ -134,7 +132,7 @@ impl Connection {
             reply::header_only(&mut self.output, header.xid, zxid, Some(ErrorCode::ThrottledOp));
             return Ok(());
         }
-        self.serve_as(header, door, &parked.payload)
+        self.serve_as(header, door, &parked.payload, parked.since_us)
     }
 
     fn serve_as(
@@ -142,13 +140,14 @@ impl Connection {
         header: RequestHeader,
         door: Door,
         payload: &Bytes,
+        arrived_us: u64,
     ) -> Result<(), Ended> {
         match door {
-            Door::Core => self.submit(header, payload),
+            Door::Core => self.submit(header, payload, arrived_us),
             Door::Auth => self.authenticate(header, payload),
             Door::Unknown => self.refuse_unknown(header),
             Door::Read => {
-                self.serve_one_read(header, payload);
+                self.serve_one_read(header, payload, arrived_us);
                 Ok(())
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use herdsman_node::{ClientRequest, Input};
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{OpCode, Reader, Request};
@@ -11,7 +12,12 @@ use super::{Connection, Ended};
 
 impl Connection {
     /// Hands a request to the core, which answers through the outbox.
-    pub(super) fn submit(&mut self, header: RequestHeader, payload: &[u8]) -> Result<(), Ended> {
+    pub(super) fn submit(
+        &mut self,
+        header: RequestHeader,
+        payload: &Bytes,
+        arrived_us: u64,
+    ) -> Result<(), Ended> {
         self.check_large(payload.len())?;
         let op = OpCode::from_code(header.op).ok_or(Ended::Undecodable("op"))?;
         let mut reader = Reader::with_limit(&payload[8..], self.shared.settings.field_bytes_max);
@@ -26,9 +32,12 @@ impl Connection {
         };
         self.lane.submitted();
         self.shared.core.stats.outstanding.fetch_add(1, Ordering::Relaxed);
-        self.touched_ms = self.shared.core.clock.monotonic_ms();
+        let begun_us = self.shared.core.clock.monotonic_us();
+        self.touched_ms = begun_us / 1000;
         let (conn, xid, body) = (self.client.id, header.xid, &payload[8..]);
+        self.note_submitted(op, xid, payload, [arrived_us, begun_us]);
         self.shared.core.step(Input::Request { conn, xid, request, body });
+        self.submitted.handed_on(self.shared.core.clock.monotonic_us());
         self.take_outbox();
         Ok(())
     }

@@ -17,6 +17,7 @@ use tracing::debug;
 
 mod link;
 mod reader;
+mod traffic;
 mod writer;
 
 use super::context::{Context, NoDelay};
@@ -25,6 +26,7 @@ use super::receiver::{ConnectResult, Receiver, TreeSource};
 use super::reports::Reports;
 use link::{Ended, Link, Loss, Origin};
 use reader::LinkReader;
+pub use traffic::LinkReport;
 
 /// Accepted links beyond one for each member.
 const STRANGERS_MAX: usize = 32;
@@ -80,6 +82,16 @@ impl Links {
     pub fn close(&self, id: LinkId) {
         if let Some(link) = self.get(id) {
             link.close();
+        }
+    }
+
+    pub fn report_of(&self, id: LinkId) -> Option<LinkReport> {
+        self.get(id).map(|link| link.report())
+    }
+
+    pub fn reset_counters(&self) {
+        for link in self.table.lock().values() {
+            link.traffic.reset();
         }
     }
 

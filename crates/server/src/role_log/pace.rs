@@ -1,6 +1,7 @@
 //! How long txns take from here to their commit.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use herdsman_node::Now;
 use herdsman_proto::txn::Entry;
@@ -18,6 +19,8 @@ pub(super) struct Pace {
 struct InFlight {
     zxid: Zxid,
     appended_ms: u64,
+    /// The same, finer: histograms count microseconds.
+    appended_at: Instant,
     /// The leader's wall clock when it made the txn.
     made_wall_ms: Option<i64>,
 }
@@ -25,6 +28,7 @@ struct InFlight {
 /// How long a txn took.
 pub(super) struct Latency {
     pub since_append_ms: u64,
+    pub since_append: Duration,
     /// By two servers' wall clocks; nothing if that is less than nothing.
     pub since_made_ms: Option<u64>,
 }
@@ -42,7 +46,8 @@ impl Pace {
     pub fn appended(&mut self, now: Now, zxid: Zxid, payload: &[u8]) -> Option<u64> {
         let header = Entry::decode_header(&mut Reader::new(payload));
         let made_wall_ms = header.ok().map(|(header, _)| header.time_ms);
-        self.in_flight.push_back(InFlight { zxid, appended_ms: now.monotonic_ms, made_wall_ms });
+        let (appended_ms, appended_at) = (now.monotonic_ms, Instant::now());
+        self.in_flight.push_back(InFlight { zxid, appended_ms, appended_at, made_wall_ms });
         since_made(now, made_wall_ms)
     }
 
@@ -53,6 +58,7 @@ impl Pace {
         {
             let latency = Latency {
                 since_append_ms: now.monotonic_ms.saturating_sub(txn.appended_ms),
+                since_append: txn.appended_at.elapsed(),
                 since_made_ms: since_made(now, txn.made_wall_ms),
             };
             count(&latency, txn.zxid);

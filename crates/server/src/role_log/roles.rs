@@ -1,9 +1,11 @@
 //! From one role to the next: what is told when a leader is found, a role begins, or it ends.
 
+use herdsman_node::Now;
 use herdsman_proto::{LearnerKind, ServerId, ServerState, Zxid};
 use herdsman_zab::{Door, Fall, Standing};
 use tracing::Level;
 
+use super::history::{NewRole, RoleChange};
 use super::wording::{self, duration, fall_in_words};
 use super::{RoleLog, TELL_AGAIN_MS, View};
 use crate::stats::EnsembleStats;
@@ -71,6 +73,27 @@ impl RoleLog {
                 format!("there is a leader, found in {took}: observing through server {leader}")
             }
         });
+    }
+
+    /// Keeps a change of the role, before anything else makes of it what it will.
+    pub(super) fn remember(&mut self, now: Now, standing: Standing, view: &View) {
+        let had_role = matches!(self.role, Role::Leading { .. } | Role::Learning { .. });
+        let (role, leader) = match standing {
+            Standing::Looking if had_role => (NewRole::Looking, None),
+            // An attempt has failed: nothing has changed.
+            Standing::Looking => return,
+            Standing::Leading { .. } => (NewRole::Leading, Some(self.me)),
+            Standing::Following { leader, .. } => (NewRole::Following, Some(leader)),
+            Standing::Observing { leader, .. } => (NewRole::Observing, Some(leader)),
+        };
+        let epoch = match standing {
+            Standing::Looking => None,
+            Standing::Leading { epoch } => Some(epoch),
+            Standing::Following { .. } | Standing::Observing { .. } => Some(view.epoch),
+        };
+        let since_ms = self.unavailable_ms.filter(|_| role != NewRole::Looking);
+        let took_ms = since_ms.map(|since_ms| now.monotonic_ms.saturating_sub(since_ms));
+        self.history.add(RoleChange { at_ms: now.wall_ms, role, epoch, leader, took_ms });
     }
 
     pub(super) fn standing_changed(

@@ -268,3 +268,30 @@ fn numbers_used_twice_are_named() {
     assert!(lines[2].starts_with("DEBUG"), "{lines:?}");
     assert_eq!(told.log.learners(), 0);
 }
+
+#[test]
+fn changes_of_the_role_are_remembered_and_failed_attempts_are_not() {
+    let mut told = Told::new();
+    told.now_ms = 5;
+    told.fall(Fall::LeaderLost);
+    told.now_ms = 31;
+    told.lead(2);
+    told.now_ms = 90;
+    told.fall(Fall::NotSupported);
+    told.now_ms = 100;
+    told.fall(Fall::LeaderLost);
+    told.view.state = ServerState::Following;
+    told.now_ms = 140;
+    told.view.epoch = 3;
+    told.note(&[Output::Standing(Standing::Following { link: LinkId(1), leader: ServerId(3) })]);
+    let change = |role, epoch, leader: Option<i64>, took_ms| {
+        let leader = leader.map(ServerId);
+        RoleChange { at_ms: 0, role, epoch, leader, took_ms }
+    };
+    let expected = [
+        change(NewRole::Leading, Some(2), Some(1), Some(31)),
+        change(NewRole::Looking, None, None, None),
+        change(NewRole::Following, Some(3), Some(3), Some(50)),
+    ];
+    assert_eq!(told.log.history(), expected);
+}

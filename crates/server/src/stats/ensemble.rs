@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Counter, Series, SharedDistribution, SharedSeries};
+use super::{Counter, Histogram, Series, SharedDistribution, SharedSeries};
 
 /// Counters of a member of an ensemble.
 #[derive(Debug, Default)]
@@ -12,15 +12,15 @@ pub struct EnsembleStats {
     /// Times that a leader was looked for.
     pub searches: Counter,
     /// From the beginning of a search to its decision.
-    pub election: SharedSeries,
+    pub election: SharedDistribution,
     /// From a follower's promise of the epoch to its being up to date.
-    pub follower_sync: SharedSeries,
+    pub follower_sync: SharedDistribution,
     /// The same of an observer.
-    pub observer_sync: SharedSeries,
+    pub observer_sync: SharedDistribution,
     /// From the beginning of a search to serving again.
-    pub unavailable: SharedSeries,
+    pub unavailable: SharedDistribution,
     /// The same, of those searches that ended with leading.
-    pub leader_unavailable: SharedSeries,
+    pub leader_unavailable: SharedDistribution,
     /// Times that leading was given up because voters turned away.
     pub deserted: Counter,
     /// Txns proposed by this leader.
@@ -49,6 +49,8 @@ pub struct EnsembleStats {
     pub commit_propagation: SharedDistribution,
     /// From the leader's clock in a txn to its commit here.
     pub propagation: SharedDistribution,
+    /// From a leader's proposal, or a txn's arrival at a learner, to its commit there; never reset.
+    pub commit: Histogram,
 }
 
 impl EnsembleStats {
@@ -67,18 +69,17 @@ impl EnsembleStats {
         ] {
             counter.reset();
         }
-        for series in [
+        for spread in [
             &self.election,
             &self.follower_sync,
             &self.observer_sync,
             &self.unavailable,
             &self.leader_unavailable,
+            &self.quorum_ack,
+            &self.proposal_latency,
+            &self.commit_propagation,
+            &self.propagation,
         ] {
-            series.reset();
-        }
-        for spread in
-            [&self.quorum_ack, &self.proposal_latency, &self.commit_propagation, &self.propagation]
-        {
             spread.reset();
         }
         self.reset_proposal_sizes();

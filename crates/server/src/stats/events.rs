@@ -26,6 +26,11 @@ pub fn count_events(stats: &ServerStats, out: &Outputs) {
     }
 }
 
+/// Whether a frame that answers nothing is an event. A connect response is none.
+pub fn is_event(frame: &[u8]) -> bool {
+    kind_of(frame).is_some()
+}
+
 fn same_frames(one: &Output, other: &Output) -> bool {
     let frames = |output: &Output| match output {
         Output::Send { frames, answers: None, .. } => Some(frames.clone()),

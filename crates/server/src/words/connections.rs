@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use herdsman_proto::{OpCode, SessionId};
 
-use super::java;
+use super::report::{ConnectionReport, plain_address};
 use crate::clients::{Client, Clients};
 use crate::stats::ConnStats;
 
@@ -17,32 +17,46 @@ pub(super) enum Detail {
     Full,
 }
 
+/// Every connection, oldest first.
+pub(super) fn reports(clients: &Clients) -> Vec<ConnectionReport> {
+    clients.all().iter().map(|client| report(client)).collect()
+}
+
+fn report(client: &Client) -> ConnectionReport {
+    let stats = *client.stats.lock();
+    ConnectionReport {
+        peer: plain_address(client.peer),
+        // Apache prints what its selector waits for; 1 is "to read".
+        interest_ops: i32::from(!stats.asked_word),
+        established_ms: client.established_ms,
+        last_operation: last_op(stats.last_op),
+        stats,
+    }
+}
+
 /// A line for each connection, oldest first.
 pub(super) fn lines(clients: &Clients, detail: Detail) -> String {
     let mut text = String::new();
-    for client in clients.all() {
-        let stats = *client.stats.lock();
-        line(&mut text, &client, &stats, detail);
+    for connection in reports(clients) {
+        line(&mut text, &connection, detail);
         text.push('\n');
     }
     text
 }
 
-fn line(text: &mut String, client: &Client, stats: &ConnStats, detail: Detail) {
-    // Apache prints what its selector waits for; 1 is "to read".
-    let interest = i32::from(!stats.asked_word);
+fn line(text: &mut String, connection: &ConnectionReport, detail: Detail) {
+    let ConnectionReport { peer, interest_ops, stats, .. } = connection;
     let ConnStats { queued, received, sent, .. } = stats;
-    let address = java::address(client.peer);
-    let _ = write!(text, " {address}[{interest}](queued={queued},recved={received},sent={sent}");
+    let _ = write!(text, " /{peer}[{interest_ops}](queued={queued},recved={received},sent={sent}");
     if detail == Detail::Full && stats.session != SessionId::NONE {
-        details(text, client, stats);
+        details(text, connection);
     }
     text.push(')');
 }
 
-fn details(text: &mut String, client: &Client, stats: &ConnStats) {
-    let (session, op) = (stats.session, last_op(stats.last_op));
-    let (established_ms, timeout_ms) = (client.established_ms, stats.timeout_ms);
+fn details(text: &mut String, connection: &ConnectionReport) {
+    let ConnectionReport { established_ms, last_operation: op, stats, .. } = connection;
+    let (session, timeout_ms) = (stats.session, stats.timeout_ms);
     let _ = write!(text, ",sid={session},lop={op},est={established_ms},to={timeout_ms}");
     if stats.last_xid.0 >= 0 {
         let _ = write!(text, ",lcxid=0x{:x}", stats.last_xid.0);
@@ -52,12 +66,17 @@ fn details(text: &mut String, client: &Client, stats: &ConnStats) {
     let _ = write!(text, ",lzxid={zxid},lresp={response_ms},llat={latency_ms}");
     // Whole milliseconds here, unlike the server's average.
     let latency = stats.latency;
-    let average = latency.sum.checked_div(latency.count).unwrap_or(0);
+    let average = average_ms(stats);
     let _ = write!(text, ",minlat={},avglat={average},maxlat={}", latency.min, latency.max);
 }
 
-/// Apache's short names, from `FinalRequestProcessor`. A write that failed has none.
-fn last_op(op: Option<OpCode>) -> &'static str {
+fn average_ms(stats: &ConnStats) -> u64 {
+    stats.latency.sum.checked_div(stats.latency.count).unwrap_or(0)
+}
+
+/// Apache's short names of requests, from `FinalRequestProcessor`. A write that failed has none.
+#[must_use]
+pub fn last_op(op: Option<OpCode>) -> &'static str {
     match op {
         None | Some(OpCode::Error | OpCode::Auth | OpCode::Sasl) => "NA",
         Some(OpCode::Ping) => "PING",

@@ -24,7 +24,7 @@ pub(super) fn dump(shared: &Shared) -> String {
     let mut text = "SessionTracker dump:\n".to_owned();
     tracked(&mut text, shared, &global, &local);
     text.push_str("ephemeral nodes dump:\n");
-    ephemerals(&mut text, shared);
+    ephemerals_in_words(&mut text, shared);
     text.push_str("Connections dump:\nConnections ");
     sets(&mut text, &connection_ends(shared, &[global, local]), String::clone);
     text
@@ -52,7 +52,15 @@ fn tracked(text: &mut String, shared: &Shared, global: &Ends<SessionId>, local: 
 }
 
 /// What ends when, by the wall clock.
-type Ends<T> = BTreeMap<i64, Vec<T>>;
+pub type Ends<T> = BTreeMap<i64, Vec<T>>;
+
+pub(super) fn all_session_ends(shared: &Shared) -> Ends<SessionId> {
+    let mut ends = session_ends(shared, Scope::Global);
+    for (at_ms, sessions) in session_ends(shared, Scope::Local) {
+        ends.entry(at_ms).or_default().extend(sessions);
+    }
+    ends
+}
 
 fn session_ends(shared: &Shared, scope: Scope) -> Ends<SessionId> {
     let mut deadlines: Vec<_> = shared.core.with_node(|node| {
@@ -101,19 +109,24 @@ fn sets<T>(text: &mut String, ends: &Ends<T>, line: impl Fn(&T) -> String) {
     }
 }
 
-fn ephemerals(text: &mut String, shared: &Shared) {
+pub(super) fn ephemerals(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
     let owners = shared.core.tree().ephemeral_owners();
-    let _ = writeln!(text, "Sessions with Ephemerals ({}):", owners.len());
+    let mut owned = Vec::with_capacity(owners.len());
     for owners in owners.chunks(OWNERS_PER_GUARD) {
-        let owned: Vec<(SessionId, Vec<Arc<str>>)> = {
-            let tree = shared.core.tree();
-            owners.iter().map(|&owner| (owner, tree.ephemerals(owner).cloned().collect())).collect()
-        };
-        for (owner, paths) in owned {
-            let _ = writeln!(text, "{owner}:");
-            for path in paths {
-                let _ = writeln!(text, "\t{path}");
-            }
+        let tree = shared.core.tree();
+        owned
+            .extend(owners.iter().map(|&owner| (owner, tree.ephemerals(owner).cloned().collect())));
+    }
+    owned
+}
+
+fn ephemerals_in_words(text: &mut String, shared: &Shared) {
+    let owned = ephemerals(shared);
+    let _ = writeln!(text, "Sessions with Ephemerals ({}):", owned.len());
+    for (owner, paths) in owned {
+        let _ = writeln!(text, "{owner}:");
+        for path in paths {
+            let _ = writeln!(text, "\t{path}");
         }
     }
 }

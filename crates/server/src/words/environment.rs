@@ -6,9 +6,17 @@ use std::fmt::Write;
 use super::{process, version};
 
 pub(super) fn envi() -> String {
+    let mut text = "Environment:\n".to_owned();
+    for (key, value) in entries() {
+        let _ = writeln!(text, "{key}={value}");
+    }
+    text
+}
+
+pub(super) fn entries() -> Vec<(&'static str, String)> {
     let (user_name, user_home) = process::user();
     let (available, total) = process::memory_mb();
-    let entries = [
+    vec![
         ("zookeeper.version", version::full_version()),
         ("host.name", process::host_name()),
         ("os.name", process::os_name().to_owned()),
@@ -20,10 +28,5 @@ pub(super) fn envi() -> String {
         ("os.memory.free", format!("{available}MB")),
         ("os.memory.max", format!("{total}MB")),
         ("os.memory.total", format!("{total}MB")),
-    ];
-    let mut text = "Environment:\n".to_owned();
-    for (key, value) in entries {
-        let _ = writeln!(text, "{key}={value}");
-    }
-    text
+    ]
 }

@@ -42,6 +42,15 @@ pub(super) fn date(wall_ms: i64) -> String {
     format!("{name} {month} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}")
 }
 
+/// `%d{ISO8601}` of Apache's logging, in UTC: `2026-11-15 20:10:25,042`.
+pub(crate) fn log_time(wall_ms: i64) -> String {
+    let (seconds, ms) = (wall_ms.div_euclid(1000), wall_ms.rem_euclid(1000));
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{ms:03}")
+}
+
 /// Year, month and day of a day counted from 1970. The year begins in March here, so that a leap
 /// day is its last, and 400 years are always 146097 days.
 fn civil(days: i64) -> (i64, usize, i64) {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::TABLE;
-use super::metrics::{self, NEVER, Source};
+use crate::metrics::{self, NEVER, Source};
 
 /// The table of four-letter words.
 #[must_use]
@@ -30,7 +30,7 @@ pub fn metrics_markdown() -> String {
             Source::OfMember(_) => "gauge of a member of an ensemble",
             Source::OfLeader(_) => "gauge of a leader",
             Source::Counter(_) => "counter",
-            Source::Summary(_) | Source::Plain(_) => "summary",
+            Source::Summary(_) => "summary",
             Source::Detailed(_) => "summary with percentiles",
         };
         let _ = writeln!(text, "| `{}` | {kind} | {} |", metric.name, metric.about);

@@ -6,29 +6,38 @@ use herdsman_node::ServesAs;
 use herdsman_proto::ServerId;
 use herdsman_zab::Zab;
 
-use super::metrics::{self, Value};
 use super::{java, role, role_name, version};
 use crate::io_threads::Shared;
+use crate::metrics::{self, Number};
 
 pub(super) fn mntr(shared: &Shared) -> String {
-    let mut text = format!("zk_version\t{}\n", version::full_version());
+    let mut text = String::new();
+    for (name, value) in texts(shared) {
+        let _ = writeln!(text, "zk_{name}\t{value}");
+    }
+    for (name, value) in metrics::flat(&metrics::apache_families(shared)) {
+        let _ = match value {
+            Number::Whole(number) => writeln!(text, "zk_{name}\t{number}"),
+            Number::Fraction(number) => writeln!(text, "zk_{name}\t{}", java::double(number)),
+        };
+    }
+    text
+}
+
+/// What stands before the numbers.
+pub(super) fn texts(shared: &Shared) -> Vec<(&'static str, String)> {
+    let mut texts = vec![("version", version::full_version())];
     let role = role(shared);
-    let _ = writeln!(text, "zk_server_state\t{}", role_name(shared));
+    texts.push(("server_state", role_name(shared).to_owned()));
     if let Some(state) = peer_state(role) {
-        let _ = writeln!(text, "zk_peer_state\t{state} - broadcast");
+        texts.push(("peer_state", format!("{state} - broadcast")));
     }
     if role == Some(ServesAs::Observer)
         && let Some(master) = shared.core.with_node(|node| node.zab().and_then(learns_from))
     {
-        let _ = writeln!(text, "zk_observer_master_id\t{master}");
+        texts.push(("observer_master_id", master.to_string()));
     }
-    for (name, value) in metrics::collect(shared) {
-        let _ = match value {
-            Value::Whole(number) => writeln!(text, "zk_{name}\t{number}"),
-            Value::Fraction(number) => writeln!(text, "zk_{name}\t{}", java::double(number)),
-        };
-    }
-    text
+    texts
 }
 
 /// Where an observer gets its txns from: a follower or the leader.

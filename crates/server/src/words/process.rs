@@ -7,13 +7,13 @@ use std::path::Path;
 const UNKNOWN: &str = "<NA>";
 
 /// Open file descriptors.
-pub(super) fn open_files() -> i64 {
+pub(crate) fn open_files() -> i64 {
     // The listing itself has one open.
     std::fs::read_dir("/proc/self/fd").map_or(-1, |listing| listing.count() as i64 - 1)
 }
 
 /// How many may be open.
-pub(super) fn open_files_max() -> i64 {
+pub(crate) fn open_files_max() -> i64 {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     soft_limit(&limits, "Max open files").unwrap_or(-1)
 }
@@ -56,7 +56,7 @@ pub(super) fn os_arch() -> &'static str {
 }
 
 /// Name and home of the user that runs the server.
-pub(super) fn user() -> (String, String) {
+pub(crate) fn user() -> (String, String) {
     let uid = std::fs::metadata("/proc/self").map(|process| process.uid()).ok();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     uid.and_then(|uid| user_of(&users, uid))
@@ -92,6 +92,44 @@ fn kilobytes(memory: &str, name: &str) -> i64 {
     number.map_or(-1, |kilobytes| kilobytes / 1024)
 }
 
+/// What the process has used so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Usage {
+    pub cpu_seconds: f64,
+    /// Since 1970.
+    pub started_seconds: f64,
+    pub resident_bytes: u64,
+    pub virtual_bytes: u64,
+}
+
+/// Times in `/proc` are in hundredths of a second on every Linux, whatever its kernel counts in.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What the system does not say counts as nothing said at all: a metric must not be half true.
+pub(crate) fn usage() -> Option<Usage> {
+    let read = |path| std::fs::read_to_string(path).ok();
+    usage_in(&read("/proc/self/stat")?, &read("/proc/self/status")?, &read("/proc/stat")?)
+}
+
+fn usage_in(process: &str, status: &str, machine: &str) -> Option<Usage> {
+    // The name of the program is in parentheses and may hold anything.
+    let (_, fields) = process.rsplit_once(')')?;
+    let fields: Vec<_> = fields.split_whitespace().collect();
+    let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
+    let booted = machine.lines().find_map(|line| line.strip_prefix("btime "))?;
+    let bytes = |name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    };
+    Some(Usage {
+        // As in proc(5), where these are fields 14, 15 and 22 of all.
+        cpu_seconds: (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND,
+        started_seconds: booted.trim().parse::<f64>().ok()? + ticks(19)? / TICKS_PER_SECOND,
+        resident_bytes: bytes("VmRSS:")?,
+        virtual_bytes: bytes("VmSize:")?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +145,16 @@ mod tests {
         assert_eq!(user_of(users, 1), None);
         assert_eq!(kilobytes("MemTotal:       20480 kB\n", "MemTotal:"), 20);
         assert_eq!(kilobytes("", "MemTotal:"), -1);
+    }
+
+    #[test]
+    fn what_the_process_has_used_is_read() {
+        let process = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 3 0 12345 1 2 3";
+        let status = "Name:\tx\nVmSize:\t    8 kB\nVmRSS:\t    4 kB\n";
+        let usage = usage_in(process, status, "cpu 1 2\nbtime 1000\n").unwrap();
+        let Usage { cpu_seconds, started_seconds, resident_bytes, virtual_bytes } = usage;
+        assert!((cpu_seconds - 3.0).abs() < 1e-9 && (started_seconds - 1123.45).abs() < 1e-9);
+        assert_eq!((resident_bytes, virtual_bytes), (4096, 8192));
+        assert_eq!(usage_in("", status, "btime 1000\n"), None);
     }
 }

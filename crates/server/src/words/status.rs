@@ -3,10 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::connections::{self, Detail};
-use super::{java, role_name, version};
+use super::{java, report, version};
 use crate::config::{ConfNumbers, conf_text};
 use crate::io_threads::Shared;
 
@@ -28,32 +27,26 @@ pub(super) fn cons(shared: &Shared) -> String {
 }
 
 fn numbers(shared: &Shared) -> String {
-    let core = &shared.core;
-    let latency = core.stats.latency.get();
-    let (zxid, znodes) = {
-        let tree = core.tree();
-        (tree.last_zxid(), tree.node_count())
-    };
+    let numbers = report::numbers(shared);
+    let latency = numbers.latency;
     let (min, average, max) = (latency.min, java::double(latency.mean()), latency.max);
     let mut text = format!("Latency min/avg/max: {min}/{average}/{max}\n");
-    let _ = writeln!(text, "Received: {}", core.stats.packets_received.get());
-    let _ = writeln!(text, "Sent: {}", core.stats.packets_sent.get());
-    let _ = writeln!(text, "Connections: {}", core.clients.len());
-    let _ = writeln!(text, "Outstanding: {}", core.stats.outstanding.load(Ordering::Relaxed));
-    let role = role_name(shared);
-    let _ = writeln!(text, "Zxid: {zxid}\nMode: {role}");
-    let _ = writeln!(text, "Node count: {}", apache_node_count(znodes));
-    if role == "leader" {
-        let [last, min, max] = core.stats.ensemble.proposal_sizes();
+    let _ = writeln!(text, "Received: {}", numbers.packets_received);
+    let _ = writeln!(text, "Sent: {}", numbers.packets_sent);
+    let _ = writeln!(text, "Connections: {}", numbers.connections);
+    let _ = writeln!(text, "Outstanding: {}", numbers.outstanding);
+    let _ = writeln!(text, "Zxid: {}\nMode: {}", numbers.zxid, numbers.role);
+    let _ = writeln!(text, "Node count: {}", numbers.node_count);
+    if let Some([last, min, max]) = numbers.proposal_sizes {
         let _ = writeln!(text, "Proposal sizes last/min/max: {last}/{min}/{max}");
     }
     text
 }
 
 /// Apache has the root in its table under two names, the empty one and this, and counts both.
-pub(super) const ROOT_SECOND_NAME: &str = "/";
+pub(crate) const ROOT_SECOND_NAME: &str = "/";
 
-pub(super) fn apache_node_count(znodes: usize) -> usize {
+pub(crate) fn apache_node_count(znodes: usize) -> usize {
     znodes + 1
 }
 
@@ -79,7 +72,7 @@ pub(super) fn dirs(shared: &Shared) -> String {
     format!("datadir_size: {data_dir_bytes}\nlogdir_size: {log_dir_bytes}\n")
 }
 
-fn directory_sizes(shared: &Shared) -> (u64, u64) {
+pub(crate) fn directory_sizes(shared: &Shared) -> (u64, u64) {
     let storage = &shared.config.storage;
     let size = |path: &Path| directory_size(&path.join("version-2"), DEPTH_MAX);
     (size(&storage.data_dir), size(&storage.log_dir))
@@ -97,10 +90,14 @@ fn directory_size(path: &Path, depth: usize) -> u64 {
 }
 
 pub(super) fn crst(shared: &Shared) -> String {
+    reset_connections(shared);
+    "Connection stats reset.\n".to_owned()
+}
+
+pub(super) fn reset_connections(shared: &Shared) {
     for client in shared.core.clients.all() {
         client.stats.lock().reset();
     }
-    "Connection stats reset.\n".to_owned()
 }
 
 pub(super) fn srst(shared: &Shared) -> String {

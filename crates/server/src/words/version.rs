@@ -7,7 +7,7 @@ const COMPATIBLE_WITH: &str = "3.9.5";
 const RELEASED: &str = "2026-11-15 00:00 UTC";
 
 /// Apache's form, `<release>-<revision>, built on <time>`; our name and version are the revision.
-pub(super) fn full_version() -> String {
+pub(crate) fn full_version() -> String {
     format!("{COMPATIBLE_WITH}-herdsman-{}, built on {RELEASED}", env!("CARGO_PKG_VERSION"))
 }
 

@@ -13,11 +13,13 @@ use herdsman_tree::watches::WatchSummary;
 use crate::io_threads::Shared;
 
 pub(super) fn wchs(shared: &Shared) -> String {
-    let WatchSummary { connections, paths, watches } = {
-        let tree = shared.core.tree();
-        tree.watches().summary()
-    };
+    let WatchSummary { connections, paths, watches } = summary(shared);
     format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
+}
+
+pub(super) fn summary(shared: &Shared) -> WatchSummary {
+    let tree = shared.core.tree();
+    tree.watches().summary()
 }
 
 pub(super) fn wchc(shared: &Shared) -> String {
@@ -32,14 +34,8 @@ pub(super) fn wchc(shared: &Shared) -> String {
 }
 
 pub(super) fn wchp(shared: &Shared) -> String {
-    let mut by_path: BTreeMap<Arc<str>, Vec<SessionId>> = BTreeMap::new();
-    for (session, paths) in by_session(shared) {
-        for path in paths {
-            by_path.entry(path).or_default().push(session);
-        }
-    }
     let mut text = String::new();
-    for (path, sessions) in by_path {
+    for (path, sessions) in by_path(shared) {
         let _ = writeln!(text, "{path}");
         for session in sessions {
             let _ = writeln!(text, "\t{session}");
@@ -48,8 +44,18 @@ pub(super) fn wchp(shared: &Shared) -> String {
     text + "\n"
 }
 
-/// Sorting by path is left for after the guard is gone, so `wchp` asks by watcher as well.
-fn by_session(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
+/// Sorting by path is left for after the guard is gone, so this asks by watcher as well.
+pub(super) fn by_path(shared: &Shared) -> BTreeMap<Arc<str>, Vec<SessionId>> {
+    let mut by_path: BTreeMap<Arc<str>, Vec<SessionId>> = BTreeMap::new();
+    for (session, paths) in by_session(shared) {
+        for path in paths {
+            by_path.entry(path).or_default().push(session);
+        }
+    }
+    by_path
+}
+
+pub(super) fn by_session(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
     let by_watcher = {
         let tree = shared.core.tree();
         tree.watches().by_watcher()

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod audit;
 mod basics;
 mod client;
 mod durability;
@@ -10,6 +11,7 @@ mod ensemble;
 mod ensemble_words;
 mod hostile;
 mod limits;
+mod metrics;
 mod proxy;
 mod sessions;
 mod snapshots;

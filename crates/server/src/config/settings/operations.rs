@@ -11,36 +11,40 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Four-letter words that are answered, with commas between; `*` is all of them, `srvr` always is.";
     "readonlymode.enabled", Bare Flag => raw.read_only_mode, Is("false"), "", Acted,
         "Whether a server without a leader serves reads to clients that accept it; also allows `isro`.";
-    "admin.enableServer", Property NotFalse => kept, Is("true"), "", NotYetUnless("false"),
+    "admin.enableServer", Property NotFalse => admin.enabled, Is("true"), "", Acted,
         "Whether the admin server runs.";
-    "admin.serverAddress", Property Text => kept, Is("0.0.0.0"), "", NotYet,
-        "Address it listens on.";
-    "admin.serverPort", Property LooseInt => kept, Is("8080"), "", NotYet,
+    "admin.serverAddress", Property Text => admin.address, Is("127.0.0.1"), "", Acted,
+        "Address it listens on. Apache's default is 0.0.0.0, which lets the whole network in.";
+    "admin.serverPort", Property LooseInt => raw.admin_port, Is("8080"), "", Acted,
         "Port it listens on.";
-    "admin.idleTimeout", Property LooseInt => kept, Is("30000"), "ms", NotYet,
+    "admin.idleTimeout", Property LooseInt => admin.idle_timeout_ms, Is("30000"), "ms", Acted,
         "How long one of its connections may be idle.";
-    "admin.commandURL", Property Text => kept, Is("/commands"), "", NotYet,
+    "admin.commandURL", Property Text => admin.command_url, Is("/commands"), "", Acted,
         "Path under which its commands are.";
-    "admin.httpVersion", Property LooseInt => kept, Is("11"), "", NotYet,
+    "admin.httpVersion", Property LooseInt => kept, Is("11"), "", Ignored("it speaks HTTP/1.1"),
         "HTTP version it speaks.";
-    "admin.portUnification", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
-        "Whether its port takes both HTTP and HTTPS.";
-    "admin.forceHttps", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
-        "Whether it takes HTTPS only.";
-    "admin.needClientAuth", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
-        "Whether it asks for a client certificate.";
-    "admin.snapshot.enabled", Property Flag => kept, Is("true"), "", NotYetUnless("false"),
+    "admin.portUnification", Property Flag => admin.port_unification, Is("false"), "", Acted,
+        "Whether its port takes both HTTP and HTTPS. With true it stays closed: it cannot do TLS yet.";
+    "admin.forceHttps", Property Flag => admin.https_only, Is("false"), "", Acted,
+        "Whether it takes HTTPS only. With true it stays closed: it cannot do TLS yet.";
+    "admin.needClientAuth", Property Flag => admin.client_certificates, Is("false"), "", Acted,
+        "Whether it asks for a client certificate. With true it stays closed: it cannot do TLS yet.";
+    "admin.snapshot.enabled", Property Flag => admin.snapshots, Is("true"), "", Acted,
         "Whether a snapshot can be fetched from it.";
-    "admin.restore.enabled", Property Flag => kept, Is("true"), "", NotYetUnless("false"),
+    "admin.restore.enabled", Property Flag => admin.restores, Is("true"), "", Acted,
         "Whether a snapshot can be restored through it.";
-    "admin.rateLimiterIntervalInMS", Property LooseInt => kept, Is("300000"), "ms", NotYet,
+    "admin.rateLimiterIntervalInMS", Property LooseInt => admin.rate_limit_ms, Is("300000"), "ms", Acted,
         "The shortest time between two snapshots or restores.";
-    "metricsProvider.className", File Text => kept, Derived("built in"), "", NotYet,
+    "herdsman.admin.writers", PropertyOrBare Word => admin.writers, Is("logged-in"), "", Acted,
+        "Who may write through its REST interface and its console: logged-in, anybody or nobody.";
+    "herdsman.admin.hostNames", PropertyOrBare Text => admin.host_names, Is(""), "", Acted,
+        "Names by which browsers may call it besides localhost and addresses, with commas between.";
+    "metricsProvider.className", File Text => metrics.provider, Derived("built in"), "", Acted,
         "Java class that publishes metrics; the Prometheus one gives an HTTP port.";
-    "metricsProvider.httpHost", File Text => kept, Is("0.0.0.0"), "", NotYet,
+    "metricsProvider.httpHost", File Text => metrics.http_host, Is("0.0.0.0"), "", Acted,
         "Address of the metrics port.";
-    "metricsProvider.httpPort", File Port => kept, Unset, "", NotYet,
-        "Port for metrics over HTTP.";
+    "metricsProvider.httpPort", File Port => metrics.http_port, Unset, "", Acted,
+        "Port for metrics over HTTP, 7000 with the Prometheus class; they are on the admin port, too.";
     "metricsProvider.httpsPort", File Port => kept, Unset, "", NotYet,
         "Port for metrics over HTTPS.";
     "metricsProvider.exportJvmInfo", File Text => kept, Is("true"), "", Ignored("there is no JVM"),
@@ -49,10 +53,14 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Threads that compute summaries.";
     "metricsProvider.*", File Secret => kept, Unset, "", NotYet,
         "Further settings of the metrics provider, `ssl.` ones among them.";
-    "audit.enable", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
-        "Whether an audit log is written.";
+    "audit.enable", Property Flag => logging.audit, Is("false"), "", Acted,
+        "Whether an audit log is written: a line for each change, with who asked for it and what became of it.";
+    "herdsman.auditFile", PropertyOrBare Text => logging.audit_file, Is(""), "", Acted,
+        "File that it is appended to; without one it is part of the server's log, under the target `audit`.";
     "audit.impl.class", Property Text => kept, Unset, "", Ignored("Java classes are not loaded"),
         "Java class that writes it.";
+    "herdsman.slowRequestMs", PropertyOrBare LooseInt => logging.slow_request_ms, Is("1000"), "ms", Acted,
+        "A request that takes longer is logged with the time of each stage; 0 logs none.";
     "pathStats.enabled", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
         "Whether the paths used most are counted.";
     "pathStats.slotCapacity", Property LooseInt => kept, Is("60"), "slots", NotYet,

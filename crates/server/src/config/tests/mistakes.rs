@@ -30,13 +30,17 @@ fn what_cannot_be_used_is_reported_once() {
 
 #[test]
 fn what_is_not_there_yet_is_silent_when_it_is_turned_off() {
-    check_warnings("admin.enableServer=false\naudit.enable=FALSE", "", &[]);
+    check_warnings("admin.enableServer=false\npathStats.enabled=FALSE", "", &[]);
     check_warnings(
         "secureClientPort=2281",
         "",
         &["zoo.cfg:3: secureClientPort is not acted on yet"],
     );
-    check_warnings("audit.enable=true", "", &["zoo.cfg:3: audit.enable is not acted on yet"]);
+    check_warnings(
+        "pathStats.enabled=true",
+        "",
+        &["zoo.cfg:3: pathStats.enabled is not acted on yet"],
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@ use herdsman_proto::{DecodeError, QuorumPacket, Zxid};
 use herdsman_zab::LinkId;
 use parking_lot::{Condvar, Mutex};
 
+use super::traffic::{LinkReport, Traffic};
 use crate::clock::millis;
 use crate::quorum::receiver::TreeSource;
 use crate::quorum::settings::NetworkSettings;
@@ -90,6 +91,8 @@ struct Outgoing {
     pieces: VecDeque<Piece>,
     /// Of all packets in the queue and in the writer's hands.
     bytes: usize,
+    /// Packets in the queue.
+    packets: usize,
     spare: Vec<u8>,
 }
 
@@ -102,6 +105,7 @@ pub(super) struct Link {
     changed: Condvar,
     idle_limit_ms: AtomicU64,
     queue_bytes_max: usize,
+    pub traffic: Traffic,
 }
 
 impl Link {
@@ -112,8 +116,13 @@ impl Link {
         origin: Origin,
         settings: &NetworkSettings,
     ) -> Self {
-        let outgoing =
-            Outgoing { state: State::Open, pieces: VecDeque::new(), bytes: 0, spare: Vec::new() };
+        let outgoing = Outgoing {
+            state: State::Open,
+            pieces: VecDeque::new(),
+            bytes: 0,
+            packets: 0,
+            spare: Vec::new(),
+        };
         Link {
             id,
             stream,
@@ -123,6 +132,7 @@ impl Link {
             changed: Condvar::new(),
             idle_limit_ms: AtomicU64::new(millis(settings.init_limit)),
             queue_bytes_max: settings.queue_bytes_max,
+            traffic: Traffic::begin(),
         }
     }
 
@@ -136,7 +146,11 @@ impl Link {
 
     pub fn send(&self, packet: &QuorumPacket) {
         let mut outgoing = self.outgoing.lock();
-        let Outgoing { state: State::Open, pieces, bytes, spare } = &mut *outgoing else { return };
+        let Outgoing { state: State::Open, pieces, bytes, packets, spare } = &mut *outgoing else {
+            return;
+        };
+        *packets += 1;
+        self.traffic.count_sent();
         if !matches!(pieces.back(), Some(Piece::Packets(_))) {
             pieces.push_back(Piece::Packets(std::mem::take(spare)));
         }
@@ -151,6 +165,11 @@ impl Link {
             self.lose_locked(&mut outgoing, loss);
         }
         self.changed.notify_one();
+    }
+
+    pub fn report(&self) -> LinkReport {
+        let outgoing = self.outgoing.lock();
+        self.traffic.report(self.peer, outgoing.packets, outgoing.bytes)
     }
 
     pub fn send_snapshot(&self, zxid: Zxid, source: Box<dyn TreeSource>) {
@@ -203,6 +222,9 @@ impl Link {
                 return None;
             }
             if let Some(piece) = outgoing.pieces.pop_front() {
+                if outgoing.pieces.is_empty() {
+                    outgoing.packets = 0;
+                }
                 return Some(piece);
             }
             if matches!(outgoing.state, State::Closing { .. }) {

@@ -105,6 +105,7 @@ impl LinkReader {
     }
 
     fn take(&mut self, packet: QuorumPacket) -> Result<(), Loss> {
+        self.link.traffic.count_received(&packet);
         if let QuorumPacket::Info { info: Some(info), .. } = &packet {
             self.server = Some(info.server);
         }

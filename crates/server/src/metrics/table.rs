@@ -1,6 +1,6 @@
 //! The rows. A metric is added here and nowhere else.
 
-use super::Source::{Counter, Detailed, Gauge, OfLeader, OfMember, Plain, Ratio, Summary};
+use super::Source::{Counter, Detailed, Gauge, OfLeader, OfMember, Ratio, Summary};
 use super::{Metric, Never, Source};
 
 const fn metric(name: &'static str, about: &'static str, source: Source) -> Metric {
@@ -8,7 +8,7 @@ const fn metric(name: &'static str, about: &'static str, source: Source) -> Metr
 }
 
 /// What this server measures.
-pub(in crate::words) const TABLE: &[Metric] = &[
+pub(crate) const TABLE: &[Metric] = &[
     metric("avg_latency", "Mean time to answer a request, ms.", Ratio(|now| now.latency.mean())),
     metric("max_latency", "Longest time, ms.", Gauge(|now| now.latency.max.cast_signed())),
     metric("min_latency", "Shortest time, ms.", Gauge(|now| now.latency.min.cast_signed())),
@@ -165,6 +165,21 @@ pub(in crate::words) const TABLE: &[Metric] = &[
         Counter(|stats| &stats.snapshot_errors),
     ),
     metric(
+        "snapshot_rate_limited_count",
+        "Snapshots asked of the admin port too soon after one.",
+        Counter(|stats| &stats.snapshots_too_soon),
+    ),
+    metric(
+        "restore_error_count",
+        "Restores through the admin port that failed.",
+        Counter(|stats| &stats.restore_errors),
+    ),
+    metric(
+        "restore_rate_limited_count",
+        "Restores asked of the admin port too soon after one.",
+        Counter(|stats| &stats.restores_too_soon),
+    ),
+    metric(
         "digest_mismatches_count",
         "Digests found wrong, at the start or behind a leader.",
         Counter(|stats| &stats.digest_mismatches),
@@ -176,10 +191,15 @@ pub(in crate::words) const TABLE: &[Metric] = &[
     ),
     metric("readlatency", "Time to answer a read, ms.", Detailed(|stats| &stats.read_latency)),
     metric("updatelatency", "Time to answer a write, ms.", Detailed(|stats| &stats.update_latency)),
-    metric("fsynctime", "Time to make a batch durable, ms.", Plain(|stats| &stats.fsync)),
+    metric("fsynctime", "Time to make a batch durable, ms.", Summary(|stats| &stats.fsync)),
     metric("sync_processor_queue_flush_time_ms", "The same.", Detailed(|stats| &stats.fsync)),
     metric("sync_processor_batch_size", "Txns in a batch.", Summary(|stats| &stats.batch_size)),
     metric("snapshottime", "Time to write a snapshot, ms.", Summary(|stats| &stats.snapshot)),
+    metric(
+        "restore_time",
+        "Time of a restore through the admin port, ms.",
+        Summary(|stats| &stats.restore),
+    ),
     metric("dbinittime", "Time to load the tree, ms.", Summary(|stats| &stats.startup_load)),
     metric(
         "startup_snap_load_time",
@@ -308,9 +328,37 @@ pub(in crate::words) const TABLE: &[Metric] = &[
     ),
 ];
 
+/// What Apache measures in queues and threads that are not here, and some dashboards draw. Not in `mntr`.
+pub(crate) const SCRAPED_NEVER: Never = Never {
+    counters: &[
+        "outstanding_changes_queued",
+        "outstanding_changes_removed",
+        "prep_processor_request_queued",
+        "request_throttle_wait_count",
+        "stale_replies",
+        "stale_requests",
+        "stale_requests_dropped",
+        "sync_processor_request_queued",
+    ],
+    summaries: &[
+        "prep_process_time",
+        "prep_processor_queue_size",
+        "proposal_process_time",
+        "sync_process_time",
+        "sync_processor_queue_size",
+    ],
+    detailed: &[
+        "close_session_prep_time",
+        "prep_processor_queue_time_ms",
+        "request_throttle_queue_time_ms",
+        "sync_processor_queue_and_flush_time_ms",
+        "sync_processor_queue_time_ms",
+    ],
+};
+
 /// What needs TLS, the admin server, a JVM, or a part of Apache's that is not here: its
 /// commit processor, its cache of replies, its cleaner of watches.
-pub(in crate::words) const NEVER: Never = Never {
+pub(crate) const NEVER: Never = Never {
     counters: &[
         "add_dead_watcher_stall_time",
         "cnxn_closed_without_zk_server_running",
@@ -326,10 +374,7 @@ pub(in crate::words) const NEVER: Never = Never {
         "response_packet_cache_misses",
         "response_packet_get_children_cache_hits",
         "response_packet_get_children_cache_misses",
-        "restore_error_count",
-        "restore_rate_limited_count",
         "skip_learner_request_to_next_processor_count",
-        "snapshot_rate_limited_count",
         "tls_handshake_exceeded",
         "unsuccessful_handshake",
     ],
@@ -347,7 +392,6 @@ pub(in crate::words) const NEVER: Never = Never {
         "reads_after_write_in_session_queue",
         "reads_issued_from_session_queue",
         "requests_in_session_queue",
-        "restore_time",
         "session_queues_drained",
         "socket_closing_time",
         "time_waiting_empty_pool_in_commit_processor_read_ms",

@@ -8,7 +8,7 @@ use crate::io_threads::Shared;
 
 /// All gauges of a member at one moment.
 #[derive(Debug, Default)]
-pub(in crate::words) struct Member {
+pub(crate) struct Member {
     pub leads: bool,
     pub voters: usize,
     pub learners: usize,

@@ -1,0 +1,165 @@
+//! The log of slow requests: who asked for what, and where the time went. Apache has none.
+//!
+//! In: requests that are done, or given up. Out: a warning for each that took longer than
+//! `herdsman.slowRequestMs`, but at most [`LINES_MAX`] in [`WINDOW_US`]: when everything is slow, more
+//! lines say no more. How many were left out is told by the first line afterwards.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+
+use herdsman_proto::{OpCode, Reader, SessionId};
+use parking_lot::Mutex;
+use tracing::warn;
+
+/// Lines in one window.
+const LINES_MAX: u64 = 10;
+/// Length of a window.
+const WINDOW_US: u64 = 10_000_000;
+/// Letters of a path that are shown.
+const PATH_LETTERS_MAX: usize = 256;
+
+/// What is too slow, and what was told about it lately.
+#[derive(Debug)]
+pub(crate) struct SlowRequests {
+    threshold_us: u64,
+    window: Mutex<Window>,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    /// Since when lines are counted.
+    since_us: u64,
+    told: u64,
+    left_out: u64,
+}
+
+/// A request that took long.
+pub(crate) struct Slow<'a> {
+    pub op: OpCode,
+    /// As it came, without its header; the end may be missing.
+    pub body: &'a [u8],
+    /// The length of all of it.
+    pub bytes: usize,
+    pub session: SessionId,
+    pub peer: SocketAddr,
+    pub took_us: u64,
+    /// What it spent its time with.
+    pub stages: &'a [(&'static str, u64)],
+}
+
+impl Default for SlowRequests {
+    fn default() -> Self {
+        Self::above(None)
+    }
+}
+
+impl SlowRequests {
+    /// Tells of requests that take longer; of none without a threshold.
+    pub fn above(threshold_ms: Option<NonZeroU32>) -> Self {
+        let threshold_us = threshold_ms.map_or(u64::MAX, |ms| u64::from(ms.get()) * 1000);
+        SlowRequests { threshold_us, window: Mutex::default() }
+    }
+
+    /// Whether anything is ever told.
+    pub fn is_on(&self) -> bool {
+        self.threshold_us != u64::MAX
+    }
+
+    /// Whether a request that took so long is one of them.
+    pub fn is_slow(&self, took_us: u64) -> bool {
+        took_us > self.threshold_us
+    }
+
+    /// Tells of a request.
+    pub fn tell(&self, now_us: u64, slow: &Slow<'_>) {
+        let Some(left_out) = self.window.lock().admit(now_us) else { return };
+        let path = path_of(slow.op, slow.body);
+        let path = path.as_deref().map(shortened).unwrap_or_default();
+        let stages: Vec<_> =
+            slow.stages.iter().map(|(name, us)| format!("{name} {} ms", us / 1000)).collect();
+        warn!(
+            op = slow.op.name(),
+            path = %path.escape_debug(),
+            session = %slow.session,
+            peer = %slow.peer,
+            bytes = slow.bytes,
+            took_ms = slow.took_us / 1000,
+            stages = %stages.join(", "),
+            left_out,
+            "slow request"
+        );
+    }
+}
+
+impl Window {
+    /// Whether there may be a line now, and how many there were not since the last one.
+    fn admit(&mut self, now_us: u64) -> Option<u64> {
+        if now_us.saturating_sub(self.since_us) >= WINDOW_US {
+            self.since_us = now_us;
+            self.told = 0;
+        }
+        if self.told == LINES_MAX {
+            self.left_out += 1;
+            return None;
+        }
+        self.told += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// The path that a request begins with, if it is of that kind.
+fn path_of(op: OpCode, body: &[u8]) -> Option<Cow<'_, str>> {
+    match op {
+        OpCode::Multi
+        | OpCode::MultiRead
+        | OpCode::Reconfig
+        | OpCode::CloseSession
+        | OpCode::Ping
+        | OpCode::SetWatches
+        | OpCode::SetWatches2
+        | OpCode::WhoAmI => None,
+        _ => Reader::new(body).string().ok()?,
+    }
+}
+
+fn shortened(path: &str) -> Cow<'_, str> {
+    match path.char_indices().nth(PATH_LETTERS_MAX) {
+        None => Cow::Borrowed(path),
+        Some((end, _)) => Cow::Owned(format!("{}…", &path[..end])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use herdsman_proto::JuteWrite;
+
+    #[test]
+    fn a_flood_is_counted_not_told() {
+        let mut window = Window::default();
+        let told: Vec<_> = (0..13).map(|i| window.admit(i)).collect();
+        assert_eq!(told.iter().filter(|line| line.is_some()).count(), 10);
+        assert_eq!(window.admit(WINDOW_US), Some(3));
+        assert_eq!(window.admit(WINDOW_US), Some(0));
+    }
+
+    #[test]
+    fn nothing_is_slow_without_a_threshold() {
+        let off = SlowRequests::above(None);
+        assert!(!off.is_on() && !off.is_slow(u64::MAX - 1));
+        let on = SlowRequests::above(NonZeroU32::new(5));
+        assert!(on.is_on() && on.is_slow(5001) && !on.is_slow(5000));
+    }
+
+    #[test]
+    fn paths_are_found_where_there_are_any() {
+        let mut body = Vec::new();
+        body.put_string("/a/b");
+        assert_eq!(path_of(OpCode::SetData, &body).as_deref(), Some("/a/b"));
+        assert_eq!(path_of(OpCode::Multi, &body), None);
+        assert_eq!(path_of(OpCode::Create, &body[..5]), None);
+        assert_eq!(shortened(&"x".repeat(300)).chars().count(), 257);
+        assert_eq!(shortened("/short"), "/short");
+    }
+}
