@@ -1,0 +1,184 @@
+//! Where a command prints, whom it asks, and how it ends.
+//!
+//! Commands get a [`Console`] instead of using the process's streams, so that tests can read what an
+//! operator would see. A reader that has gone away (`herdsman inspect log … | head`) ends the command
+//! quietly: `println!` would panic.
+
+use std::fmt::Display;
+use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::show::json_line;
+
+/// Behind the help of the commands that look.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    sound, or nothing was asked to be checked
+  1    problems were found, or a difference
+  2    it could not be done: wrong usage, missing files, files of another format
+  141  nobody reads the output any more";
+
+/// Behind the help of the commands that change something.
+pub(crate) const EXIT_CODES_OF_CHANGES: &str = "\
+Exit codes:
+  0    done, and what was written is sound
+  1    problems were found or remain, or the question was answered with no
+  2    it could not be done; the text says why, and whether anything was changed";
+
+/// How a command ended, when it could be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Sound, equal or done.
+    Sound,
+    /// Problems were found or remain, or something differs.
+    Problems,
+}
+
+/// What a command prints to and asks.
+pub struct Console<'a> {
+    out: &'a mut dyn Write,
+    err: &'a mut dyn Write,
+    answers: Option<&'a mut dyn BufRead>,
+    draws_progress: bool,
+}
+
+/// Nobody reads standard output any more.
+#[derive(Debug)]
+struct ReaderGone;
+
+impl Display for ReaderGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+impl<'a> Console<'a> {
+    /// Results go to `out`, remarks to `err`; there is nobody to ask.
+    pub fn new(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
+        Console { out, err, answers: None, draws_progress: false }
+    }
+
+    /// Somebody answers questions.
+    #[must_use]
+    pub fn answered_by(mut self, answers: &'a mut dyn BufRead) -> Self {
+        self.answers = Some(answers);
+        self
+    }
+
+    /// Prints a line of the result.
+    pub(crate) fn say(&mut self, line: impl Display) -> Result<()> {
+        writeln!(self.out, "{line}").map_err(write_failed)
+    }
+
+    /// Prints a value as one line of JSON.
+    pub(crate) fn say_json(&mut self, value: &impl Serialize) -> Result<()> {
+        self.say(json_line(value)?)
+    }
+
+    /// Prints a remark beside the result.
+    pub(crate) fn remark(&mut self, line: impl Display) {
+        // Without a standard error there is nobody to tell.
+        let _ = writeln!(self.err, "herdsman: {line}");
+    }
+
+    /// Hands on what was printed, so that it stands before a question or a long silence.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.out.flush().map_err(write_failed)
+    }
+
+    /// Whether somebody can be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.answers.is_some()
+    }
+
+    /// Asks; only `y` and `yes` mean yes.
+    pub(crate) fn ask(&mut self, question: &str) -> Result<bool> {
+        self.flush()?;
+        let Some(answers) = self.answers.as_mut() else {
+            return Ok(false);
+        };
+        write!(self.err, "{question} [y/N] ").and_then(|()| self.err.flush())?;
+        let mut answer = String::new();
+        answers.read_line(&mut answer).context("reading the answer")?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Whether a progress bar would be seen and not be in the way.
+    pub(crate) fn draws_progress(&self) -> bool {
+        self.draws_progress
+    }
+}
+
+fn write_failed(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::BrokenPipe => ReaderGone.into(),
+        _ => anyhow::Error::new(error).context("writing to standard output"),
+    }
+}
+
+/// Runs a command on the process's own streams.
+pub(crate) fn run(command: impl FnOnce(&mut Console<'_>) -> Result<Outcome>) -> ExitCode {
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    let is_dialogue = stdin.is_terminal() && stderr.is_terminal();
+    // Standard error is not locked: a progress bar writes there too.
+    let (mut out, mut err) = (io::BufWriter::new(stdout.lock()), stderr);
+    let mut answers = stdin.lock();
+    let mut console = Console::new(&mut out, &mut err);
+    console.draws_progress = io::stderr().is_terminal();
+    if is_dialogue {
+        console = console.answered_by(&mut answers);
+    }
+    let result = command(&mut console).and_then(|outcome| console.flush().map(|()| outcome));
+    match result {
+        Ok(Outcome::Sound) => ExitCode::SUCCESS,
+        Ok(Outcome::Problems) => ExitCode::from(1),
+        Err(error) if error.is::<ReaderGone>() => ExitCode::from(141),
+        Err(error) => {
+            // What was found before the failure comes before its reason.
+            let _ = console.flush();
+            console.remark(format_args!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_told_from_a_failure() {
+        let (mut out, mut err) = (Closed, Vec::new());
+        let mut console = Console::new(&mut out, &mut err);
+        assert!(console.say("a line").unwrap_err().is::<ReaderGone>());
+    }
+
+    #[test]
+    fn only_yes_means_yes() {
+        for (answer, expected) in
+            [("y\n", true), ("YES\n", true), ("\n", false), ("", false), ("yep\n", false)]
+        {
+            let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), answer.as_bytes());
+            let mut console = Console::new(&mut out, &mut err).answered_by(&mut input);
+            assert_eq!(console.ask("Proceed?").unwrap(), expected, "{answer:?}");
+        }
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        assert!(!Console::new(&mut out, &mut err).ask("Proceed?").unwrap());
+    }
+}

@@ -1,0 +1,227 @@
+//! The two commands of an admin server that move whole trees: `snapshot` and `restore`.
+//!
+//! In: the address of a Herdsman or an Apache 3.9 admin server, and credentials. Out: a snapshot as it
+//! comes, or the zxid that was restored; else one line that says what the server said and what to do.
+//! Apache streams the file that it has just written, packed if `snapshot.compression.method` says so, and
+//! takes only a plain one back. Apache: `Commands.SnapshotCommand`, `RestoreCommand`.
+//!
+//! Only `http`: for `https` a tunnel or a proxy is needed for now.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use serde_json::Value;
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body, SendBody};
+
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// A server writes its snapshot to disk before it answers.
+const SILENCE_MAX: Duration = Duration::from_secs(600);
+/// What is read of an answer that is no snapshot.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Which admin server, and who asks.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerArguments {
+    /// The admin server, as http://host:8080.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// Credentials with all permissions on /, as digest:user:password.
+    #[arg(
+        long,
+        value_name = "SCHEME:SECRET",
+        env = "HERDSMAN_AUTH",
+        hide_env_values = true,
+        requires = "server"
+    )]
+    auth: Option<String>,
+}
+
+impl ServerArguments {
+    /// The server, if one is named.
+    pub(crate) fn open(&self) -> Result<Option<AdminServer>> {
+        let auth = self.auth.as_deref();
+        self.server.as_deref().map(|url| AdminServer::new(url, auth)).transpose()
+    }
+}
+
+/// An admin server.
+pub(crate) struct AdminServer {
+    agent: Agent,
+    /// Without a slash at its end.
+    base: String,
+    authorization: Option<String>,
+}
+
+/// A snapshot that is about to come.
+pub(crate) struct SnapshotStream {
+    body: Body,
+    /// The txn that names it.
+    pub(crate) last_zxid: Option<String>,
+    /// Its length, if the server has told it.
+    pub(crate) bytes: Option<u64>,
+}
+
+impl AdminServer {
+    fn new(url: &str, auth: Option<&str>) -> Result<Self> {
+        if url.starts_with("https://") {
+            bail!("{url}: https is not supported here yet; use http, through a tunnel if need be");
+        }
+        if !url.starts_with("http://") {
+            bail!("{url} is not the address of an admin server: give it as http://host:8080");
+        }
+        let base = url.trim_end_matches('/').trim_end_matches("/commands").to_owned();
+        let authorization = auth.map(authorization).transpose()?;
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .timeout_connect(Some(CONNECT_MAX))
+            .timeout_per_read(Some(SILENCE_MAX))
+            .timeout_per_write(Some(SILENCE_MAX))
+            .build();
+        Ok(AdminServer { agent: config.new_agent(), base, authorization })
+    }
+
+    /// The server's address, for messages.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Asks for a snapshot.
+    pub(crate) fn snapshot(&self) -> Result<SnapshotStream> {
+        let mut request = self.agent.get(format!("{}/commands/snapshot?streaming=true", self.base));
+        if let Some(authorization) = &self.authorization {
+            request = request.header("Authorization", authorization);
+        }
+        let response = request.call().map_err(|error| self.unreachable(&error))?;
+        let header = |name: &str| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        let last_zxid = header("last_zxid");
+        let bytes = header("snapshot_size").and_then(|text| text.parse().ok());
+        let is_text = header("content-type").is_some_and(|kind| kind.contains("json"));
+        if response.status() != StatusCode::OK || is_text {
+            return Err(self.refusal(response, "snapshot"));
+        }
+        Ok(SnapshotStream { body: response.into_body(), last_zxid, bytes })
+    }
+
+    /// Sends a plain snapshot. The answer's last zxid comes back.
+    pub(crate) fn restore(&self, content: &mut dyn Read, bytes: Option<u64>) -> Result<String> {
+        let mut request = self
+            .agent
+            .post(format!("{}/commands/restore", self.base))
+            .header("Content-Type", "application/octet-stream");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("Authorization", authorization);
+        }
+        if let Some(bytes) = bytes {
+            request = request.header("Content-Length", bytes.to_string());
+        }
+        let response = request
+            .send(SendBody::from_reader(content))
+            .map_err(|error| self.unreachable(&error))?;
+        if response.status() != StatusCode::OK {
+            return Err(self.refusal(response, "restore"));
+        }
+        let answer = read_answer(response.into_body());
+        match answer.get("last_zxid").and_then(Value::as_i64) {
+            Some(zxid) if answer.get("error").is_none_or(Value::is_null) => {
+                Ok(format!("{zxid:#x}"))
+            }
+            _ => bail!("{} did not restore: {}", self.base, error_text(&answer)),
+        }
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> anyhow::Error {
+        anyhow!("{}: {error}", self.base)
+    }
+
+    /// Puts a refusal into one line that says what to do.
+    fn refusal(&self, response: Response<Body>, command: &str) -> anyhow::Error {
+        let status = response.status();
+        let answer = read_answer(response.into_body());
+        let hint = match status.as_u16() {
+            200 => return anyhow!("{}: no {command}: {}", self.base, error_text(&answer)),
+            401 => "it wants to know who asks: give --auth digest:user:password",
+            403 => "these credentials do not have all permissions on /",
+            404 | 405 => {
+                "it has no such command: that takes the admin server of Herdsman or of Apache 3.9"
+            }
+            429 => {
+                "it was asked too often: one an interval is allowed (admin.rateLimiterIntervalInMS, 5 minutes unless set)"
+            }
+            503 => {
+                "the command is switched off there (admin.snapshot.enabled, admin.restore.enabled), or it does not serve"
+            }
+            300..=399 => "it sends elsewhere, perhaps to https, which is not supported here yet",
+            500..=599 => {
+                "it failed; its log says why (serializeLastProcessedZxid.enabled must be true)"
+            }
+            _ => "that was not expected",
+        };
+        anyhow!("{} answered {} to {command}: {hint}", self.base, status.as_u16())
+    }
+}
+
+impl SnapshotStream {
+    /// Writes the snapshot to a file. Fails if more or less comes than was said.
+    pub(crate) fn copy_to(
+        mut self,
+        file: &mut dyn Write,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        let mut reader = self.body.with_config().limit(u64::MAX).reader();
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut total = 0;
+        loop {
+            let count = reader.read(&mut piece).context("the snapshot stopped coming")?;
+            if count == 0 {
+                break;
+            }
+            total += count as u64;
+            if self.bytes.is_some_and(|bytes| total > bytes) {
+                bail!(
+                    "the server sends more than the {} bytes that it spoke of",
+                    self.bytes.unwrap_or(0)
+                );
+            }
+            file.write_all(&piece[..count]).context("cannot write the snapshot")?;
+            progress(count as u64);
+        }
+        match self.bytes {
+            Some(bytes) if bytes != total => {
+                bail!("the server spoke of {bytes} bytes and sent {total}")
+            }
+            _ => Ok(total),
+        }
+    }
+}
+
+/// `digest:user:password` as the header that admin servers want.
+fn authorization(auth: &str) -> Result<String> {
+    match auth.split_once(':') {
+        Some((scheme, secret)) if !scheme.is_empty() && !secret.is_empty() => {
+            Ok(format!("{scheme} {secret}"))
+        }
+        _ => bail!("--auth takes a scheme and a secret, as digest:user:password"),
+    }
+}
+
+/// What a server says in JSON; null if it is none.
+fn read_answer(mut body: Body) -> Value {
+    let text = body.with_config().limit(ANSWER_BYTES_MAX).read_to_string().unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn error_text(answer: &Value) -> String {
+    match answer.get("error").and_then(Value::as_str) {
+        Some(error) => crate::show::clean(error),
+        None => "it does not say why".to_owned(),
+    }
+}

@@ -1,0 +1,138 @@
+//! `herdsman inspect log`: the txns of log files, and whether the files are sound.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+
+use super::filter::TxnFilter;
+use super::txn_view::{COLUMNS, TxnJson, txn_lines};
+use crate::console::{Console, Outcome};
+use crate::log_file::{Piece, log_paths, read_log, short_name};
+use crate::progress::Meter;
+use crate::show::{DataShown, json_line};
+use crate::verify::Verdict;
+use crate::verify::log::verify_logs;
+
+/// Print the txns of log files, or verify the files.
+#[derive(Args, Debug)]
+pub(super) struct LogArguments {
+    /// Log files, or directories with some.
+    #[arg(value_name = "FILE|DIR", required = true)]
+    files: Vec<PathBuf>,
+    /// Only the last N of them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tail: Option<u32>,
+    /// Show all of the data and not only its beginning.
+    #[arg(long)]
+    data: bool,
+    /// Print nothing but whether the files are sound: checksums, order, names.
+    #[arg(long, conflicts_with_all = ["from", "to", "since", "until", "path", "session", "types", "tail", "data"])]
+    verify: bool,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+    // The last one, because its heading would go on to whatever follows.
+    #[command(flatten)]
+    filter: TxnFilter,
+}
+
+pub(super) fn execute(arguments: &LogArguments, console: &mut Console<'_>) -> Result<Outcome> {
+    let paths = log_paths(&arguments.files)?;
+    if arguments.verify {
+        let mut verdict = Verdict::default();
+        verify_logs(&paths, &mut verdict, console)?;
+        return verdict.print(arguments.json, console);
+    }
+    let mut printer = Printer { arguments, console, held: VecDeque::new(), is_damaged: false };
+    if !arguments.json {
+        printer.console.say(COLUMNS)?;
+    }
+    for path in &paths {
+        printer.print_file(path)?;
+    }
+    printer.finish()
+}
+
+struct Printer<'a, 'c> {
+    arguments: &'a LogArguments,
+    console: &'a mut Console<'c>,
+    /// The last ones, if only those are wanted.
+    held: VecDeque<Vec<String>>,
+    is_damaged: bool,
+}
+
+impl Printer<'_, '_> {
+    fn print_file(&mut self, path: &Path) -> Result<()> {
+        let name = short_name(path);
+        let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        // The bar is drawn only where the txns go elsewhere or are few.
+        let mut meter =
+            (self.arguments.tail.is_some()).then(|| Meter::of_bytes(self.console, &name, bytes));
+        read_log(path, &mut |piece| {
+            if let (Some(meter), Piece::Txn { offset, .. }) = (&mut meter, piece) {
+                meter.set(*offset);
+            }
+            self.print_piece(&name, piece)
+        })?;
+        Ok(())
+    }
+
+    fn print_piece(&mut self, name: &str, piece: &Piece<'_>) -> Result<()> {
+        match piece {
+            Piece::Txn { offset, entry } if self.arguments.filter.wants(entry) => {
+                let shown = DataShown::from_flag(self.arguments.data);
+                let lines = if self.arguments.json {
+                    vec![json_line(&TxnJson::of(Some(name), *offset, entry, shown))?]
+                } else {
+                    txn_lines(entry, shown)
+                };
+                self.put(lines)
+            }
+            Piece::Txn { .. } => Ok(()),
+            Piece::Unknown { offset, zxid, error } => {
+                let text = format!("txn {zxid} cannot be read: {error}");
+                self.trouble(name, *offset, "unknown", &text)
+            }
+            Piece::Damage(damage) => self.trouble(name, damage.offset, "damage", &damage.text()),
+            Piece::Torn { offset, bytes } => {
+                let text = format!("{bytes} bytes of a write that was never completed");
+                self.say_trouble(name, *offset, "torn", &text)
+            }
+        }
+    }
+
+    fn trouble(&mut self, name: &str, offset: u64, kind: &str, text: &str) -> Result<()> {
+        self.is_damaged = true;
+        self.say_trouble(name, offset, kind, text)
+    }
+
+    fn say_trouble(&mut self, name: &str, offset: u64, kind: &str, text: &str) -> Result<()> {
+        let line = if self.arguments.json {
+            json_line(&json!({ "file": name, "offset": offset, kind: text }))?
+        } else {
+            format!("!! {name} at offset {offset}: {text}")
+        };
+        self.put(vec![line])
+    }
+
+    fn put(&mut self, lines: Vec<String>) -> Result<()> {
+        let Some(tail) = self.arguments.tail else {
+            return lines.iter().try_for_each(|line| self.console.say(line));
+        };
+        if self.held.len() == tail as usize {
+            self.held.pop_front();
+        }
+        self.held.push_back(lines);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Outcome> {
+        for line in self.held.iter().flatten() {
+            self.console.say(line)?;
+        }
+        Ok(if self.is_damaged { Outcome::Problems } else { Outcome::Sound })
+    }
+}

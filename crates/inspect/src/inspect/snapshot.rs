@@ -1,0 +1,124 @@
+//! `herdsman inspect snapshot`: the content of a snapshot, a summary of it, or whether it is sound.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use herdsman_proto::{Acl, SessionId, StatPersisted};
+use herdsman_store::snapshot::reader::SnapshotVisitor;
+use herdsman_tree::LoadError;
+
+use super::snapshot_view::{PartPrinter, Shown};
+use super::summary::{TopArguments, TreeSummary};
+use crate::census::Census;
+use crate::console::{Console, Outcome};
+use crate::log_file::short_name;
+use crate::snapshot_file::{NotRead, read_parts};
+use crate::verify::Verdict;
+use crate::verify::snapshot::verify_snapshot;
+
+/// Print a snapshot: sessions, ACLs, znodes and trailer; or summarise or verify it.
+#[derive(Args, Debug)]
+pub(super) struct SnapshotArguments {
+    /// A snapshot; plain, gzip or snappy, whatever its name.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Only this znode and those below it.
+    #[arg(long, value_name = "PREFIX")]
+    path: Option<String>,
+    /// Show the data of each znode.
+    #[arg(long)]
+    data: bool,
+    /// Show all fields of each znode's stat, as they are stored.
+    #[arg(long)]
+    stat: bool,
+    /// Count instead of printing: znodes, bytes, the largest subtrees.
+    #[arg(long, conflicts_with_all = ["path", "data", "stat"])]
+    summary: bool,
+    #[command(flatten)]
+    top: TopArguments,
+    /// Print nothing but whether the file is sound: checksums, digest, name.
+    #[arg(long, conflicts_with_all = ["path", "data", "stat", "summary"])]
+    verify: bool,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn execute(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result<Outcome> {
+    if arguments.verify {
+        let mut verdict = Verdict::default();
+        verify_snapshot(&arguments.file, &mut verdict, console)?;
+        return verdict.print(arguments.json, console);
+    }
+    let damaged =
+        if arguments.summary { summarise(arguments, console)? } else { print(arguments, console)? };
+    Ok(match damaged {
+        None => Outcome::Sound,
+        Some(text) => {
+            console.remark(format_args!("{text}. What was printed before is not to be trusted"));
+            Outcome::Problems
+        }
+    })
+}
+
+/// Prints all parts. If the file is damaged, how comes back.
+fn print(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result<Option<String>> {
+    let shown = Shown {
+        path: arguments.path.clone(),
+        with_data: arguments.data,
+        with_stat: arguments.stat,
+        json: arguments.json,
+    };
+    let mut printer = PartPrinter::new(&shown, console);
+    match read_parts(&arguments.file, &mut printer, &mut |_| {}) {
+        Ok(summary) => printer.finish(&summary.trailer).map(|()| None),
+        Err(NotRead::Damaged(error)) => {
+            printer.stop()?;
+            Ok(Some(error.to_string()))
+        }
+        Err(NotRead::Other(error)) => Err(error),
+    }
+}
+
+fn summarise(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result<Option<String>> {
+    let mut counter = Counter { census: Census::new(arguments.top.depth()), sessions: 0 };
+    match read_parts(&arguments.file, &mut counter, &mut |_| {}) {
+        Ok(_) => {}
+        Err(NotRead::Damaged(error)) => return Ok(Some(error.to_string())),
+        Err(NotRead::Other(error)) => return Err(error),
+    }
+    let summary = TreeSummary::of(&counter.census, counter.sessions, &arguments.top);
+    if arguments.json {
+        console.say_json(&summary)?;
+    } else {
+        console.say(short_name(&arguments.file))?;
+        summary.print(console)?;
+    }
+    Ok(None)
+}
+
+/// Counts the parts of a snapshot.
+struct Counter {
+    census: Census,
+    sessions: u64,
+}
+
+impl SnapshotVisitor for Counter {
+    fn session(&mut self, _: SessionId, _: i32) {
+        self.sessions += 1;
+    }
+
+    fn acl(&mut self, _: i64, _: Vec<Acl>) {}
+
+    fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        _: i64,
+        stat: StatPersisted,
+    ) -> Result<(), LoadError> {
+        self.census.count(path, data.map_or(0, <[u8]>::len), stat.ephemeral_owner);
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! A look into data directories, and what can be done about damage: `herdsman inspect`, `repair`,
+//! `backup` and `restore`.
+//!
+//! In: the arguments of a command, and files that a server (Herdsman, or Apache ZooKeeper 3.4 to 3.9)
+//! has written. Out: text or JSON, an exit code, and for the last three commands new files.
+//! How files are laid out and read is in `herdsman_store`; here is what an operator sees of it.
+//!
+//! Invariants:
+//! - [`inspect`] opens files for reading only. It makes no file, takes no lock and can be pointed at the
+//!   directory of a running server or at a read-only mount.
+//! - [`repair`], [`backup`] and [`restore`] write a new file, sync it, and rename it. Whatever they take
+//!   away is kept beside it, and they say where.
+//! - Whatever stands in a file is data: it is never printed in a way that a terminal would obey.
+//!
+//! Apache: `TxnLogToolkit`, `SnapshotFormatter`, `SnapshotComparer`, `SnapshotRecursiveSummary`, and the
+//! commands `snapshot` and `restore` of its AdminServer, of which only the first can change a file.
+
+pub mod backup;
+mod census;
+mod console;
+mod durable;
+mod http;
+pub mod inspect;
+mod location;
+mod log_file;
+mod progress;
+pub mod repair;
+pub mod restore;
+mod show;
+mod snapshot_file;
+mod verify;
+
+use std::process::ExitCode;
+
+pub use backup::BackupArguments;
+pub use console::{Console, Outcome};
+pub use inspect::InspectArguments;
+pub use repair::RepairArguments;
+pub use restore::RestoreArguments;
+
+/// Runs `herdsman inspect`.
+#[must_use]
+pub fn run_inspect(arguments: &InspectArguments) -> ExitCode {
+    console::run(|console| arguments.execute(console))
+}
+
+/// Runs `herdsman repair`.
+#[must_use]
+pub fn run_repair(arguments: &RepairArguments) -> ExitCode {
+    console::run(|console| arguments.execute(console))
+}
+
+/// Runs `herdsman backup`.
+#[must_use]
+pub fn run_backup(arguments: &BackupArguments) -> ExitCode {
+    console::run(|console| arguments.execute(console))
+}
+
+/// Runs `herdsman restore`.
+#[must_use]
+pub fn run_restore(arguments: &RestoreArguments) -> ExitCode {
+    console::run(|console| arguments.execute(console))
+}

@@ -1,0 +1,184 @@
+//! Reads a txn log as far as there is anything to read, also behind damage.
+//!
+//! In: a file. Out: its [`Piece`]s in order: txns, and what stands between or behind them that is no
+//! txn. A server stops at damage; whoever looks into a file wants to know what follows, so reading goes
+//! on at the next record whose checksum fits.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{DecodeError, Zxid};
+use herdsman_store::log::ending::{Ending, classify};
+use herdsman_store::log::record::RecordReader;
+use herdsman_store::names::{LogName, list_logs};
+use herdsman_store::{Disk, RealDisk};
+
+/// What is found in a log file.
+pub(crate) enum Piece<'a> {
+    /// A txn whose checksum fits.
+    Txn {
+        /// Where its record starts.
+        offset: u64,
+        /// The txn.
+        entry: &'a Entry,
+    },
+    /// A record whose checksum fits, with a txn in it that we do not know.
+    Unknown {
+        /// Where it starts.
+        offset: u64,
+        /// Its zxid.
+        zxid: Zxid,
+        /// What is wrong.
+        error: DecodeError,
+    },
+    /// Something that is no record and no torn write.
+    Damage(Damage),
+    /// The beginning of a record that was never completed.
+    Torn {
+        /// Where it starts.
+        offset: u64,
+        /// How much of it there is.
+        bytes: u64,
+    },
+}
+
+/// Something in a log that is no record and no torn write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    /// Where it starts.
+    pub(crate) offset: u64,
+    /// What is wrong.
+    pub(crate) why: &'static str,
+    /// The last txn before it in this file.
+    pub(crate) last_good: Option<Zxid>,
+    /// Offset and zxid of the next valid record.
+    pub(crate) next_valid: Option<(u64, Zxid)>,
+}
+
+impl Damage {
+    /// What is wrong, and what follows.
+    pub(crate) fn text(&self) -> String {
+        let next = match self.next_valid {
+            Some((offset, zxid)) => {
+                format!("the next valid record is txn {zxid} at offset {offset}")
+            }
+            None => "no valid record follows".to_owned(),
+        };
+        format!("{}; {next}", self.why)
+    }
+}
+
+/// Takes the pieces of a log.
+pub(crate) type VisitPiece<'a> = dyn FnMut(&Piece<'_>) -> Result<()> + 'a;
+
+/// What a whole file holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogTotals {
+    /// Records whose checksum fits.
+    pub(crate) records: u64,
+    /// The first one's zxid.
+    pub(crate) first: Option<Zxid>,
+    /// The last one's zxid.
+    pub(crate) last: Option<Zxid>,
+    /// Up to here there are records.
+    pub(crate) used_bytes: u64,
+    /// The file's length, with what was preallocated.
+    pub(crate) file_bytes: u64,
+}
+
+/// Reads a whole log. Fails if it cannot be read or is something else.
+pub(crate) fn read_log(path: &Path, visit: &mut VisitPiece<'_>) -> Result<LogTotals> {
+    let unreadable = || format!("cannot read {}", path.display());
+    let mut reader = RecordReader::open(&RealDisk, path).with_context(unreadable)?;
+    let mut totals = LogTotals { file_bytes: reader.file_bytes(), ..LogTotals::default() };
+    loop {
+        read_records(&mut reader, &mut totals, visit)
+            .with_context(unreadable)?
+            .into_iter()
+            .try_for_each(Err)?;
+        let offset = reader.offset();
+        match classify(&reader).with_context(unreadable)? {
+            Ending::Clean => break,
+            Ending::Torn { bytes } => {
+                visit(&Piece::Torn { offset, bytes })?;
+                break;
+            }
+            Ending::Damaged(damage) => {
+                if !reader.header_valid() && damage.next_valid.is_none() && !has_magic(path)? {
+                    bail!("{} is not a txn log: {}", path.display(), damage.why);
+                }
+                let (why, next_valid) = (damage.why, damage.next_valid);
+                visit(&Piece::Damage(Damage { offset, why, last_good: totals.last, next_valid }))?;
+                match next_valid {
+                    Some((offset, _)) => reader.resume_at(offset),
+                    None => break,
+                }
+            }
+        }
+    }
+    Ok(totals)
+}
+
+/// Hands on records up to the next place where there is none. The visitor's own failure comes back
+/// apart from the disk's.
+fn read_records(
+    reader: &mut RecordReader,
+    totals: &mut LogTotals,
+    visit: &mut VisitPiece<'_>,
+) -> std::io::Result<Option<anyhow::Error>> {
+    while let Some(record) = reader.next_record()? {
+        let (offset, zxid) = (record.offset, record.zxid);
+        let visited = match Entry::decode(record.payload) {
+            Ok(entry) => visit(&Piece::Txn { offset, entry: &entry }),
+            Err(error) => visit(&Piece::Unknown { offset, zxid, error }),
+        };
+        if let Err(error) = visited {
+            return Ok(Some(error));
+        }
+        totals.records += 1;
+        totals.first.get_or_insert(zxid);
+        totals.last = Some(zxid);
+        totals.used_bytes = reader.offset();
+    }
+    Ok(None)
+}
+
+/// The file begins as a log does, whatever follows.
+fn has_magic(path: &Path) -> Result<bool> {
+    let mut magic = [0; 4];
+    let read = RealDisk.open_read(path)?.read_at(0, &mut magic)?;
+    Ok(read == 4 && magic == herdsman_store::log::HEADER[..4])
+}
+
+/// The log files that an operator means: files as given, directories as what is in them, or in their
+/// `version-2`.
+pub(crate) fn log_paths(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for path in given {
+        if !path.is_dir() {
+            paths.push(path.clone());
+            continue;
+        }
+        let below = path.join("version-2");
+        let dir = if below.is_dir() { &below } else { path };
+        let names =
+            list_logs(&RealDisk, dir).with_context(|| format!("cannot list {}", dir.display()))?;
+        if names.is_empty() {
+            bail!("{} has no txn logs (files named log.<zxid>)", dir.display());
+        }
+        paths.extend(names.iter().map(|name| name.path(dir)));
+    }
+    Ok(paths)
+}
+
+/// The name by which a server would know a file.
+pub(crate) fn log_name(path: &Path) -> Option<LogName> {
+    path.file_name()?.to_str().and_then(LogName::parse)
+}
+
+/// A file's own name, for people.
+pub(crate) fn short_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    crate::show::clean(&name.to_string_lossy())
+}

@@ -1,0 +1,149 @@
+//! `herdsman repair`: says what is wrong with a data directory and which repair would do what; then, when
+//! asked to, does exactly that one thing.
+//!
+//! In: a directory of a server that does not run. Out: files that a server starts from, and a backup of
+//! every file that was changed or removed. What a server's own start mends (a torn tail, unfinished files)
+//! can be mended here too; what it refuses to decide (damage, a hole) is decided here by the operator.
+//!
+//! Steps: diagnose, plan, show the plan, ask, back up, change, verify. A plan is made and shown before
+//! anything is touched, and each change is a new file that is synced and renamed.
+
+mod diagnosis;
+mod keep;
+mod loss;
+mod plan;
+mod rebuild;
+mod steps;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
+use crate::location::DirArguments;
+use crate::verify::Verdict;
+use crate::verify::data_dir::verify_data_dir;
+
+use diagnosis::Diagnosis;
+use plan::Plan;
+
+/// Say what is wrong with a data directory and how it can be repaired; or repair it.
+///
+/// Without an action nothing is changed. The server must not run. Every file that is changed or
+/// removed is kept in a directory repair-backup-TIME beside version-2.
+#[derive(Args, Debug)]
+#[command(after_help = help())]
+pub struct RepairArguments {
+    #[command(flatten)]
+    dir: DirArguments,
+    #[command(flatten)]
+    action: ActionArguments,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask. Needed where there is no terminal.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// At most one thing at a time.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+struct ActionArguments {
+    /// Cut off the end of the log that a crash left unfinished. Nothing that was ever confirmed is lost.
+    #[arg(long)]
+    cut_torn_tail: bool,
+    /// Give up txns that are damaged or missing, and say which.
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "later")]
+    accept_loss: Option<Loss>,
+    /// Write a new snapshot from an older one and the logs, in the place of damaged ones. The older
+    /// one can be named, as in --rebuild-snapshot=snapshot.5400; then all later ones are replaced.
+    #[arg(long, value_name = "OLDER", num_args = 0..=1, require_equals = true)]
+    rebuild_snapshot: Option<Option<String>>,
+}
+
+/// How much is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Loss {
+    /// The damaged txn and all later ones: what stays is a state that really was.
+    Later,
+    /// Only the damaged or missing txns: more stays, but as a state that never was.
+    DamagedOnly,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Action {
+    CutTornTail,
+    AcceptLoss(Loss),
+    /// From the newest that can be used.
+    RebuildSnapshot,
+    /// From this one.
+    RebuildSnapshotFrom(String),
+}
+
+fn help() -> String {
+    format!(
+        "\
+Examples:
+  herdsman repair /var/lib/zookeeper                        what is wrong, and what would help
+  herdsman repair /var/lib/zookeeper --accept-loss --dry-run
+  herdsman repair /var/lib/zookeeper --accept-loss --yes
+
+In an ensemble whose other members are up, an empty version-2 directory is the better repair:
+the server then takes everything from them.
+
+{EXIT_CODES_OF_CHANGES}"
+    )
+}
+
+impl ActionArguments {
+    fn action(&self) -> Option<Action> {
+        match &self.rebuild_snapshot {
+            Some(None) => Some(Action::RebuildSnapshot),
+            Some(Some(older)) => Some(Action::RebuildSnapshotFrom(older.clone())),
+            None if self.cut_torn_tail => Some(Action::CutTornTail),
+            None => self.accept_loss.map(Action::AcceptLoss),
+        }
+    }
+}
+
+impl RepairArguments {
+    /// Carries the command out on the given console.
+    pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
+        let location = self.dir.locate()?;
+        let Some(action) = self.action.action() else {
+            return Diagnosis::of(&location).print(&location, console);
+        };
+        // Before anything is read: what is read must not change until it is repaired.
+        let _lock = if self.dry_run { None } else { Some(location.lock()?) };
+        let plan = Plan::make(&action, &location)?;
+        plan.print(console)?;
+        if plan.is_empty() {
+            return Ok(Outcome::Sound);
+        }
+        if self.dry_run {
+            console.say("nothing was changed: this was a dry run")?;
+            return Ok(Outcome::Sound);
+        }
+        if !self.confirmed(console)? {
+            console.say("nothing was changed")?;
+            return Ok(Outcome::Problems);
+        }
+        plan.carry_out(&location, console)?;
+        let mut verdict = Verdict::default();
+        verify_data_dir(&location, &mut verdict, console)?;
+        verdict.print(false, console)
+    }
+
+    fn confirmed(&self, console: &mut Console<'_>) -> Result<bool> {
+        if self.yes {
+            return Ok(true);
+        }
+        if !console.can_ask() {
+            bail!(
+                "there is no terminal to ask on: add --yes to repair, or --dry-run to look. Nothing was changed"
+            );
+        }
+        console.ask("Proceed?")
+    }
+}

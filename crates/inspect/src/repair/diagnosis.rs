@@ -1,0 +1,201 @@
+//! What is wrong with a directory, as a server that starts from it would see it, and which repair helps.
+
+use anyhow::Result;
+use herdsman_proto::Zxid;
+use herdsman_store::log::walk::{TailRest, Walked};
+use herdsman_store::names::list_logs;
+use herdsman_store::recover::load;
+use herdsman_store::{RealDisk, RecoverError, Recovered};
+
+use crate::console::{Console, Outcome};
+use crate::location::Location;
+use crate::show::clean;
+use crate::verify::data_dir::load_options;
+
+/// What a server would find.
+pub(super) struct Diagnosis {
+    pub(super) loaded: Result<(Recovered, Walked), RecoverError>,
+    /// The logs seem to go back to the very first txn, so no snapshot is needed.
+    pub(super) logs_are_complete: bool,
+}
+
+impl Diagnosis {
+    pub(super) fn of(location: &Location) -> Self {
+        Diagnosis {
+            loaded: load(&RealDisk, &location.dirs, &load_options(), &mut |_| {}),
+            logs_are_complete: logs_are_complete(location),
+        }
+    }
+
+    /// Says what is wrong, and the commands that would help.
+    pub(super) fn print(&self, location: &Location, console: &mut Console<'_>) -> Result<Outcome> {
+        let command = |action: &str| {
+            let mut command = format!("herdsman repair {}", shell_quoted(location));
+            command.push(' ');
+            command.push_str(action);
+            command
+        };
+        let findings = self.findings();
+        if findings.is_empty() {
+            console.say(self.sound_text())?;
+            console.say(
+                "Nothing needs to be repaired. herdsman inspect data-dir --verify looks closer",
+            )?;
+            return Ok(Outcome::Sound);
+        }
+        for Finding { what, offers } in &findings {
+            console.say(what)?;
+            for (action, effect) in offers {
+                console.say(format_args!("\n  {}\n      {effect}", command(action)))?;
+            }
+        }
+        console.say("\nNothing was changed")?;
+        Ok(Outcome::Problems)
+    }
+
+    fn sound_text(&self) -> String {
+        match &self.loaded {
+            Ok((recovered, _)) if recovered.fresh => {
+                "There are no snapshots and no logs: a server starts empty".to_owned()
+            }
+            Ok((recovered, _)) => format!(
+                "A server starts from this with {} znodes as of txn {}",
+                recovered.tree.node_count(),
+                recovered.tree.last_zxid()
+            ),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        match &self.loaded {
+            Ok((recovered, walked)) => {
+                let findings =
+                    [torn(walked), damaged_snapshots(recovered), wrong_digest(recovered)];
+                findings.into_iter().flatten().collect()
+            }
+            Err(error) => vec![self.refusal(error)],
+        }
+    }
+
+    /// What a server would refuse to start with.
+    fn refusal(&self, error: &RecoverError) -> Finding {
+        let what = format!("A server refuses to start from this: {error}");
+        let offers = match error {
+            RecoverError::Log { source, .. } => {
+                source.last_good().map(loss_offers).unwrap_or_default()
+            }
+            RecoverError::LogTooShort { last, .. } => vec![(
+                "--accept-loss".to_owned(),
+                format!(
+                    "goes on with the snapshot as it stands. Txns after {last} of which it shows only a part are lost in part"
+                ),
+            )],
+            RecoverError::NoSnapshot { .. } | RecoverError::SnapshotsDamaged { .. }
+                if self.logs_are_complete =>
+            {
+                vec![(
+                    "--rebuild-snapshot".to_owned(),
+                    "writes a snapshot from the logs alone: they go back to the first txn"
+                        .to_owned(),
+                )]
+            }
+            _ => Vec::new(),
+        };
+        let what =
+            if offers.is_empty() { format!("{what}\nNo repair here can help") } else { what };
+        Finding { what, offers }
+    }
+}
+
+/// Something that is wrong, and what can be done: the action and its effect.
+struct Finding {
+    what: String,
+    offers: Vec<(String, String)>,
+}
+
+fn torn(walked: &Walked) -> Option<Finding> {
+    let is_torn = walked.tail.as_ref().is_some_and(|tail| tail.rest == TailRest::Torn);
+    if !is_torn && walked.empty.is_empty() {
+        return None;
+    }
+    let what = match walked.tail.as_ref().filter(|_| is_torn) {
+        Some(tail) => format!(
+            "{} ends at offset {} with a write that was never completed. The next start of a server cuts it off by itself",
+            tail.name.file_name(),
+            tail.good_bytes
+        ),
+        None => {
+            "The log ends with a file without txns. The next start of a server removes it by itself"
+                .to_owned()
+        }
+    };
+    let effect = format!(
+        "does the same now; txn {} stays the last one, and nothing is lost",
+        walked.last_zxid
+    );
+    Some(Finding { what, offers: vec![("--cut-torn-tail".to_owned(), effect)] })
+}
+
+fn damaged_snapshots(recovered: &Recovered) -> Option<Finding> {
+    if recovered.damaged_snapshots.is_empty() {
+        return None;
+    }
+    let errors: Vec<String> =
+        recovered.damaged_snapshots.iter().map(|error| clean(&error.to_string())).collect();
+    let what =
+        format!("{}. A server starts from an older one and loses nothing", errors.join("; "));
+    let last = recovered.tree.last_zxid();
+    let effect = format!(
+        "writes snapshot {last} from the older one and the logs, and takes the damaged ones away"
+    );
+    Some(Finding { what, offers: vec![("--rebuild-snapshot".to_owned(), effect)] })
+}
+
+/// A snapshot whose checksums fit and whose znodes do not have the digest that it says.
+fn wrong_digest(recovered: &Recovered) -> Option<Finding> {
+    let mismatch = recovered.digest_mismatch?;
+    let snapshot = recovered.snapshot.as_ref().filter(|used| used.name.zxid == mismatch.zxid)?;
+    let what = format!(
+        "{} says digest {}, its znodes give {}. A server starts from it all the same",
+        snapshot.name.file_name(),
+        mismatch.expected,
+        mismatch.found
+    );
+    let effect = "writes a new one from an older one that you trust (herdsman inspect data-dir --verify tells which are sound) and the logs";
+    Some(Finding { what, offers: vec![("--rebuild-snapshot=OLDER".to_owned(), effect.to_owned())] })
+}
+
+fn loss_offers(last_good: Zxid) -> Vec<(String, String)> {
+    vec![
+        (
+            "--accept-loss".to_owned(),
+            format!("goes back to txn {last_good}: all later txns are given up. A state that really was"),
+        ),
+        (
+            "--accept-loss=damaged-only".to_owned(),
+            "gives up only the txns that are damaged or missing and keeps later ones. More is kept, but as a state that never was; clients may see parts that do not fit".to_owned(),
+        ),
+    ]
+}
+
+/// The first log starts at a server's very first txn: counter 1 of the epoch of a standalone server or of
+/// an ensemble's first leader. A later epoch also starts with 1, but then earlier ones are missing.
+fn logs_are_complete(location: &Location) -> bool {
+    let logs = list_logs(&RealDisk, &location.dirs.log).unwrap_or_default();
+    logs.first().is_some_and(|log| log.zxid.counter() == 1 && log.zxid.epoch() <= 1)
+}
+
+/// The directories as arguments that a shell takes as they are.
+fn shell_quoted(location: &Location) -> String {
+    let quote = |path: &std::path::Path| {
+        let text = path.display().to_string();
+        let is_plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
+        if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    };
+    let mut text = quote(&location.data_dir);
+    if location.log_dir != location.data_dir {
+        text.push_str(&format!(" --log-dir {}", quote(&location.log_dir)));
+    }
+    text
+}

@@ -1,0 +1,162 @@
+//! Plans that give something up, and what exactly that is.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use herdsman_proto::Zxid;
+use herdsman_store::log::HEADER_BYTES;
+use herdsman_store::log::walk::{WalkError, Walked};
+use herdsman_store::names::{LogName, list_logs};
+use herdsman_store::recover::load;
+use herdsman_store::{
+    Compression, LastZxid, RealDisk, RecoverOptions, Recovered, SnapshotName, write_snapshot,
+};
+
+use super::plan::{Plan, end_after_records};
+use super::steps::Step;
+use crate::inspect::change_line;
+use crate::location::Location;
+use crate::log_file::{Damage, Piece, read_log, short_name};
+use crate::snapshot_file::LoadedSnapshot;
+use crate::verify::data_dir::load_options;
+
+/// Back to the last good txn; everything after it goes.
+pub(super) fn accept_later(last_good: Zxid, location: &Location) -> Result<Plan> {
+    let (recovered, walked) = load_until(last_good, location)?;
+    let mut plan = Plan { lost: lost_after(last_good, location)?, ..Plan::default() };
+    // Newest first, so that the log never has a hole.
+    for name in walked.given_up.iter().rev() {
+        let path = name.path(&location.dirs.log);
+        plan.steps.push(Step::Remove { path, why: format!("it comes after txn {last_good}") });
+    }
+    plan.steps.extend(walked.empty.iter().map(|tail| end_after_records(tail, location)));
+    for error in recovered.damaged_snapshots {
+        let name = error.path.file_name().and_then(|name| name.to_str());
+        if name.and_then(SnapshotName::parse).is_some_and(|name| name.zxid > last_good) {
+            plan.steps.push(Step::Remove { path: error.path, why: "it is damaged".to_owned() });
+        }
+    }
+    plan.steps.extend(walked.tail.iter().map(|tail| end_after_records(tail, location)));
+    Ok(plan)
+}
+
+/// Only what is damaged or missing goes; a new snapshot stands behind the hole.
+pub(super) fn accept_damaged_only(
+    last_good: Zxid,
+    trouble: &WalkError,
+    location: &Location,
+) -> Result<Plan> {
+    if matches!(trouble, WalkError::Backwards { .. } | WalkError::Io { .. }) {
+        bail!("{trouble}: only --accept-loss=later can help here. Nothing was changed");
+    }
+    let (recovered, _) = load_until(last_good, location)?;
+    let mut tree = recovered.tree;
+    let mut plan = Plan::default();
+    let mut rewrites = Vec::new();
+    for log in list_logs(&RealDisk, &location.dirs.log)? {
+        let path = log.path(&location.dirs.log);
+        let mut damages = Vec::new();
+        let totals = read_log(&path, &mut |piece| {
+            match piece {
+                Piece::Txn { entry, .. } if entry.header.zxid > tree.last_zxid() => {
+                    let (last, next) = (tree.last_zxid(), entry.header.zxid);
+                    if !herdsman_store::log::walk::follows(last, next) {
+                        plan.lost.push(format!("whatever came after txn {last} and before {next}"));
+                    }
+                    tree.replay(entry);
+                }
+                Piece::Unknown { zxid, .. } => {
+                    plan.lost.push(format!("{zxid}, which cannot be read"));
+                }
+                Piece::Damage(damage) => damages.push(damage.clone()),
+                Piece::Txn { .. } | Piece::Torn { .. } => {}
+            }
+            Ok(())
+        })?;
+        if !damages.is_empty() {
+            rewrites.push(Step::Rewrite { path, kept: without(&damages, totals.used_bytes) });
+        }
+    }
+    if plan.lost.is_empty() {
+        plan.lost
+            .push(format!("what stood behind txn {last_good}; no txn that can be read follows"));
+    }
+    plan.steps.push(Step::snapshot(tree, location));
+    plan.steps.extend(rewrites);
+    Ok(plan)
+}
+
+/// The parts of a log between its damages.
+fn without(damages: &[Damage], used_bytes: u64) -> Vec<Range<u64>> {
+    let mut kept = Vec::new();
+    let mut start = HEADER_BYTES;
+    for damage in damages {
+        kept.push(start..damage.offset.max(start));
+        start = damage.next_valid.map_or(used_bytes, |(offset, _)| offset);
+    }
+    kept.push(start..used_bytes.max(start));
+    kept.retain(|range| !range.is_empty());
+    kept
+}
+
+/// The log ends before the snapshot does: the snapshot is taken as it stands, as of the last txn that it
+/// shows anything of.
+pub(super) fn accept_short_log(last: Zxid, location: &Location) -> Result<Plan> {
+    let (recovered, _) = load_until(last, location)?;
+    // Written down and read again, it is known by the last txn of which it shows an effect.
+    let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let written = write_snapshot(
+        Arc::new(RealDisk),
+        dir.path(),
+        Compression::None,
+        &recovered.tree,
+        LastZxid::Write,
+    )?;
+    let tree = LoadedSnapshot::load(&written.path, &mut |_| {})?.tree;
+    let lost = vec![format!("parts of the txns after {last}, up to {}", tree.last_zxid())];
+    Ok(Plan { steps: vec![Step::snapshot(tree, location)], lost, ..Plan::default() })
+}
+
+fn load_until(last_good: Zxid, location: &Location) -> Result<(Recovered, Walked)> {
+    let options = RecoverOptions { accept_loss_after: Some(last_good), ..load_options() };
+    Ok(load(&RealDisk, &location.dirs, &options, &mut |_| {})?)
+}
+
+/// Every txn after the last good one, as far as it can still be read.
+fn lost_after(last_good: Zxid, location: &Location) -> Result<Vec<String>> {
+    let mut lost = Vec::new();
+    let logs = list_logs(&RealDisk, &location.dirs.log)?;
+    let first = logs.iter().rposition(|log| log.zxid <= last_good.next()).unwrap_or(0);
+    for log in &logs[first..] {
+        lost_in(*log, &log.path(&location.dirs.log), last_good, &mut lost)?;
+    }
+    Ok(lost)
+}
+
+fn lost_in(log: LogName, path: &Path, last_good: Zxid, lost: &mut Vec<String>) -> Result<()> {
+    let read = read_log(path, &mut |piece| {
+        match piece {
+            Piece::Txn { entry, .. } if entry.header.zxid > last_good => {
+                lost.push(change_line(entry));
+            }
+            Piece::Unknown { zxid, .. } => lost.push(format!("{zxid}, which cannot be read")),
+            Piece::Damage(damage) => {
+                let name = short_name(path);
+                lost.push(format!(
+                    "what stood at offset {} of {name}: {}",
+                    damage.offset,
+                    damage.text()
+                ));
+            }
+            Piece::Txn { .. } | Piece::Torn { .. } => {}
+        }
+        Ok(())
+    });
+    if let Err(error) = read {
+        // A file of another format is given up too, and nothing can be said about its txns.
+        lost.push(format!("all of {}: {error:#}", log.file_name()));
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What a repair will do, decided before anything is touched.
+//!
+//! In: what was asked for and what is on disk. Out: a [`Plan`], which can be shown and carried out.
+//! Steps are ordered so that a crash between two of them leaves a directory that a server either starts
+//! from with the same state or refuses, and that can be repaired again.
+
+use anyhow::Result;
+use herdsman_store::log::walk::{Tail, TailRest, Walked};
+use herdsman_store::{RecoverError, Recovered};
+
+use super::diagnosis::Diagnosis;
+use super::loss::{accept_damaged_only, accept_later, accept_short_log};
+use super::rebuild::{rebuild_from, rebuild_snapshot};
+use super::steps::Step;
+use super::{Action, Loss};
+use crate::console::Console;
+use crate::location::Location;
+
+/// More lost txns than that need not be listed.
+const LOST_LISTED_MAX: usize = 50;
+
+/// What will be done.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) steps: Vec<Step>,
+    /// What is lost, a line each.
+    pub(super) lost: Vec<String>,
+    /// Said when there is nothing to do.
+    pub(super) remark: String,
+}
+
+impl Plan {
+    /// Decides. Fails if what was asked for cannot be done here.
+    pub(super) fn make(action: &Action, location: &Location) -> Result<Self> {
+        let diagnosis = Diagnosis::of(location);
+        match action {
+            Action::CutTornTail => cut_torn_tail(diagnosis, location),
+            Action::RebuildSnapshot => rebuild_snapshot(diagnosis, location),
+            Action::RebuildSnapshotFrom(older) => rebuild_from(older, location),
+            Action::AcceptLoss(loss) => accept_loss(diagnosis, *loss, location),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    pub(super) fn print(&self, console: &mut Console<'_>) -> Result<()> {
+        if self.is_empty() {
+            return console.say(&self.remark);
+        }
+        console.say("What will be done:")?;
+        for step in &self.steps {
+            console.say(format_args!("  {step}"))?;
+        }
+        if self.lost.is_empty() {
+            return console.say("No txn is lost");
+        }
+        console.say("What is lost:")?;
+        for line in self.lost.iter().take(LOST_LISTED_MAX) {
+            console.say(format_args!("  {line}"))?;
+        }
+        match self.lost.len().saturating_sub(LOST_LISTED_MAX) {
+            0 => Ok(()),
+            more => console.say(format_args!(
+                "  and {more} more: herdsman inspect log shows them, here and later in the backup"
+            )),
+        }
+    }
+}
+
+fn cut_torn_tail(diagnosis: Diagnosis, location: &Location) -> Result<Plan> {
+    let (_, walked) = diagnosis.loaded.map_err(|error| not_first(&error))?;
+    let mut plan =
+        Plan { remark: "There is no torn tail: nothing to do".to_owned(), ..Plan::default() };
+    let tails = walked.tail.iter().filter(|tail| tail.rest == TailRest::Torn).chain(&walked.empty);
+    plan.steps.extend(tails.map(|tail| end_after_records(tail, location)));
+    Ok(plan)
+}
+
+/// The file is cut to its records; one without any goes.
+#[expect(clippy::single_range_in_vec_init, reason = "one part is kept, and it is a range")]
+pub(super) fn end_after_records(tail: &Tail, location: &Location) -> Step {
+    let path = tail.name.path(&location.dirs.log);
+    if tail.records == 0 {
+        return Step::Remove { path, why: "it has no txns".to_owned() };
+    }
+    Step::Rewrite { path, kept: vec![herdsman_store::log::HEADER_BYTES..tail.good_bytes] }
+}
+
+/// Another repair has to come before this one.
+pub(super) fn not_first(error: &RecoverError) -> anyhow::Error {
+    anyhow::anyhow!(
+        "that does not help here. Without an action this command says what would. {error}. Nothing was changed"
+    )
+}
+
+fn accept_loss(diagnosis: Diagnosis, loss: Loss, location: &Location) -> Result<Plan> {
+    let error = match diagnosis.loaded {
+        Ok((recovered, walked)) => return Ok(nothing_lost(&recovered, &walked)),
+        Err(error) => error,
+    };
+    match (&error, loss) {
+        (RecoverError::LogTooShort { last, .. }, _) => accept_short_log(*last, location),
+        (RecoverError::Log { source, .. }, Loss::Later) => match source.last_good() {
+            Some(last_good) => accept_later(last_good, location),
+            None => Err(not_first(&error)),
+        },
+        (RecoverError::Log { source, .. }, Loss::DamagedOnly) => match source.last_good() {
+            Some(last_good) => accept_damaged_only(last_good, source, location),
+            None => Err(not_first(&error)),
+        },
+        _ => Err(not_first(&error)),
+    }
+}
+
+fn nothing_lost(recovered: &Recovered, walked: &Walked) -> Plan {
+    let remark = format!(
+        "A server starts from this with {} znodes as of txn {}: there is no loss to accept",
+        recovered.tree.node_count(),
+        walked.last_zxid
+    );
+    Plan { remark, ..Plan::default() }
+}

@@ -1,0 +1,97 @@
+//! Plans that write a snapshot anew, from an older one and the logs or from the logs alone.
+
+use anyhow::{Context, Result, bail};
+use herdsman_proto::Zxid;
+use herdsman_proto::txn::Entry;
+use herdsman_store::log::walk::{Walk, files_needed, walk};
+use herdsman_store::names::{SnapshotName, list_logs, list_snapshots};
+use herdsman_store::{RealDisk, RecoverError};
+use herdsman_tree::{Loader, Tree};
+
+use super::diagnosis::Diagnosis;
+use super::plan::{Plan, not_first};
+use super::steps::Step;
+use crate::location::Location;
+use crate::snapshot_file::{read_parts, tree_options};
+
+/// From the newest snapshot that can be used, or from the logs alone if they are complete.
+pub(super) fn rebuild_snapshot(diagnosis: Diagnosis, location: &Location) -> Result<Plan> {
+    let is_complete = diagnosis.logs_are_complete;
+    let (tree, damaged) = match diagnosis.loaded {
+        Ok((recovered, _)) if recovered.fresh => bail!("there is nothing to make a snapshot of"),
+        Ok((recovered, _)) => {
+            let damaged = recovered.damaged_snapshots.into_iter().map(|error| error.path).collect();
+            (recovered.tree, damaged)
+        }
+        Err(RecoverError::NoSnapshot { .. }) if is_complete => (replay_all(location)?, Vec::new()),
+        Err(RecoverError::SnapshotsDamaged { damaged, .. }) if is_complete => {
+            (replay_all(location)?, damaged.into_iter().map(|error| error.path).collect())
+        }
+        Err(error) => return Err(not_first(&error)),
+    };
+    let mut plan = Plan::default();
+    let written = Step::snapshot(tree, location);
+    let replaced = written.target();
+    plan.steps.push(written);
+    for path in damaged {
+        if path != replaced {
+            plan.steps.push(Step::Remove { path, why: "it is damaged".to_owned() });
+        }
+    }
+    Ok(plan)
+}
+
+/// From the snapshot that the operator trusts; all later ones make way.
+pub(super) fn rebuild_from(older: &str, location: &Location) -> Result<Plan> {
+    let data = &location.dirs.data;
+    let snapshots = list_snapshots(&RealDisk, data)?;
+    let older = snapshots.iter().find(|name| name.file_name() == older).with_context(|| {
+        let names: Vec<String> = snapshots.iter().map(|name| name.file_name()).collect();
+        format!("there is no snapshot {older} in {}, only {}", data.display(), names.join(", "))
+    })?;
+    let later: Vec<SnapshotName> =
+        snapshots.iter().filter(|name| name.zxid > older.zxid).copied().collect();
+    let mut loader = Loader::new(tree_options());
+    let summary = read_parts(&older.path(data), &mut loader, &mut |_| {})?;
+    let fuzzy_until = summary.trailer.fuzzy_until(older.zxid).max(loader.newest_effect());
+    let mut tree = loader.finish(older.zxid)?;
+    replay(&mut tree, location)?;
+    let reached = later.iter().map(|name| name.zxid).fold(fuzzy_until, Zxid::max);
+    if tree.last_zxid() < reached {
+        bail!(
+            "the log ends at {}, but snapshots go on to {reached}: from {} they cannot be rebuilt. Nothing was changed",
+            tree.last_zxid(),
+            older.file_name()
+        );
+    }
+    let mut plan = Plan::default();
+    let written = Step::snapshot(tree, location);
+    let replaced = written.target();
+    plan.steps.push(written);
+    for path in later.iter().map(|name| name.path(data)).filter(|path| *path != replaced) {
+        let why = format!("it comes after {}", older.file_name());
+        plan.steps.push(Step::Remove { path, why });
+    }
+    Ok(plan)
+}
+
+/// The tree that the logs alone make, from the first txn on.
+fn replay_all(location: &Location) -> Result<Tree> {
+    let mut tree = Tree::new(tree_options());
+    replay(&mut tree, location)?;
+    Ok(tree)
+}
+
+/// Brings a tree to the end of the log, in which no txn may be missing.
+fn replay(tree: &mut Tree, location: &Location) -> Result<()> {
+    let logs = list_logs(&RealDisk, &location.dirs.log)?;
+    let after = tree.last_zxid();
+    let files = files_needed(&logs, after);
+    let plan = Walk { dir: &location.dirs.log, files, after, accept_loss_after: None };
+    walk(&RealDisk, plan, &mut |record| {
+        tree.replay(&Entry::decode(record.payload)?);
+        Ok(())
+    })
+    .context("nothing was changed")?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Reads a snapshot of any name, packed or not.
+//!
+//! In: a file. Out: its parts, or a whole tree and what its trailer claims about it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use herdsman_proto::Zxid;
+use herdsman_proto::txn::TxnDigest;
+use herdsman_store::RealDisk;
+use herdsman_store::names::SnapshotName;
+use herdsman_store::snapshot::reader::{
+    ReadProgress, SnapshotError, SnapshotFault, SnapshotSummary, SnapshotVisitor,
+    detect_compression, read_snapshot_at,
+};
+use herdsman_tree::{Loader, Tree, TreeOptions};
+
+use crate::show::OWNER_RULES;
+
+/// The rules by which trees are built to be looked at.
+pub(crate) fn tree_options() -> TreeOptions {
+    TreeOptions { owner_rules: OWNER_RULES, ..TreeOptions::default() }
+}
+
+/// The name by which a server would know a file.
+pub(crate) fn snapshot_name(path: &Path) -> Option<SnapshotName> {
+    path.file_name()?.to_str().and_then(SnapshotName::parse)
+}
+
+/// Why a snapshot was not read.
+pub(crate) enum NotRead {
+    /// The file cannot be read at all, or is something else.
+    Other(anyhow::Error),
+    /// It begins as a snapshot and is damaged.
+    Damaged(SnapshotError),
+}
+
+impl From<NotRead> for anyhow::Error {
+    fn from(error: NotRead) -> Self {
+        match error {
+            NotRead::Other(error) => error,
+            NotRead::Damaged(error) => error.into(),
+        }
+    }
+}
+
+/// Reads a snapshot to its end.
+pub(crate) fn read_parts(
+    path: &Path,
+    visitor: &mut dyn SnapshotVisitor,
+    progress: &mut ReadProgress<'_>,
+) -> Result<SnapshotSummary, NotRead> {
+    let compression = detect_compression(&RealDisk, path)
+        .with_context(|| format!("cannot read {}", path.display()))
+        .map_err(NotRead::Other)?;
+    let Some(compression) = compression else {
+        let text = format!("{} is not a snapshot: it does not begin as one", path.display());
+        return Err(NotRead::Other(anyhow!(text)));
+    };
+    read_snapshot_at(&RealDisk, path, compression, visitor, progress).map_err(NotRead::Damaged)
+}
+
+/// A snapshot in memory.
+pub(crate) struct LoadedSnapshot {
+    /// The tree; its zxid is `as_of`.
+    pub(crate) tree: Tree,
+    /// What the file says besides.
+    pub(crate) summary: SnapshotSummary,
+    /// The zxid in its name, if it has one.
+    pub(crate) named: Option<Zxid>,
+    /// The last txn of which some znode shows an effect.
+    pub(crate) newest_effect: Zxid,
+    /// The last txn of which there may be an effect: by name, trailer and znodes.
+    pub(crate) as_of: Zxid,
+}
+
+/// What the digest in a snapshot's trailer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DigestVerdict {
+    /// There is none, or none that we compute.
+    Absent,
+    /// The znodes have it.
+    Fits,
+    /// They do not, and need not: the snapshot was taken while writes went on, and the log completes it.
+    Fuzzy,
+    /// They do not, and no write went on: something is wrong.
+    Differs {
+        /// What the file says.
+        expected: i64,
+        /// What its znodes give.
+        found: i64,
+    },
+}
+
+impl LoadedSnapshot {
+    /// Reads a snapshot into a tree.
+    pub(crate) fn load(path: &Path, progress: &mut ReadProgress<'_>) -> Result<Self, NotRead> {
+        let mut loader = Loader::new(tree_options());
+        let summary = read_parts(path, &mut loader, progress)?;
+        let newest_effect = loader.newest_effect();
+        let named = snapshot_name(path).map(|name| name.zxid);
+        let as_of = summary.trailer.fuzzy_until(named.unwrap_or(Zxid::ZERO)).max(newest_effect);
+        let tree = loader.finish(as_of).map_err(|fault| {
+            let fault = SnapshotFault::from(fault);
+            NotRead::Damaged(SnapshotError { path: path.to_owned(), offset: 0, fault })
+        })?;
+        Ok(LoadedSnapshot { tree, summary, named, newest_effect, as_of })
+    }
+
+    /// Compares the digest in the trailer with that of the znodes.
+    pub(crate) fn digest_verdict(&self) -> DigestVerdict {
+        let Some(digest) = self.summary.trailer.digest else {
+            return DigestVerdict::Absent;
+        };
+        if digest.version != TxnDigest::VERSION || digest.zxid == Zxid::ZERO {
+            return DigestVerdict::Absent;
+        }
+        if digest.digest == self.tree.digest() {
+            return DigestVerdict::Fits;
+        }
+        if self.named.is_none_or(|named| named < digest.zxid) {
+            return DigestVerdict::Fuzzy;
+        }
+        DigestVerdict::Differs { expected: digest.digest, found: self.tree.digest() }
+    }
+}

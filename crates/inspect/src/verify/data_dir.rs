@@ -1,0 +1,128 @@
+//! Whether a whole data directory is sound: each file for itself, all of them together, and what a server
+//! that starts from it would say.
+
+use anyhow::{Context, Result};
+use herdsman_proto::Zxid;
+use herdsman_store::names::{INSTALLING, TEMPORARY, list_logs, list_snapshots};
+use herdsman_store::recover::load;
+use herdsman_store::{
+    Disk, EpochFile, RealDisk, RecoverError, RecoverOptions, Recovered, read_epoch,
+};
+
+use super::Verdict;
+use super::log::check_log;
+use super::replay::verify_digests;
+use super::snapshot::verify_snapshot;
+use crate::console::Console;
+use crate::location::Location;
+use crate::snapshot_file::tree_options;
+
+/// How a directory is loaded to be looked at.
+pub(crate) fn load_options() -> RecoverOptions {
+    RecoverOptions { tree: tree_options(), ..RecoverOptions::default() }
+}
+
+/// Verifies everything.
+pub(crate) fn verify_data_dir(
+    location: &Location,
+    verdict: &mut Verdict,
+    console: &Console<'_>,
+) -> Result<()> {
+    let dirs = &location.dirs;
+    let cannot_list = |dir: &std::path::Path| format!("cannot list {}", dir.display());
+    let names = list_snapshots(&RealDisk, &dirs.data).with_context(|| cannot_list(&dirs.data))?;
+    let logs = list_logs(&RealDisk, &dirs.log).with_context(|| cannot_list(&dirs.log))?;
+    let mut snapshots = Vec::new();
+    for name in &names {
+        match verify_snapshot(&name.path(&dirs.data), verdict, console) {
+            Ok(good) => snapshots.extend(good),
+            // In a directory, a file with a snapshot's name is one, whatever it holds.
+            Err(error) => verdict.problem(&name.file_name(), format!("{error:#}")),
+        }
+    }
+    let mut checks = Vec::new();
+    for log in &logs {
+        match check_log(&log.path(&dirs.log), console) {
+            Ok(check) => checks.push(check),
+            Err(error) => verdict.problem(&log.file_name(), format!("{error:#}")),
+        }
+    }
+    let covered = snapshots.last().map_or(Zxid::ZERO, |snapshot| snapshot.name.zxid);
+    for (index, check) in checks.iter().enumerate() {
+        check.report(checks.get(index + 1), covered, verdict);
+    }
+    if checks.len() == logs.len() {
+        verify_digests(dirs, &snapshots, &logs, verdict, console)?;
+    }
+    report_leftovers(location, verdict)?;
+    let last = report_start(load(&RealDisk, dirs, &load_options(), &mut |_| {}), verdict);
+    report_epochs(location, last, verdict);
+    Ok(())
+}
+
+/// What a server would say that starts from here. The last txn comes back.
+fn report_start(
+    loaded: Result<(Recovered, herdsman_store::log::walk::Walked), RecoverError>,
+    verdict: &mut Verdict,
+) -> Option<Zxid> {
+    match loaded {
+        Ok((recovered, _)) if recovered.fresh => {
+            verdict.note("start", "there is nothing: a server would start empty");
+            None
+        }
+        Ok((recovered, _)) => {
+            let last = recovered.tree.last_zxid();
+            let nodes = recovered.tree.node_count();
+            verdict.ok("start", format!("a server starts with {nodes} znodes as of txn {last}"));
+            Some(last)
+        }
+        Err(error) => {
+            verdict.problem("start", format!("a server refuses to start: {error}"));
+            None
+        }
+    }
+}
+
+/// Files that a crash has left.
+fn report_leftovers(location: &Location, verdict: &mut Verdict) -> Result<()> {
+    for entry in RealDisk.list(&location.dirs.data)? {
+        if entry.name.starts_with(TEMPORARY) {
+            verdict.note(
+                &entry.name,
+                "is not finished; nobody reads it, and the next start removes it",
+            );
+        } else if entry.name.starts_with(INSTALLING) {
+            verdict.note(&entry.name, "a leader's tree is taking the place of all other files");
+        }
+    }
+    Ok(())
+}
+
+/// The two epoch files, which only members of an ensemble have.
+fn report_epochs(location: &Location, last: Option<Zxid>, verdict: &mut Verdict) {
+    let mut read = |file| match read_epoch(&RealDisk, &location.dirs.data, file) {
+        Ok(epoch) => epoch,
+        Err(error) => {
+            verdict.problem("epochs", error.to_string());
+            None
+        }
+    };
+    let (current, accepted) = (read(EpochFile::Current), read(EpochFile::Accepted));
+    let (Some(current), Some(accepted)) = (current, accepted) else {
+        return;
+    };
+    let of_log = last.map_or(0, Zxid::epoch);
+    if accepted < current {
+        verdict.problem(
+            "epochs",
+            format!("acceptedEpoch says {accepted}, less than currentEpoch, which says {current}"),
+        );
+    } else if of_log > accepted {
+        verdict.problem(
+            "epochs",
+            format!("the last txn is of epoch {of_log}, but acceptedEpoch says {accepted}: the epoch files are older than the log"),
+        );
+    } else {
+        verdict.ok("epochs", format!("currentEpoch {current}, acceptedEpoch {accepted}"));
+    }
+}

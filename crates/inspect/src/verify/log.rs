@@ -1,0 +1,186 @@
+//! Whether txn logs are sound: checksums, readable txns, rising zxids without a hole, names.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use herdsman_proto::Zxid;
+use herdsman_store::log::walk::follows;
+
+use super::Verdict;
+use crate::console::Console;
+use crate::log_file::{Damage, LogTotals, Piece, log_name, read_log, short_name};
+use crate::progress::Meter;
+use crate::show::counted;
+
+/// What is known about one log once it has been read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogCheck {
+    /// Its name, for people.
+    pub(crate) name: String,
+    /// What is in it.
+    pub(crate) totals: LogTotals,
+    /// Damage in it.
+    pub(crate) damages: Vec<Damage>,
+    /// Where a write that was never completed begins, and how much of it there is.
+    pub(crate) torn: Option<(u64, u64)>,
+    /// Holes and steps back, each as the txn before and the txn behind.
+    pub(crate) breaks: Vec<(Zxid, Zxid)>,
+    /// The zxid that names it, if its first txn is another one: a server may then start reading in the
+    /// wrong file.
+    pub(crate) misnamed: Option<Zxid>,
+    /// Records that hold no txn that we know.
+    pub(crate) unknown: Vec<(u64, Zxid, String)>,
+}
+
+/// Verifies logs that belong together, oldest first, without a snapshot.
+pub(crate) fn verify_logs(
+    paths: &[PathBuf],
+    verdict: &mut Verdict,
+    console: &Console<'_>,
+) -> Result<()> {
+    let mut checks = Vec::new();
+    for path in paths {
+        checks.push(check_log(path, console)?);
+    }
+    for (index, check) in checks.iter().enumerate() {
+        check.report(checks.get(index + 1), Zxid::ZERO, verdict);
+    }
+    for pair in checks.windows(2) {
+        if let (Some(last), Some(first)) = (pair[0].totals.last, pair[1].totals.first)
+            && !follows(last, first)
+        {
+            let text = format!("starts with txn {first}, but the file before it ends with {last}");
+            verdict.problem(&pair[1].name, text);
+        }
+    }
+    verdict.note(
+        "digests",
+        "not compared: that takes a snapshot too, as in herdsman inspect data-dir DIR --verify",
+    );
+    Ok(())
+}
+
+/// Reads a whole log and notes down what is wrong with it.
+pub(crate) fn check_log(path: &Path, console: &Console<'_>) -> Result<LogCheck> {
+    let name = short_name(path);
+    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let mut meter = Meter::of_bytes(console, &name, bytes);
+    let mut check = LogCheck { name, ..LogCheck::default() };
+    let mut last = None;
+    check.totals = read_log(path, &mut |piece| {
+        match piece {
+            Piece::Txn { offset, entry } => {
+                check.breaks.extend(break_before(&mut last, entry.header.zxid));
+                meter.set(*offset);
+            }
+            Piece::Unknown { offset, zxid, error } => {
+                check.breaks.extend(break_before(&mut last, *zxid));
+                check.unknown.push((*offset, *zxid, error.to_string()));
+            }
+            Piece::Damage(damage) => check.damages.push(damage.clone()),
+            Piece::Torn { offset, bytes } => check.torn = Some((*offset, *bytes)),
+        }
+        Ok(())
+    })?;
+    let named = log_name(path).map(|name| name.zxid);
+    // Where the beginning is damaged, the first txn that can be read says nothing about the name.
+    check.misnamed = named.filter(|named| {
+        check.damages.is_empty() && check.totals.first.is_some_and(|first| first != *named)
+    });
+    Ok(check)
+}
+
+/// The hole before this txn, if there is one.
+fn break_before(last: &mut Option<Zxid>, zxid: Zxid) -> Option<(Zxid, Zxid)> {
+    let before = last.replace(zxid)?;
+    (!follows(before, zxid)).then_some((before, zxid))
+}
+
+impl LogCheck {
+    /// What is wrong here was dropped by an earlier restart: the next file begins with exactly the txn
+    /// that is missing.
+    fn is_continued_by(&self, next: Option<&LogCheck>, last_good: Option<Zxid>) -> bool {
+        let first = next.and_then(|next| next.totals.first);
+        matches!((last_good, first), (Some(last), Some(first)) if first == last.next())
+    }
+
+    /// Puts it into words. `next` is the file that follows; up to `covered` a snapshot has everything.
+    pub(crate) fn report(&self, next: Option<&LogCheck>, covered: Zxid, verdict: &mut Verdict) {
+        let name = &self.name;
+        if self.is_sound() {
+            verdict.ok(name, self.range_text());
+        } else {
+            verdict.note(name, self.range_text());
+        }
+        for damage in &self.damages {
+            let text = format!("damaged at offset {}: {}", damage.offset, damage.text());
+            if self.is_continued_by(next, damage.last_good) {
+                verdict.note(
+                    name,
+                    format!("{text}. Harmless: the next file goes on where this one is good"),
+                );
+            } else {
+                verdict.problem(name, text);
+            }
+        }
+        for (offset, zxid, error) in &self.unknown {
+            verdict.problem(name, format!("txn {zxid} at offset {offset} cannot be read: {error}"));
+        }
+        if let (Some(named), Some(first)) = (self.misnamed, self.totals.first) {
+            verdict.problem(name, format!("is named by {named}, but its first txn is {first}"));
+        }
+        self.report_breaks(covered, verdict);
+        self.report_torn(next, verdict);
+    }
+
+    fn report_breaks(&self, covered: Zxid, verdict: &mut Verdict) {
+        for (before, after) in &self.breaks {
+            let text = format!("txns are missing between {before} and {after}");
+            if after <= before {
+                verdict.problem(&self.name, format!("txn {after} comes after txn {before}"));
+            } else if *after <= covered {
+                verdict.note(&self.name, format!("{text}; a later snapshot covers them"));
+            } else {
+                verdict.problem(&self.name, text);
+            }
+        }
+    }
+
+    fn report_torn(&self, next: Option<&LogCheck>, verdict: &mut Verdict) {
+        let Some((offset, bytes)) = self.torn else {
+            return;
+        };
+        let text =
+            format!("torn at offset {offset}: {bytes} bytes of a write that was never completed");
+        let is_end = next.is_none_or(|next| next.totals.records == 0);
+        if is_end {
+            verdict.note(
+                &self.name,
+                format!("{text}. A crash leaves that (or a server is writing now), and the next start cuts it off"),
+            );
+        } else if self.is_continued_by(next, self.totals.last) {
+            verdict.note(&self.name, format!("{text}. Harmless: the next file goes on there"));
+        } else {
+            verdict.problem(&self.name, text);
+        }
+    }
+
+    /// Nothing in it is out of the ordinary.
+    fn is_sound(&self) -> bool {
+        self.damages.is_empty()
+            && self.unknown.is_empty()
+            && self.breaks.is_empty()
+            && self.misnamed.is_none()
+            && self.torn.is_none()
+    }
+
+    fn range_text(&self) -> String {
+        match (self.totals.first, self.totals.last) {
+            (Some(first), Some(last)) => {
+                let txns = counted(self.totals.records, "txn");
+                format!("{txns}, {first} to {last}; every checksum fits")
+            }
+            _ => "no txns".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The commands as an operator runs them, on directories that Apache has written, whole and damaged.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where a file is not as it should be")]
+
+mod backup;
+mod compare;
+mod data_dir;
+mod harness;
+mod history;
+mod log;
+mod reads_only;
+mod repair;
+mod restore;
+mod snapshot;
+mod stub_server;

@@ -1,0 +1,265 @@
+//! `repair`.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown};
+
+use herdsman_server::TestServer;
+
+use crate::harness::{Copy, bytes_of, contents, fixture, run, run_answering};
+
+/// A server starts from what a repair has left.
+fn server_starts(copy: &Copy) {
+    let data_dir = copy.path().to_owned();
+    let mut server = TestServer::start_with(|config| {
+        config.storage.data_dir = data_dir.clone();
+        config.storage.log_dir = data_dir;
+    });
+    server.stop();
+}
+
+/// A log with a damaged txn 0x60 in the middle of the last file.
+fn damaged() -> Copy {
+    let copy = Copy::of("apache-3.9.5/plain");
+    copy.flip("log.55", copy.offsets("log.55")[&0x60] + 20);
+    copy
+}
+
+#[test]
+fn without_an_action_it_says_what_would_help() {
+    let sound = Copy::of("apache-3.9.5/plain");
+    run(&["repair", sound.text()]).expect(0, &["as of txn 0x71", "Nothing needs to be repaired"]);
+    let copy = damaged();
+    let before = contents(copy.path());
+    let command = format!("herdsman repair {} --accept-loss\n", copy.text());
+    run(&["repair", copy.text()]).expect(
+        1,
+        &[
+            "refuses to start",
+            "checksum is wrong",
+            &command,
+            "goes back to txn 0x5f",
+            "--accept-loss=damaged-only",
+            "Nothing was changed",
+        ],
+    );
+    assert_eq!(contents(copy.path()), before);
+}
+
+#[test]
+fn a_torn_tail_is_cut() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    let last = copy.offsets("log.55")[&0x71];
+    copy.cut("log.55", last + 30);
+    let torn = fs::read(copy.file("log.55")).unwrap();
+    run(&["repair", copy.text()]).expect(1, &["never completed", "--cut-torn-tail"]);
+    run(&["repair", copy.text(), "--cut-torn-tail", "--yes"]).expect(
+        0,
+        &[
+            "keep of log.55 only the records at 16..",
+            "No txn is lost",
+            "the files as they were are in",
+            "as of txn 0x70",
+            "sound",
+        ],
+    );
+    assert_eq!(fs::metadata(copy.file("log.55")).unwrap().len(), last);
+    assert_eq!(fs::read(copy.kept().join("log.55")).unwrap(), torn);
+    run(&["repair", copy.text(), "--cut-torn-tail", "--yes"]).expect(0, &["nothing to do"]);
+    server_starts(&copy);
+}
+
+#[test]
+fn a_log_without_txns_is_taken_away() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    fs::write(copy.file("log.72"), "ZKLG\0\0\0").unwrap();
+    run(&["repair", copy.text(), "--cut-torn-tail", "--yes"])
+        .expect(0, &["remove log.72: it has no txns", "sound"]);
+    assert!(!copy.file("log.72").exists());
+    assert!(copy.kept().join("log.72").exists());
+}
+
+#[test]
+fn giving_up_later_txns_goes_back_to_a_state_that_was() {
+    let copy = damaged();
+    let before = fs::read(copy.file("log.55")).unwrap();
+    run(&["repair", copy.text(), "--accept-loss", "--dry-run"])
+        .expect(0, &["What is lost:", "0x61", "setData /app/counted", "dry run"]);
+    assert_eq!(fs::read(copy.file("log.55")).unwrap(), before);
+    let ran = run(&["repair", copy.text(), "--accept-loss", "--yes"])
+        .expect(0, &["what stood at offset", "0x71", "as of txn 0x5f", "sound"]);
+    assert!(!ran.out.contains("  0x5f "), "{}", ran.out);
+    assert_eq!(fs::read(copy.kept().join("log.55")).unwrap(), before);
+    run(&["inspect", "history", "/app/counted", "--data-dir", copy.text()]).expect(0, &["0x5f"]);
+    server_starts(&copy);
+}
+
+#[test]
+fn damage_in_an_earlier_file_gives_up_the_later_ones() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    copy.flip("snapshot.54", 500);
+    copy.flip("log.1", copy.offsets("log.1")[&0x30] + 20);
+    let before = bytes_of(copy.path());
+    run(&["repair", copy.text(), "--accept-loss", "--yes"]).expect(
+        0,
+        &[
+            "remove log.55: it comes after txn 0x2f",
+            "remove snapshot.54: it is damaged",
+            "as of txn 0x2f",
+            "sound",
+        ],
+    );
+    for name in ["log.1", "log.55", "snapshot.54"] {
+        assert_eq!(fs::read(copy.kept().join(name)).unwrap(), before[&copy.file(name)], "{name}");
+    }
+    server_starts(&copy);
+}
+
+#[test]
+fn giving_up_only_what_is_damaged_keeps_later_txns() {
+    let copy = damaged();
+    let before = fs::read(copy.file("log.55")).unwrap();
+    run(&["repair", copy.text(), "--accept-loss=damaged-only", "--yes"]).expect(
+        0,
+        &[
+            "write snapshot.71",
+            "whatever came after txn 0x5f and before 0x61",
+            "as of txn 0x71",
+            "sound",
+        ],
+    );
+    assert_eq!(fs::read(copy.kept().join("log.55")).unwrap(), before);
+    let counted = run(&[
+        "inspect",
+        "snapshot",
+        &copy.file_text("snapshot.71"),
+        "--path",
+        "/app/counted",
+        "--json",
+        "--data",
+    ]);
+    assert!(counted.out.contains("\"text\":\"19\""), "{}", counted.out);
+    assert_eq!(copy.offsets("log.55").len(), 28);
+    server_starts(&copy);
+}
+
+#[test]
+fn a_snapshot_is_rebuilt_from_an_older_one() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    let digest = |copy: &Copy| {
+        run(&["inspect", "data-dir", copy.text(), "--json"]).json()[0]["digest"].clone()
+    };
+    let before = digest(&copy);
+    copy.flip("snapshot.54", 500);
+    run(&["repair", copy.text()]).expect(1, &["snapshot.54 cannot be used", "--rebuild-snapshot"]);
+    run(&["repair", copy.text(), "--rebuild-snapshot", "--yes"]).expect(
+        0,
+        &["write snapshot.71", "remove snapshot.54: it is damaged", "No txn is lost", "sound"],
+    );
+    assert!(copy.kept().join("snapshot.54").exists());
+    assert_eq!(digest(&copy), before);
+    server_starts(&copy);
+}
+
+#[test]
+fn a_snapshot_is_rebuilt_from_the_logs_alone() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    fs::remove_file(copy.file("snapshot.0")).unwrap();
+    copy.flip("snapshot.54", 500);
+    run(&["repair", copy.text()]).expect(1, &["go back to the first txn"]);
+    run(&["repair", copy.text(), "--rebuild-snapshot", "--yes"])
+        .expect(0, &["write snapshot.71", "sound"]);
+    server_starts(&copy);
+    let copy = Copy::of("apache-3.9.5/plain");
+    for name in ["snapshot.0", "snapshot.54", "log.1"] {
+        fs::remove_file(copy.file(name)).unwrap();
+    }
+    run(&["repair", copy.text()]).expect(1, &["No repair here can help"]);
+    run(&["repair", copy.text(), "--rebuild-snapshot", "--yes"]).expect(2, &["does not help here"]);
+}
+
+#[test]
+fn a_log_that_ends_before_the_snapshot_is_accepted() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    // As if the snapshot had been begun at 0x52: it then shows effects of txns that are not in a log.
+    fs::rename(copy.file("snapshot.54"), copy.file("snapshot.52")).unwrap();
+    fs::remove_file(copy.file("log.55")).unwrap();
+    copy.cut("log.1", copy.offsets("log.1")[&0x53]);
+    run(&["repair", copy.text()]).expect(1, &["log files are missing", "--accept-loss"]);
+    run(&["repair", copy.text(), "--accept-loss", "--yes"])
+        .expect(0, &["write snapshot.54", "parts of the txns after 0x52, up to 0x54", "sound"]);
+    server_starts(&copy);
+}
+
+#[test]
+fn it_asks_first() {
+    let copy = damaged();
+    let before = bytes_of(&copy.path().join("version-2"));
+    let arguments = ["repair", copy.text(), "--accept-loss"];
+    run(&arguments).expect(2, &["no terminal", "--yes"]);
+    run_answering("n\n", &arguments).expect(1, &["Proceed? [y/N]", "nothing was changed"]);
+    run_answering("", &arguments).expect(1, &["nothing was changed"]);
+    assert_eq!(bytes_of(&copy.path().join("version-2")), before);
+    run_answering("y\n", &arguments).expect(0, &["sound"]);
+}
+
+#[test]
+fn a_running_server_is_left_alone() {
+    let copy = damaged();
+    fs::write(copy.path().join("zookeeper_server.pid"), std::process::id().to_string()).unwrap();
+    run(&["repair", copy.text(), "--accept-loss", "--yes"])
+        .expect(2, &["says that a server runs as process", "Nothing was changed"]);
+    fs::write(copy.path().join("zookeeper_server.pid"), "not a number").unwrap();
+    run(&["repair", copy.text(), "--accept-loss", "--yes"]).expect(0, &["sound"]);
+}
+
+#[test]
+fn one_thing_at_a_time() {
+    let copy = damaged();
+    run(&["repair", copy.text(), "--accept-loss", "--cut-torn-tail"])
+        .expect(2, &["cannot be used with"]);
+    run(&["repair", copy.text(), "--cut-torn-tail", "--yes"]).expect(2, &["does not help here"]);
+    run(&["repair", "/nowhere"]).expect(2, &["is not a directory"]);
+    let sound = Copy::of("apache-3.9.5/plain");
+    run(&["repair", sound.text(), "--accept-loss", "--yes"]).expect(0, &["no loss to accept"]);
+}
+
+#[test]
+fn a_snapshot_that_is_not_trusted_is_rebuilt_from_a_named_one() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    copy.falsify_digest("snapshot.54");
+    run(&["inspect", "data-dir", copy.text(), "--verify"]).expect(1, &["PROBLEM  snapshot.54"]);
+    run(&["repair", copy.text()]).expect(1, &["--rebuild-snapshot=OLDER"]);
+    run(&["repair", copy.text(), "--rebuild-snapshot=snapshot.1", "--yes"])
+        .expect(2, &["there is no snapshot snapshot.1", "snapshot.0, snapshot.54"]);
+    run(&["repair", copy.text(), "--rebuild-snapshot=snapshot.0", "--yes"]).expect(
+        0,
+        &["write snapshot.71", "remove snapshot.54: it comes after snapshot.0", "sound"],
+    );
+    assert!(copy.kept().join("snapshot.54").exists());
+    server_starts(&copy);
+    let copy = Copy::of("apache-3.9.5/plain");
+    fs::remove_file(copy.file("log.55")).unwrap();
+    copy.cut("log.1", copy.offsets("log.1")[&0x53]);
+    run(&["repair", copy.text(), "--rebuild-snapshot=snapshot.0", "--yes"])
+        .expect(2, &["the log ends at 0x52, but snapshots go on to 0x54"]);
+}
+
+/// Only the super user can give files away, so only then there is something to see.
+#[test]
+fn what_the_super_user_repairs_or_restores_belongs_to_the_servers_user() {
+    const USER: u32 = 12345;
+    let copy = damaged();
+    for path in contents(copy.path()).keys() {
+        if chown(path, Some(USER), Some(USER)).is_err() {
+            return;
+        }
+    }
+    run(&["repair", copy.text(), "--accept-loss=damaged-only", "--yes"]).expect(0, &["sound"]);
+    let backup = fixture("apache-3.9.5/plain/version-2/snapshot.54");
+    let arguments =
+        ["restore", backup.to_str().unwrap(), "--data-dir", copy.text(), "--force", "--yes"];
+    run(&arguments).expect(0, &["restored"]);
+    for path in contents(copy.path()).keys() {
+        assert_eq!(fs::metadata(path).unwrap().uid(), USER, "{}", path.display());
+    }
+}
