@@ -1,0 +1,118 @@
+//! The flags of `herdsman shell` itself. Those of its commands are in [`crate::commands`].
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  herdsman shell                                     at a terminal: a prompt; try `help`
+  herdsman shell ls -s /app                          one command, then the end
+  herdsman shell --server zk1:2181,zk2:2181/app ls / other servers; /app is taken for the root
+  herdsman shell --json get /app | jq -r .data       for scripts
+  herdsman shell < commands.txt                      line by line; stops at the first error
+
+zkCli's own spellings (-server, -timeout, -r, -waitforconnection) are understood as well.
+
+Exit codes:
+  0    done
+  1    the command failed, or no server could be reached; the text says why
+  2    wrong usage
+  130  interrupted
+  141  nobody reads the output any more";
+
+/// Look at and change znodes: every command of zkCli and more, at a prompt or in scripts.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArguments,
+    /// Print JSON: one value, or one a line, on standard output; errors as objects on standard
+    /// error.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Colours: by default only on a terminal, and not if NO_COLOR is set.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: ColorChoice,
+    /// Do not ask before deleting a whole subtree.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Commands from a pipe: go on after an error. The exit code is that of the first one.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+    /// zkCli's, which has no meaning here: the settings are flags.
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub(crate) client_configuration: Option<String>,
+    /// A command and its arguments. Without one they are read from standard input.
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionArguments {
+    /// The servers, as `host:port,host:port/chroot`.
+    #[arg(
+        long,
+        short,
+        visible_alias = "server",
+        env = "HERDSMAN_SERVERS",
+        default_value = "127.0.0.1:2181",
+        value_name = "SERVERS"
+    )]
+    pub(crate) servers: String,
+    /// After this time without contact the servers end the session, and with it what it holds.
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) session_timeout: Duration,
+    /// Give up if no server answers in this time.
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) connect_timeout: Duration,
+    /// Credentials, for example `digest:user:password`; can be given several times.
+    #[arg(long, value_name = "SCHEME:SECRET", value_parser = credentials)]
+    pub(crate) auth: Vec<Credentials>,
+    /// Make do with a server that is cut off from its quorum and answers reads only.
+    #[arg(long, short)]
+    pub(crate) read_only: bool,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What proves who we are.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) scheme: String,
+    pub(crate) secret: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+fn credentials(text: &str) -> Result<Credentials, String> {
+    match text.split_once(':') {
+        Some((scheme, secret)) if !scheme.is_empty() => {
+            Ok(Credentials { scheme: scheme.to_owned(), secret: secret.to_owned() })
+        }
+        _ => Err("expected a scheme and a secret, as digest:user:password".to_owned()),
+    }
+}
+
+/// A time in seconds, with or without a fraction.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 =
+        text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
+    Duration::try_from_secs_f64(number)
+        .map_err(|_| "a time that is not negative, and not that long".to_owned())
+}

@@ -1,0 +1,138 @@
+//! `getAcl` and `setAcl`.
+
+use clap::Args;
+use herdsman_client::{Acl, Client, ErrorKind};
+use serde_json::json;
+
+use super::Run;
+use super::ls::join;
+use crate::failure::Failure;
+use crate::format::{acl_json, acl_lines, parse_acl, printable_lines, stat_json, stat_lines};
+use crate::shell::Shell;
+
+/// Print who may do what with a znode.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  getAcl /app        letters: c create, d delete, r read, w write, a admin
+  getAcl -s /app     and the stat")]
+pub(crate) struct GetAcl {
+    /// Also print the stat.
+    #[arg(short = 's')]
+    stat: bool,
+    /// The znode.
+    #[arg(value_name = "PATH")]
+    path: String,
+}
+
+impl Run for GetAcl {
+    async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
+        let (acl, stat) = shell.client()?.acl(&self.path).await?;
+        if shell.output.is_json() {
+            let mut answer = json!({"path": self.path, "acl": acl_json(&acl)});
+            if self.stat {
+                answer["stat"] = stat_json(&stat);
+            }
+            return shell.output.json(&answer);
+        }
+        for line in acl_lines(&acl) {
+            shell.output.say(printable_lines(&line))?;
+        }
+        match self.stat {
+            true => shell.output.say(stat_lines(&stat)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Replace who may do what with a znode.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  setAcl /app world:anyone:r                      everybody may read, nobody more
+  setAcl /app world:anyone:r,auth::cdrwa          and whom `addauth` has named everything
+  setAcl -R /app digest:bob:HASH:cdrwa            /app and everything below it
+  setAcl -v 2 /app ip:10.0.0.0/8:r                only if the ACL has version 2")]
+pub(crate) struct SetAcl {
+    /// Also print the stat.
+    #[arg(short = 's')]
+    stat: bool,
+    /// Only if the ACL has this version (aclVersion of the stat).
+    #[arg(short = 'v', value_name = "VERSION", allow_negative_numbers = true)]
+    version: Option<i32>,
+    /// Everything below it as well.
+    #[arg(short = 'R')]
+    recursive: bool,
+    /// The znode.
+    #[arg(value_name = "PATH")]
+    path: String,
+    /// `scheme:id:perms[,…]`.
+    #[arg(value_name = "ACL")]
+    acl: String,
+}
+
+impl Run for SetAcl {
+    async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
+        let acl = parse_acl(&self.acl)?;
+        let client = shell.client()?.clone();
+        if self.recursive {
+            let changed = self.set_all(&client, &acl).await?;
+            return match shell.output.is_json() {
+                true => shell.output.json(&json!({"path": self.path, "changed": changed})),
+                false => Ok(()),
+            };
+        }
+        let stat = self.set(&client, &self.path, &acl).await?;
+        match shell.output.is_json() {
+            true => shell.output.json(&json!({"path": self.path, "stat": stat_json(&stat)})),
+            false if self.stat => shell.output.say(stat_lines(&stat)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl SetAcl {
+    async fn set(
+        &self,
+        client: &Client,
+        path: &str,
+        acl: &[Acl],
+    ) -> Result<herdsman_client::Stat, Failure> {
+        let mut call = client.set_acl(path, acl);
+        if let Some(version) = self.version {
+            call = call.version(version);
+        }
+        Ok(call.await?)
+    }
+
+    /// A znode is listed before its ACL changes, which may take the right to list it. What is
+    /// deleted meanwhile is left out; anything else ends it, with what is changed by then changed.
+    async fn set_all(&self, client: &Client, acl: &[Acl]) -> Result<usize, Failure> {
+        let mut pending = vec![self.path.clone()];
+        let mut changed = 0;
+        while let Some(path) = pending.pop() {
+            match self.set_one_of_many(client, &path, acl).await {
+                Ok(names) => pending.extend(names.iter().map(|name| join(&path, name))),
+                Err(Failure::Server(error))
+                    if *error.kind() == ErrorKind::NoNode && changed > 0 =>
+                {
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            }
+            changed += 1;
+        }
+        Ok(changed)
+    }
+
+    async fn set_one_of_many(
+        &self,
+        client: &Client,
+        path: &str,
+        acl: &[Acl],
+    ) -> Result<Vec<String>, Failure> {
+        let children = client.children(path).await?;
+        self.set(client, path, acl).await?;
+        Ok(children.names)
+    }
+}

@@ -1,0 +1,61 @@
+//! Who we are: `addauth` and `whoami`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::Run;
+use crate::failure::Failure;
+use crate::format::printable;
+use crate::shell::Shell;
+
+/// Present credentials.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  addauth digest bob:secret     from now on we are bob, too
+It is not written into the history file. Wrong credentials end the session.")]
+pub(crate) struct AddAuth {
+    /// For example digest.
+    #[arg(value_name = "SCHEME")]
+    scheme: String,
+    /// In the scheme's own form; for digest user:password.
+    #[arg(value_name = "AUTH", allow_hyphen_values = true)]
+    secret: Option<String>,
+}
+
+impl std::fmt::Debug for AddAuth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AddAuth").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+impl Run for AddAuth {
+    async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
+        let secret = self.secret.unwrap_or_default();
+        shell.client()?.authenticate(&self.scheme, secret).await?;
+        match shell.output.is_json() {
+            true => shell.output.json(&json!({"scheme": self.scheme})),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Print who the server thinks we are.
+#[derive(Args, Debug)]
+pub(crate) struct WhoAmI {}
+
+impl Run for WhoAmI {
+    async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
+        let ids = shell.client()?.who_am_i().await?;
+        if shell.output.is_json() {
+            let ids: Vec<_> =
+                ids.iter().map(|id| json!({"scheme": id.scheme, "user": id.id})).collect();
+            return shell.output.json(&ids);
+        }
+        shell.output.say("Auth scheme: User")?;
+        for id in ids {
+            shell.output.say(printable(&format!("{}: {}", id.scheme, id.id)))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Quotas: `setquota`, `listquota` and `delquota`.
+//!
+//! A quota of `/app` is two znodes below `/zookeeper/quota/app`: `zookeeper_limits`, which we write,
+//! and `zookeeper_stats`, which servers keep up to date. There is one quota at most on the way from
+//! the root to any znode. With a chroot zkCli writes them below the chroot, where no server looks; we
+//! write them where servers look. Apache: `SetQuotaCommand`, `DelQuotaCommand`, `ListQuotaCommand`.
+
+use clap::{ArgGroup, Args};
+use herdsman_client::{Client, ErrorKind, Op, check_path};
+use herdsman_proto::path::{QUOTA, ROOT, is_prefix, split};
+use serde_json::json;
+
+use super::Run;
+use super::ls::join;
+use crate::failure::Failure;
+use crate::shell::Shell;
+
+mod limits;
+
+use limits::Limits;
+
+const LIMITS: &str = "zookeeper_limits";
+const STATS: &str = "zookeeper_stats";
+
+/// Limit the number of znodes and bytes of a subtree.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  setquota -n 1000 /app         soft: servers log a warning above 1000 znodes
+  setquota -N 1000 /app         hard: servers refuse more than 1000 znodes
+  setquota -B 1048576 /app      hard: no more than 1 MiB of data
+Hard limits need `enforceQuota=true` on the servers.")]
+#[command(group = ArgGroup::new("limit").required(true).multiple(true))]
+pub(crate) struct SetQuota {
+    /// Znodes, soft.
+    #[arg(short = 'n', group = "limit", value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
+    count: Option<i64>,
+    /// Bytes, soft.
+    #[arg(short = 'b', group = "limit", value_name = "BYTES", value_parser = clap::value_parser!(i64).range(0..))]
+    bytes: Option<i64>,
+    /// Znodes, hard.
+    #[arg(short = 'N', group = "limit", value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
+    hard_count: Option<i64>,
+    /// Bytes, hard.
+    #[arg(short = 'B', group = "limit", value_name = "BYTES", value_parser = clap::value_parser!(i64).range(0..))]
+    hard_bytes: Option<i64>,
+    /// The root of the subtree.
+    #[arg(value_name = "PATH")]
+    path: String,
+}
+
+impl Run for SetQuota {
+    async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
+        let place = Place::of(shell, &self.path)?;
+        if is_prefix(QUOTA, &place.full) {
+            let text = format!("setquota: cannot set a quota under the path: {QUOTA}");
+            return Err(Failure::usage(text));
+        }
+        if place.root.exists(&place.full).await?.is_none() {
+            return Err(Failure::NoNode(self.path));
+        }
+        place.check_no_child_quota().await?;
+        place.check_no_parent_quota().await?;
+        let wanted = self.limits();
+        let (limits, used) = match place.read(LIMITS).await? {
+            Some(mut limits) => {
+                limits.take(&wanted);
+                let used = place.read(STATS).await?.unwrap_or_default();
+                place.root.set(&place.node(LIMITS), limits.to_string()).await?;
+                (limits, used)
+            }
+            None => place.create(&wanted).await?,
+        };
+        for warning in limits.warnings(&used) {
+            shell.output.note(warning);
+        }
+        match shell.output.is_json() {
+            true => shell.output.json(&json!({"path": self.path, "limits": limits.to_json()})),
+            false => Ok(()),
+        }
+    }
+}
+
+impl SetQuota {
+    fn limits(&self) -> Limits {
+        Limits {
+            count: self.count,
+            bytes: self.bytes,
+            hard_count: self.hard_count,
+            hard_bytes: self.hard_bytes,
+        }
+    }
+}
+
+/// Print the quota of a subtree and what of it is in use.
+#[derive(Args, Debug)]
+pub(crate) struct ListQuota {
+    /// The root of the subtree.
+    #[arg(value_name = "PATH")]
+    path: String,
+}
+
+impl Run for ListQuota {
+    async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
+        let place = Place::of(shell, &self.path)?;
+        let Some(limits) = place.read_text(LIMITS).await? else {
+            return Err(Failure::failed(format!("quota for {} does not exist.", self.path)));
+        };
+        let used = place.read_text(STATS).await?;
+        if shell.output.is_json() {
+            let used = used.as_deref().map(|text| Limits::parse(text).to_json());
+            let limits = Limits::parse(&limits).to_json();
+            return shell.output.json(&json!({"path": self.path, "limits": limits, "used": used}));
+        }
+        shell.output.note(format!("absolute path is {}", place.node(LIMITS)));
+        shell.output.say(format!("Output quota for {} {limits}", self.path))?;
+        match used {
+            Some(used) => shell.output.say(format!("Output stat for {} {used}", self.path)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Remove the quota of a subtree, or a part of it.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  delquota /app        the whole quota
+  delquota -N /app     only the hard limit of znodes")]
+pub(crate) struct DelQuota {
+    /// Only the soft limit of znodes.
+    #[arg(short = 'n')]
+    count: bool,
+    /// Only the soft limit of bytes.
+    #[arg(short = 'b')]
+    bytes: bool,
+    /// Only the hard limit of znodes.
+    #[arg(short = 'N')]
+    hard_count: bool,
+    /// Only the hard limit of bytes.
+    #[arg(short = 'B')]
+    hard_bytes: bool,
+    /// The root of the subtree.
+    #[arg(value_name = "PATH")]
+    path: String,
+}
+
+impl Run for DelQuota {
+    async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
+        let place = Place::of(shell, &self.path)?;
+        let Some(mut limits) = place.read(LIMITS).await? else {
+            return match shell.output.is_json() {
+                true => shell.output.json(&json!({"path": self.path, "limits": null})),
+                false => shell.output.say(format!("Quota does not exist for {}", self.path)),
+            };
+        };
+        if !(self.count || self.bytes || self.hard_count || self.hard_bytes) {
+            place.delete().await?;
+            return match shell.output.is_json() {
+                true => shell.output.json(&json!({"path": self.path, "limits": null})),
+                false => Ok(()),
+            };
+        }
+        limits.count = limits.count.filter(|_| !self.count);
+        limits.bytes = limits.bytes.filter(|_| !self.bytes);
+        limits.hard_count = limits.hard_count.filter(|_| !self.hard_count);
+        limits.hard_bytes = limits.hard_bytes.filter(|_| !self.hard_bytes);
+        place.root.set(&place.node(LIMITS), limits.to_string()).await?;
+        match shell.output.is_json() {
+            true => shell.output.json(&json!({"path": self.path, "limits": limits.to_json()})),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Where the quota of a znode is.
+struct Place {
+    root: Client,
+    /// The znode as servers see it.
+    full: String,
+    /// Parent of the two znodes.
+    quota: String,
+}
+
+impl Place {
+    fn of(shell: &Shell, path: &str) -> Result<Self, Failure> {
+        check_path(path)?;
+        let connection = shell.connection()?;
+        let chroot = connection.servers().chroot();
+        let full = match (chroot, path) {
+            ("", path) => path.to_owned(),
+            (chroot, ROOT) => chroot.to_owned(),
+            (chroot, path) => format!("{chroot}{path}"),
+        };
+        let quota = match full.as_str() {
+            ROOT => QUOTA.to_owned(),
+            full => format!("{QUOTA}{full}"),
+        };
+        Ok(Place { root: connection.root().clone(), full, quota })
+    }
+
+    fn node(&self, name: &str) -> String {
+        join(&self.quota, name)
+    }
+
+    async fn read_text(&self, name: &str) -> Result<Option<String>, Failure> {
+        match self.root.get(&self.node(name)).await {
+            Ok(node) => Ok(Some(String::from_utf8_lossy(&node.data).into_owned())),
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn read(&self, name: &str) -> Result<Option<Limits>, Failure> {
+        Ok(self.read_text(name).await?.map(|text| Limits::parse(&text)))
+    }
+
+    async fn check_no_parent_quota(&self) -> Result<(), Failure> {
+        let mut path = self.full.as_str();
+        while let Some((parent, _)) = split(path).filter(|(parent, _)| !parent.is_empty()) {
+            if self.root.exists(&format!("{QUOTA}{parent}/{LIMITS}")).await?.is_some() {
+                let text = format!("{} has a parent {parent} which has a quota", self.full);
+                return Err(Failure::failed(text));
+            }
+            path = parent;
+        }
+        Ok(())
+    }
+
+    /// Only znodes with a quota below them have something here, so this is a small tree.
+    async fn check_no_child_quota(&self) -> Result<(), Failure> {
+        let mut pending = vec![self.quota.clone()];
+        while let Some(quota) = pending.pop() {
+            let names = match self.root.children(&quota).await {
+                Ok(children) => children.names,
+                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let is_limited = names.iter().any(|name| name == LIMITS);
+            // Anything else lies below the root, whose quota servers keep apart.
+            if is_limited && quota != self.quota && self.quota != QUOTA {
+                let child = &quota[QUOTA.len()..];
+                let text = format!("{} has a child {child} which has a quota", self.full);
+                return Err(Failure::failed(text));
+            }
+            pending.extend(names.iter().map(|name| join(&quota, name)));
+        }
+        Ok(())
+    }
+
+    /// Both znodes or none. Servers count what is there when the second one is made.
+    async fn create(&self, wanted: &Limits) -> Result<(Limits, Limits), Failure> {
+        self.root.ensure(&self.quota, herdsman_client::Lifetime::Persistent).await?;
+        let nothing = Limits { count: Some(0), bytes: Some(0), ..Limits::default() };
+        let limits = Op::create(&self.node(LIMITS), wanted.to_string());
+        let stats = Op::create(&self.node(STATS), nothing.stats_text());
+        self.root.transaction([limits, stats]).await?;
+        Ok((*wanted, self.read(STATS).await?.unwrap_or(nothing)))
+    }
+
+    /// With the parents that nobody needs any more.
+    async fn delete(&self) -> Result<(), Failure> {
+        for name in [LIMITS, STATS] {
+            match self.root.delete(&self.node(name)).await {
+                Err(error) if *error.kind() != ErrorKind::NoNode => return Err(error.into()),
+                _ => {}
+            }
+        }
+        let mut path = self.quota.as_str();
+        while path != QUOTA {
+            match self.root.delete(path).await {
+                Ok(()) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::NotEmpty | ErrorKind::NoNode) => {
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            path = split(path).map_or(QUOTA, |(parent, _)| parent);
+        }
+        Ok(())
+    }
+}

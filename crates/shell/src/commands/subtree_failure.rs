@@ -1,0 +1,95 @@
+//! How work on subtrees fails, as the shell tells it; and what its commands have in common.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressFinish};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::subtree::lifetime::TypeHints;
+use crate::subtree::{SubtreeError, SystemZnodes};
+
+impl From<SubtreeError> for Failure {
+    fn from(error: SubtreeError) -> Self {
+        match error {
+            SubtreeError::Client(error) => Failure::Server(error),
+            SubtreeError::Mistake(text) => Failure::Usage(text),
+            error if error.is_broken_pipe() => Failure::ReaderGone,
+            error => Failure::failed(error.to_string()),
+        }
+    }
+}
+
+/// Whether the service's own znodes belong to a walk.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct SystemFlag {
+    /// Also /zookeeper, where the service keeps quotas and its configuration.
+    #[arg(long)]
+    all: bool,
+}
+
+impl SystemFlag {
+    pub(crate) fn system(self) -> SystemZnodes {
+        if self.all { SystemZnodes::Include } else { SystemZnodes::Skip }
+    }
+}
+
+/// What the client protocol does not tell of a znode's type.
+#[derive(Args, Debug)]
+pub(crate) struct HintFlags {
+    /// These are containers: a glob of paths below PATH, as `locks/*`. Servers do not tell clients.
+    #[arg(long = "container", value_name = "GLOB")]
+    containers: Vec<String>,
+    /// These have a time to live, as `jobs/*=10m`. Servers do not tell clients.
+    #[arg(long = "ttl", value_name = "GLOB=DURATION")]
+    ttls: Vec<String>,
+}
+
+impl HintFlags {
+    pub(crate) fn hints(&self) -> Result<TypeHints, Failure> {
+        Ok(TypeHints::parse(&self.containers, &self.ttls)?)
+    }
+}
+
+/// A bar for work that writes. After Ctrl-C it stays, and says how far the work has come.
+pub(crate) fn writing_bar(output: &Output, total: u64) -> ProgressBar {
+    output.progress("znodes", total).with_finish(ProgressFinish::Abandon)
+}
+
+/// Standard output as a writer of whole lines.
+pub(crate) struct Lines<'o> {
+    output: &'o mut Output,
+    pending: Vec<u8>,
+}
+
+/// What is collected before it is written.
+const PENDING_BYTES_MAX: usize = 64 << 10;
+
+impl<'o> Lines<'o> {
+    pub(crate) fn new(output: &'o mut Output) -> Self {
+        Lines { output, pending: Vec::new() }
+    }
+}
+
+impl Write for Lines<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() >= PENDING_BYTES_MAX && self.pending.ends_with(b"\n") {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(lines) = self.pending.strip_suffix(b"\n") else {
+            return Ok(());
+        };
+        let said = self.output.say_bytes(lines);
+        self.pending.clear();
+        said.map_err(|failure| match failure {
+            Failure::ReaderGone => io::ErrorKind::BrokenPipe.into(),
+            other => io::Error::other(other.to_string()),
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! `import`: lines of JSON as a subtree.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::Run;
+use super::subtree_failure::writing_bar;
+use crate::failure::Failure;
+use crate::format::printable;
+use crate::shell::Shell;
+use crate::subtree::apply;
+use crate::subtree::file::{Completeness, ExportFile};
+use crate::subtree::human;
+use crate::subtree::import::{
+    AclChoice, Ephemerals, Existing, ImportOptions, Plan, PlanCounts, plan,
+};
+
+/// Create the znodes of a file that `export` has written.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  import app.jsonl                   where it came from
+  import app.jsonl /copy --dry-run   what would happen at /copy
+  import app.jsonl --overwrite       also change what is there and differs
+All of the file is checked before anything is changed, and so is what is there already. Znodes above \
+the target are created if they are missing. Nothing is ever deleted.")]
+pub(crate) struct Import {
+    /// The file; - for standard input.
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: String,
+    /// The root of the subtree; the one it was exported from without it.
+    #[arg(value_name = "PATH")]
+    path: Option<String>,
+    /// Say what would happen, and change nothing.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Change znodes that are there and differ.
+    #[arg(long, conflicts_with = "skip_existing")]
+    overwrite: bool,
+    /// Leave znodes alone that are there and differ.
+    #[arg(long)]
+    skip_existing: bool,
+    /// The file's ACLs, or new znodes that are open to all.
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = AclWord::Keep)]
+    acl: AclWord,
+    /// What becomes of ephemerals, which cannot have their sessions back.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = EphemeralsWord::Skip)]
+    ephemerals: EphemeralsWord,
+    /// Take a file that was cut short, or has lines more or less.
+    #[arg(long)]
+    partial: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum AclWord {
+    /// Those of the file.
+    Keep,
+    /// Open to all.
+    Open,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EphemeralsWord {
+    /// They are left out.
+    Skip,
+    /// They become persistent.
+    AsPersistent,
+}
+
+impl Run for Import {
+    async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
+        let file = self.open(shell).await?;
+        let completeness =
+            if self.partial { Completeness::Partial } else { Completeness::Required };
+        let outline = file.check(completeness).await?;
+        let target = self.path.clone().unwrap_or_else(|| outline.header.root.clone());
+        let client = shell.client()?.clone();
+        let options = self.options();
+        let plan = plan(&client, &file, &outline, &target, options).await?;
+        if self.dry_run {
+            return tell(shell, &plan, Tense::Would);
+        }
+        refuse_conflicts(shell, &plan)?;
+        if plan.counts.update > 0 {
+            let update = human::count(plan.counts.update, "znode");
+            shell.confirm(&format!("This changes {update} at {target}. Go on?")).await?;
+        }
+        let bar = writing_bar(&shell.output, outline.znodes);
+        let done = apply::import(&client, &file, &plan, options, |done| bar.set_position(done));
+        let done = done.await;
+        bar.finish_and_clear();
+        done?;
+        tell(shell, &plan, Tense::Did)
+    }
+}
+
+impl Import {
+    async fn open(&self, shell: &mut Shell) -> Result<ExportFile, Failure> {
+        if self.file != "-" {
+            return Ok(ExportFile::open(Path::new(&self.file))?);
+        }
+        let Some(input) = shell.take_input() else {
+            let text = "standard input has commands, or was read already: name a file";
+            return Err(Failure::failed(text));
+        };
+        let spooled =
+            tokio::task::spawn_blocking(move || ExportFile::spool("standard input", input)).await;
+        Ok(spooled.map_err(|error| Failure::failed(format!("standard input: {error}")))??)
+    }
+
+    fn options(&self) -> ImportOptions {
+        ImportOptions {
+            existing: match (self.overwrite, self.skip_existing) {
+                (true, _) => Existing::Overwrite,
+                (_, true) => Existing::Skip,
+                _ => Existing::Conflict,
+            },
+            acl: match self.acl {
+                AclWord::Keep => AclChoice::Keep,
+                AclWord::Open => AclChoice::Open,
+            },
+            ephemerals: match self.ephemerals {
+                EphemeralsWord::Skip => Ephemerals::Skip,
+                EphemeralsWord::AsPersistent => Ephemerals::AsPersistent,
+            },
+        }
+    }
+}
+
+/// Says what is in the way, on standard error.
+fn refuse_conflicts(shell: &mut Shell, plan: &Plan) -> Result<(), Failure> {
+    if plan.counts.conflict == 0 {
+        return Ok(());
+    }
+    note_conflicts(shell, plan);
+    let conflicts = human::count(plan.counts.conflict, "znode");
+    let first = plan.conflicts.first().map_or("", |conflict| conflict.path.as_str());
+    Err(Failure::failed(format!(
+        "{conflicts} in the way, first {first}; nothing was changed (--overwrite and --skip-existing \
+         say what to do)"
+    )))
+}
+
+fn note_conflicts(shell: &mut Shell, plan: &Plan) {
+    for conflict in &plan.conflicts {
+        let path = printable(&conflict.path);
+        let line =
+            format!("line {}: {path} exists, with other {}", conflict.line, conflict.differs);
+        shell.output.note(line);
+    }
+}
+
+/// Whether it was only planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tense {
+    Would,
+    Did,
+}
+
+fn tell(shell: &mut Shell, plan: &Plan, tense: Tense) -> Result<(), Failure> {
+    let PlanCounts { create, update, equal, skip, ephemerals, conflict } = plan.counts;
+    if shell.output.is_json() {
+        return shell.output.json(&json!({
+            "target": plan.target, "dry_run": tense == Tense::Would, "create": create,
+            "update": update, "equal": equal, "skip": skip, "ephemerals_left_out": ephemerals,
+            "conflict": conflict,
+            "conflicts": plan.conflicts.iter().map(|conflict| json!({
+                "line": conflict.line, "path": conflict.path, "differs": conflict.differs,
+            })).collect::<Vec<_>>(),
+        }));
+    }
+    note_conflicts(shell, plan);
+    let path = printable(&plan.target);
+    let (created, updated) = match tense {
+        Tense::Would => ("would create", "would update"),
+        Tense::Did => ("created", "updated"),
+    };
+    let mut line = format!("{path}: {created} {create}, {updated} {update}, {equal} equal");
+    for (count, what) in [
+        (skip, "different and left so"),
+        (ephemerals, "ephemerals left out"),
+        (conflict, "in the way: it would stop there and change nothing"),
+    ] {
+        if count > 0 {
+            line += &format!(", {count} {what}");
+        }
+    }
+    shell.output.say(line)
+}

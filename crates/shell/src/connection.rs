@@ -1,0 +1,149 @@
+//! The shell's connection: to which servers, as whom, and how things stand.
+
+use herdsman_client::{
+    Client, ConnectString, ConnectionEvent, ConnectionEvents, ConnectionState, Error, ErrorKind,
+    Options, ReadOnlyServers,
+};
+
+use crate::arguments::ConnectionArguments;
+use crate::failure::Failure;
+
+/// A session with the servers, the present one and those that follow when it expires.
+pub(crate) struct Connection {
+    servers: ConnectString,
+    root: Client,
+    client: Client,
+    events: ConnectionEvents,
+}
+
+impl Connection {
+    /// Waits for a server.
+    pub(crate) async fn open(arguments: &ConnectionArguments) -> Result<Self, Failure> {
+        let servers = parse(&arguments.servers)?;
+        let root = options(arguments).connect(&without_chroot(&servers)?).await;
+        let root = root.map_err(as_usage)?;
+        Connection::of(servers, root)
+    }
+
+    /// Goes on looking for a server while the shell does something else.
+    pub(crate) fn open_later(arguments: &ConnectionArguments) -> Result<Self, Failure> {
+        let servers = parse(&arguments.servers)?;
+        let root = options(arguments).start(&without_chroot(&servers)?).map_err(as_usage)?;
+        Connection::of(servers, root)
+    }
+
+    /// The session sees the whole tree and the commands' client only what is below the chroot:
+    /// quotas and the ensemble's configuration lie outside of it.
+    fn of(servers: ConnectString, root: Client) -> Result<Self, Failure> {
+        let client = match servers.chroot() {
+            "" => root.clone(),
+            chroot => root.namespace(chroot)?,
+        };
+        let events = root.events();
+        Ok(Connection { servers, root, client, events })
+    }
+
+    /// What commands use: its root is the chroot.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The whole tree.
+    pub(crate) fn root(&self) -> &Client {
+        &self.root
+    }
+
+    pub(crate) fn servers(&self) -> &ConnectString {
+        &self.servers
+    }
+
+    /// zkCli's name for how things stand.
+    pub(crate) fn state_name(&self) -> &'static str {
+        match self.root.state() {
+            ConnectionState::Connected => "CONNECTED",
+            ConnectionState::ReadOnly => "CONNECTEDREADONLY",
+            ConnectionState::AuthFailed => "AUTH_FAILED",
+            ConnectionState::Closed => "CLOSED",
+            _ => "CONNECTING",
+        }
+    }
+
+    /// The next change of the connection that a user wants to hear of. Cancel-safe.
+    pub(crate) async fn next_change(&mut self) -> Option<Change> {
+        self.events.next().await.map(Change)
+    }
+}
+
+/// A change of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change(ConnectionEvent);
+
+impl Change {
+    /// The event's name, for scripts.
+    pub(crate) fn name(self) -> &'static str {
+        match self.0 {
+            ConnectionEvent::Connected { .. } => "Connected",
+            ConnectionEvent::Suspended => "Suspended",
+            ConnectionEvent::Reconnected { .. } => "Reconnected",
+            ConnectionEvent::ReadOnly => "ReadOnly",
+            ConnectionEvent::Lost => "Lost",
+            ConnectionEvent::Expired => "Expired",
+            ConnectionEvent::AuthFailed => "AuthFailed",
+            ConnectionEvent::Closed => "Closed",
+            _ => "Unknown",
+        }
+    }
+
+    /// What it means, for people.
+    pub(crate) fn text(self) -> String {
+        match self.0 {
+            ConnectionEvent::Connected { session } => format!("connected, session {session}"),
+            ConnectionEvent::Suspended => "the connection is gone; trying again".to_owned(),
+            ConnectionEvent::Reconnected { session } => {
+                format!("connected again, still session {session}")
+            }
+            ConnectionEvent::ReadOnly => "connected to a server that answers reads only".to_owned(),
+            ConnectionEvent::Lost => {
+                "no contact for a whole session timeout; the session may be over".to_owned()
+            }
+            ConnectionEvent::Expired => {
+                "the session has expired; its ephemerals and watches are gone".to_owned()
+            }
+            ConnectionEvent::AuthFailed => "the credentials were refused".to_owned(),
+            ConnectionEvent::Closed => "closed".to_owned(),
+            _ => "the connection has changed".to_owned(),
+        }
+    }
+}
+
+fn options(arguments: &ConnectionArguments) -> Options {
+    let read_only = match arguments.read_only {
+        true => ReadOnlyServers::Accepted,
+        false => ReadOnlyServers::Refused,
+    };
+    let mut options = Client::options()
+        .session_timeout(arguments.session_timeout)
+        .connect_timeout(arguments.connect_timeout)
+        .read_only_servers(read_only);
+    for credentials in &arguments.auth {
+        options = options.credentials(&credentials.scheme, credentials.secret.clone());
+    }
+    options
+}
+
+/// Settings that make no sense are the user's mistake, not the server's answer.
+fn as_usage(error: Error) -> Failure {
+    match error.kind() {
+        ErrorKind::InvalidArgument(why) => Failure::usage(why.clone()),
+        _ => error.into(),
+    }
+}
+
+fn parse(servers: &str) -> Result<ConnectString, Failure> {
+    servers.parse().map_err(|error| Failure::usage(format!("servers {servers:?}: {error}")))
+}
+
+fn without_chroot(servers: &ConnectString) -> Result<String, Failure> {
+    let hosts = ConnectString::new(servers.hosts().iter().cloned(), "");
+    Ok(hosts.map_err(|error| Failure::usage(error.to_string()))?.to_string())
+}

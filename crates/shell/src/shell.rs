@@ -1,0 +1,205 @@
+//! What commands run on: the connection, the watches, the output, and whom to ask.
+
+use std::io::BufRead;
+
+use herdsman_client::Client;
+
+use crate::arguments::{Arguments, ConnectionArguments};
+use crate::ask::{Ask, is_yes};
+use crate::commands::{self, Parsed};
+use crate::connection::{Change, Connection};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::watches::{Notice, Watches};
+use crate::words;
+
+mod transcript;
+
+pub(crate) use transcript::{Transcript, holds_secret};
+
+/// A shell between two commands.
+pub(crate) struct Shell {
+    pub(crate) output: Output,
+    pub(crate) watches: Watches,
+    pub(crate) transcript: Transcript,
+    /// zkCli's `printwatches`.
+    pub(crate) prints_watches: bool,
+    pub(crate) connection_arguments: ConnectionArguments,
+    connection: Option<Connection>,
+    /// Standard input, as long as no commands come from there.
+    input: Option<Box<dyn BufRead + Send>>,
+    asker: Option<Box<dyn Ask>>,
+    is_quitting: bool,
+}
+
+/// Something that happened while nobody asked.
+enum Happening {
+    Watch(Notice),
+    Connection(Option<Change>),
+}
+
+impl Shell {
+    /// Without a connection. `asker` is asked before a subtree is deleted.
+    pub(crate) fn new(arguments: &Arguments, output: Output, asker: Option<Box<dyn Ask>>) -> Self {
+        Shell {
+            output,
+            watches: Watches::default(),
+            transcript: Transcript::default(),
+            prints_watches: true,
+            connection_arguments: arguments.connection.clone(),
+            connection: None,
+            input: None,
+            asker: asker.filter(|_| !arguments.yes),
+            is_quitting: false,
+        }
+    }
+
+    /// What commands use: its root is the chroot.
+    pub(crate) fn client(&self) -> Result<&Client, Failure> {
+        self.connection().map(Connection::client)
+    }
+
+    /// The connection, or what to do without one.
+    pub(crate) fn connection(&self) -> Result<&Connection, Failure> {
+        let connection = self.connection.as_ref();
+        connection.ok_or_else(|| Failure::failed("Not connected; `connect` opens a new session"))
+    }
+
+    /// Takes a connection in place of the one there was.
+    pub(crate) fn attach(&mut self, connection: Connection) {
+        self.watches.clear();
+        self.connection = Some(connection);
+    }
+
+    /// Gives the connection away: the shell is not connected any more.
+    pub(crate) fn detach(&mut self) -> Option<Connection> {
+        self.watches.clear();
+        self.connection.take()
+    }
+
+    /// Standard input belongs to the command: none come from there.
+    pub(crate) fn give_input(&mut self, input: Box<dyn BufRead + Send>) {
+        self.input = Some(input);
+    }
+
+    /// Standard input, for the one command that may read it.
+    pub(crate) fn take_input(&mut self) -> Option<Box<dyn BufRead + Send>> {
+        self.input.take()
+    }
+
+    /// No more commands after this one.
+    pub(crate) fn quit(&mut self) {
+        self.is_quitting = true;
+    }
+
+    pub(crate) fn is_quitting(&self) -> bool {
+        self.is_quitting
+    }
+
+    /// Whether to go on; without a terminal, or told not to ask, always.
+    pub(crate) async fn confirm(&mut self, question: &str) -> Result<(), Failure> {
+        let Some(asker) = &mut self.asker else {
+            return Ok(());
+        };
+        match is_yes(&asker.ask(format!("{question} [y/N] ")).await?) {
+            true => Ok(()),
+            false => Err(Failure::failed("nothing was changed")),
+        }
+    }
+
+    /// Asks somebody else from now on.
+    pub(crate) fn ask_with(&mut self, asker: Box<dyn Ask>) {
+        self.asker = Some(asker);
+    }
+
+    /// Whether [`Shell::confirm`] asks anybody, so that the question need not be prepared.
+    pub(crate) fn asks(&self) -> bool {
+        self.asker.is_some()
+    }
+
+    /// Runs a line as it was typed. A blank one or a comment does nothing.
+    pub(crate) async fn execute_line(&mut self, line: &str) -> Result<(), Failure> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        self.transcript.push(line);
+        let words = words::split(line)?;
+        self.execute(&words).await
+    }
+
+    /// Runs a command that is split into words.
+    pub(crate) async fn execute(&mut self, words: &[String]) -> Result<(), Failure> {
+        match commands::parse(words)? {
+            Parsed::Help(text) if self.output.is_json() => {
+                self.output.json(&serde_json::json!({"help": text}))
+            }
+            Parsed::Help(text) => self.output.say(text.trim_end()),
+            Parsed::Command(command) => command.run(self).await,
+        }
+    }
+
+    /// Prints what has happened until now.
+    pub(crate) fn show_ready_events(&mut self) -> Result<(), Failure> {
+        while let Some(notice) = self.watches.next_ready() {
+            self.show_notice(&notice)?;
+        }
+        Ok(())
+    }
+
+    /// Prints what happens, until this is dropped or the output is gone.
+    pub(crate) async fn show_events(&mut self) -> Failure {
+        loop {
+            let shown = match self.next_happening().await {
+                Happening::Watch(notice) => self.show_notice(&notice),
+                Happening::Connection(Some(change)) => self.show_change(change),
+                // Nothing can follow, but watches may still be read.
+                Happening::Connection(None) => {
+                    let notice = self.watches.next().await;
+                    self.show_notice(&notice)
+                }
+            };
+            if let Err(failure) = shown {
+                return failure;
+            }
+        }
+    }
+
+    async fn next_happening(&mut self) -> Happening {
+        let Shell { connection, watches, .. } = self;
+        let change = async {
+            match connection {
+                Some(connection) => connection.next_change().await,
+                None => None,
+            }
+        };
+        tokio::select! {
+            biased;
+            notice = watches.next() => Happening::Watch(notice),
+            change = change => Happening::Connection(change),
+        }
+    }
+
+    fn show_notice(&mut self, notice: &Notice) -> Result<(), Failure> {
+        if !self.prints_watches {
+            return Ok(());
+        }
+        match self.output.is_json() {
+            true => self.output.event(&notice.to_json().to_string()),
+            false => self.output.event(&crate::format::printable_lines(&notice.text())),
+        }
+    }
+
+    fn show_change(&mut self, change: Change) -> Result<(), Failure> {
+        match self.output.is_at_prompt() {
+            true => self.output.event(&format!("{}: {}", change.name(), change.text())),
+            false => {
+                self.output.note(change.text());
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Data to text and back, and the life of a draft.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+fn check(before: &[u8], format: EditFormat, shown: &str, edited: &str, after: &[u8]) {
+    assert_eq!(to_editable(before, format).unwrap(), shown, "{before:?}");
+    assert_eq!(from_editable(edited, before, format).unwrap(), after, "{edited:?}");
+}
+
+#[test]
+fn what_the_editor_adds_is_taken_away_again() {
+    use EditFormat::{Hex, Json, Text};
+    check(b"a", Text, "a", "b\n", b"b");
+    check(b"a\n", Text, "a\n", "b\n", b"b\n");
+    check(b"a", Text, "a", "b\n\n", b"b\n");
+    check(b"", Text, "", "\n", b"");
+    check(br#"{"a":1}"#, Json, "{\n  \"a\": 1\n}\n", "{\n  \"a\": 2\n}\n", br#"{"a":2}"#);
+    check(b"{\n\"a\": 1\n}", Json, "{\n  \"a\": 1\n}\n", "{\n\"a\": 2\n}\n", b"{\n\"a\": 2\n}");
+    check(b"", Json, "", "{}\n", b"{}");
+    check(b"a\0", Hex, &format!("{:<47}  # a.\n", "61 00"), "6100 FF # x\n\n01", b"a\0\xff\x01");
+}
+
+#[test]
+fn what_cannot_be_edited_so_is_refused_with_a_way_out() {
+    let refused = |data: &[u8], format| to_editable(data, format).unwrap_err().to_string();
+    assert!(refused(b"\0", EditFormat::Text).contains("edit --hex"));
+    assert!(refused(b"a=1", EditFormat::Json).contains("edit it as text"));
+    for bad in ["6", "6g", "é", "61 0"] {
+        assert!(from_editable(bad, b"", EditFormat::Hex).is_err(), "{bad}");
+    }
+    assert!(from_editable("{", b"{}", EditFormat::Json).is_err());
+}
+
+#[test]
+fn other_white_space_in_json_is_no_change() {
+    assert!(is_unchanged(b"{ }", b"{}", EditFormat::Json));
+    assert!(!is_unchanged(b"{ }", b"{}", EditFormat::Text));
+    assert!(!is_unchanged(b"[1]", b"[2]", EditFormat::Json));
+}
+
+#[test]
+fn the_first_editor_that_is_set_is_used() {
+    let set = |text: &str| Some(text.to_owned());
+    assert_eq!(choose_editor([set("code --wait"), set("nano")]), "code --wait");
+    assert_eq!(choose_editor([None, set(" "), set("nano")]), "nano");
+    assert_eq!(choose_editor([None, None]), "vi");
+}
+
+#[test]
+fn a_draft_is_private_edited_and_gone() {
+    let draft = Draft::new("one", EditFormat::Json).unwrap();
+    let path = draft.path().to_owned();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(path.extension().unwrap(), "json");
+    draft.edit("printf %s two >").unwrap();
+    assert_eq!(draft.read().unwrap(), "two");
+    let failure = draft.edit("false").unwrap_err().to_string();
+    assert!(failure.contains("nothing was changed"), "{failure}");
+    drop(draft);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_draft_can_be_kept() {
+    let kept = Draft::new("mine", EditFormat::Text).unwrap().keep().unwrap();
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "mine");
+    fs::remove_file(kept).unwrap();
+}

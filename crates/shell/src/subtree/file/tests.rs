@@ -1,0 +1,73 @@
+//! Files that are whole, cut short or garbage.
+
+use super::*;
+
+const HEADER: &str = concat!(
+    r#"{"format":"herdsman-subtree","version":1,"root":"/app","#,
+    r#""zxid":"0x1","time":"2026-01-01T00:00:00Z"}"#,
+    "\n"
+);
+
+fn end(znodes: u64) -> String {
+    format!("{{\"end\":true,\"znodes\":{znodes},\"zxid\":\"0x1\"}}\n")
+}
+
+async fn check(text: &str, completeness: Completeness) -> Result<Outline, String> {
+    let file = ExportFile::spool("file", text.as_bytes()).unwrap();
+    file.check(completeness).await.map_err(|error| error.to_string())
+}
+
+async fn check_fault(text: &str, expected: &str) {
+    let fault = check(text, Completeness::Required).await.unwrap_err();
+    assert!(fault.starts_with(expected), "{fault:?} should begin with {expected:?}");
+    assert!(!fault.contains('\n'), "{fault:?}");
+}
+
+#[tokio::test]
+async fn a_whole_file_is_accepted() {
+    let text = format!("{HEADER}{{\"path\":\".\"}}\n\n{{\"path\":\"a\"}}\n{}", end(2));
+    let outline = check(&text, Completeness::Required).await.unwrap();
+    assert_eq!((outline.znodes, outline.header.root.as_str()), (2, "/app"));
+    assert_eq!(outline.first_hidden_acl, None);
+}
+
+#[tokio::test]
+async fn the_first_fault_is_told_with_its_line() {
+    let missing = "file, line 1: this is no export of a subtree";
+    check_fault("", missing).await;
+    check_fault("garbage\n", missing).await;
+    check_fault("{}\n", missing).await;
+    check_fault(&HEADER.replace("herdsman", "other"), missing).await;
+    check_fault(&HEADER.replace(":1,", ":2,"), "file, line 1: version 2 of the format").await;
+    check_fault(&HEADER.replace("/app", "app"), "file, line 1: the root \"app\"").await;
+    let after_header = |lines: &str| format!("{HEADER}{lines}");
+    check_fault(&after_header("{\"path\":\".\"}\nx\n"), "file, line 3: expected value").await;
+    check_fault(&after_header("{\"path\":\"a/b\"}\n"), "file, line 2: a/b comes before").await;
+    let twice = "{\"path\":\"a\"}\n{\"path\":\"a\"}\n";
+    check_fault(&after_header(twice), "file, line 3: a is in line 2 already").await;
+    let below = "{\"path\":\"a\",\"type\":\"ephemeral\"}\n{\"path\":\"a/b\"}\n";
+    check_fault(&after_header(below), "file, line 3: a/b is below a").await;
+    check_fault(&after_header(&(end(0) + "{\"path\":\"a\"}\n")), "file, line 3: something").await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_short_is_taken_only_on_demand() {
+    let cut = format!("{HEADER}{{\"path\":\"a\"}}\n");
+    check_fault(&cut, "file, line 2: the file ends without its last line").await;
+    check_fault(&(cut.clone() + &end(2)), "file, line 3: 2 znodes are announced").await;
+    assert_eq!(check(&cut, Completeness::Partial).await.unwrap().znodes, 1);
+    assert_eq!(check(&(cut + &end(2)), Completeness::Partial).await.unwrap().znodes, 1);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_told() {
+    let bytes = [HEADER.as_bytes(), b"\xff\xfe\n"].concat();
+    let mut records = Records::begin("file", bytes.as_slice()).unwrap();
+    assert_eq!(records.next_record().unwrap_err().to_string(), "file, line 2: no UTF-8 text");
+}
+
+#[test]
+fn a_directory_is_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(matches!(ExportFile::open(directory.path()), Err(SubtreeError::File { .. })));
+}

@@ -1,0 +1,311 @@
+//! Decides what an import would do, before it does anything.
+//!
+//! In: a checked file, a target and what is there now. Out: a [`Plan`], a few bytes for each line of
+//! the file; nothing is written here, see [`super::apply`]. Many reads are under way at a time; if
+//! the target does not exist, none are needed.
+//!
+//! What the plan cannot know is what others write between the plan and its execution. Creations fail
+//! then, and updates carry the version that the plan has seen.
+
+use std::collections::VecDeque;
+
+use herdsman_client::{Acl, Client, ErrorKind, Lifetime, Node, Perms, Reply, Stat};
+
+use super::error::{Result, SubtreeError};
+use super::file::{ExportFile, Outline};
+use super::lifetime::NodeType;
+use super::path;
+use super::record::Record;
+use super::walk::AHEAD_MAX;
+
+/// Conflicts that are told one by one; the others are only counted.
+pub const CONFLICTS_TOLD_MAX: usize = 20;
+
+/// What to do about znodes that are there already and differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// Nothing is written if there is any.
+    #[default]
+    Conflict,
+    /// Their data and ACL become those of the file.
+    Overwrite,
+    /// They stay as they are.
+    Skip,
+}
+
+/// Which ACLs the znodes get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AclChoice {
+    /// Those of the file.
+    #[default]
+    Keep,
+    /// New znodes are open to all; those that are there keep theirs.
+    Open,
+}
+
+/// What becomes of ephemerals, which cannot be given to the sessions that owned them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ephemerals {
+    /// They are left out.
+    #[default]
+    Skip,
+    /// They are created as persistent znodes.
+    AsPersistent,
+}
+
+/// How to import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// What to do about znodes that are there already and differ.
+    pub existing: Existing,
+    /// Which ACLs the znodes get.
+    pub acl: AclChoice,
+    /// What becomes of ephemerals.
+    pub ephemerals: Ephemerals,
+}
+
+/// What would happen to how many znodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlanCounts {
+    /// Created, those above the target included.
+    pub create: u64,
+    /// Given other data or another ACL.
+    pub update: u64,
+    /// There already, and equal.
+    pub equal: u64,
+    /// There already and different, and left so.
+    pub skip: u64,
+    /// Ephemerals that are left out.
+    pub ephemerals: u64,
+    /// In the way.
+    pub conflict: u64,
+}
+
+/// A znode in the way of an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Line of the file.
+    pub line: u64,
+    /// Path of the znode.
+    pub path: String,
+    /// What differs, as `data, acl`.
+    pub differs: String,
+}
+
+/// What an import will do.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where the subtree goes.
+    pub target: String,
+    /// Znodes above the target that are missing, from the top.
+    pub missing_parents: Vec<String>,
+    /// What would happen to how many znodes.
+    pub counts: PlanCounts,
+    /// The first conflicts.
+    pub conflicts: Vec<Conflict>,
+    /// One for each record of the file, in its order.
+    pub(super) steps: Vec<Step>,
+}
+
+/// What happens to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Nothing,
+    Create,
+    /// The versions that were seen of what is to be replaced.
+    Update {
+        data: Option<i32>,
+        acl: Option<i32>,
+    },
+}
+
+/// Plans the import of a file to `target`.
+pub async fn plan(
+    client: &Client,
+    file: &ExportFile,
+    outline: &Outline,
+    target: &str,
+    options: ImportOptions,
+) -> Result<Plan> {
+    herdsman_client::check_path(target)?;
+    let mut records = file.records()?;
+    if let (Some(line), AclChoice::Keep) = (outline.first_hidden_acl, options.acl) {
+        let fault = "a digest of the ACL was hidden from whoever made the export, so nobody could \
+                     log in; use --acl open, or export as one who may change the ACLs";
+        return Err(records.fault(line, fault.to_owned()));
+    }
+    let mut planner = Planner {
+        client,
+        options,
+        target_exists: client.exists(target).await?.is_some(),
+        asked: VecDeque::new(),
+        plan: Plan {
+            target: target.to_owned(),
+            missing_parents: missing_parents(client, target).await?,
+            counts: PlanCounts::default(),
+            conflicts: Vec::new(),
+            steps: Vec::new(),
+        },
+    };
+    planner.plan.counts.create = planner.plan.missing_parents.len() as u64;
+    let mut has_root = false;
+    while let Some((line, record)) = records.next_record()? {
+        has_root |= record.path == path::SELF;
+        planner.admit(line, record).await?;
+    }
+    while !planner.asked.is_empty() {
+        planner.settle_first().await?;
+    }
+    let Planner { mut plan, target_exists, .. } = planner;
+    if !has_root && !target_exists {
+        // A file without a line for its root: the target is made like those above it.
+        plan.missing_parents.push(target.to_owned());
+        plan.counts.create += 1;
+    }
+    Ok(plan)
+}
+
+async fn missing_parents(client: &Client, target: &str) -> Result<Vec<String>> {
+    let above = std::iter::successors(path::parent(target), |above| path::parent(above));
+    let asked: Vec<_> = above.map(|above| (above, client.exists(above).send())).collect();
+    let mut missing = VecDeque::new();
+    for (above, reply) in asked {
+        if reply.await?.is_none() {
+            missing.push_front(above.to_owned());
+        }
+    }
+    Ok(missing.into())
+}
+
+struct Planner<'p> {
+    client: &'p Client,
+    options: ImportOptions,
+    target_exists: bool,
+    /// Records whose znode was asked for, at most `AHEAD_MAX`.
+    asked: VecDeque<Asked>,
+    plan: Plan,
+}
+
+struct Asked {
+    line: u64,
+    record: Record,
+    present: Option<Present>,
+}
+
+/// The replies that tell what is there now.
+struct Present {
+    node: Reply<Node>,
+    acl: Reply<(Vec<Acl>, Stat)>,
+}
+
+impl Planner<'_> {
+    async fn admit(&mut self, line: u64, record: Record) -> Result<()> {
+        let path = path::absolute(&self.plan.target, &record.path);
+        let is_asked = self.target_exists && !self.is_left_out(&record);
+        let present = is_asked.then(|| Present {
+            node: self.client.get(&path).send(),
+            acl: self.client.acl(&path).send(),
+        });
+        self.asked.push_back(Asked { line, record, present });
+        if self.asked.len() >= AHEAD_MAX {
+            self.settle_first().await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_first(&mut self) -> Result<()> {
+        let Some(Asked { line, record, present }) = self.asked.pop_front() else {
+            return Ok(());
+        };
+        let step = match present {
+            Some(Present { node, acl }) => match node.await {
+                Ok(node) => self.compare(line, &record, &node, &acl.await?),
+                Err(error) => match error.kind() {
+                    ErrorKind::NoNode => self.create(),
+                    ErrorKind::NoAuth => {
+                        let path = path::absolute(&self.plan.target, &record.path);
+                        return Err(SubtreeError::Unreadable(path));
+                    }
+                    _ => return Err(error.into()),
+                },
+            },
+            None if self.is_left_out(&record) => {
+                self.plan.counts.ephemerals += 1;
+                Step::Nothing
+            }
+            None => self.create(),
+        };
+        self.plan.steps.push(step);
+        Ok(())
+    }
+
+    fn is_left_out(&self, record: &Record) -> bool {
+        record.node_type() == NodeType::Ephemeral && self.options.ephemerals == Ephemerals::Skip
+    }
+
+    fn create(&mut self) -> Step {
+        self.plan.counts.create += 1;
+        Step::Create
+    }
+
+    fn compare(&mut self, line: u64, record: &Record, node: &Node, acl: &(Vec<Acl>, Stat)) -> Step {
+        // Nothing ephemeral is ever imported.
+        let type_differs = NodeType::of(&node.stat) == NodeType::Ephemeral;
+        let data_differs = record.data != node.data;
+        let acl_differs = self.options.acl == AclChoice::Keep && record.acl != acl.0;
+        let counts = &mut self.plan.counts;
+        if !(type_differs || data_differs || acl_differs) {
+            counts.equal += 1;
+            return Step::Nothing;
+        }
+        match self.options.existing {
+            Existing::Skip => {
+                counts.skip += 1;
+                Step::Nothing
+            }
+            Existing::Overwrite if !type_differs => {
+                counts.update += 1;
+                Step::Update {
+                    data: data_differs.then_some(node.stat.version),
+                    acl: acl_differs.then_some(acl.1.aversion),
+                }
+            }
+            Existing::Overwrite | Existing::Conflict => {
+                counts.conflict += 1;
+                let path = path::absolute(&self.plan.target, &record.path);
+                let differs =
+                    named([("data", data_differs), ("acl", acl_differs), ("type", type_differs)]);
+                if self.plan.conflicts.len() < CONFLICTS_TOLD_MAX {
+                    self.plan.conflicts.push(Conflict { line, path, differs });
+                }
+                Step::Nothing
+            }
+        }
+    }
+}
+
+/// The names of what is true, with commas.
+fn named<const N: usize>(all: [(&str, bool); N]) -> String {
+    let names: Vec<&str> = all.iter().filter(|(_, holds)| *holds).map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// What a record becomes under the options.
+pub(super) struct Wanted {
+    pub(super) acl: Vec<Acl>,
+    pub(super) lifetime: Lifetime,
+}
+
+impl Wanted {
+    pub(super) fn of(record: &Record, options: ImportOptions) -> Self {
+        let acl = match options.acl {
+            AclChoice::Keep => record.acl.clone(),
+            AclChoice::Open => vec![Acl::world(Perms::ALL)],
+        };
+        let lifetime = match record.lifetime {
+            Lifetime::Ephemeral => Lifetime::Persistent,
+            other => other,
+        };
+        Wanted { acl, lifetime }
+    }
+}

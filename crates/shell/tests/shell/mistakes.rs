@@ -1,0 +1,78 @@
+//! Bad input: one clear line, the right exit code, and nothing changed.
+
+use std::net::TcpListener;
+
+use crate::world::{World, shell};
+
+#[test]
+fn wrong_usage_is_said_in_one_line() {
+    let table = [
+        ("lx /", "unknown command \"lx\"; did you mean `ls`?"),
+        ("frobnicate", "unknown command \"frobnicate\"; `help` lists them"),
+        (
+            "ls",
+            "ls: the following required arguments were not provided: <PATH>; usage: ls [-s] [-w] \
+             [-R] path",
+        ),
+        ("ls -z /", "ls: unexpected argument '-z' found; usage: ls [-s] [-w] [-R] path"),
+        (
+            "create -c -e /a",
+            "create: the argument '-c' cannot be used with '-e'; usage: create [-s] [-e] [-c] \
+             [-t ttl] [-p] path [data] [acl]",
+        ),
+        ("help nope", "help: unknown command \"nope\"; `help` lists them"),
+        ("create /a x world:anyone", "\"world:anyone\" does not have the form scheme:id:perm"),
+        ("get /a/", "not a valid path: \"/a/\""),
+        ("get a", "not a valid path: \"a\""),
+    ];
+    let world = World::start();
+    for (line, said) in table {
+        let words: Vec<&str> = line.split(' ').collect();
+        let failed = world.run(&words).failed(2);
+        assert!(failed.starts_with(said), "{line}: {failed}");
+    }
+    assert_eq!(world.run(&["ls", "/"]).ok(), "[zookeeper]\n");
+}
+
+#[test]
+fn a_mistake_is_told_without_a_server() {
+    let ran = shell(&["--server", "127.0.0.1:1", "--connect-timeout", "600", "lx"], "");
+    assert_eq!(ran.failed(2), "unknown command \"lx\"; did you mean `ls`?");
+}
+
+#[test]
+fn a_wrong_address_is_said_to_be_one() {
+    let failed = shell(&["--server", "a:99999999", "ls", "/"], "").failed(2);
+    let said = "servers \"a:99999999\": port \"99999999\" in \"a:99999999\" is not a number from 1 \
+                to 65535";
+    assert_eq!(failed, said);
+    let file = shell(&["-client-configuration", "x.properties", "ls", "/"], "").failed(2);
+    assert_eq!(file, "x.properties: client configuration files are not supported; use the flags");
+}
+
+#[test]
+fn no_server_is_no_success() {
+    let words = ["--server", "127.0.0.1:1", "--connect-timeout", "0.3", "ls", "/"];
+    let failed = shell(&words, "").failed(1);
+    assert!(failed.starts_with("none of 127.0.0.1:1 opened a session within 300ms"), "{failed}");
+}
+
+#[test]
+fn a_server_that_is_none_is_no_success() {
+    // Accepts connections and says nothing.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let words = ["--server", address.as_str(), "--connect-timeout", "0.3", "--json", "ls", "/"];
+    let failed = shell(&words, "").failed(1);
+    let failed: serde_json::Value = serde_json::from_str(&failed).expect("it is JSON");
+    assert_eq!(failed["error"], "ConnectFailed");
+    let message = failed["message"].as_str().expect("it has a text");
+    assert!(message.starts_with(&format!("none of {address} opened a session")), "{message}");
+}
+
+#[test]
+fn wrong_credentials_end_it() {
+    let world = World::start();
+    let failed = world.run(&["--auth", "nonsense:x", "ls", "/"]).failed(1);
+    assert!(failed.contains("authentication failed"), "{failed}");
+}

@@ -1,0 +1,234 @@
+//! `import`: what is in its way, and files that are none.
+
+use herdsman_shell::subtree::SubtreeError;
+use herdsman_shell::subtree::apply;
+use herdsman_shell::subtree::file::{Completeness, ExportFile};
+use herdsman_shell::subtree::import::{Existing, ImportOptions, plan};
+
+use super::{Files, client, run_as_ann};
+use crate::world::{World, shell};
+
+const HEADER: &str =
+    r#"{"format":"herdsman-subtree","version":1,"root":"/app","zxid":"0x0","time":"now"}"#;
+
+/// An export of `/app` with these lines.
+fn export_of(lines: &[&str]) -> String {
+    let end = format!("{{\"end\":true,\"znodes\":{},\"zxid\":\"0x0\"}}", lines.len());
+    [&[HEADER], lines, &[end.as_str(), ""]].concat().join("\n")
+}
+
+fn three_znodes() -> String {
+    export_of(&[
+        r#"{"path":".","data":"root"}"#,
+        r#"{"path":"a","data":"new"}"#,
+        r#"{"path":"b","data":"b"}"#,
+    ])
+}
+
+fn world_with_other_data() -> World {
+    let world = World::start();
+    world.pipe_ok("create /app root\ncreate /app/a old\ncreate /app/other\n");
+    world
+}
+
+#[test]
+fn a_conflict_stops_it_before_anything_is_changed() {
+    let world = world_with_other_data();
+    let files = Files::new();
+    let file = files.write("app.jsonl", &three_znodes());
+    let ran = world.run(&["import", &file]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert_eq!(
+        ran.errors,
+        "line 3: /app/a exists, with other data\n1 znode in the way, first /app/a; nothing was \
+         changed (--overwrite and --skip-existing say what to do)\n"
+    );
+    assert_eq!(world.run(&["ls", "/app"]).ok(), "[a, other]\n");
+}
+
+#[test]
+fn a_dry_run_says_what_would_happen() {
+    let world = world_with_other_data();
+    let files = Files::new();
+    let file = files.write("app.jsonl", &three_znodes());
+    let check = |flags: &[&str], out: &str| {
+        let ran = world.run(&[&["import", &file, "--dry-run"], flags].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (0, out), "{flags:?}: {}", ran.errors);
+    };
+    check(
+        &[],
+        "/app: would create 1, would update 0, 1 equal, 1 in the way: it would stop there and \
+         change nothing\n",
+    );
+    check(&["--overwrite"], "/app: would create 1, would update 1, 1 equal\n");
+    check(
+        &["--skip-existing"],
+        "/app: would create 1, would update 0, 1 equal, 1 different and left so\n",
+    );
+    let json = world.run(&["--json", "import", "-n", &file, "/x/y"]).ok();
+    assert!(json.contains(r#""create":4"#) && json.contains(r#""dry_run":true"#), "{json}");
+    assert_eq!(world.run(&["ls", "-R", "/app"]).ok(), "/app\n/app/a\n/app/other\n");
+}
+
+#[test]
+fn what_is_there_is_changed_or_left_as_told() {
+    let files = Files::new();
+    let file = files.write("app.jsonl", &three_znodes());
+    let world = world_with_other_data();
+    let ran = world.run(&["import", &file, "--skip-existing"]);
+    assert_eq!(ran.ok(), "/app: created 1, updated 0, 1 equal, 1 different and left so\n");
+    assert_eq!(world.pipe_ok("get /app/a\nget /app/b\n"), "old\nb\n");
+    let ran = world.run(&["import", &file, "--overwrite"]);
+    assert_eq!(ran.ok(), "/app: created 0, updated 1, 2 equal\n");
+    assert_eq!(world.pipe_ok("get /app/a\nls /app\n"), "new\n[a, b, other]\n");
+    let both = world.run(&["import", &file, "--overwrite", "--skip-existing"]);
+    assert!(both.failed(2).contains("cannot be used with"));
+}
+
+#[test]
+fn acls_are_compared_and_replaced() {
+    let files = Files::new();
+    let acl = r#""acl":[{"scheme":"world","id":"anyone","perms":"ra"}]"#;
+    let line = format!(r#"{{"path":".","data":"root",{acl}}}"#);
+    let file = files.write("app.jsonl", &export_of(&[&line]));
+    let world = World::start();
+    world.pipe_ok("create /app root\n");
+    let ran = world.run(&["import", &file]);
+    assert!(ran.errors.starts_with("line 2: /app exists, with other acl\n"), "{}", ran.errors);
+    assert_eq!(
+        world.run(&["import", &file, "--acl", "open"]).ok(),
+        "/app: created 0, updated 0, 1 equal\n"
+    );
+    world.run(&["import", &file, "--overwrite"]).ok();
+    assert_eq!(world.run(&["getAcl", "/app"]).ok(), "'world,'anyone\n: ra\n");
+}
+
+#[test]
+fn ephemerals_are_left_out_or_made_persistent() {
+    let files = Files::new();
+    let lines = [r#"{"path":"."}"#, r#"{"path":"e","data":"x","type":"ephemeral"}"#];
+    let file = files.write("app.jsonl", &export_of(&lines));
+    let world = World::start();
+    let ran = world.run(&["import", &file]);
+    assert_eq!(ran.ok(), "/app: created 1, updated 0, 0 equal, 1 ephemerals left out\n");
+    let ran = world.run(&["import", &file, "--ephemerals", "as-persistent"]);
+    assert_eq!(ran.ok(), "/app: created 1, updated 0, 1 equal\n");
+    assert_eq!(world.run(&["get", "/app/e"]).ok(), "x\n");
+}
+
+#[test]
+fn an_ephemeral_in_the_way_is_never_overwritten() {
+    let world = World::start();
+    let files = Files::new();
+    let file = files.write("app.jsonl", &export_of(&[r#"{"path":"."}"#]));
+    let ran = world.pipe(&format!("create -e /app\nimport {file} --overwrite\n"));
+    assert_eq!(ran.code, 1);
+    assert!(ran.errors.starts_with("line 2: /app exists, with other type\n"), "{}", ran.errors);
+}
+
+#[test]
+fn garbage_is_told_in_one_line_and_changes_nothing() {
+    let world = World::start();
+    let files = Files::new();
+    let whole = three_znodes();
+    for (name, text, said) in [
+        ("empty", String::new(), "line 1: this is no export"),
+        ("garbage", "\0\u{1}garbage\n".to_owned(), "line 1: this is no export"),
+        ("other", "{\"path\":\"a\"}\n".to_owned(), "line 1: this is no export"),
+        ("broken", whole.replace(r#""data":"new""#, r#""data":"#), "line 3: expected value"),
+        ("cut", whole[..whole.len() - 60].to_owned(), "line 4: EOF while parsing"),
+        ("short", whole.replace("{\"path\":\"b\",\"data\":\"b\"}\n", ""), "line 4: 3 znodes are"),
+        ("orphan", whole.replace("\"path\":\"a\"", "\"path\":\"x/a\""), "line 3: x/a comes before"),
+        ("version", whole.replace("\"version\":1", "\"version\":9"), "line 1: version 9"),
+    ] {
+        let file = files.write(name, &text);
+        let line = world.run(&["import", &file]).failed(1);
+        let expected = format!("{file}, {said}");
+        assert!(line.starts_with(&expected), "{line:?} should begin with {expected:?}");
+    }
+    let missing = files.word("missing");
+    assert!(world.run(&["import", &missing]).failed(1).starts_with(&missing));
+    assert_eq!(world.run(&["import", "x", "no/path"]).code, 1);
+    assert_eq!(world.run(&["ls", "/"]).ok(), "[zookeeper]\n");
+    let short = files.word("short");
+    world.run(&["import", &short, "--partial"]).ok();
+    assert_eq!(world.run(&["ls", "/app"]).ok(), "[a]\n");
+}
+
+#[test]
+fn standard_input_is_for_files_or_for_commands() {
+    let world = World::start();
+    let servers = world.server.connect_string();
+    let ran = shell(&["-s", &servers, "import"], &three_znodes());
+    assert_eq!(ran.ok(), "/app: created 3, updated 0, 0 equal\n");
+    let line = world.pipe("import -\n").failed(1);
+    assert!(line.starts_with("standard input has commands"), "{line}");
+}
+
+#[test]
+fn a_write_that_is_refused_stops_it_and_says_where() {
+    let world = World::start();
+    let files = Files::new();
+    let file = files.write("app.jsonl", &three_znodes());
+    run_as_ann(&world, &["create", "/app", "root", "auth::cdrwa,world:anyone:r"]).ok();
+    let line = world.run(&["import", &file, "--acl", "open"]).failed(1);
+    assert_eq!(
+        line,
+        "stopped at /app/a: not allowed by the ACL: log in with addauth; 0 znodes were written \
+         before it"
+    );
+}
+
+/// Between the plan and its execution others may write.
+#[tokio::test]
+async fn what_appears_after_the_plan_stops_it() {
+    let world = World::start();
+    let zk = client(&world.server).await;
+    let file = ExportFile::spool("file", three_znodes().as_bytes()).unwrap();
+    let outline = file.check(Completeness::Required).await.unwrap();
+    let options = ImportOptions::default();
+    let planned = plan(&zk, &file, &outline, "/app", options).await.unwrap();
+    assert_eq!(planned.counts.create, 3);
+    zk.create("/app", "theirs").await.unwrap();
+    let error = apply::import(&zk, &file, &planned, options, |_| {}).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "stopped at /app: the znode exists already; 0 znodes were written before it"
+    );
+    assert_eq!(zk.children("/app").await.unwrap().names, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_change_after_the_plan_is_not_overwritten() {
+    let world = World::start();
+    let zk = client(&world.server).await;
+    let file = ExportFile::spool("file", three_znodes().as_bytes()).unwrap();
+    let outline = file.check(Completeness::Required).await.unwrap();
+    let options = ImportOptions { existing: Existing::Overwrite, ..ImportOptions::default() };
+    zk.create("/app", "root").await.unwrap();
+    zk.create("/app/a", "old").await.unwrap();
+    let planned = plan(&zk, &file, &outline, "/app", options).await.unwrap();
+    assert_eq!((planned.counts.create, planned.counts.update), (1, 1));
+    zk.set("/app/a", "theirs").await.unwrap();
+    let error = apply::import(&zk, &file, &planned, options, |_| {}).await.unwrap_err();
+    assert!(matches!(&error, SubtreeError::Stopped { path, .. } if path == "/app/a"), "{error}");
+    assert_eq!(zk.get("/app/a").await.unwrap().data, "theirs");
+    assert!(zk.exists("/app/b").await.unwrap().is_none(), "it was in the same transaction");
+}
+
+/// A znode as large as servers take it by itself has no room beside it in a transaction.
+#[tokio::test]
+async fn the_largest_znode_comes_back() {
+    let world = World::start();
+    let zk = client(&world.server).await;
+    // What a request of its own has besides the data: header, path, ACL, flags.
+    let data = vec![b'x'; (1 << 20) - 1 - 51];
+    zk.create("/app", data.clone()).await.unwrap();
+    let line = format!(r#"{{"path":".","data":"{}"}}"#, String::from_utf8(data).unwrap());
+    let file = ExportFile::spool("file", export_of(&[&line]).as_bytes()).unwrap();
+    let outline = file.check(Completeness::Required).await.unwrap();
+    let options = ImportOptions::default();
+    let planned = plan(&zk, &file, &outline, "/bpp", options).await.unwrap();
+    apply::import(&zk, &file, &planned, options, |_| {}).await.unwrap();
+    assert_eq!(zk.get("/bpp").await.unwrap().data, zk.get("/app").await.unwrap().data);
+}
