@@ -1,0 +1,51 @@
+/**
+ * Who is logged in, for as long as the browser's tab lives. The server keeps nothing: each request carries
+ * user and password, as ZooKeeper's `digest` scheme wants them.
+ */
+
+const KEY = "herdsman.credentials";
+
+class Credentials {
+  constructor() {
+    this.pair = load();
+  }
+
+  /** @returns {string | null} */
+  get user() {
+    return this.pair?.user ?? null;
+  }
+
+  /**
+   * @param {string} user
+   * @param {string} password
+   */
+  remember(user, password) {
+    this.pair = { user, password };
+    sessionStorage.setItem(KEY, JSON.stringify(this.pair));
+  }
+
+  forget() {
+    this.pair = null;
+    sessionStorage.removeItem(KEY);
+  }
+
+  /** The `Authorization` header. */
+  header() {
+    return this.pair ? `Basic ${base64(`${this.pair.user}:${this.pair.password}`)}` : null;
+  }
+}
+
+function load() {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEY) ?? "null");
+  } catch {
+    return null;
+  }
+}
+
+function base64(text) {
+  const bytes = new TextEncoder().encode(text);
+  return btoa(String.fromCharCode(...bytes));
+}
+
+export const credentials = new Credentials();

@@ -1,0 +1,47 @@
+/** Light, dark, or as the system says. */
+
+import { button } from "./controls.js";
+import { show } from "../core/dom.js";
+
+const KEY = "herdsman.theme";
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+/** @param {HTMLElement} place */
+export function showTheme(place) {
+  apply(localStorage.getItem(KEY));
+  draw(place);
+  dark.addEventListener("change", () => draw(place));
+}
+
+/** Changes over to the other one. */
+export function switchTheme() {
+  const next = isDark() ? "light" : "dark";
+  // What the system says needs no memory; it may change with the hour.
+  if ((next === "dark") === dark.matches) {
+    localStorage.removeItem(KEY);
+    apply(null);
+  } else {
+    localStorage.setItem(KEY, next);
+    apply(next);
+  }
+  draw(document.getElementById("theme"));
+}
+
+function apply(theme) {
+  if (theme === "light" || theme === "dark") {
+    document.documentElement.dataset.theme = theme;
+  } else {
+    delete document.documentElement.dataset.theme;
+  }
+}
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : dark.matches;
+}
+
+function draw(place) {
+  const label = isDark() ? "Use light colours" : "Use dark colours";
+  const name = isDark() ? "sun" : "moon";
+  show(place, button({ label, icon: name, kind: "quiet", iconOnly: true, onclick: switchTheme }));
+}

@@ -1,0 +1,13 @@
+/** A short word at the edge of the screen, for what has no better place. */
+
+import { h } from "../core/dom.js";
+
+const STAY_MS = 4000;
+
+/** @param {string} text */
+export function toast(text) {
+  const region = document.getElementById("toasts");
+  const element = h("p", { class: "toast" }, text);
+  region.replaceChildren(element);
+  setTimeout(() => element.remove(), STAY_MS);
+}

@@ -1,0 +1,65 @@
+//! Who may do what with a znode: to be read and replaced, alone or with all that is below.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body::JsonBody;
+use super::callers::{Reader, Writer};
+use super::query::{OfNode, Parameters, ZnodePath, expected_version};
+use super::recursive;
+use super::shapes::{AclEntry, StatShape, acl_of, acl_shape};
+use super::write::with_stat;
+use crate::error::ApiError;
+use crate::state::AdminState;
+
+/// `GET /acl`. Needs the right to read or to administer; hashes of passwords are shown to
+/// administrators only.
+pub(super) async fn show(
+    State(state): State<AdminState>,
+    Reader(identity): Reader,
+    Parameters(OfNode { path }): Parameters<OfNode>,
+) -> Result<Json<Value>, ApiError> {
+    let tree = state.server.core().tree();
+    let seen = tree.seen_by(&identity.ids).acl(path.as_str());
+    let (acl, stat) = seen.map_err(|code| ApiError::refused(code, path.as_str()))?;
+    Ok(Json(json!({ "acl": acl_shape(&acl), "aversion": stat.aversion })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetParameters {
+    path: ZnodePath,
+    version: Option<i32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewAcl {
+    acl: Vec<AclEntry>,
+    #[serde(default)]
+    recursive: bool,
+}
+
+/// `PUT /acl`. The version is that of the ACL.
+pub(super) async fn set(
+    State(state): State<AdminState>,
+    Writer(identity): Writer,
+    Parameters(SetParameters { path, version }): Parameters<SetParameters>,
+    headers: HeaderMap,
+    JsonBody(new): JsonBody<NewAcl>,
+) -> Result<Json<Value>, ApiError> {
+    let path = path.as_str();
+    let version = expected_version(version, &headers)?;
+    let acl = acl_of(new.acl)?;
+    if new.recursive {
+        let changed = recursive::set_acl(&state, &identity, path, version, &acl).await?;
+        return Ok(Json(json!({ "changed": changed })));
+    }
+    let stand_in = state.stand_ins.of(&identity).await?;
+    let set = stand_in.client().set_acl(path, acl).version(version).await;
+    let stat = set.map_err(|error| with_stat(error.into(), &state, &identity, path))?;
+    Ok(Json(json!({ "stat": StatShape::from(&stat) })))
+}

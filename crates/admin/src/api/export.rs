@@ -1,0 +1,334 @@
+//! A subtree as lines of JSON, in the format of `herdsman shell export`: a header, a line for each
+//! znode, and a last line that says that it is whole.
+//!
+//! ```text
+//! {"format":"herdsman-subtree","version":1,"root":"/app","zxid":"0x2a","time":"2026-01-01T00:00:00.000Z"}
+//! {"path":".","data":"","acl":[…],"type":"persistent","stat":{…}}
+//! {"path":"config","data":"host=a",…}
+//! {"end":true,"znodes":2,"zxid":"0x29"}
+//! ```
+//! Half an export is none: where something may not be read, the request is refused before the first
+//! line, unless it says `unreadable=skip`. The last line then counts what was left out. Whoever finds
+//! no last line has half a file. Better than the shell, which sees no more than clients do, this
+//! knows containers and znodes with a time to live.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::stream;
+use herdsman_proto::path::{ROOT, ZOOKEEPER};
+use herdsman_proto::{Acl, ErrorCode, Stat, Zxid};
+use herdsman_tree::owner::Owner;
+use herdsman_tree::{Onward, Visit};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::callers::Reader;
+use super::limits::StreamPermit;
+use super::query::{Parameters, ZnodePath};
+use super::shapes::{AclEntry, NodeType, acl_shape, hex, ttl_ms};
+use super::steps::SteppedWalk;
+use crate::error::ApiError;
+use crate::identity::Identity;
+use crate::state::AdminState;
+
+const FORMAT: &str = "herdsman-subtree";
+const VERSION: u32 = 1;
+/// Lines are sent together until they have this size.
+const CHUNK_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportParameters {
+    path: ZnodePath,
+    #[serde(default)]
+    unreadable: Unreadable,
+}
+
+/// What to do about znodes that may not be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Unreadable {
+    #[default]
+    Fail,
+    Skip,
+}
+
+/// `GET /export`.
+pub(super) async fn export(
+    State(state): State<AdminState>,
+    Reader(identity): Reader,
+    Parameters(ExportParameters { path, unreadable }): Parameters<ExportParameters>,
+) -> Result<Response, ApiError> {
+    let root = path.as_str();
+    let permit = state.limits.stream(identity.peer.ip())?;
+    let newest = {
+        let tree = state.server.core().tree();
+        let znode = tree.seen_by(&identity.ids).znode(root);
+        newest_zxid(&znode.map_err(|code| ApiError::refused(code, root))?.stat())
+    };
+    if unreadable == Unreadable::Fail {
+        check_readable(&state, &identity, root).await?;
+    }
+    let walk = SteppedWalk::start(&state.server, &identity.ids, root)?;
+    let export = Export::new(root, newest, walk, permit);
+    let chunks = stream::try_unfold(export, |mut export| async {
+        Ok::<_, ApiErrorText>(export.next_chunk().await?.map(|chunk| (chunk, export)))
+    });
+    let headers = [
+        (CONTENT_TYPE, "application/x-ndjson"),
+        (CONTENT_DISPOSITION, "attachment; filename=\"export.ndjson\""),
+    ];
+    Ok((headers, Body::from_stream(chunks)).into_response())
+}
+
+/// Why a stream was cut off; the reader only sees that it was.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct ApiErrorText(String);
+
+impl From<ApiError> for ApiErrorText {
+    fn from(error: ApiError) -> Self {
+        ApiErrorText(error.message)
+    }
+}
+
+async fn check_readable(
+    state: &AdminState,
+    identity: &Identity,
+    root: &str,
+) -> Result<(), ApiError> {
+    let _permit = state.limits.walk()?;
+    let mut walk = SteppedWalk::start(&state.server, &identity.ids, root)?;
+    let mut unreadable = None;
+    let mut look = |visit: Visit<'_>| {
+        if is_left_out(root, visit.path) {
+            return Onward::Past;
+        }
+        if visit.znode.is_none() && unreadable.is_none() {
+            unreadable = Some(visit.path.to_owned());
+        }
+        Onward::Into
+    };
+    while walk.step(&mut look).await? {}
+    match unreadable {
+        None => Ok(()),
+        Some(path) => {
+            let mut error = ApiError::refused(ErrorCode::NoAuth, &path);
+            error.message.push_str("; add unreadable=skip to leave such znodes out");
+            Err(error)
+        }
+    }
+}
+
+/// The service's own znodes are no part of an export of everything.
+fn is_left_out(root: &str, path: &str) -> bool {
+    root == ROOT && path == ZOOKEEPER
+}
+
+/// An export under way.
+struct Export {
+    root: String,
+    walk: SteppedWalk,
+    has_more: bool,
+    has_ended: bool,
+    /// Znodes that were seen and not written yet. Their data is shared with the tree.
+    seen: VecDeque<Znode>,
+    written: u64,
+    unreadable: u64,
+    newest: Zxid,
+    chunk: Vec<u8>,
+    _permit: StreamPermit,
+}
+
+struct Znode {
+    path: String,
+    data: Option<Arc<[u8]>>,
+    acl: Vec<Acl>,
+    owner: Owner,
+    stat: Stat,
+}
+
+#[derive(Serialize)]
+struct Header<'a> {
+    format: &'a str,
+    version: u32,
+    root: &'a str,
+    zxid: String,
+    time: String,
+}
+
+#[derive(Serialize)]
+struct End {
+    end: bool,
+    znodes: u64,
+    zxid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_base64: Option<String>,
+    acl: Vec<AclEntry>,
+    r#type: NodeType,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<i64>,
+    stat: StatLine,
+}
+
+#[derive(Serialize)]
+struct StatLine {
+    czxid: String,
+    mzxid: String,
+    pzxid: String,
+    ctime: i64,
+    mtime: i64,
+    version: i32,
+    cversion: i32,
+    aversion: i32,
+    ephemeral_owner: String,
+    data_length: i32,
+    num_children: i32,
+}
+
+impl Export {
+    fn new(root: &str, newest: Zxid, walk: SteppedWalk, permit: StreamPermit) -> Self {
+        let header = Header {
+            format: FORMAT,
+            version: VERSION,
+            root,
+            zxid: hex(newest.0),
+            time: format!("{:.3}", Timestamp::now()),
+        };
+        let mut chunk = Vec::new();
+        write_line(&mut chunk, &header);
+        Export {
+            root: root.to_owned(),
+            walk,
+            has_more: true,
+            has_ended: false,
+            seen: VecDeque::new(),
+            written: 0,
+            unreadable: 0,
+            newest: Zxid::ZERO,
+            chunk,
+            _permit: permit,
+        }
+    }
+
+    /// The next lines; `None` after the last.
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
+        while self.chunk.len() < CHUNK_BYTES {
+            if let Some(znode) = self.seen.pop_front() {
+                self.write_znode(&znode);
+            } else if self.has_more {
+                self.look_ahead().await?;
+            } else if self.has_ended {
+                break;
+            } else {
+                self.write_end();
+                self.has_ended = true;
+            }
+        }
+        let chunk = std::mem::take(&mut self.chunk);
+        Ok((!chunk.is_empty()).then(|| Bytes::from(chunk)))
+    }
+
+    async fn look_ahead(&mut self) -> Result<(), ApiError> {
+        let Export { root, seen, unreadable, .. } = self;
+        let note = |visit: Visit<'_>| {
+            if is_left_out(root, visit.path) {
+                return Onward::Past;
+            }
+            match visit.znode {
+                Some(znode) => seen.push_back(Znode {
+                    path: visit.path.to_owned(),
+                    data: znode.data().clone(),
+                    acl: znode.acl().into_owned(),
+                    owner: znode.owner(),
+                    stat: znode.stat(),
+                }),
+                None => *unreadable += 1,
+            }
+            Onward::Into
+        };
+        self.has_more = self.walk.step(note).await?;
+        Ok(())
+    }
+
+    fn write_znode(&mut self, znode: &Znode) {
+        self.written += 1;
+        self.newest = self.newest.max(newest_zxid(&znode.stat));
+        let data = znode.data.as_deref().unwrap_or_default();
+        let text = as_text(data);
+        let line = Line {
+            path: relative(&self.root, &znode.path),
+            data: text,
+            data_base64: text.is_none().then(|| STANDARD.encode(data)),
+            acl: acl_shape(&znode.acl),
+            r#type: znode.owner.into(),
+            ttl_ms: ttl_ms(znode.owner),
+            stat: StatLine::from(&znode.stat),
+        };
+        write_line(&mut self.chunk, &line);
+    }
+
+    fn write_end(&mut self) {
+        let unreadable = (self.unreadable > 0).then_some(self.unreadable);
+        let (znodes, zxid) = (self.written, hex(self.newest.0));
+        write_line(&mut self.chunk, &End { end: true, znodes, zxid, unreadable });
+    }
+}
+
+fn write_line(out: &mut Vec<u8>, line: &impl Serialize) {
+    serde_json::to_writer(&mut *out, line)
+        .expect("texts, numbers and lists always have a JSON form");
+    out.push(b'\n');
+}
+
+impl From<&Stat> for StatLine {
+    fn from(stat: &Stat) -> Self {
+        StatLine {
+            czxid: hex(stat.czxid.0),
+            mzxid: hex(stat.mzxid.0),
+            pzxid: hex(stat.pzxid.0),
+            ctime: stat.ctime,
+            mtime: stat.mtime,
+            version: stat.version,
+            cversion: stat.cversion,
+            aversion: stat.aversion,
+            ephemeral_owner: hex(stat.ephemeral_owner),
+            data_length: stat.data_length,
+            num_children: stat.num_children,
+        }
+    }
+}
+
+fn newest_zxid(stat: &Stat) -> Zxid {
+    stat.czxid.max(stat.mzxid).max(stat.pzxid)
+}
+
+/// Text that can stand in JSON, and on a terminal, as it is.
+fn as_text(data: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(data).ok()?;
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+    text.chars().all(is_plain).then_some(text)
+}
+
+/// The path as seen from the root of the export, which is `.` itself.
+fn relative<'p>(root: &str, path: &'p str) -> &'p str {
+    let rest = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
+    if rest.is_empty() { "." } else { rest }
+}

@@ -1,0 +1,204 @@
+//! A search through names and data of a subtree.
+//!
+//! Only what the asker could find with a client is found: nothing below a znode that may not be read,
+//! and no data of one. Matches come in the order of the walk, by name. The search ends early, and says
+//! so, when there are enough matches, or when it has looked at much or for long.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::State;
+use herdsman_tree::{Onward, Visit};
+use serde::{Deserialize, Serialize};
+
+use super::callers::Reader;
+use super::needle::Needle;
+use super::query::{Parameters, ZnodePath};
+use super::steps::SteppedWalk;
+use crate::error::ApiError;
+use crate::state::AdminState;
+
+const MATCHES_DEFAULT: usize = 100;
+const MATCHES_MAX: usize = 1000;
+/// Bytes of what is looked for.
+const QUERY_BYTES_MAX: usize = 1000;
+/// Znodes that one search looks at.
+const SCANNED_MAX: usize = 5_000_000;
+/// How long one search may take.
+const TIME_MAX: Duration = Duration::from_secs(20);
+/// Bytes of data that are looked into before other requests have their turn.
+const BYTES_AT_ONCE: usize = 4 << 20;
+/// Bytes of data shown on either side of a match.
+const EXCERPT_BYTES: usize = 40;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchParameters {
+    q: String,
+    path: Option<ZnodePath>,
+    #[serde(default)]
+    r#in: Places,
+    limit: Option<usize>,
+}
+
+/// Where to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Places {
+    Names,
+    Data,
+    #[default]
+    Both,
+}
+
+/// What was found.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Found {
+    matches: Vec<Match>,
+    scanned: usize,
+    truncated: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Match {
+    path: String,
+    r#where: Place,
+    excerpt: String,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Place {
+    Name,
+    Data,
+}
+
+/// `GET /search`.
+pub(super) async fn search(
+    State(state): State<AdminState>,
+    Reader(identity): Reader,
+    Parameters(parameters): Parameters<SearchParameters>,
+) -> Result<Json<Found>, ApiError> {
+    if parameters.q.is_empty() || parameters.q.len() > QUERY_BYTES_MAX {
+        let message = format!("q must have 1 to {QUERY_BYTES_MAX} bytes");
+        return Err(ApiError::bad_request(message));
+    }
+    let _permit = state.limits.walk()?;
+    let started = Instant::now();
+    let path = parameters.path.clone().unwrap_or_else(ZnodePath::root);
+    let mut walk = SteppedWalk::start(&state.server, &identity.ids, path.as_str())?;
+    let limit = parameters.limit.unwrap_or(MATCHES_DEFAULT).clamp(1, MATCHES_MAX);
+    let mut search = Search::new(&parameters);
+    let mut found = Found::default();
+    let mut has_more = true;
+    while has_more && !found.truncated {
+        has_more = walk.step(|visit| search.look(visit, &mut found)).await?;
+        search.look_into_data(&mut found, limit).await;
+        let is_enough = found.matches.len() > limit
+            || found.scanned >= SCANNED_MAX
+            || started.elapsed() >= TIME_MAX;
+        found.truncated = found.matches.len() > limit || (has_more && is_enough);
+    }
+    found.matches.truncate(limit);
+    Ok(Json(found))
+}
+
+struct Search {
+    needle: Needle,
+    places: Places,
+    /// Names have no slash: who looks for one means paths.
+    in_paths: bool,
+    /// What to look into when the tree is no longer held, in the order of the walk.
+    candidates: Vec<Candidate>,
+}
+
+struct Candidate {
+    path: String,
+    in_name: bool,
+    data: Option<Arc<[u8]>>,
+}
+
+impl Search {
+    fn new(parameters: &SearchParameters) -> Self {
+        Search {
+            needle: Needle::new(&parameters.q),
+            places: parameters.r#in,
+            in_paths: parameters.q.contains('/'),
+            candidates: Vec::new(),
+        }
+    }
+
+    /// Looks at a znode while the tree is held; data is only taken along.
+    fn look(&mut self, visit: Visit<'_>, found: &mut Found) -> Onward {
+        found.scanned += 1;
+        let name = visit.path.rsplit('/').next().unwrap_or_default();
+        let text = if self.in_paths { visit.path } else { name };
+        let in_name = self.places != Places::Data && self.needle.is_in(text);
+        let wants_data = self.places != Places::Names;
+        let data = visit.znode.filter(|_| wants_data).and_then(|znode| znode.data().clone());
+        let data = data.filter(|data| data.len() >= self.needle.len());
+        if in_name || data.is_some() {
+            self.candidates.push(Candidate { path: visit.path.to_owned(), in_name, data });
+        }
+        Onward::Into
+    }
+
+    /// Looks into the data that was taken along, until there are more matches than wanted.
+    async fn look_into_data(&mut self, found: &mut Found, limit: usize) {
+        let mut bytes = 0;
+        for Candidate { path, in_name, data } in self.candidates.drain(..) {
+            bytes += data.as_ref().map_or(0, |data| data.len());
+            if bytes > BYTES_AT_ONCE {
+                bytes = 0;
+                tokio::task::yield_now().await;
+            }
+            if found.matches.len() > limit {
+                return;
+            }
+            let at = data.as_deref().and_then(|data| self.needle.find(data));
+            if in_name {
+                let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+                found.matches.push(Match {
+                    path: path.clone(),
+                    r#where: Place::Name,
+                    excerpt: name,
+                });
+            }
+            if let (Some(at), Some(data)) = (at, data) {
+                let excerpt = excerpt(&data, at, self.needle.len());
+                found.matches.push(Match { path, r#where: Place::Data, excerpt });
+            }
+        }
+    }
+}
+
+/// What stands around a match, on one line, with a mark where something is left out.
+fn excerpt(data: &[u8], at: usize, len: usize) -> String {
+    let start = at.saturating_sub(EXCERPT_BYTES);
+    let end = (at + len).saturating_add(EXCERPT_BYTES).min(data.len());
+    let text = String::from_utf8_lossy(&data[start..end]);
+    // A character that was cut in two at either end is left out with the rest.
+    let text = if start > 0 { text.trim_start_matches('\u{fffd}') } else { &text };
+    let text = if end < data.len() { text.trim_end_matches('\u{fffd}') } else { text };
+    let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let before = if start > 0 { "…" } else { "" };
+    let after = if end < data.len() { "…" } else { "" };
+    format!("{before}{shown}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_short_and_readable() {
+        assert_eq!(excerpt(b"host=a\nport=1", 7, 4), "host=a port=1");
+        let long = format!("{}needle{}", "é".repeat(100), "\u{7}".repeat(100));
+        let at = long.find("needle").unwrap();
+        let shown = excerpt(long.as_bytes(), at, 6);
+        assert_eq!(shown, format!("…{}needle{}…", "é".repeat(20), " ".repeat(40)));
+        let shown = excerpt(long.as_bytes(), at + 1, 5);
+        assert!(shown.starts_with("…éé") && !shown.contains('\u{fffd}'), "{shown}");
+    }
+}

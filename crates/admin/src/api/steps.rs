@@ -1,0 +1,84 @@
+//! Long looks at the tree, a step at a time: each step holds the tree for a moment, and between two of
+//! them other requests have their turn.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use herdsman_proto::Id;
+use herdsman_server::ServerHandle;
+use herdsman_tree::{Onward, Sight, Tree, Visit, Walk};
+
+use crate::error::ApiError;
+
+/// Znodes that are looked at while the tree is held.
+pub(super) const ZNODES_PER_STEP: usize = 1000;
+
+/// The tree of a server as somebody may see it, as long as it is the same tree.
+#[derive(Clone, Debug)]
+pub(super) struct Looker {
+    server: ServerHandle,
+    ids: Arc<[Id]>,
+    generation: u64,
+}
+
+impl Looker {
+    pub(super) fn new(server: &ServerHandle, ids: &Arc<[Id]>) -> Self {
+        let _tree = server.core().tree();
+        Looker {
+            server: server.clone(),
+            ids: Arc::clone(ids),
+            generation: server.core().tree_generation(),
+        }
+    }
+
+    /// Looks at the tree for a moment.
+    ///
+    /// # Errors
+    /// The server has put another tree in its place, because it came back to an ensemble that had
+    /// gone on, or because a backup was restored.
+    pub(super) fn look<T>(&self, look: impl FnOnce(Sight<'_>) -> T) -> Result<T, ApiError> {
+        let tree = self.server.core().tree();
+        if self.server.core().tree_generation() != self.generation {
+            let message = "the server has taken over another tree meanwhile; ask again";
+            return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "TreeReplaced", message));
+        }
+        let tree: &Tree = &tree;
+        Ok(look(tree.seen_by(&self.ids)))
+    }
+
+    /// Lets others have their turn.
+    pub(super) async fn pause(&self) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A walk of a subtree as somebody may see it.
+#[derive(Debug)]
+pub(super) struct SteppedWalk {
+    looker: Looker,
+    walk: Walk,
+}
+
+impl SteppedWalk {
+    pub(super) fn start(
+        server: &ServerHandle,
+        ids: &Arc<[Id]>,
+        path: &str,
+    ) -> Result<Self, ApiError> {
+        let looker = Looker::new(server, ids);
+        let walk = looker.look(|sight| Walk::start(sight, path))?;
+        let walk = walk.map_err(|code| ApiError::refused(code, path))?;
+        Ok(SteppedWalk { looker, walk })
+    }
+
+    /// Visits some znodes. False when there are no more.
+    pub(super) async fn step(
+        &mut self,
+        mut visit: impl FnMut(Visit<'_>) -> Onward,
+    ) -> Result<bool, ApiError> {
+        self.looker.pause().await;
+        self.walk.settle();
+        let walk = &mut self.walk;
+        self.looker.look(|sight| walk.step(sight, ZNODES_PER_STEP, &mut visit))
+    }
+}

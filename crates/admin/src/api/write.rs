@@ -1,0 +1,181 @@
+//! Writes of one znode: create, set, delete.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use herdsman_client::{Acl, Lifetime, Perms};
+use herdsman_tree::owner::TTL_MS_MAX;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body::{JsonBody, data_of};
+use super::callers::Writer;
+use super::query::{Parameters, ZnodePath, expected_version};
+use super::recursive;
+use super::shapes::{AclEntry, NodeType, StatShape, acl_of};
+use crate::error::ApiError;
+use crate::identity::Identity;
+use crate::state::AdminState;
+
+/// A sequential znode's path may end with a slash, so it is checked when it is known what it is for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateParameters {
+    path: String,
+}
+
+/// What a new znode shall be.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct NewNode {
+    pub(super) data: Option<String>,
+    pub(super) data_base64: Option<String>,
+    pub(super) r#type: NodeType,
+    pub(super) ttl_ms: Option<i64>,
+    pub(super) sequential: bool,
+    pub(super) acl: Option<Vec<AclEntry>>,
+    pub(super) parents: bool,
+}
+
+impl NewNode {
+    /// Without data it is empty.
+    pub(super) fn take_data(&mut self) -> Result<Bytes, ApiError> {
+        Ok(data_of(self.data.take(), self.data_base64.take())?.unwrap_or_default())
+    }
+
+    /// Without an ACL it is open to all, as everywhere in ZooKeeper.
+    pub(super) fn take_acl(&mut self) -> Result<Vec<Acl>, ApiError> {
+        self.acl.take().map_or_else(|| Ok(vec![Acl::world(Perms::ALL)]), acl_of)
+    }
+
+    pub(super) fn lifetime(&self) -> Result<Lifetime, ApiError> {
+        match (self.r#type, self.ttl_ms) {
+            (NodeType::Ephemeral, _) => Err(ApiError::bad_request(
+                "an ephemeral znode lives as long as the session that creates it, and a request \
+                 over HTTP has none that lasts; use a client, or a znode with a ttl",
+            )),
+            (NodeType::Ttl, Some(ttl_ms @ 1..=TTL_MS_MAX)) => {
+                Ok(Lifetime::Ttl(Duration::from_millis(ttl_ms.unsigned_abs())))
+            }
+            (NodeType::Ttl, _) => Err(ApiError::bad_request(format!(
+                "the type ttl needs a ttl_ms from 1 to {TTL_MS_MAX}"
+            ))),
+            (_, Some(_)) => Err(ApiError::bad_request("ttl_ms goes with the type ttl only")),
+            (NodeType::Container, None) => Ok(Lifetime::Container),
+            (NodeType::Persistent, None) => Ok(Lifetime::Persistent),
+        }
+    }
+}
+
+/// `POST /node`.
+pub(super) async fn create(
+    State(state): State<AdminState>,
+    Writer(identity): Writer,
+    Parameters(CreateParameters { path }): Parameters<CreateParameters>,
+    JsonBody(mut new): JsonBody<NewNode>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let (data, acl, lifetime) = (new.take_data()?, new.take_acl()?, new.lifetime()?);
+    let stand_in = state.stand_ins.of(&identity).await?;
+    let mut call = stand_in.client().create(&path, data).acl(acl).lifetime(lifetime);
+    if new.sequential {
+        call = call.sequential();
+    }
+    if new.parents {
+        call = call.parents();
+    }
+    let created = call.await.map_err(|error| explain_create(error, lifetime))?;
+    let stat = StatShape::from(&created.stat);
+    Ok((StatusCode::CREATED, Json(json!({ "path": created.path, "stat": stat }))))
+}
+
+fn explain_create(error: herdsman_client::Error, lifetime: Lifetime) -> ApiError {
+    let mut answer = ApiError::from(error);
+    if answer.status == StatusCode::NOT_IMPLEMENTED && matches!(lifetime, Lifetime::Ttl(_)) {
+        "znodes with a ttl are switched off; see zookeeper.extendedTypesEnabled"
+            .clone_into(&mut answer.message);
+    }
+    if answer.error == "NoNode" {
+        "there is no such parent; send \"parents\": true to create it"
+            .clone_into(&mut answer.message);
+    }
+    answer
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetParameters {
+    path: ZnodePath,
+    version: Option<i32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewData {
+    data: Option<String>,
+    data_base64: Option<String>,
+}
+
+/// `PUT /node`. The data must be there: leaving it out must not empty the znode.
+pub(super) async fn set(
+    State(state): State<AdminState>,
+    Writer(identity): Writer,
+    Parameters(SetParameters { path, version }): Parameters<SetParameters>,
+    headers: HeaderMap,
+    JsonBody(NewData { data, data_base64 }): JsonBody<NewData>,
+) -> Result<Json<Value>, ApiError> {
+    let version = expected_version(version, &headers)?;
+    let data = data_of(data, data_base64)?
+        .ok_or_else(|| ApiError::bad_request("the body needs data, or data_base64"))?;
+    let stand_in = state.stand_ins.of(&identity).await?;
+    let set = stand_in.client().set(path.as_str(), data).version(version).await;
+    let stat = set.map_err(|error| with_stat(error.into(), &state, &identity, path.as_str()))?;
+    Ok(Json(json!({ "stat": StatShape::from(&stat) })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteParameters {
+    path: ZnodePath,
+    version: Option<i32>,
+    recursive: Option<bool>,
+}
+
+/// `DELETE /node`.
+pub(super) async fn delete(
+    State(state): State<AdminState>,
+    Writer(identity): Writer,
+    Parameters(parameters): Parameters<DeleteParameters>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, ApiError> {
+    let path = parameters.path.as_str();
+    let version = expected_version(parameters.version, &headers)?;
+    let deleted = if parameters.recursive == Some(true) {
+        recursive::delete(&state, &identity, path, version).await?
+    } else {
+        let stand_in = state.stand_ins.of(&identity).await?;
+        let deleted = stand_in.client().delete(path).version(version).await;
+        deleted.map_err(|error| with_stat(error.into(), &state, &identity, path))?;
+        1
+    };
+    Ok(Json(json!({ "deleted": deleted })))
+}
+
+/// Who expected another version is told the stat of now, if it may be read.
+pub(super) fn with_stat(
+    error: ApiError,
+    state: &AdminState,
+    identity: &Identity,
+    path: &str,
+) -> ApiError {
+    if error.error != "BadVersion" {
+        return error;
+    }
+    let tree = state.server.core().tree();
+    match tree.seen_by(&identity.ids).znode(path) {
+        Ok(znode) => error.with("stat", StatShape::from(&znode.stat())),
+        Err(_) => error,
+    }
+}

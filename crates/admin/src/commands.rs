@@ -1,0 +1,205 @@
+//! Apache's `AdminServer`: commands under `/commands`, with the same names and the same JSON.
+//!
+//! In: `GET /commands/NAME` (one command wants `POST`). Out: an object in which `command` and `error` are
+//! always present, laid out as Jackson lays it out. Unknown commands and those that need a server which
+//! is not serving are answered with status 200 and an `error`, because Apache does and scripts look there.
+//! Apache: `JettyAdminServer`, `Commands`.
+//!
+//! How we differ: `error` has a sentence wherever something failed (Apache leaves it null after a failed
+//! snapshot or restore); the wrong method is 405, not an internal error; keys of maps are sorted; what
+//! Java says about itself is left out of `environment` and `system_properties`; secrets are hidden in
+//! `initial_configuration`; an address of Java's is told without trying to reach it.
+//!
+//! The files: `table` lists the commands, `told` and `ensemble` answer what only looks, `snapshot` and
+//! `restore` are the two that need an authorization (`access`), `json` is the layout.
+
+pub(crate) mod access;
+mod ensemble;
+mod json;
+mod rate_limit;
+mod restore;
+mod snapshot;
+mod table;
+mod told;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use herdsman_server::ServerHandle;
+
+use crate::settings::AdminSettings;
+use crate::state::AdminState;
+use json::Json;
+use rate_limit::RateLimit;
+use table::{COMMANDS, Command, Run};
+
+pub use table::commands_markdown;
+
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
+
+/// What the commands share.
+struct Room {
+    server: ServerHandle,
+    settings: Arc<AdminSettings>,
+    /// The configuration file as it was at the start, secrets hidden.
+    initial_configuration: Option<String>,
+    snapshots: RateLimit,
+    restores: RateLimit,
+}
+
+/// The routes of this room.
+pub fn routes(state: &AdminState) -> Router<AdminState> {
+    let url = state.settings.command_url.clone();
+    let rate_limit = state.settings.rate_limit;
+    let room = Room {
+        initial_configuration: told::initial_configuration(state.server.config()),
+        server: state.server.clone(),
+        settings: Arc::clone(&state.settings),
+        snapshots: RateLimit::new(rate_limit),
+        restores: RateLimit::new(rate_limit),
+    };
+    Router::new()
+        .route(&url, get(list).post(list))
+        .route(&format!("{url}/"), get(list).post(list))
+        .route(&format!("{url}/{{*name}}"), get(run).post(run))
+        .with_state(Arc::new(room))
+}
+
+/// Links to all commands.
+async fn list(State(room): State<Arc<Room>>) -> Html<String> {
+    let url = &room.settings.command_url;
+    let mut names: Vec<_> = COMMANDS.iter().map(|command| command.names[0]).collect();
+    names.sort_unstable();
+    Html(names.iter().map(|name| format!("<a href=\"{url}/{name}\">{name}</a>\n<br/>\n")).collect())
+}
+
+/// A command that was asked for.
+struct Call {
+    room: Arc<Room>,
+    command: &'static Command,
+    arguments: HashMap<String, String>,
+    body: Body,
+}
+
+async fn run(
+    State(room): State<Arc<Room>>,
+    Path(name): Path<String>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    method: Method,
+    Query(arguments): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Some(command) = table::find(&name) else {
+        return Answer::of(&name)
+            .with_error(StatusCode::OK, format!("Unknown command: {name}"))
+            .into_response();
+    };
+    if command.needs_server && !room.server.is_serving() {
+        return Answer::of(&name).with_error(StatusCode::OK, NOT_SERVING).into_response();
+    }
+    if command.needs_all_permissions
+        && let Err((status, why)) = access::check(&room.server, &headers, peer)
+    {
+        return Answer::of(&name).with_error(status, why).into_response();
+    }
+    let is_post = method == Method::POST;
+    if is_post != command.wants_post() {
+        let wanted = if is_post { "GET" } else { "POST" };
+        let why = format!("{} takes {wanted}", command.names[0]);
+        return Answer::of(&name).with_error(StatusCode::METHOD_NOT_ALLOWED, why).into_response();
+    }
+    match command.run {
+        Run::Tell(tell) => {
+            let call = Call { room, command, arguments, body };
+            tell_apart(call, tell).await
+        }
+        Run::Snapshot => snapshot::run(Call { room, command, arguments, body }).await,
+        Run::Restore => restore::run(Call { room, command, arguments, body }).await,
+    }
+}
+
+/// Commands may look at every file or every watch, so they do not run on the thread that serves all
+/// requests.
+async fn tell_apart(call: Call, tell: table::Tell) -> Response {
+    let command = call.command;
+    let told = tokio::task::spawn_blocking(move || {
+        let answer = Answer::of(call.command.names[0]);
+        tell(&told::Asked { room: &call.room, arguments: &call.arguments }, answer)
+    });
+    told.await
+        .unwrap_or_else(|_| Answer::of(command.names[0]).failed("the command ended early"))
+        .into_response()
+}
+
+/// What a command answers: fields in order, then `command` and `error`.
+struct Answer {
+    status: StatusCode,
+    command: String,
+    error: Option<String>,
+    fields: Vec<(String, Json)>,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl Answer {
+    fn of(command: &str) -> Self {
+        Answer {
+            status: StatusCode::OK,
+            command: command.to_owned(),
+            error: None,
+            fields: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    fn put(mut self, key: &str, value: impl Into<Json>) -> Self {
+        self.fields.push((key.to_owned(), value.into()));
+        self
+    }
+
+    fn header(mut self, name: &'static str, value: String) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    fn with_error(mut self, status: StatusCode, error: impl Into<String>) -> Self {
+        self.status = status;
+        self.error = Some(error.into());
+        self
+    }
+
+    /// An error that the command itself finds: Apache has it among its own fields then.
+    fn refuse(self, error: impl Into<String>) -> Self {
+        self.put("error", error.into())
+    }
+
+    fn failed(self, error: impl Into<String>) -> Self {
+        self.with_error(StatusCode::INTERNAL_SERVER_ERROR, error)
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let Answer { status, command, error, mut fields, headers } = self;
+        fields.push(("command".to_owned(), Json::Text(command)));
+        if fields.iter().all(|(key, _)| key != "error") {
+            fields.push(("error".to_owned(), error.map_or(Json::Null, Json::Text)));
+        }
+        let text = Json::Object(fields).to_string();
+        let mut response = (status, [(CONTENT_TYPE, "application/json")], text).into_response();
+        for (name, value) in headers {
+            if let Ok(value) = value.parse() {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+}

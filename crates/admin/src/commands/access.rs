@@ -1,0 +1,65 @@
+//! Who may take a snapshot of everything or replace everything: whoever has all permissions on the root.
+//! Apache: `Commands.handleAuthentication`, `handleAuthorization`.
+//!
+//! In: `Authorization: <scheme> <auth>` (`digest user:password`, or `ip` alone), or HTTP's own `Basic`,
+//! which stands for `digest`. Out: fine, or a status and Apache's words. Each permission is asked for by
+//! itself: an ACL that grants one of them must not open the rest (CVE-2025-58457).
+
+use std::net::SocketAddr;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use herdsman_proto::{Id, Perms};
+use herdsman_server::ServerHandle;
+use herdsman_tree::auth::DIGEST;
+
+/// A status, and why.
+pub(crate) type Refusal = (StatusCode, &'static str);
+
+const NOT_AUTHENTICATED: Refusal = (StatusCode::UNAUTHORIZED, "Not authenticated");
+
+const EACH_PERMISSION: [Perms; 5] =
+    [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
+
+/// Whether a request proves to have all permissions on the root.
+pub(super) fn check(
+    server: &ServerHandle,
+    headers: &HeaderMap,
+    peer: SocketAddr,
+) -> Result<(), Refusal> {
+    let missing = (StatusCode::UNAUTHORIZED, "Auth info is missing for the command");
+    let header = headers.get(AUTHORIZATION).ok_or(missing)?;
+    let header = header.to_str().map_err(|_| NOT_AUTHENTICATED)?;
+    let ids = authenticate(server, header, peer).ok_or(NOT_AUTHENTICATED)?;
+    authorize(server, &ids)
+}
+
+fn authenticate(server: &ServerHandle, header: &str, peer: SocketAddr) -> Option<Vec<Id>> {
+    let mut parts = header.split(' ');
+    let (scheme, auth) = (parts.next()?, parts.next());
+    if parts.next().is_some() {
+        return None;
+    }
+    let credentials = auth.map(|auth| auth.as_bytes().to_vec());
+    let (scheme, credentials) = if scheme.eq_ignore_ascii_case("basic") {
+        (DIGEST, Some(STANDARD.decode(credentials?).ok()?))
+    } else {
+        (scheme, credentials)
+    };
+    let ids = server.schemes().authenticate(scheme, credentials.as_deref(), peer.ip()).ok()?;
+    (!ids.is_empty()).then_some(ids)
+}
+
+/// Whether these ids have all permissions on the root.
+pub(crate) fn authorize(server: &ServerHandle, ids: &[Id]) -> Result<(), Refusal> {
+    let tree = server.core().tree();
+    let acl = tree.root_acl();
+    let is_allowed = |&perm: &Perms| tree.check_acl(acl, perm, ids).is_ok();
+    if EACH_PERMISSION.iter().all(is_allowed) {
+        Ok(())
+    } else {
+        Err((StatusCode::FORBIDDEN, "Not authorized"))
+    }
+}

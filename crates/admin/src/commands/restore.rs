@@ -1,0 +1,171 @@
+//! `restore`: a snapshot in the place of everything a standalone server has. Apache: `RestoreCommand`.
+//!
+//! In: the body of a `POST`, as `snapshot` streams it; packed ones are understood, too. Out: the
+//! snapshot's `last_zxid`. The body goes to a file beside the data, is checked from its first to its last
+//! byte, and only then takes the place of everything; see `herdsman_server::snapshots`. How we differ:
+//! Apache restores one member of an ensemble as readily, whose tree then differs from the others'; we
+//! refuse that and say what to do.
+//!
+//! Limits: half of the free disk, one at a time, one in an interval; a body that stands still for the idle
+//! timeout ends the request. Whatever goes wrong, nothing has changed.
+
+use std::time::Instant;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use herdsman_server::ServerHandle;
+use herdsman_server::snapshots::{IncomingError, IncomingSnapshot, RestoreError, Restored};
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use super::{Answer, Call};
+
+/// Pieces of the body that may wait for the disk.
+const PIECES_MAX: usize = 16;
+
+/// Why nothing was restored.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("restores are switched off (admin.restore.enabled)")]
+    SwitchedOff,
+    #[error("one restore in {0:?} (admin.rateLimiterIntervalInMS)")]
+    TooSoon(std::time::Duration),
+    #[error("the body is empty; send a snapshot as `application/octet-stream`")]
+    Empty,
+    #[error("the body stood still for {0:?} (admin.idleTimeout); nothing was changed")]
+    StoodStill(std::time::Duration),
+    #[error("the body broke off; nothing was changed")]
+    BrokeOff,
+    #[error("{0}; nothing was changed")]
+    Incoming(#[from] IncomingError),
+    #[error("{0}")]
+    Restore(#[from] RestoreError),
+    #[error("the restore ended early; look at the server's log")]
+    Ended,
+}
+
+impl Failure {
+    fn status(&self) -> StatusCode {
+        use RestoreError::{
+            Broken, Digest, Fuzzy, InEnsemble, Install, NoSnapshot, NoTree, NoZxid,
+        };
+        match self {
+            Failure::SwitchedOff => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::TooSoon(_) | Failure::Incoming(IncomingError::Busy) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
+            Failure::Empty | Failure::BrokeOff => StatusCode::BAD_REQUEST,
+            Failure::StoodStill(_) => StatusCode::REQUEST_TIMEOUT,
+            Failure::Incoming(IncomingError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
+            Failure::Restore(InEnsemble) => StatusCode::CONFLICT,
+            Failure::Restore(
+                RestoreError::Unreadable(_)
+                | NoSnapshot
+                | NoZxid
+                | Digest { .. }
+                | NoTree(_)
+                | Fuzzy { .. },
+            ) => StatusCode::BAD_REQUEST,
+            Failure::Restore(RestoreError::NotWritable | RestoreError::Stopping) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Failure::Restore(Install(_) | Broken)
+            | Failure::Incoming(IncomingError::Io(_))
+            | Failure::Ended => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+pub(super) async fn run(call: Call) -> Response {
+    let answer = Answer::of(call.command.names[0]);
+    let (server, start) = (call.room.server.clone(), Instant::now());
+    let stats = &server.core().stats;
+    match receive_and_restore(call).await {
+        Ok(restored) => {
+            stats.restore.add(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX));
+            // A plain number, unlike the header of `snapshot`: as Apache has it.
+            answer.put("last_zxid", restored.zxid.0).into_response()
+        }
+        Err(failure) => {
+            let is_too_soon = matches!(failure, Failure::TooSoon(_));
+            let count = if is_too_soon { &stats.restores_too_soon } else { &stats.restore_errors };
+            count.add(1);
+            warn!("nothing was restored through the admin port: {failure}");
+            answer.with_error(failure.status(), failure.to_string()).into_response()
+        }
+    }
+}
+
+async fn receive_and_restore(call: Call) -> Result<Restored, Failure> {
+    let Call { room, body, .. } = call;
+    if !room.settings.restores {
+        return Err(Failure::SwitchedOff);
+    }
+    room.server.check_restorable()?;
+    room.restores.admit().map_err(|_| Failure::TooSoon(room.settings.rate_limit))?;
+    let (pieces, received) = mpsc::channel(PIECES_MAX);
+    let server = room.server.clone();
+    let work = tokio::task::spawn_blocking(move || restore(&server, received));
+    let idle = room.settings.idle_timeout;
+    let mut body = body.into_data_stream();
+    let sent = async {
+        loop {
+            let piece = match tokio::time::timeout(idle, body.next()).await {
+                Err(_) => return Err(Failure::StoodStill(idle)),
+                Ok(None) => return Ok(()),
+                Ok(Some(Err(_))) => return Err(Failure::BrokeOff),
+                Ok(Some(Ok(piece))) => piece,
+            };
+            if pieces.send(Piece::Bytes(piece)).await.is_err() {
+                // The disk has had enough; its own words are better.
+                return Ok(());
+            }
+        }
+    };
+    let sent = sent.await;
+    if sent.is_ok() {
+        _ = pieces.send(Piece::End).await;
+    }
+    drop(pieces);
+    let restored = work.await.map_err(|_| Failure::Ended)?;
+    sent?;
+    restored
+}
+
+/// What comes of the body. One that breaks off has no end.
+enum Piece {
+    Bytes(Bytes),
+    End,
+}
+
+/// On a thread that may block.
+fn restore(server: &ServerHandle, mut pieces: mpsc::Receiver<Piece>) -> Result<Restored, Failure> {
+    let mut incoming = server.receive_snapshot()?;
+    let mut bytes = 0;
+    loop {
+        match pieces.blocking_recv() {
+            None => return Err(Failure::BrokeOff),
+            Some(Piece::End) => break,
+            Some(Piece::Bytes(piece)) => {
+                incoming.append(&piece)?;
+                bytes += piece.len();
+            }
+        }
+    }
+    drop(pieces);
+    if bytes == 0 {
+        return Err(Failure::Empty);
+    }
+    put_in_place(server, &incoming)
+}
+
+fn put_in_place(server: &ServerHandle, incoming: &IncomingSnapshot) -> Result<Restored, Failure> {
+    let snapshot = server.verify_snapshot(incoming)?;
+    info!(
+        "a snapshot of txn {} with {} znodes came in and is whole",
+        snapshot.zxid, snapshot.znodes
+    );
+    Ok(server.restore(snapshot)?)
+}

@@ -1,0 +1,116 @@
+//! `snapshot`: a copy of everything for who has all permissions on the root. Apache: `SnapshotCommand`.
+//!
+//! Out: the file as a stream of bytes, or with `?streaming=false` a snapshot in the server's own data
+//! directory; both times the headers `last_zxid` and `snapshot_size`. How we differ: what is streamed is
+//! exact, Apache's is fuzzy; and it is never packed, because Apache's `restore` would not unpack it.
+//!
+//! Limits: one copy at a time, one in an interval; a client that does not read loses its connection (see
+//! `admin`), and the copy goes with it. Memory: some pieces of the file.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use herdsman_proto::Zxid;
+use herdsman_server::snapshots::{CopyError, TreeCopy};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tracing::{info, warn};
+
+use super::{Answer, Call};
+
+const LAST_ZXID: &str = "last_zxid";
+const SNAPSHOT_SIZE: &str = "snapshot_size";
+/// What is read of the file at once.
+const PIECE_BYTES: usize = 64 << 10;
+/// Pieces that may wait for the client.
+const PIECES_MAX: usize = 8;
+
+pub(super) async fn run(call: Call) -> Response {
+    let answer = Answer::of(call.command.names[0]);
+    if !call.room.settings.snapshots {
+        let why = "snapshots are switched off (admin.snapshot.enabled)";
+        return answer.with_error(StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    }
+    if let Err(wait) = call.room.snapshots.admit() {
+        call.room.server.core().stats.snapshots_too_soon.add(1);
+        let why = format!(
+            "one snapshot in {:?} (admin.rateLimiterIntervalInMS)",
+            call.room.settings.rate_limit
+        );
+        let seconds = wait.as_secs().saturating_add(1).to_string();
+        let answer = answer.with_error(StatusCode::TOO_MANY_REQUESTS, why);
+        return answer.header("retry-after", seconds).into_response();
+    }
+    let streaming =
+        call.arguments.get("streaming").is_none_or(|word| word.eq_ignore_ascii_case("true"));
+    if streaming { stream(call, answer).await } else { write(call, answer).await }
+}
+
+/// Into the data directory.
+async fn write(call: Call, answer: Answer) -> Response {
+    let written = tokio::task::spawn_blocking(move || call.room.server.write_snapshot()).await;
+    let answer = match written {
+        Ok(Ok(file)) => with_headers(answer, file.name.zxid, file.bytes),
+        Ok(Err(why)) => answer.failed(why),
+        Err(_) => answer.failed("the snapshot ended early"),
+    };
+    answer.into_response()
+}
+
+fn with_headers(answer: Answer, zxid: Zxid, bytes: u64) -> Answer {
+    answer.header(LAST_ZXID, zxid.to_string()).header(SNAPSHOT_SIZE, bytes.to_string())
+}
+
+async fn stream(call: Call, answer: Answer) -> Response {
+    let copied = tokio::task::spawn_blocking(move || call.room.server.copy_tree()).await;
+    match copied {
+        Ok(Ok(copy)) => stream_copy(copy),
+        Ok(Err(error @ CopyError::Busy)) => {
+            answer.with_error(StatusCode::TOO_MANY_REQUESTS, error.to_string()).into_response()
+        }
+        Ok(Err(error @ (CopyError::Replaced | CopyError::TooManyChanges(_)))) => {
+            answer.with_error(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()
+        }
+        Ok(Err(error)) => {
+            warn!("no snapshot for the admin port: {error}");
+            answer.failed(error.to_string()).into_response()
+        }
+        Err(_) => answer.failed("the snapshot ended early").into_response(),
+    }
+}
+
+fn stream_copy(copy: TreeCopy) -> Response {
+    info!("a snapshot of txn {}, {} bytes, goes out through the admin port", copy.zxid, copy.bytes);
+    let headers = [
+        (HeaderName::from_static(LAST_ZXID), copy.zxid.to_string()),
+        (HeaderName::from_static(SNAPSHOT_SIZE), copy.bytes.to_string()),
+        (CONTENT_LENGTH, copy.bytes.to_string()),
+        (CONTENT_TYPE, "application/octet-stream".to_owned()),
+    ];
+    let (sender, receiver) = mpsc::channel(PIECES_MAX);
+    tokio::task::spawn_blocking(move || send_pieces(&copy, &sender));
+    (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+}
+
+/// Until the end, or until nobody listens any more.
+fn send_pieces(copy: &TreeCopy, sender: &mpsc::Sender<std::io::Result<Bytes>>) {
+    let mut offset = 0;
+    while offset < copy.bytes {
+        let mut piece = vec![0; PIECE_BYTES];
+        let read = copy.read_at(offset, &mut piece).and_then(|count| match count {
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            count => Ok(count),
+        });
+        let failed = read.is_err();
+        let piece = read.map(|count| {
+            piece.truncate(count);
+            offset += count as u64;
+            Bytes::from(piece)
+        });
+        if sender.blocking_send(piece).is_err() || failed {
+            return;
+        }
+    }
+}

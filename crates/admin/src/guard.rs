@@ -1,0 +1,253 @@
+//! Who may talk to the admin port at all: a check of every request before any room sees it.
+//!
+//! In: the head of a request. Out: the room's answer with security headers on it, or a refusal. What a
+//! znode's ACL allows is decided later; here it is only about pages of other sites that make a
+//! browser talk to this port from inside the operator's network.
+//!
+//! - *Another site's page sends a request.* Browsers say so in `Origin` and `Sec-Fetch-Site`, and such
+//!   requests are refused. Requests that change something must also carry what a plain form cannot
+//!   send: `X-Herdsman: 1`, or a content type of JSON or bytes. There is no CORS, so a page that
+//!   tries to send these is stopped by its browser.
+//! - *Another site's name suddenly means this address* (DNS rebinding). So the REST interface and
+//!   everything that changes something want a `Host` that is an address, `localhost` or a name from
+//!   the settings. Other reads (Apache's commands, metrics, health) want that only of browsers,
+//!   so that monitoring by host name goes on as with Apache, which checks nothing.
+//! - *Another site shows the console in a frame, or runs a script in it.* The headers forbid both.
+//!
+//! Not here: limits on bodies, which belong to who reads them (see `api::body`).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCEPT_LANGUAGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName,
+    HeaderValue, ORIGIN, REFERRER_POLICY, USER_AGENT, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::error::ApiError;
+use crate::state::AdminState;
+
+/// A header that no form and no plain link can send.
+pub const INTENT_HEADER: HeaderName = HeaderName::from_static("x-herdsman");
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+const CONTENT_POLICY: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// Paths below this answer with what credentials open.
+const REST: &str = "/api/";
+
+/// Lets a request through to the rooms, or refuses it. To be put around all routes.
+pub async fn guard(State(state): State<AdminState>, request: Request, next: Next) -> Response {
+    let is_rest = request.uri().path().starts_with(REST);
+    let mut response = match check(&request, &state.settings.host_names) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    put_security_headers(response.headers_mut());
+    if is_rest {
+        // What was read with somebody's credentials stays in no cache.
+        response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+fn put_security_headers(headers: &mut HeaderMap) {
+    let rows = [
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_FRAME_OPTIONS, "DENY"),
+    ];
+    for (name, value) in rows {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+/// The same for the parts of a request that matter here.
+fn check(request: &Request, host_names: &[String]) -> Result<(), ApiError> {
+    let headers = request.headers();
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    // A target with an authority in it overrules the header, as HTTP has it.
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    let host = match authority {
+        Some(authority) => Some(authority),
+        None => headers.get(HOST).map(|host| host.to_str().unwrap_or("?")),
+    };
+    let is_strict = changes || request.uri().path().starts_with(REST) || is_browser(headers);
+    if is_strict {
+        check_host(host, host_names)?;
+    }
+    check_origin(headers, host)?;
+    check_site(headers, changes)?;
+    if changes { check_intent(headers) } else { Ok(()) }
+}
+
+/// Whether a browser sends this. A page cannot keep its browser from naming a language.
+fn is_browser(headers: &HeaderMap) -> bool {
+    let is_mozilla = |agent: &HeaderValue| agent.as_bytes().starts_with(b"Mozilla/");
+    headers.contains_key(ACCEPT_LANGUAGE)
+        || headers.contains_key(SEC_FETCH_SITE)
+        || headers.contains_key(ORIGIN)
+        || headers.get(USER_AGENT).is_some_and(is_mozilla)
+}
+
+/// Without a host it is no browser: they always name it.
+fn check_host(host: Option<&str>, host_names: &[String]) -> Result<(), ApiError> {
+    let Some(host) = host else {
+        return Ok(());
+    };
+    let name = host_name(host);
+    let is_known = is_address(name)
+        || name.eq_ignore_ascii_case("localhost")
+        || host_names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    if is_known {
+        return Ok(());
+    }
+    Err(forbidden(
+        "UnknownHost",
+        "the request names a host that this server does not know itself by; use its address, or \
+         add the name to herdsman.admin.hostNames",
+    ))
+}
+
+/// The name without a port and without the dot of the DNS root.
+fn host_name(host: &str) -> &str {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+fn is_address(name: &str) -> bool {
+    name.parse::<Ipv4Addr>().is_ok() || name.parse::<Ipv6Addr>().is_ok()
+}
+
+fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiError> {
+    let Some(origin) = headers.get(ORIGIN) else {
+        return Ok(());
+    };
+    let from = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    match (from, host) {
+        (Some((_, from)), Some(host)) if from.eq_ignore_ascii_case(host) => Ok(()),
+        _ => Err(forbidden("CrossSite", "the request comes from a page of another site")),
+    }
+}
+
+/// Links from elsewhere may lead to the console; nothing else may come from another site.
+fn check_site(headers: &HeaderMap, changes: bool) -> Result<(), ApiError> {
+    let is_from_elsewhere =
+        headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site" || site == "same-site");
+    let is_link = !changes && headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
+    if is_from_elsewhere && !is_link {
+        return Err(forbidden("CrossSite", "the request comes from a page of another site"));
+    }
+    Ok(())
+}
+
+fn check_intent(headers: &HeaderMap) -> Result<(), ApiError> {
+    if headers.contains_key(INTENT_HEADER) {
+        return Ok(());
+    }
+    match headers.get(CONTENT_TYPE) {
+        Some(kind) if is_media_type(kind, "application/json") => Ok(()),
+        Some(kind) if is_media_type(kind, "application/octet-stream") => Ok(()),
+        Some(_) => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "WrongContentType",
+            "send the header `Content-Type: application/json`, or `X-Herdsman: 1`",
+        )),
+        None => Err(forbidden(
+            "NoIntent",
+            "requests that change something need the header `X-Herdsman: 1`, so that no page of \
+             another site can send them",
+        )),
+    }
+}
+
+/// Whether a content type is this one, whatever its parameters.
+pub(crate) fn is_media_type(value: &HeaderValue, wanted: &str) -> bool {
+    let kind = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case(wanted)
+}
+
+fn forbidden(error: &str, message: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, error, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    /// Checks a request head, written as on the wire.
+    fn status(head: &str) -> u16 {
+        let mut lines = head.split(" | ");
+        let (method, target) = lines.next().unwrap().split_once(' ').unwrap();
+        let mut request = Request::builder().method(method).uri(target);
+        for (name, value) in lines.map(|line| line.split_once(": ").unwrap()) {
+            request = request.header(name, value);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let names = ["zk1.example.com".to_owned()];
+        check(&request, &names).map_or_else(|error| error.status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn requests_are_judged_by_where_they_come_from() {
+        let rows = [
+            // Tools.
+            (200, "GET /commands/ruok | Host: zk7:8080"),
+            (200, "GET /metrics"),
+            (200, "GET /api/v1/node | Host: 10.0.0.1:8080"),
+            (200, "GET /api/v1/node | Host: [::1]:8080"),
+            (200, "GET /api/v1/node | Host: LOCALHOST"),
+            (200, "GET /api/v1/node | Host: zk1.EXAMPLE.com.:8080"),
+            (403, "GET /api/v1/node | Host: zk7:8080"),
+            (403, "GET /api/v1/node | Host: zk1.example.com.evil.org"),
+            (403, "GET http://evil.org/api/v1/node | Host: localhost"),
+            // Changes.
+            (
+                200,
+                "POST /commands/restore | Host: 1.2.3.4 | Content-Type: application/octet-stream",
+            ),
+            (200, "PUT /x | Host: localhost | Content-Type: Application/JSON; charset=utf-8"),
+            (200, "DELETE /x | Host: localhost | X-Herdsman: 1"),
+            (403, "DELETE /x | Host: localhost"),
+            (415, "POST /x | Host: localhost | Content-Type: text/plain"),
+            (415, "POST /x | Host: localhost | Content-Type: application/x-www-form-urlencoded"),
+            (403, "POST /x | Host: zk7 | Content-Type: application/json"),
+            // Browsers.
+            (200, "GET / | Host: localhost:8080 | User-Agent: Mozilla/5.0"),
+            (403, "GET /commands/mntr | Host: evil.org | User-Agent: Mozilla/5.0"),
+            (403, "GET /commands/mntr | Host: evil.org | Accept-Language: en"),
+            (403, "GET /commands/mntr | Host: localhost | Origin: http://evil.org"),
+            (403, "GET /commands/mntr | Host: localhost | Origin: null"),
+            (200, "PUT /x | Host: localhost:8080 | Origin: http://localhost:8080 | X-Herdsman: 1"),
+            (403, "PUT /x | Host: localhost:8080 | Origin: http://localhost:9090 | X-Herdsman: 1"),
+            (403, "PUT /x | Host: localhost | Origin: http://evil.org | X-Herdsman: 1"),
+            (403, "PUT /x | Host: localhost | Sec-Fetch-Site: cross-site | X-Herdsman: 1"),
+            (403, "PUT /x | Host: localhost | Sec-Fetch-Site: same-site | X-Herdsman: 1"),
+            (200, "PUT /x | Host: localhost | Sec-Fetch-Site: same-origin | X-Herdsman: 1"),
+            (403, "GET /commands/srst | Host: localhost | Sec-Fetch-Site: cross-site"),
+            (
+                200,
+                "GET / | Host: localhost | Sec-Fetch-Site: cross-site | Sec-Fetch-Mode: navigate",
+            ),
+            (
+                403,
+                "POST / | Host: localhost | Sec-Fetch-Site: cross-site | Sec-Fetch-Mode: navigate \
+                 | X-Herdsman: 1",
+            ),
+        ];
+        for (expected, head) in rows {
+            assert_eq!(status(head), expected, "{head}");
+        }
+    }
+}

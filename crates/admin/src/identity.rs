@@ -1,0 +1,257 @@
+//! Who asks: the ids that a request proves.
+//!
+//! In: the `Authorization` header and the address of the other end. Out: an [`Identity`], which any
+//! handler can take as an argument. The ids are those that a connection of the client port would have
+//! from the same address after `addauth`: the address always, and what the credentials prove.
+//!
+//! Two forms are read: `Basic base64(user:password)`, which every HTTP tool can send and which means
+//! the scheme `digest` here, and Apache's `<scheme> <auth>` (`AdminServer`: `digest user:password`).
+//! Nothing is remembered between requests, so there are no cookies that another site could use.
+//! Credentials are never logged and never part of an error.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use herdsman_proto::Id;
+use herdsman_tree::auth::{DIGEST, IP, SUPER, Schemes, ip_id};
+
+use crate::error::ApiError;
+use crate::settings::Writers;
+use crate::state::AdminState;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// What the request proves to be; the address is always among them.
+    pub ids: Arc<[Id]>,
+    /// The request has proven more than its address.
+    pub logged_in: bool,
+    /// The other end of the connection. IPv4 addresses are written as such.
+    pub peer: SocketAddr,
+    /// The name of who has logged in.
+    pub user: Option<String>,
+    credentials: Option<Credentials>,
+}
+
+/// What a request presents, to be presented again to the client port.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Credentials {
+    pub(crate) scheme: String,
+    pub(crate) secret: Bytes,
+}
+
+/// The secret stays out of logs.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Reads who asks from a request's headers.
+    ///
+    /// # Errors
+    /// The credentials have a form that no scheme of this server reads.
+    pub fn prove(
+        schemes: &Schemes,
+        headers: &HeaderMap,
+        peer: SocketAddr,
+    ) -> Result<Self, ApiError> {
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let credentials = read_credentials(headers)?;
+        let mut ids = vec![ip_id(peer.ip())];
+        if let Some(credentials) = &credentials {
+            ids.extend(authenticate(schemes, credentials, peer.ip())?);
+        }
+        let proven = ids.iter().find(|id| schemes.is_authenticated(id));
+        Ok(Identity {
+            user: proven.map(|id| schemes.user_name(id).to_owned()),
+            logged_in: ids.iter().any(|id| id.scheme == SUPER || schemes.is_authenticated(id)),
+            ids: ids.into(),
+            peer,
+            credentials,
+        })
+    }
+
+    /// Whether this one may try to write at all; the ACLs decide about each znode.
+    #[must_use]
+    pub fn can_write(&self, writers: Writers) -> bool {
+        match writers {
+            Writers::Anybody => true,
+            Writers::LoggedIn => self.logged_in,
+            Writers::Nobody => false,
+        }
+    }
+
+    /// Refuses those who may not write at all.
+    ///
+    /// # Errors
+    /// 401 where logging in would help, 403 where nothing would.
+    pub fn check_writer(&self, writers: Writers) -> Result<(), ApiError> {
+        if self.can_write(writers) {
+            return Ok(());
+        }
+        Err(match writers {
+            Writers::Nobody => ApiError::new(
+                StatusCode::FORBIDDEN,
+                "ReadOnly",
+                "this admin server takes no writes; see herdsman.admin.writers",
+            ),
+            Writers::LoggedIn | Writers::Anybody => ApiError::new(
+                StatusCode::UNAUTHORIZED,
+                "LoginRequired",
+                "log in to write: send `Authorization: Basic …` or `digest user:password`",
+            ),
+        })
+    }
+
+    pub(crate) fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_ref()
+    }
+}
+
+impl FromRequestParts<AdminState> for Identity {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &AdminState,
+    ) -> Result<Self, Self::Rejection> {
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
+        let peer = peer.ok_or_else(|| {
+            let message = "the address of the other end is not known";
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "NoPeer", message)
+        })?;
+        Identity::prove(state.server.schemes(), &parts.headers, peer)
+    }
+}
+
+fn read_credentials(headers: &HeaderMap) -> Result<Option<Credentials>, ApiError> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(ApiError::bad_request("there is more than one Authorization header"));
+    }
+    let wrong =
+        || ApiError::bad_request("the Authorization header is not `<scheme> <credentials>`");
+    let space = value.as_bytes().iter().position(|&byte| byte == b' ').ok_or_else(wrong)?;
+    let (scheme, rest) = value.as_bytes().split_at(space);
+    let scheme = std::str::from_utf8(scheme).map_err(|_| wrong())?.to_ascii_lowercase();
+    let rest = rest.trim_ascii();
+    let credentials = if scheme == "basic" {
+        let secret = STANDARD.decode(rest).map_err(|_| {
+            ApiError::bad_request("the Authorization header is Basic, but not base64")
+        })?;
+        Credentials { scheme: DIGEST.to_owned(), secret: secret.into() }
+    } else {
+        Credentials { scheme, secret: Bytes::copy_from_slice(rest) }
+    };
+    if credentials.scheme == DIGEST && !credentials.secret.contains(&b':') {
+        return Err(ApiError::bad_request("the credentials are not user:password"));
+    }
+    Ok(Some(credentials))
+}
+
+fn authenticate(
+    schemes: &Schemes,
+    credentials: &Credentials,
+    peer: IpAddr,
+) -> Result<Vec<Id>, ApiError> {
+    // Everybody has proven their address already.
+    if credentials.scheme == IP {
+        return Ok(Vec::new());
+    }
+    schemes.authenticate(&credentials.scheme, Some(&credentials.secret), peer).map_err(|_| {
+        ApiError::bad_request(
+            "this server does not know that scheme; send `Authorization: Basic …` or \
+             `Authorization: digest user:password`",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+    use herdsman_tree::auth::{DigestAlgorithm, digest_id};
+
+    fn prove(authorization: Option<&str>) -> Result<Identity, ApiError> {
+        let super_digest = Some(digest_id("root:pw", DigestAlgorithm::Sha1));
+        let schemes = Schemes { super_digest, ..Schemes::default() };
+        let mut headers = HeaderMap::new();
+        if let Some(value) = authorization {
+            headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+        }
+        Identity::prove(&schemes, &headers, "[::ffff:192.0.2.1]:7".parse().unwrap())
+    }
+
+    fn schemes_of(identity: &Identity) -> Vec<&str> {
+        identity.ids.iter().map(|id| id.scheme.as_str()).collect()
+    }
+
+    #[test]
+    fn the_address_is_always_proven() {
+        let nobody = prove(None).unwrap();
+        assert_eq!(*nobody.ids, [Id::new("ip", "192.0.2.1")]);
+        assert!(!nobody.logged_in && nobody.user.is_none());
+        assert_eq!(nobody.peer.to_string(), "192.0.2.1:7");
+        assert!(!prove(Some("ip x")).unwrap().logged_in);
+    }
+
+    #[test]
+    fn both_forms_prove_the_same() {
+        let apache = prove(Some("digest alice:s3:cret")).unwrap();
+        let basic = format!("Basic {}", STANDARD.encode("alice:s3:cret"));
+        let basic = prove(Some(&basic)).unwrap();
+        assert_eq!(apache.ids, basic.ids);
+        assert_eq!(apache.ids[1].id, digest_id("alice:s3:cret", DigestAlgorithm::Sha1));
+        assert_eq!((basic.logged_in, basic.user.as_deref()), (true, Some("alice")));
+        assert_eq!(apache.credentials(), basic.credentials());
+    }
+
+    #[test]
+    fn the_super_user_is_known() {
+        let root = prove(Some("digest root:pw")).unwrap();
+        assert_eq!(schemes_of(&root), ["ip", "super", "digest"]);
+        assert_eq!((root.logged_in, root.user.as_deref()), (true, Some("root")));
+    }
+
+    #[test]
+    fn wrong_forms_are_refused_without_repeating_them() {
+        for wrong in
+            ["digest", "digest secret", "Basic !secret", "Basic c2VjcmV0", "Bearer secret", ""]
+        {
+            let error = prove(Some(wrong)).unwrap_err();
+            assert_eq!(error.status, StatusCode::BAD_REQUEST, "{wrong}");
+            assert!(!error.message.contains("secret"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn the_secret_is_not_shown() {
+        let shown = format!("{:?}", prove(Some("digest alice:hidden")).unwrap());
+        assert!(!shown.contains("hidden"), "{shown}");
+    }
+
+    #[test]
+    fn writers_are_told_what_would_help() {
+        let (nobody, alice) = (prove(None).unwrap(), prove(Some("digest alice:x")).unwrap());
+        let status = |identity: &Identity, writers| {
+            identity.check_writer(writers).err().map(|error| error.status.as_u16())
+        };
+        assert_eq!(status(&nobody, Writers::LoggedIn), Some(401));
+        assert_eq!(status(&nobody, Writers::Anybody), None);
+        assert_eq!(status(&alice, Writers::LoggedIn), None);
+        assert_eq!(status(&alice, Writers::Nobody), Some(403));
+    }
+}

@@ -1,0 +1,29 @@
+//! Operators' doors over HTTP: Apache's admin commands, metrics, REST for znodes, and the console.
+//!
+//! In: a running server's [`ServerHandle`](herdsman_server::ServerHandle) and [`AdminSettings`]. Out: one
+//! port (two, if metrics have one of their own) until [`Admin`] is dropped. Nothing is open here that
+//! the client port would refuse: reads are judged by the tree with the ids that a request's credentials
+//! prove, writes go through a session of the server's own client port, in the name of the address that
+//! asked.
+//!
+//! The rooms: [`commands`] is Apache's `AdminServer`, `api` is REST for znodes, `views` shows what
+//! the server knows (sessions, ensemble, history, recipes), `console` serves the browser's files.
+
+mod admin;
+pub mod api;
+pub mod commands;
+pub mod console;
+pub mod error;
+pub mod guard;
+mod health;
+pub mod identity;
+mod metrics;
+pub mod settings;
+mod stand_ins;
+mod state;
+pub mod views;
+
+pub use admin::{Admin, AdminError};
+pub use identity::Identity;
+pub use settings::AdminSettings;
+pub use state::AdminState;

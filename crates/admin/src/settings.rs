@@ -1,0 +1,237 @@
+//! What the admin server is told, and how that follows from a server's configuration.
+//!
+//! In: a [`Config`]. Out: addresses that are resolved and limits that are set, or the one line that says
+//! why the port stays closed. Apache: the `zookeeper.admin.*` properties of `JettyAdminServer`. How we
+//! differ: without `admin.serverAddress` only this machine can reach the port; Apache opens it to all.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use herdsman_server::Config;
+use herdsman_server::config::AdminWriters;
+
+/// Apache's provider that opens a port for Prometheus.
+const PROMETHEUS_CLASS: &str = "PrometheusMetricsProvider";
+/// Where it does so when nothing else is said.
+const PROMETHEUS_PORT: u16 = 7000;
+
+/// First parts of paths under which the admin server has other things.
+const TAKEN: [&str; 5] = ["api", "console", "livez", "metrics", "readyz"];
+
+/// Settings of the admin server. `Default` is for tests: loopback, a free port.
+#[derive(Clone, Debug)]
+pub struct AdminSettings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Where Apache's commands are, `/commands` by default.
+    pub command_url: String,
+    /// How long a connection may be idle.
+    pub idle_timeout: Duration,
+    /// How many connections there may be; the next ones wait to be accepted.
+    pub connections_max: usize,
+    /// Whether a snapshot can be fetched.
+    pub snapshots: bool,
+    /// Whether a snapshot can be restored.
+    pub restores: bool,
+    /// The shortest time between two snapshots, or two restores.
+    pub rate_limit: Duration,
+    /// Where metrics are, besides `/metrics` of the admin port.
+    pub metrics_address: Option<SocketAddr>,
+    /// Who may write through REST and the console.
+    pub writers: Writers,
+    /// Names by which browsers may call the server, besides its addresses and `localhost`. A request
+    /// for another name is refused: it could come from a page that rebound its name to this address.
+    pub host_names: Vec<String>,
+}
+
+/// Who may write through REST and the console.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writers {
+    /// Requests that prove who they are.
+    #[default]
+    LoggedIn,
+    /// Everybody whom the ACLs let.
+    Anybody,
+    /// Nobody.
+    Nobody,
+}
+
+/// Why the admin server cannot be what the configuration asks for.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// It would have to encrypt.
+    #[error(
+        "{0}=true asks for TLS, which the admin server cannot do yet; remove the line to open it without"
+    )]
+    Tls(&'static str),
+    /// A path that is not plain, or where something else is.
+    #[error("admin.commandURL={0} cannot be used; take a plain path such as /commands")]
+    CommandUrl(String),
+    /// A name that stands for no address.
+    #[error("{key}={host} cannot be resolved: {source}")]
+    Host {
+        /// Which setting.
+        key: &'static str,
+        /// Its value.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Default for AdminSettings {
+    fn default() -> Self {
+        AdminSettings {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            command_url: "/commands".to_owned(),
+            idle_timeout: Duration::from_secs(30),
+            connections_max: 256,
+            snapshots: true,
+            restores: true,
+            rate_limit: Duration::from_secs(300),
+            metrics_address: None,
+            writers: Writers::default(),
+            host_names: Vec::new(),
+        }
+    }
+}
+
+impl AdminSettings {
+    /// What a server's configuration means for its admin server; `None` if it is to have none.
+    ///
+    /// # Errors
+    /// The configuration asks for what the admin server cannot do; then it must not be opened.
+    pub fn from_config(config: &Config) -> Result<Option<Self>, SettingsError> {
+        let admin = &config.admin;
+        if !admin.enabled {
+            return Ok(None);
+        }
+        for (key, wanted) in [
+            ("admin.forceHttps", admin.https_only),
+            ("admin.portUnification", admin.port_unification),
+            ("admin.needClientAuth", admin.client_certificates),
+        ] {
+            if wanted {
+                return Err(SettingsError::Tls(key));
+            }
+        }
+        Ok(Some(AdminSettings {
+            address: resolve("admin.serverAddress", &admin.address, admin.port)?,
+            command_url: command_url(&admin.command_url)?,
+            idle_timeout: Duration::from_millis(admin.idle_timeout_ms.into()),
+            snapshots: admin.snapshots,
+            restores: admin.restores,
+            rate_limit: Duration::from_millis(admin.rate_limit_ms.into()),
+            metrics_address: metrics_address(config)?,
+            writers: match admin.writers {
+                AdminWriters::LoggedIn => Writers::LoggedIn,
+                AdminWriters::Anybody => Writers::Anybody,
+                AdminWriters::Nobody => Writers::Nobody,
+            },
+            host_names: admin.host_names.clone(),
+            ..AdminSettings::default()
+        }))
+    }
+}
+
+/// The path without a slash at its end. It must not be where something else is.
+fn command_url(url: &str) -> Result<String, SettingsError> {
+    let url = url.trim_end_matches('/');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
+    let first = url.split('/').nth(1).unwrap_or_default();
+    let is_free = !first.is_empty() && !TAKEN.contains(&first);
+    if is_free && url.chars().all(is_plain) && !url.contains("//") {
+        Ok(url.to_owned())
+    } else {
+        Err(SettingsError::CommandUrl(url.to_owned()))
+    }
+}
+
+fn metrics_address(config: &Config) -> Result<Option<SocketAddr>, SettingsError> {
+    let metrics = &config.metrics;
+    let is_prometheus =
+        metrics.provider.as_ref().is_some_and(|class| class.ends_with(PROMETHEUS_CLASS));
+    let port = metrics.http_port.or(is_prometheus.then_some(PROMETHEUS_PORT));
+    port.map(|port| resolve("metricsProvider.httpHost", &metrics.http_host, port)).transpose()
+}
+
+fn resolve(key: &'static str, host: &str, port: u16) -> Result<SocketAddr, SettingsError> {
+    let bare = host.trim_matches(['[', ']']);
+    let found = (bare, port).to_socket_addrs().and_then(|mut addresses| {
+        addresses.next().ok_or_else(|| io::Error::other("it stands for no address"))
+    });
+    found.map_err(|source| SettingsError::Host { key, host: host.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use herdsman_server::config::SystemProperties;
+
+    fn config(adjust: impl FnOnce(&mut Config)) -> Config {
+        let loaded = Config::standalone_default(&SystemProperties::default()).unwrap();
+        let mut config = loaded.config;
+        adjust(&mut config);
+        config
+    }
+
+    fn settings(adjust: impl FnOnce(&mut Config)) -> AdminSettings {
+        AdminSettings::from_config(&config(adjust)).unwrap().unwrap()
+    }
+
+    #[test]
+    fn by_default_only_this_machine_gets_in() {
+        let settings = settings(|_| {});
+        assert_eq!(settings.address.to_string(), "127.0.0.1:8080");
+        assert_eq!(settings.command_url, "/commands");
+        assert_eq!((settings.metrics_address, settings.writers), (None, Writers::LoggedIn));
+        assert_eq!(settings.rate_limit, Duration::from_secs(300));
+    }
+
+    #[test]
+    fn a_server_may_have_none() {
+        let config = config(|config| config.admin.enabled = false);
+        assert!(AdminSettings::from_config(&config).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_turned_keeps_the_door_closed() {
+        let config = config(|config| config.admin.https_only = true);
+        let error = AdminSettings::from_config(&config).unwrap_err().to_string();
+        assert!(error.starts_with("admin.forceHttps=true asks for TLS"), "{error}");
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_named() {
+        let config = config(|config| config.admin.address = "no such host".to_owned());
+        let error = AdminSettings::from_config(&config).unwrap_err().to_string();
+        assert!(error.starts_with("admin.serverAddress=no such host"), "{error}");
+    }
+
+    #[test]
+    fn commands_go_where_nothing_else_is() {
+        let url = |url: &str| {
+            let config = config(|config| config.admin.command_url = url.to_owned());
+            AdminSettings::from_config(&config).map(|settings| settings.unwrap().command_url)
+        };
+        assert_eq!(url("/ops/zk/").unwrap(), "/ops/zk");
+        for wrong in ["/", "/api/zk", "/metrics", "/{name}", "/a//b", "/a b"] {
+            assert!(url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn prometheus_gets_its_port_by_class_or_by_number() {
+        let by_class = settings(|config| {
+            let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+            config.metrics.provider = Some(class.to_owned());
+        });
+        assert_eq!(by_class.metrics_address.unwrap().to_string(), "0.0.0.0:7000");
+        let by_number = settings(|config| {
+            config.metrics.http_port = Some(7001);
+            config.metrics.http_host = "[::1]".to_owned();
+        });
+        assert_eq!(by_number.metrics_address.unwrap().to_string(), "[::1]:7001");
+    }
+}

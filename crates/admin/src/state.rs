@@ -1,0 +1,39 @@
+//! What all handlers share.
+
+use std::sync::Arc;
+
+use herdsman_server::ServerHandle;
+
+use crate::api::limits::Limits;
+use crate::settings::AdminSettings;
+use crate::stand_ins::StandIns;
+use crate::views::Memory;
+
+/// The server that is looked at, and what the admin server was told. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AdminState {
+    /// The server.
+    pub server: ServerHandle,
+    /// What the admin server was told.
+    pub settings: Arc<AdminSettings>,
+    /// Sessions by which requests write.
+    pub(crate) stand_ins: Arc<StandIns>,
+    /// What the views remember.
+    pub(crate) views: Arc<Memory>,
+    /// What may go on at once.
+    pub(crate) limits: Arc<Limits>,
+}
+
+impl AdminState {
+    /// Of one server.
+    #[must_use]
+    pub fn new(server: ServerHandle, settings: AdminSettings) -> Self {
+        AdminState {
+            stand_ins: StandIns::new(server.clone()),
+            views: Arc::default(),
+            limits: Arc::default(),
+            server,
+            settings: Arc::new(settings),
+        }
+    }
+}

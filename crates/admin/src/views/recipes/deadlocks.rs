@@ -1,0 +1,110 @@
+//! Who waits for whom for ever, across all locks.
+//!
+//! In: the contenders of locks, read at different moments, and a way to see all at one moment whether
+//! nodes are still there. Out: circles that were real at that moment. A node that has gone since it was
+//! read, and with it the wait, would make a false alarm; so the locks of a circle are looked at once more,
+//! under one guard of the tree, and only what is there counts. Names are never used twice and nodes
+//! never change their places, so whoever is there then waits for whoever is there before it.
+
+use std::collections::BTreeSet;
+
+use herdsman_recipes::lock::{Contender, queues};
+use herdsman_recipes::wait_for::{Deadlock, LockQueue, WaitForGraph};
+
+use super::assemble::Lines;
+use super::model::{DeadlockView, StuckView};
+
+/// The deadlocks in these lines. `present` is asked once, for all contenders of the locks in question:
+/// those that are there no more are to be taken out.
+pub fn find(lines: &Lines, present: impl FnOnce(&mut Lines)) -> Vec<DeadlockView> {
+    let suspected = deadlocks(lines.clone());
+    if suspected.is_empty() {
+        return Vec::new();
+    }
+    let paths: BTreeSet<&str> =
+        suspected.iter().flat_map(|one| &one.circle).map(|wait| wait.path.as_str()).collect();
+    let of_circles = lines.iter().filter(|(path, _)| paths.contains(path.as_str()));
+    let mut again: Lines = of_circles.map(|(path, line)| (path.clone(), line.clone())).collect();
+    present(&mut again);
+    deadlocks(again).iter().map(view).collect()
+}
+
+fn deadlocks(lines: Lines) -> Vec<Deadlock> {
+    let locks: Vec<(String, Vec<Contender>)> =
+        lines.into_iter().filter(|(_, line)| line.len() > 1).collect();
+    // Whoever is alone in a line neither waits nor is waited for.
+    let locks: Vec<LockQueue> = queues(locks);
+    WaitForGraph::new(&locks).deadlocks()
+}
+
+fn view(deadlock: &Deadlock) -> DeadlockView {
+    let circle = &deadlock.circle;
+    let before = (0..circle.len()).map(|i| &circle[(i + circle.len() - 1) % circle.len()]);
+    let cycle = circle.iter().zip(before).map(|(wait, before)| StuckView {
+        session: session_of(&wait.waiter).to_owned(),
+        holds: before.path.clone(),
+        waits_for: wait.path.clone(),
+    });
+    DeadlockView {
+        cycle: cycle.collect(),
+        also_stuck: deadlock.stuck.len(),
+        text: deadlock.to_string(),
+    }
+}
+
+/// Owners are named by their session and a text of their own.
+fn session_of(owner: &str) -> &str {
+    owner.split_once(' ').map_or(owner, |(session, _)| session)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use herdsman_proto::{SessionId, Zxid};
+    use herdsman_recipes::lock::{LineNode, contenders};
+
+    use super::*;
+
+    fn lines(locks: &[(&str, &[i64])]) -> Lines {
+        let line = |sessions: &[i64]| {
+            let nodes = sessions.iter().enumerate().map(|(i, session)| LineNode {
+                name: format!("_c_{session}-lock-{i:010}"),
+                session: SessionId(*session),
+                data: Bytes::from_static(b"host"),
+                czxid: Zxid(i as i64),
+            });
+            contenders(nodes.collect())
+        };
+        locks.iter().map(|(path, sessions)| ((*path).to_owned(), line(sessions))).collect()
+    }
+
+    #[test]
+    fn a_circle_is_told_lock_by_lock() {
+        let lines = lines(&[("/x", &[1, 2]), ("/y", &[2, 3]), ("/z", &[3, 1]), ("/free", &[9])]);
+        let found = find(&lines, |again| assert_eq!(again.len(), 3));
+        assert_eq!(found.len(), 1);
+        let told: Vec<_> = found[0]
+            .cycle
+            .iter()
+            .map(|one| (one.session.as_str(), one.holds.as_str(), one.waits_for.as_str()))
+            .collect();
+        assert_eq!(told, [("0x1", "/x", "/z"), ("0x3", "/z", "/y"), ("0x2", "/y", "/x")]);
+        let expected = "0x1 host waits for /z held by 0x3 host; 0x3 host waits for /y held by 0x2 \
+                        host; 0x2 host waits for /x held by 0x1 host";
+        assert_eq!(found[0].text, expected);
+    }
+
+    #[test]
+    fn what_has_gone_meanwhile_raises_no_alarm() {
+        let lines = lines(&[("/x", &[1, 2]), ("/y", &[2, 1])]);
+        let gone = |again: &mut Lines| again.get_mut("/y").unwrap().truncate(1);
+        assert!(find(&lines, gone).is_empty());
+        assert_eq!(find(&lines, |_| {}).len(), 1);
+    }
+
+    #[test]
+    fn without_a_circle_nobody_looks_again() {
+        let lines = lines(&[("/x", &[1, 2]), ("/y", &[1, 2])]);
+        assert!(find(&lines, |_| panic!("there is nothing to confirm")).is_empty());
+    }
+}

@@ -1,0 +1,320 @@
+//! `GET /api/v1/sessions`, `GET /api/v1/sessions/0x…`: who is there, what they own and what they watch.
+//!
+//! Every server knows all sessions of the ensemble, but only those who decide know when one ends, and
+//! only the server to which a client is connected knows its connection and its watches. What this
+//! server does not know is null, or nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use herdsman_node::Now;
+use herdsman_proto::{ErrorCode, Id, SessionId, path};
+use herdsman_server::clients::Client;
+use herdsman_server::core::Core;
+use herdsman_server::words::last_op;
+use herdsman_tree::watches::{TableKind, WatchOf};
+use herdsman_tree::{Tree, WatchMode};
+use serde::{Deserialize, Serialize};
+
+use crate::error::ApiError;
+use crate::identity::Identity;
+use crate::state::AdminState;
+
+/// Sessions on one page, unless asked for fewer or more.
+const PAGE: usize = 200;
+const PAGE_MAX: usize = 1000;
+/// Ephemerals of one session that are looked at, and watches: a guard of the tree is held meanwhile.
+const PATHS_MAX: usize = 1000;
+
+/// Which page.
+#[derive(Debug, Deserialize)]
+pub struct Paging {
+    /// The last session of the page before.
+    after: Option<String>,
+    /// Sessions on a page.
+    limit: Option<usize>,
+}
+
+/// A page of sessions.
+#[derive(Debug, Serialize)]
+pub struct SessionsView {
+    total: usize,
+    sessions: Vec<SessionView>,
+    next: Option<String>,
+}
+
+/// A session.
+#[derive(Debug, Serialize)]
+pub struct SessionView {
+    id: String,
+    timeout_ms: i32,
+    local: bool,
+    ephemerals: usize,
+    watches: usize,
+    connection: Option<ConnectionView>,
+    expires_ms: Option<i64>,
+}
+
+/// A session's connection to this server.
+#[derive(Debug, Serialize)]
+pub struct ConnectionView {
+    peer: String,
+    established_ms: i64,
+    last_op: &'static str,
+    received: u64,
+    sent: u64,
+    queued: usize,
+    latency_avg_ms: f64,
+    latency_max_ms: u64,
+}
+
+/// A session with its paths.
+#[derive(Debug, Serialize)]
+pub struct SessionPathsView {
+    #[serde(flatten)]
+    session: SessionView,
+    ephemeral_paths: Vec<String>,
+    watch_paths: Vec<WatchView>,
+    hidden: usize,
+    truncated: bool,
+}
+
+/// A watch.
+#[derive(Debug, Serialize)]
+pub struct WatchView {
+    path: String,
+    kind: &'static str,
+}
+
+/// One page.
+///
+/// # Errors
+/// The page does not make sense.
+pub async fn sessions(
+    State(state): State<AdminState>,
+    Query(paging): Query<Paging>,
+) -> Result<Json<SessionsView>, ApiError> {
+    let after = match &paging.after {
+        Some(text) => parse_id(text)?,
+        None => SessionId(i64::MIN),
+    };
+    let limit = paging.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let core = state.server.core();
+    let clients = clients_by_session(core);
+    let mut known = known_after(core, after, limit + 1);
+    let more = known.len() > limit;
+    known.truncate(limit);
+    let total = {
+        let local = core.with_node(|node| node.sessions().local_len());
+        core.tree().session_count() + local
+    };
+    let next = known.last().filter(|_| more).map(|last| last.id.to_string());
+    let tree = core.tree();
+    let now = core.clock.now();
+    let sessions = known.iter().map(|one| one.view(&tree, clients.get(&one.id), now)).collect();
+    Ok(Json(SessionsView { total, sessions, next }))
+}
+
+/// One session.
+///
+/// # Errors
+/// There is no such session.
+pub async fn session(
+    State(state): State<AdminState>,
+    identity: Identity,
+    Path(id): Path<String>,
+) -> Result<Json<SessionPathsView>, ApiError> {
+    let id = parse_id(&id)?;
+    let core = state.server.core();
+    let known = known(core, id).ok_or_else(|| {
+        let message = format!("there is no session {id}; it may have ended");
+        ApiError::new(StatusCode::NOT_FOUND, "NoSession", message)
+    })?;
+    let client = client_of(core, id);
+    let tree = core.tree();
+    let session = known.view(&tree, client.as_ref(), core.clock.now());
+    let ephemerals = tree.ephemerals(id).cloned();
+    let watches = client.map(|client| {
+        // One more than are shown, to know whether there are more.
+        tree.watches().of_watcher(client.id.watcher(), PATHS_MAX + 1)
+    });
+    let watches = watches.unwrap_or_default();
+    let mut shown = Shown { tree: &tree, ids: &identity.ids, hidden: 0, truncated: false };
+    let ephemeral_paths = shown.those(ephemerals, |path| path);
+    let ephemeral_paths = ephemeral_paths.iter().map(ToString::to_string).collect();
+    let watch_paths = shown.those(watches.into_iter(), |watch| &watch.path);
+    let Shown { hidden, truncated, .. } = shown;
+    let watch_paths = watch_paths
+        .into_iter()
+        .map(|watch| WatchView { kind: watch_kind(&tree, &watch), path: watch.path.to_string() });
+    let watch_paths = watch_paths.collect();
+    Ok(Json(SessionPathsView { session, ephemeral_paths, watch_paths, hidden, truncated }))
+}
+
+/// A number in Java's hexadecimal notation, as everything here writes it.
+fn parse_id(text: &str) -> Result<SessionId, ApiError> {
+    let digits = text.strip_prefix("0x").unwrap_or_default();
+    let id = u64::from_str_radix(digits, 16).ok().map(|id| SessionId(id.cast_signed()));
+    id.ok_or_else(|| {
+        ApiError::bad_request(format!("{text:?} is not the id of a session, such as 0x1001f2e3"))
+    })
+}
+
+/// What node and tree know of a session.
+struct Known {
+    id: SessionId,
+    timeout_ms: i32,
+    local: bool,
+    deadline_ms: Option<u64>,
+}
+
+impl Known {
+    fn view(&self, tree: &Tree, client: Option<&Arc<Client>>, now: Now) -> SessionView {
+        let wall_ms =
+            |at_ms: u64| now.wall_ms + at_ms.cast_signed() - now.monotonic_ms.cast_signed();
+        SessionView {
+            id: self.id.to_string(),
+            timeout_ms: self.timeout_ms,
+            local: self.local,
+            ephemerals: tree.ephemerals_of(self.id),
+            watches: client.map_or(0, |client| tree.watches().count_of(client.id.watcher())),
+            connection: client.map(|client| connection(client)),
+            expires_ms: self.deadline_ms.map(wall_ms),
+        }
+    }
+}
+
+/// Those of the ensemble are in the tree, those of this server only are in the node.
+fn known_after(core: &Core, after: SessionId, count: usize) -> Vec<Known> {
+    let global: Vec<_> = core.tree().sessions_after(after).take(count).collect();
+    core.with_node(|node| {
+        let sessions = node.sessions();
+        let global = global.into_iter().map(|(id, timeout_ms)| Known {
+            id,
+            timeout_ms,
+            local: false,
+            deadline_ms: sessions.get(id).and_then(|session| session.deadline_ms()),
+        });
+        let local = sessions.local_after(after).take(count).map(|(id, session)| Known {
+            id,
+            timeout_ms: session.timeout_ms,
+            local: true,
+            deadline_ms: session.deadline_ms(),
+        });
+        let mut known: Vec<_> = global.chain(local).collect();
+        known.sort_by_key(|one| (one.id, one.local));
+        // One that is being made known to the ensemble is in both for a moment.
+        known.dedup_by_key(|one| one.id);
+        known.truncate(count);
+        known
+    })
+}
+
+fn known(core: &Core, id: SessionId) -> Option<Known> {
+    let just_before = SessionId(id.0.checked_sub(1)?);
+    known_after(core, just_before, 1).pop().filter(|known| known.id == id)
+}
+
+fn clients_by_session(core: &Core) -> HashMap<SessionId, Arc<Client>> {
+    let clients = core.clients.all().into_iter();
+    let of_session = clients.map(|client| {
+        let session = client.stats.lock().session;
+        (session, client)
+    });
+    of_session.filter(|(session, _)| *session != SessionId::NONE).collect()
+}
+
+fn client_of(core: &Core, id: SessionId) -> Option<Arc<Client>> {
+    core.clients.all().into_iter().find(|client| client.stats.lock().session == id)
+}
+
+fn connection(client: &Client) -> ConnectionView {
+    let stats = *client.stats.lock();
+    ConnectionView {
+        peer: client.peer.to_string(),
+        established_ms: client.established_ms,
+        last_op: last_op(stats.last_op),
+        received: stats.received,
+        sent: stats.sent,
+        queued: stats.queued,
+        latency_avg_ms: stats.latency.mean(),
+        latency_max_ms: stats.latency.max,
+    }
+}
+
+/// Picks what may be shown.
+struct Shown<'a> {
+    tree: &'a Tree,
+    ids: &'a [Id],
+    hidden: usize,
+    truncated: bool,
+}
+
+impl Shown<'_> {
+    fn those<T>(&mut self, all: impl Iterator<Item = T>, path_of: impl Fn(&T) -> &str) -> Vec<T> {
+        let mut those = Vec::new();
+        for (i, one) in all.enumerate() {
+            if i == PATHS_MAX {
+                self.truncated = true;
+                break;
+            }
+            if self.may_show(path_of(&one)) {
+                those.push(one);
+            } else {
+                self.hidden += 1;
+            }
+        }
+        those
+    }
+
+    /// A znode that does not exist has no ACL, but who may not list the place where it would be should not
+    /// learn what others expect there.
+    fn may_show(&self, wanted: &str) -> bool {
+        let sight = self.tree.seen_by(self.ids);
+        let mut place = wanted;
+        loop {
+            match sight.znode(place) {
+                Ok(_) => return true,
+                Err(ErrorCode::NoNode) => match path::split(place) {
+                    Some(("", _)) => place = path::ROOT,
+                    Some((parent, _)) => place = parent,
+                    None => return false,
+                },
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// The two sorts of watch that exists and getData set are one: where there is no znode, somebody waits
+/// for it.
+fn watch_kind(tree: &Tree, watch: &WatchOf) -> &'static str {
+    match (watch.mode, watch.table) {
+        (WatchMode::Persistent, _) => "persistent",
+        (WatchMode::PersistentRecursive, _) => "recursive",
+        (WatchMode::Standard, TableKind::Child) => "child",
+        (WatchMode::Standard, TableKind::Data) => match tree.seen_by(&[]).znode(&watch.path) {
+            Err(ErrorCode::NoNode) => "exist",
+            _ => "data",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_they_are_written() {
+        for id in [1, 0x1001_f2e3_0000_0000, -2, i64::MIN] {
+            let id = SessionId(id);
+            assert_eq!(parse_id(&id.to_string()).unwrap(), id);
+        }
+        for wrong in ["", "1", "0x", "0xg", "0x10000000000000000", "-0x1"] {
+            assert_eq!(parse_id(wrong).unwrap_err().status, StatusCode::BAD_REQUEST, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Search, export, and changes of whole subtrees.
+
+use herdsman_client::{Acl, Id, Op, Perms};
+use serde_json::{Value, json};
+
+use super::rest::{ALICE, Ask, Rest};
+
+fn found(answer: &Value) -> Vec<String> {
+    let row = |row: &Value| {
+        format!("{} {}", row["path"].as_str().unwrap(), row["where"].as_str().unwrap())
+    };
+    answer["matches"].as_array().unwrap().iter().map(row).collect()
+}
+
+#[tokio::test]
+async fn names_and_data_are_searched() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    for (path, data) in [
+        ("/app", "the Needle is here"),
+        ("/app/needle", ""),
+        ("/app/sub", "\u{7}needle\u{7}"),
+        ("/other", "needle"),
+    ] {
+        client.create(path, data).await.unwrap();
+    }
+    client.create("/bin", &b"\xff\xfeneedle"[..]).await.unwrap();
+    let search = |query: &str| rest.get(&format!("/api/v1/search?{query}")).ok();
+    let all = search("q=needle");
+    assert_eq!(
+        found(&all),
+        ["/app data", "/app/needle name", "/app/sub data", "/bin data", "/other data"]
+    );
+    assert_eq!((&all["truncated"], &all["scanned"]), (&json!(false), &json!(9)));
+    assert_eq!(all["matches"][0]["excerpt"], "the Needle is here");
+    assert_eq!(all["matches"][2]["excerpt"], " needle ");
+    assert_eq!(found(&search("q=Needle")), ["/app data"]);
+    assert_eq!(found(&search("q=needle&in=names")), ["/app/needle name"]);
+    assert_eq!(found(&search("q=needle&in=data&path=/app")), ["/app data", "/app/sub data"]);
+    assert_eq!(found(&search("q=app/s&in=names")), ["/app/sub name"]);
+    let first = search("q=needle&limit=2");
+    assert_eq!((found(&first).len(), &first["truncated"]), (2, &json!(true)));
+    for wrong in ["q=", "q=x&in=dreams", "q=x&limit=x", "", &format!("q={}", "x".repeat(1001))] {
+        assert_eq!(rest.get(&format!("/api/v1/search?{wrong}")).status, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_holds_the_whole_subtree() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/app", "top").await.unwrap();
+    client.create("/app/b", &[0xff][..]).await.unwrap();
+    client.create("/app/a", "line\n").await.unwrap();
+    client.create("/app/a/deep", "").container().await.unwrap();
+    client.create("/app/t", "").ttl(std::time::Duration::from_secs(60)).await.unwrap();
+    let answer = rest.get("/api/v1/export?path=/app");
+    assert_eq!(answer.header("Content-Type"), Some("application/x-ndjson"));
+    let text = String::from_utf8(answer.body).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["format"], "herdsman-subtree");
+    assert_eq!((&lines[0]["version"], &lines[0]["root"]), (&json!(1), &json!("/app")));
+    let paths: Vec<_> = lines[1..6].iter().map(|line| line["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, [".", "a", "a/deep", "b", "t"]);
+    assert_eq!((&lines[1]["data"], &lines[2]["data"]), (&json!("top"), &json!("line\n")));
+    assert_eq!((&lines[4]["data_base64"], &lines[4]["data"]), (&json!("/w=="), &json!(null)));
+    assert_eq!(lines[3]["type"], "container");
+    assert_eq!((&lines[5]["type"], &lines[5]["ttl_ms"]), (&json!("ttl"), &json!(60_000)));
+    assert_eq!(lines[1]["acl"][0]["perms"], "cdrwa");
+    let stat = client.exists("/app/t").await.unwrap().unwrap();
+    let newest = format!("{:#x}", stat.czxid.0);
+    assert_eq!(lines[6], json!({ "end": true, "znodes": 5, "zxid": newest }));
+    assert_eq!(lines.len(), 7);
+    let everything = rest.get("/api/v1/export?path=/");
+    let text = String::from_utf8(everything.body).unwrap();
+    assert!(!text.contains("zookeeper") && text.contains("\"path\":\"app/a/deep\""));
+}
+
+#[tokio::test]
+async fn half_an_export_is_none_unless_that_is_wanted() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/app", "").await.unwrap();
+    let acl = vec![Acl { perms: Perms::ALL, id: Id::new("digest", "u:h") }];
+    client.create("/app/shut", "").acl(acl).await.unwrap();
+    let refused = rest.get("/api/v1/export?path=/app");
+    assert_eq!(refused.refusal(), (403, "NoAuth".to_owned()));
+    assert_eq!(refused.json()["path"], "/app/shut");
+    let skipped = rest.get("/api/v1/export?path=/app&unreadable=skip");
+    let text = String::from_utf8(skipped.body).unwrap();
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["znodes"], &last["unreadable"]), (&json!(1), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_subtree_is_deleted_as_a_whole() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/app", "").await.unwrap();
+    for block in 0..3 {
+        let parent = format!("/app/{block}");
+        let below = (0..500).map(|n| Op::create(&format!("{parent}/{n}"), ""));
+        client.transaction([Op::create(&parent, "")].into_iter().chain(below)).await.unwrap();
+    }
+    let delete = |query: &str| rest.ask(&Ask::delete(&format!("/api/v1/node?path={query}")));
+    let stale = delete("/app&recursive=true&version=4");
+    assert_eq!(stale.refusal(), (409, "BadVersion".to_owned()));
+    assert_eq!(stale.json()["stat"]["num_children"], 3);
+    assert_eq!(delete("/app&recursive=true&version=0").ok(), json!({ "deleted": 1504 }));
+    assert_eq!(delete("/app&recursive=true").status, 404);
+    assert_eq!(delete("/&recursive=true").status, 400);
+    assert_eq!(delete("/zookeeper&recursive=true").status, 400);
+}
+
+#[tokio::test]
+async fn a_deletion_that_fails_half_way_says_how_far_it_came() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/app", "").await.unwrap();
+    // What is under /app/a may not be deleted, and the walk begins with the last names.
+    let guarded = vec![Acl::world(Perms(Perms::READ.0 | Perms::CREATE.0 | Perms::ADMIN.0))];
+    client.create("/app/a", "").acl(guarded).await.unwrap();
+    client.create("/app/a/x", "").await.unwrap();
+    let many = (0..600).map(|n| Op::create(&format!("/app/z{n}"), ""));
+    client.transaction(many).await.unwrap();
+    let refused = rest.ask(&Ask::delete("/api/v1/node?path=/app&recursive=true"));
+    assert_eq!(refused.refusal(), (403, "NoAuth".to_owned()));
+    assert_eq!(refused.json()["deleted"], 500);
+    assert_eq!(rest.get("/api/v1/children?path=/app").ok()["total"], 101);
+    // A small subtree goes as a whole or not at all.
+    let small = rest.ask(&Ask::delete("/api/v1/node?path=/app/a&recursive=true"));
+    assert_eq!(small.json()["deleted"], 0);
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_keeps_a_subtree_whole() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/app", "").await.unwrap();
+    client.create("/app/a", "").acl(vec![Acl::world(Perms::WRITE)]).await.unwrap();
+    client.create("/app/b", "").await.unwrap();
+    let refused = rest.ask(&Ask::delete("/api/v1/node?path=/app&recursive=true"));
+    assert_eq!(refused.refusal(), (403, "NoAuth".to_owned()));
+    assert_eq!(refused.json()["path"], "/app/a");
+    assert!(client.exists("/app/b").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_acl_of_a_whole_subtree_is_replaced() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/app", "").await.unwrap();
+    client.transaction((0..300).map(|n| Op::create(&format!("/app/{n}"), ""))).await.unwrap();
+    let acl = json!([{ "scheme": "auth", "id": "", "perms": "cdrwa" }]);
+    let body = json!({ "acl": acl, "recursive": true });
+    let put = |query: &str| {
+        rest.ask(&Ask::json("PUT", &format!("/api/v1/acl?path=/app{query}"), &body).user(ALICE))
+    };
+    assert_eq!(put("&version=3").refusal(), (409, "BadVersion".to_owned()));
+    assert_eq!(put("&version=0").ok(), json!({ "changed": 301 }));
+    assert_eq!(rest.get("/api/v1/node?path=/app/7").status, 403);
+    let seen = rest.ask(&Ask::get("/api/v1/acl?path=/app/7").user(ALICE)).ok();
+    assert_eq!((&seen["acl"][0]["scheme"], &seen["aversion"]), (&json!("digest"), &json!(1)));
+}

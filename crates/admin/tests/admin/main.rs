@@ -1,0 +1,5 @@
+//! The admin server over real sockets, one module a room.
+
+mod api;
+mod commands;
+mod views;

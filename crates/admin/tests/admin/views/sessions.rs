@@ -1,0 +1,110 @@
+//! Sessions with their ephemerals and watches.
+
+use serde_json::{Value, json};
+
+use super::{alice_only, each, session_of};
+use crate::api::rest::{ALICE, Ask, Rest};
+
+#[tokio::test]
+async fn a_session_shows_what_it_owns_and_watches() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/b", "").await.unwrap();
+    client.create("/b/e2", "").ephemeral().await.unwrap();
+    client.create("/b/e1", "").ephemeral().await.unwrap();
+    let _data = client.get("/b").watch().await.unwrap();
+    let _child = client.children("/b").watch().await.unwrap();
+    let _exist = client.exists("/coming").watch().await.unwrap();
+    let _persistent = client.watch("/p").await.unwrap();
+    let _recursive = client.watch("/r").recursive().await.unwrap();
+    let id = session_of(&client);
+    let view = rest.get(&format!("/api/v1/sessions/{id}")).ok();
+    assert_eq!((&view["id"], &view["local"]), (&json!(id), &json!(false)));
+    assert_eq!(view["timeout_ms"], client.session().timeout().as_millis() as u64);
+    assert_eq!(view["ephemeral_paths"], json!(["/b/e1", "/b/e2"]));
+    let watches = json!([
+        { "path": "/b", "kind": "data" },
+        { "path": "/b", "kind": "child" },
+        { "path": "/coming", "kind": "exist" },
+        { "path": "/p", "kind": "persistent" },
+        { "path": "/r", "kind": "recursive" },
+    ]);
+    assert_eq!(view["watch_paths"], watches);
+    assert_eq!((&view["hidden"], &view["truncated"]), (&json!(0), &json!(false)));
+    let connection = &view["connection"];
+    assert!(connection["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{connection}");
+    assert!(connection["received"].as_u64().unwrap() >= 9);
+    assert!(view["expires_ms"].as_i64().unwrap() > connection["established_ms"].as_i64().unwrap());
+    let list = rest.get("/api/v1/sessions").ok();
+    assert_eq!((&list["total"], &list["next"]), (&json!(1), &Value::Null));
+    let summary = &list["sessions"][0];
+    // The persistent one counts for data and for children.
+    assert_eq!((&summary["ephemerals"], &summary["watches"]), (&json!(2), &json!(6)));
+}
+
+#[tokio::test]
+async fn paths_that_one_may_not_read_are_counted_only() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.authenticate("digest", ALICE).await.unwrap();
+    client.create("/secret", "").acl(alice_only()).await.unwrap();
+    client.create("/secret/e", "").ephemeral().acl(alice_only()).await.unwrap();
+    client.create("/open", "").ephemeral().await.unwrap();
+    let _data = client.get("/secret").watch().await.unwrap();
+    let _exist = client.exists("/secret/coming").watch().await.unwrap();
+    let target = format!("/api/v1/sessions/{}", session_of(&client));
+    let view = rest.get(&target).ok();
+    assert_eq!((&view["ephemeral_paths"], &view["watch_paths"]), (&json!(["/open"]), &json!([])));
+    assert_eq!((&view["hidden"], &view["ephemerals"]), (&json!(3), &json!(2)));
+    let view = rest.ask(&Ask::get(&target).user(ALICE)).ok();
+    assert_eq!(view["ephemeral_paths"], json!(["/open", "/secret/e"]));
+    assert_eq!(each(&view["watch_paths"], "kind"), ["data", "exist"]);
+    assert_eq!(view["hidden"], 0);
+}
+
+#[tokio::test]
+async fn sessions_come_in_pages() {
+    let rest = Rest::start();
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(rest.client().await);
+    }
+    let mut expected: Vec<_> = clients.iter().map(session_of).collect();
+    expected.sort();
+    let (mut seen, mut target) = (Vec::new(), "/api/v1/sessions?limit=2".to_owned());
+    loop {
+        let page = rest.get(&target).ok();
+        assert_eq!(page["total"], 5);
+        let ids = each(&page["sessions"], "id");
+        assert!((1..=2).contains(&ids.len()));
+        seen.extend(ids.iter().map(|id| id.as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        target = format!("/api/v1/sessions?limit=2&after={next}");
+    }
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn a_session_without_a_connection_is_still_there() {
+    let mut rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/e", "").ephemeral().await.unwrap();
+    let id = session_of(&client);
+    // The client does not get to run, and so does not come back, before the questions are answered.
+    rest.server.restart();
+    let admin =
+        crate::api::rest::admin(rest.server.handle(), herdsman_admin::settings::Writers::Nobody);
+    let view = Ask::get(&format!("/api/v1/sessions/{id}")).of(admin.address()).ok();
+    assert_eq!((&view["connection"], &view["watches"]), (&Value::Null, &json!(0)));
+    assert_eq!(view["ephemeral_paths"], json!(["/e"]));
+    assert!(view["expires_ms"].is_i64());
+}
+
+#[test]
+fn what_is_no_session_is_refused() {
+    let rest = Rest::start();
+    let refusal = |target: &str| rest.get(target).refusal();
+    assert_eq!(refusal("/api/v1/sessions/0x7"), (404, "NoSession".to_owned()));
+    assert_eq!(refusal("/api/v1/sessions/7"), (400, "BadRequest".to_owned()));
+    assert_eq!(refusal("/api/v1/sessions?after=x"), (400, "BadRequest".to_owned()));
+}
