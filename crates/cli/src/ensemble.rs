@@ -13,13 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use herdsman_admin::Admin;
 use herdsman_server::config::SystemProperties;
+use herdsman_server::log_level::LogLevel;
 use herdsman_server::{Config, Server, ServesAs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{error, info, info_span, warn};
 
+use crate::admin;
 use console::{Command, HELP};
 use layout::{Layout, Wish};
 
@@ -37,7 +40,12 @@ const BAD_INVOCATION: u8 = 2;
 
 /// Runs `count` servers until it is told to stop. `dir` is where they keep their data; without it a
 /// temporary directory is used, and removed.
-pub fn run(count: u8, dir: Option<&Path>, properties: &SystemProperties) -> ExitCode {
+pub fn run(
+    count: u8,
+    dir: Option<&Path>,
+    properties: &SystemProperties,
+    log_level: &LogLevel,
+) -> ExitCode {
     let layout = match Layout::prepare(count, dir, Wish::Usual) {
         Ok(layout) => layout,
         Err(failure) => {
@@ -45,7 +53,7 @@ pub fn run(count: u8, dir: Option<&Path>, properties: &SystemProperties) -> Exit
             return ExitCode::from(BAD_INVOCATION);
         }
     };
-    match serve(&layout, properties) {
+    match serve(&layout, properties, log_level) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             error!("{failure:#}");
@@ -54,11 +62,15 @@ pub fn run(count: u8, dir: Option<&Path>, properties: &SystemProperties) -> Exit
     }
 }
 
-fn serve(layout: &Layout, properties: &SystemProperties) -> anyhow::Result<()> {
+fn serve(
+    layout: &Layout,
+    properties: &SystemProperties,
+    log_level: &LogLevel,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let (events, received) = mpsc::channel(EVENTS_MAX);
-        let mut ensemble = Ensemble::new(layout, properties, events.clone());
+        let mut ensemble = Ensemble::new(layout, properties, log_level, events.clone());
         let served = ensemble.serve(layout, events, received).await;
         ensemble.stop_all();
         served
@@ -86,6 +98,8 @@ struct Member {
 
 struct Running {
     server: Server,
+    /// Its console; goes with it.
+    admin: Option<Admin>,
     /// Waits for what makes the server useless.
     failure: JoinHandle<()>,
 }
@@ -94,18 +108,25 @@ struct Running {
 struct Ensemble<'a> {
     members: Vec<Member>,
     properties: &'a SystemProperties,
+    /// One for all of them: they are in one process.
+    log_level: &'a LogLevel,
     events: mpsc::Sender<Event>,
 }
 
 impl<'a> Ensemble<'a> {
-    fn new(layout: &Layout, properties: &'a SystemProperties, events: mpsc::Sender<Event>) -> Self {
+    fn new(
+        layout: &Layout,
+        properties: &'a SystemProperties,
+        log_level: &'a LogLevel,
+        events: mpsc::Sender<Event>,
+    ) -> Self {
         let members = layout.members().map(|place| Member {
             id: place.id,
             zoo_cfg: place.zoo_cfg,
             client_address: place.client_address,
             running: None,
         });
-        Ensemble { members: members.collect(), properties, events }
+        Ensemble { members: members.collect(), properties, log_level, events }
     }
 
     async fn serve(
@@ -149,6 +170,10 @@ impl<'a> Ensemble<'a> {
         let servers = if count == 1 { "server runs" } else { "servers run" };
         tell!("{count} {servers} in this process, with {place}");
         tell!("connect string: {}", addresses.join(","));
+        let admins =
+            self.members.iter().filter_map(|member| member.running.as_ref()?.admin.as_ref());
+        let consoles: Vec<_> = admins.map(|admin| format!("http://{}", admin.address())).collect();
+        tell!("consoles: {}", consoles.join(" "));
         tell!("{HELP}");
     }
 
@@ -191,15 +216,18 @@ impl<'a> Ensemble<'a> {
         for warning in loaded.warnings.iter().filter(|_| id == 1) {
             warn!("{warning}");
         }
-        let server = Server::start(loaded.config)
+        let config = loaded.config;
+        let server = Server::start(config.clone())
             .with_context(|| format!("server {id} cannot be started"))?;
+        server.use_log_level(self.log_level.clone());
+        let admin = admin::open(&server, &config);
         let (failure, events) = (server.failure(), self.events.clone());
         let failure = tokio::spawn(async move {
             let what = failure.await;
             // If nobody listens any more, everything ends anyway.
             _ = events.send(Event::Failed { id, what }).await;
         });
-        self.members[index].running = Some(Running { server, failure });
+        self.members[index].running = Some(Running { server, admin, failure });
         Ok(())
     }
 
@@ -207,8 +235,9 @@ impl<'a> Ensemble<'a> {
         let member = &mut self.members[index];
         let _entered = info_span!("server", id = member.id).entered();
         match member.running.take() {
-            Some(Running { server, failure }) => {
+            Some(Running { server, admin, failure }) => {
                 failure.abort();
+                drop(admin);
                 end(server);
             }
             None => tell!("server {} does not run", member.id),

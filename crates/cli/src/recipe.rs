@@ -165,7 +165,7 @@ async fn passed(limit: Option<Duration>) {
 }
 
 /// A time in seconds, with or without a fraction.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 =
         text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
     Duration::try_from_secs_f64(number)

@@ -7,16 +7,19 @@ use std::time::Instant;
 
 use clap::Args;
 use herdsman_server::config::{ConfigError, Loaded, Mode, SystemProperties};
+use herdsman_server::log_level::LogLevel;
 use herdsman_server::{Config, Server, StartError};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
 
+use crate::admin;
 use crate::ensemble;
+use crate::logging::{self, LogFormat};
 
 /// Run a server in the foreground; logs go to standard error.
 ///
-/// Without arguments it listens on 127.0.0.1:2181 and keeps its data in ./herdsman-data. With a
+/// Without arguments it listens on 127.0.0.1:2181, keeps its data in ./herdsman-data, and has its
+/// console on http://127.0.0.1:8080. With a
 /// zoo.cfg written for Apache ZooKeeper it does what that says, alone or as a member of an ensemble.
 /// With --ensemble it runs a whole ensemble on this machine, to try things out. SIGTERM or Ctrl-C
 /// stops it.
@@ -25,6 +28,7 @@ use crate::ensemble;
 Examples:
   herdsman server
   herdsman server conf/zoo.cfg
+  herdsman server --check conf/zoo.cfg
   herdsman server -Dzookeeper.extendedTypesEnabled=true -Djute.maxbuffer=4194304 zoo.cfg
   herdsman server 2181 /var/lib/zookeeper
   herdsman server --ensemble 3
@@ -32,7 +36,8 @@ Examples:
 
 An ensemble takes commands on standard input: status, stop N, kill N, start N, quit.
 The environment variables SERVER_JVMFLAGS and JVMFLAGS are searched for -Dname=value as well.
-HERDSMAN_LOG sets the log level (error, warn, info, debug, or per module); info by default.")]
+HERDSMAN_LOG sets the log level (error, warn, info, debug, or per module); info by default.
+HERDSMAN_LOG_FORMAT=json has the effect of --log-format json.")]
 pub struct Arguments {
     /// A system property as Apache takes it, for example -Dzookeeper.snapCount=10000
     #[arg(short = 'D', value_name = "NAME=VALUE")]
@@ -44,6 +49,13 @@ pub struct Arguments {
     /// Where they keep their data; a temporary directory, removed at the end, if not given
     #[arg(long, value_name = "PATH", requires = "ensemble")]
     dir: Option<PathBuf>,
+    /// Only read the configuration, say what is wrong with it or has no effect, and end
+    #[arg(long, conflicts_with = "ensemble")]
+    check: bool,
+    /// How log lines are written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(env = "HERDSMAN_LOG_FORMAT", hide_env = true)]
+    log_format: LogFormat,
     /// A zoo.cfg; or PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]]
     #[arg(value_name = "ZOO_CFG", num_args = 0..=4)]
     config: Vec<String>,
@@ -51,11 +63,11 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     let start = Instant::now();
-    log_to_stderr();
+    let log_level = logging::to_stderr(arguments.log_format);
     stop_on_panic();
     let properties = properties(arguments);
     if let Some(count) = arguments.ensemble {
-        return ensemble::run(count, arguments.dir.as_deref(), &properties);
+        return ensemble::run(count, arguments.dir.as_deref(), &properties, &log_level);
     }
     let loaded = match load(arguments, &properties) {
         Ok(loaded) => loaded,
@@ -67,24 +79,17 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     for warning in &loaded.warnings {
         warn!("{warning}");
     }
-    match serve(loaded.config, start) {
+    if arguments.check {
+        info!("the configuration can be used; {} warnings", loaded.warnings.len());
+        return ExitCode::SUCCESS;
+    }
+    match serve(loaded.config, log_level, start) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             error!("{failure}");
             ExitCode::from(failure.exit_code())
         }
     }
-}
-
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("HERDSMAN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let ansi = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_ansi(ansi)
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_writer(std::io::stderr)
-        .init();
 }
 
 /// A broken invariant must not go on serving: what is acknowledged is in the log, and a restart
@@ -121,39 +126,61 @@ fn load(arguments: &Arguments, properties: &SystemProperties) -> Result<Loaded, 
     }
 }
 
-fn serve(config: Config, start: Instant) -> Result<(), StartError> {
+fn serve(config: Config, log_level: LogLevel, start: Instant) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut served = Ok(());
     runtime.block_on(async {
-        served = serve_until_signalled(config, start).await;
+        served = serve_until_signalled(config, log_level, start).await;
     });
     // A start that was interrupted may still be reading; it has nothing to finish.
     runtime.shutdown_background();
     served
 }
 
-async fn serve_until_signalled(config: Config, start: Instant) -> Result<(), StartError> {
+async fn serve_until_signalled(
+    config: Config,
+    log_level: LogLevel,
+    start: Instant,
+) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let hangup = signal(SignalKind::hangup())?;
     let mut stop = std::pin::pin!(async {
         tokio::select! {
             _ = terminate.recv() => info!("SIGTERM"),
             _ = interrupt.recv() => info!("interrupted"),
+            () = terminal_gone(hangup) => {}
         }
     });
-    let mode = config.mode;
+    let told = config.clone();
     let starting = tokio::task::spawn_blocking(move || Server::start(config));
     let server = tokio::select! {
         started = starting => started.map_err(std::io::Error::other)??,
         () = &mut stop => return Ok(()),
     };
-    report(&server, mode, start);
+    server.use_log_level(log_level);
+    let admin = admin::open(&server, &told);
+    report(&server, told.mode, start);
     let failed = tokio::select! {
         () = stop => Ok(()),
         what = server.failure() => Err(StartError::PeerPort(what)),
     };
+    drop(admin);
     server.stop();
     failed
+}
+
+/// SIGHUP means that the terminal is gone, or to a server without one that log files were moved; they
+/// are found again by themselves.
+async fn terminal_gone(mut hangup: Signal) {
+    let has_terminal = std::io::stderr().is_terminal();
+    while hangup.recv().await.is_some() {
+        if has_terminal {
+            return info!("SIGHUP: the terminal is gone");
+        }
+        info!("SIGHUP: log files that were moved are made anew with their next line");
+    }
+    std::future::pending::<()>().await;
 }
 
 fn report(server: &Server, mode: Mode, start: Instant) {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! In: how many servers, and a directory or none. Out: all of the above on disk. Ports are those of
-//! the last start in this directory, or the usual ones in a new one (from 2181, 2888 and 3888 on), or
+//! the last start in this directory, or the usual ones in a new one (from 2181, 2888, 3888 and 8080 on), or
 //! any that is free instead of one that is taken. Nothing holds a port until its server opens it.
 
 use std::fs::{self, File, TryLockError};
@@ -25,6 +25,7 @@ use tracing::warn;
 const CLIENT_PORT: u16 = 2181;
 const QUORUM_PORT: u16 = 2888;
 const ELECTION_PORT: u16 = 3888;
+const ADMIN_PORT: u16 = 8080;
 
 /// The ports of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,7 @@ struct Ports {
     client: u16,
     quorum: u16,
     election: u16,
+    admin: u16,
 }
 
 /// Which ports a new ensemble would like to have.
@@ -51,10 +53,11 @@ impl Wish {
                 client: CLIENT_PORT + index,
                 quorum: QUORUM_PORT + index,
                 election: ELECTION_PORT + index,
+                admin: ADMIN_PORT + index,
             },
             // The system chooses.
             #[cfg(test)]
-            Wish::Any => Ports { client: 0, quorum: 0, election: 0 },
+            Wish::Any => Ports { client: 0, quorum: 0, election: 0, admin: 0 },
         }
     }
 }
@@ -143,14 +146,19 @@ impl Layout {
              minSessionTimeout=1000\nmaxSessionTimeout=40000\n\
              dataDir={}\npreAllocSize=4096\n\
              clientPort={}\nclientPortAddress=127.0.0.1\n\
-             standaloneEnabled=false\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
+             admin.serverAddress=127.0.0.1\nadmin.serverPort={}\n\
+             standaloneEnabled=false\n4lw.commands.whitelist=*\n",
             self.ports.len(),
             data.replace('\\', "\\\\"),
             ports.client,
+            ports.admin,
         );
-        for (id, Ports { quorum, election, .. }) in (1..).zip(&self.ports) {
+        for (id, Ports { client, quorum, election, .. }) in (1..).zip(&self.ports) {
             let id: u8 = id;
-            text.push_str(&format!("server.{id}=127.0.0.1:{quorum}:{election}\n"));
+            // With the client's port, so that the consoles can ask each other's servers.
+            text.push_str(&format!(
+                "server.{id}=127.0.0.1:{quorum}:{election};127.0.0.1:{client}\n"
+            ));
         }
         Ok(text)
     }
@@ -187,6 +195,7 @@ fn before(root: &Path) -> anyhow::Result<Vec<Ports>> {
             client: client.port,
             quorum: own.quorum_port,
             election: own.election_port,
+            admin: config.admin.port,
         });
         count = members.len();
     }
@@ -214,6 +223,7 @@ fn choose_ports(count: u8, before: &[Ports], wish: Wish) -> anyhow::Result<Vec<P
             client: free_port(wanted.client, &mut held)?,
             quorum: free_port(wanted.quorum, &mut held)?,
             election: free_port(wanted.election, &mut held)?,
+            admin: free_port(wanted.admin, &mut held)?,
         };
         if wanted.client != 0 && chosen.client != wanted.client {
             let (id, port) = (index + 1, chosen.client);

@@ -2,7 +2,9 @@
 
 mod client;
 mod ensemble;
+mod logging;
 mod mistakes;
 mod process;
 mod recipe;
 mod server;
+mod tools;

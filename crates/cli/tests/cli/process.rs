@@ -17,7 +17,7 @@ pub struct Process {
 pub fn herdsman(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_herdsman"));
     command.arg("server").args(arguments).current_dir(directory).stderr(Stdio::piped());
-    for variable in ["SERVER_JVMFLAGS", "JVMFLAGS", "HERDSMAN_LOG"] {
+    for variable in ["SERVER_JVMFLAGS", "JVMFLAGS", "HERDSMAN_LOG", "HERDSMAN_LOG_FORMAT"] {
         command.env_remove(variable);
     }
     command
@@ -77,7 +77,10 @@ impl Drop for Process {
 
 pub fn config(text: &str) -> TempDir {
     let directory = TempDir::with_prefix("herdsman-cli-").expect("a temporary directory");
-    let text = format!("clientPort=0\ndataDir={}/data\n{text}", directory.path().display());
+    let text = format!(
+        "clientPort=0\ndataDir={}/data\n{text}admin.serverPort=0\n",
+        directory.path().display()
+    );
     std::fs::write(directory.path().join("zoo.cfg"), text).expect("written");
     directory
 }

@@ -1,0 +1,65 @@
+//! `herdsman completions` and `herdsman man`: made from the same definitions as `--help`, so they say
+//! the same.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::Arguments as Whole;
+
+/// Print a completion script for a shell.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  herdsman completions bash > /etc/bash_completion.d/herdsman
+  herdsman completions zsh > ~/.zfunc/_herdsman
+  herdsman completions fish > ~/.config/fish/completions/herdsman.fish")]
+pub struct CompletionsArguments {
+    /// Which shell
+    shell: Shell,
+}
+
+/// Write the manual pages, one for each command.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  herdsman man --out /usr/local/share/man/man1
+  herdsman man --out . && man ./herdsman-server.1")]
+pub struct ManArguments {
+    /// The directory they go to; it is made if it is not there
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+pub fn completions(arguments: &CompletionsArguments) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Whole::command(), "herdsman", &mut script);
+    // A reader that has seen enough is no failure.
+    match io::stdout().write_all(&script) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("herdsman: cannot write the script: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+pub fn man(arguments: &ManArguments) -> ExitCode {
+    match write_pages(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("herdsman: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write_pages(ManArguments { out }: &ManArguments) -> Result<()> {
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    clap_mangen::generate_to(Whole::command(), out)
+        .with_context(|| format!("cannot write to {}", out.display()))
+}
