@@ -1,5 +1,5 @@
 //! The programs of others that the interop tests need: Apache's server, Curator, kazoo, the C
-//! client.
+//! client, a browser.
 //!
 //! In: the manifests under `interop/` (pom.xml, requirements.txt). Out: jars and a Python
 //! environment in `target/peers/`, and Debian packages where a thing is not to be had otherwise. A
@@ -33,12 +33,14 @@ pub enum Peer {
     Zookeeper38,
     /// The program `ip`, with which the chaos test cuts links.
     Iproute,
+    /// Chromium and its driver, which click through the console.
+    Browser,
 }
 
 impl Peer {
     /// What the tests need; `Zookeeper38` is for making fixtures.
-    pub const FOR_TESTS: [Peer; 5] =
-        [Peer::Java, Peer::Zookeeper, Peer::Curator, Peer::Kazoo, Peer::CClient];
+    pub const FOR_TESTS: [Peer; 6] =
+        [Peer::Java, Peer::Zookeeper, Peer::Curator, Peer::Kazoo, Peer::CClient, Peer::Browser];
 
     /// A name for messages.
     pub fn name(self) -> &'static str {
@@ -50,6 +52,7 @@ impl Peer {
             Peer::CClient => "the C client",
             Peer::Zookeeper38 => "Apache ZooKeeper 3.8.0",
             Peer::Iproute => "the program ip",
+            Peer::Browser => "Chromium and its driver",
         }
     }
 
@@ -70,6 +73,7 @@ impl Peer {
             }
             Peer::Zookeeper38 => "Debian 12: apt-get install zookeeper",
             Peer::Iproute => "Debian: apt-get install iproute2",
+            Peer::Browser => "Debian: apt-get install chromium chromium-driver",
         }
     }
 
@@ -82,6 +86,7 @@ impl Peer {
             Peer::Kazoo => kazoo(),
             Peer::CClient => c_client(),
             Peer::Iproute => debian(&["iproute2"], || run::exists("ip")),
+            Peer::Browser => browser(),
             Peer::Zookeeper38 => {
                 debian(&["zookeeper"], || Path::new("/usr/share/java/zookeeper-3.8.0.jar").exists())
             }
@@ -117,6 +122,11 @@ fn c_client() -> Result<()> {
     let files = ["/usr/include/zookeeper/zookeeper.h", "/usr/lib/zookeeper/bin/cli_mt"];
     let here = || run::exists("gcc") && files.iter().all(|file| Path::new(file).exists());
     debian(&["gcc", "libc6-dev", "libzookeeper-mt-dev", "zookeeper-bin"], here)
+}
+
+fn browser() -> Result<()> {
+    let here = || ["chromium", "chromedriver"].iter().all(|program| run::exists(program));
+    debian(&["chromium", "chromium-driver"], here)
 }
 
 /// Installs Debian packages unless `here` says there is no need.

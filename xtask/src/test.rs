@@ -138,6 +138,12 @@ const STEPS: &[Step] = &[
         command: &["xtask", "chaos", "--seconds", "30", "--seed", "1"],
     },
     Step {
+        name: "admin",
+        about: "the admin server answers as Apache's does; snapshots go both ways",
+        needs: &[Peer::Java, Peer::Zookeeper],
+        command: &["xtask", "interop", "admin"],
+    },
+    Step {
         name: "c",
         about: "the C client's library and its cli_mt against Herdsman",
         needs: &[Peer::CClient],
@@ -150,6 +156,12 @@ const STEPS: &[Step] = &[
         command: &["xtask", "interop", "zkcli"],
     },
     Step {
+        name: "shell",
+        about: "herdsman shell prints what zkCli prints",
+        needs: &[Peer::Java, Peer::Zookeeper],
+        command: &["xtask", "interop", "shell"],
+    },
+    Step {
         name: "curator",
         about: "Curator's recipes against Herdsman",
         needs: &[Peer::Java, Peer::Curator],
@@ -160,6 +172,12 @@ const STEPS: &[Step] = &[
         about: "our recipes, Curator's and kazoo's on the same paths",
         needs: &[Peer::Java, Peer::Curator, Peer::Kazoo],
         command: &["xtask", "interop", "recipes"],
+    },
+    Step {
+        name: "console",
+        about: "Chromium clicks through the console of three Herdsman servers",
+        needs: &[Peer::Browser],
+        command: &["xtask", "interop", "console"],
     },
     Step {
         name: "kazoo",

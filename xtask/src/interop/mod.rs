@@ -2,7 +2,9 @@
 //! as a parameter, so that the suite itself can be proved against Apache's before it judges
 //! Herdsman.
 
+mod admin;
 mod c;
+mod console;
 mod crash;
 mod curator;
 mod differential;
@@ -10,6 +12,7 @@ mod disk;
 mod kazoo;
 mod mixed;
 mod recipes;
+mod shell;
 mod zkcli;
 
 use anyhow::Result;
@@ -28,10 +31,14 @@ pub enum Suite {
     Crash,
     /// Ensembles of both kinds of server, and a rolling replacement.
     Mixed,
+    /// The admin server answers as Apache's does; snapshots go both ways.
+    Admin,
     /// The C client: a program of ours and cli_mt.
     C,
     /// Apache's zkCli prints the same as against Apache's server.
     Zkcli,
+    /// `herdsman shell` prints what zkCli prints.
+    Shell,
     /// Curator's recipes.
     Curator,
     /// kazoo's own test suite.
@@ -40,6 +47,8 @@ pub enum Suite {
     KazooEnsemble,
     /// Our recipes, Curator's and kazoo's contend for the same paths.
     Recipes,
+    /// The console in a real browser, against three servers of this source.
+    Console,
 }
 
 /// Runs one suite against one server program.
@@ -50,11 +59,14 @@ pub fn run(suite: Suite, program: Program) -> Result<()> {
         Suite::Disk => disk::run(program),
         Suite::Crash => crash::run(program),
         Suite::Mixed => mixed::run(program),
+        Suite::Admin => admin::run(program),
         Suite::C => c::run(program),
         Suite::Zkcli => zkcli::run(program),
+        Suite::Shell => shell::run(program),
         Suite::Curator => curator::run(program),
         Suite::Kazoo => kazoo::run(program),
         Suite::KazooEnsemble => kazoo::run_ensemble(program),
         Suite::Recipes => recipes::run(program),
+        Suite::Console => console::run(program),
     }
 }

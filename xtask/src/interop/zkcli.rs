@@ -19,9 +19,9 @@ const EVENTS_MIN: usize = 10;
 
 /// What zkCli printed, ready to compare.
 #[derive(Debug, PartialEq, Eq)]
-struct Printed {
-    lines: Vec<String>,
-    events: Vec<String>,
+pub(super) struct Printed {
+    pub(super) lines: Vec<String>,
+    pub(super) events: Vec<String>,
 }
 
 /// Runs the commands against both and compares.
@@ -46,7 +46,7 @@ pub fn run(program: Program) -> Result<()> {
     Ok(())
 }
 
-fn commands() -> Result<String> {
+pub(super) fn commands() -> Result<String> {
     let path = paths::root().join("interop/zkcli/commands.txt");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let is_command = |line: &&str| !line.is_empty() && !line.starts_with('#');
@@ -71,7 +71,7 @@ fn server_address_words(text: &str) -> Vec<String> {
     address.into_iter().map(str::to_string).collect()
 }
 
-fn normalize(text: &str, addresses: &[String]) -> Printed {
+pub(super) fn normalize(text: &str, addresses: &[String]) -> Printed {
     let mut printed = Printed { lines: Vec::new(), events: Vec::new() };
     for line in text.lines() {
         if line.is_empty() || line == "WATCHER::" || is_log_line(line) {

@@ -1,0 +1,142 @@
+//! What is checked, in order. Each check begins where it likes and leaves the tree as the next ones expect
+//! it: only its own znodes are changed.
+
+mod keyboard;
+mod living;
+mod pages;
+mod phone;
+mod reading;
+mod trouble;
+mod writing;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures_util::future::LocalBoxFuture;
+use herdsman_client::Client;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+use crate::browser::Browser;
+use crate::driver::{Driver, Screen};
+use crate::people;
+use crate::stage::{Stage, Tree};
+
+/// Long enough for a busy machine to fill the tree.
+const PREPARATION_MAX: Duration = Duration::from_secs(120);
+
+/// What a check is given.
+pub struct Scene<'a> {
+    /// The browser, at the console of a follower.
+    pub browser: &'a Browser,
+    /// The same ensemble through an ordinary client.
+    pub tree: &'a Tree,
+}
+
+type Check = for<'a> fn(&'a Scene<'a>) -> LocalBoxFuture<'a, Result<()>>;
+
+macro_rules! check {
+    ($module:ident :: $name:ident) => {
+        (stringify!($name), |scene| Box::pin($module::$name(scene)))
+    };
+}
+
+/// The first ones are not logged in; `log_in` is for all behind it.
+const WIDE: &[(&str, Check)] = &[
+    check!(reading::the_root_lists_its_children),
+    check!(reading::a_znode_shows_json_facts_and_owner),
+    check!(reading::data_is_shown_as_text_json_and_hex),
+    check!(reading::hostile_names_and_data_are_only_text),
+    check!(reading::a_hundred_thousand_children_stay_quick),
+    check!(reading::search_finds_names_and_data),
+    check!(reading::what_is_not_there_says_so),
+    check!(writing::without_logging_in_nothing_can_be_changed),
+    check!(writing::log_in),
+    check!(writing::an_edit_is_saved_in_the_form_it_had),
+    check!(writing::invalid_json_is_not_saved),
+    check!(writing::a_conflict_shows_both_and_lets_choose),
+    check!(writing::a_child_is_created),
+    check!(writing::a_subtree_is_deleted_after_counting),
+    check!(writing::an_acl_is_edited),
+    check!(writing::leaving_unsaved_text_asks),
+    check!(living::a_change_appears_without_reloading),
+    check!(living::a_change_spares_what_is_typed),
+    check!(living::children_come_and_go_in_the_tree),
+    check!(pages::recipes_show_who_holds_and_who_waits),
+    check!(pages::sessions_show_what_they_hold),
+    check!(pages::the_server_tells_about_itself),
+    check!(pages::the_ensemble_shows_its_members_and_plots),
+    check!(pages::dark_is_remembered),
+    check!(keyboard::shortcuts_are_listed_and_work),
+    check!(keyboard::the_tree_is_walked_with_arrows),
+    check!(keyboard::a_znode_is_edited_without_a_mouse),
+    check!(writing::log_out),
+];
+
+/// Runs all checks whose name contains `only`.
+pub fn run(
+    runtime: &Runtime,
+    stage: &mut Stage,
+    driver: &Driver,
+    screenshots: &Path,
+    only: &str,
+) -> Result<()> {
+    let home = stage.follower();
+    let (servers, busiest) = (stage.connect_string(), stage.address(home));
+    let zk = runtime.block_on(Client::connect(&servers))?;
+    let furnish = async { timeout(PREPARATION_MAX, people::furnish(&zk)).await? };
+    runtime.block_on(furnish).context("filling the tree")?;
+    let invite = async { timeout(PREPARATION_MAX, people::invite(&servers, &busiest)).await? };
+    let _people = runtime.block_on(invite).context("using recipes")?;
+    let tree = Tree(zk);
+    let open = |screen| {
+        let client = runtime.block_on(driver.open(screen))?;
+        anyhow::Ok(Browser::new(client, stage.console(home), screenshots.to_owned()))
+    };
+    let (wide, narrow) = (open(Screen::Wide)?, open(Screen::Phone)?);
+    let mut failed = Vec::new();
+    for (name, check) in WIDE {
+        let needed = *name == "log_in";
+        if needed || name.contains(only) {
+            let scene = Scene { browser: &wide, tree: &tree };
+            report(runtime, name, &wide, &mut failed, || runtime.block_on(check(&scene)));
+        }
+    }
+    if "phone".contains(only) {
+        report(runtime, "phone", &narrow, &mut failed, || {
+            runtime.block_on(phone::every_page_fits_a_phone(&narrow))
+        });
+    }
+    if "trouble".contains(only) {
+        report(runtime, "trouble", &wide, &mut failed, || {
+            trouble::run(runtime, stage, &wide, home)
+        });
+    }
+    runtime.block_on(wide.close())?;
+    runtime.block_on(narrow.close())?;
+    if !failed.is_empty() {
+        bail!("{} failed: {}", failed.len(), failed.join(", "));
+    }
+    Ok(())
+}
+
+fn report(
+    runtime: &Runtime,
+    name: &str,
+    browser: &Browser,
+    failed: &mut Vec<String>,
+    check: impl FnOnce() -> Result<()>,
+) {
+    let start = Instant::now();
+    let result = check();
+    let seconds = start.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => println!("ok      {name} ({seconds:.1} s)"),
+        Err(error) => {
+            println!("FAILED  {name} ({seconds:.1} s)\n        {error:#}");
+            _ = runtime.block_on(browser.picture_now("failure"));
+            failed.push(name.to_owned());
+        }
+    }
+}

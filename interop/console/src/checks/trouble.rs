@@ -1,0 +1,87 @@
+//! Servers die while somebody looks: the page says so, keeps what was typed, and comes back by itself.
+
+use anyhow::Result;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use super::writing::enter_user;
+use crate::browser::Browser;
+use crate::stage::Stage;
+
+/// Kills and revives servers. `home` is the one whose console is open.
+pub fn run(runtime: &Runtime, stage: &mut Stage, browser: &Browser, home: usize) -> Result<()> {
+    let follower = stage.other_follower(home)?;
+    runtime.block_on(open_ensemble(browser))?;
+    stage.kill(follower);
+    runtime.block_on(see_one_down(browser, follower))?;
+
+    let leader = (1..=3).find(|id| *id != home && *id != follower).unwrap_or(home);
+    runtime.block_on(begin_to_type(browser))?;
+    stage.kill(leader);
+    runtime.block_on(see_not_serving(browser))?;
+    stage.revive(follower);
+    runtime.block_on(see_serving_again(browser))?;
+    stage.revive(leader);
+
+    stage.close_admin(home);
+    runtime.block_on(see_no_answer(browser))?;
+    stage.open_admin(home)?;
+    runtime.block_on(see_serving_again(browser))?;
+    runtime.block_on(see_elections(browser))
+}
+
+async fn open_ensemble(browser: &Browser) -> Result<()> {
+    browser.open("#/ensemble").await?;
+    browser.wait_count(".member", 3).await?;
+    browser.wait_gone(".member-down").await
+}
+
+async fn see_one_down(browser: &Browser, id: usize) -> Result<()> {
+    browser.wait_text(&format!(".member-down[data-member='{id}']"), "unreachable").await?;
+    browser.wait_text(".notice-warn", "1 member of 3 cannot be reached").await?;
+    browser.picture("ensemble-member-down").await
+}
+
+async fn begin_to_type(browser: &Browser) -> Result<()> {
+    browser.open("#/browse/app/motd").await?;
+    enter_user(browser).await?;
+    browser.click("dialog button[type=submit]").await?;
+    browser.click("#tab-data").await?;
+    browser.wait_for(".editor-area:not([readonly])").await?;
+    browser.fill(".editor-area", "typed in a storm").await
+}
+
+async fn see_not_serving(browser: &Browser) -> Result<()> {
+    browser.wait_text("#banner", "no leader").await?;
+    browser.picture("not-serving").await?;
+    expect_typed(browser).await
+}
+
+async fn see_serving_again(browser: &Browser) -> Result<()> {
+    browser.wait_gone("#banner").await?;
+    expect_typed(browser).await?;
+    browser.wait_text("#live", "Live").await
+}
+
+async fn see_no_answer(browser: &Browser) -> Result<()> {
+    browser.wait_text("#banner", "does not answer").await?;
+    browser.picture("no-answer").await?;
+    expect_typed(browser).await
+}
+
+async fn see_elections(browser: &Browser) -> Result<()> {
+    browser.click("#revert").await?;
+    browser.open("#/ensemble").await?;
+    browser
+        .wait(
+            "more than one election",
+            "document.querySelectorAll('#elections tbody tr').length > 1",
+        )
+        .await?;
+    browser.script("document.querySelector('#elections').scrollIntoView()", Value::Null).await?;
+    browser.picture("elections").await
+}
+
+async fn expect_typed(browser: &Browser) -> Result<()> {
+    browser.wait_editor("typed in a storm").await
+}

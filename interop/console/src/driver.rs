@@ -1,0 +1,77 @@
+//! The browser's driver: a program of its own, on a free port, ended with this one.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use fantoccini::wd::Capabilities;
+use fantoccini::{Client, ClientBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::json;
+use tokio::process::{Child, Command};
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOOKS_MAX: u32 = 300;
+
+/// What kind of screen the browser pretends to have.
+#[derive(Clone, Copy, Debug)]
+pub enum Screen {
+    /// A laptop's.
+    Wide,
+    /// A phone's, 390 pixels wide.
+    Phone,
+}
+
+/// A running driver.
+pub struct Driver {
+    child: Child,
+    address: String,
+}
+
+impl Driver {
+    /// Starts it and waits until it answers.
+    pub async fn start(program: &Path) -> Result<Self> {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let mut command = Command::new(program);
+        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(Stdio::null()).kill_on_drop(true);
+        let child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
+        let mut driver = Driver { child, address: format!("http://127.0.0.1:{port}") };
+        for _ in 0..LOOKS_MAX {
+            if tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
+                return Ok(driver);
+            }
+            if let Some(status) = driver.child.try_wait()? {
+                bail!("{} ended at once: {status}", program.display());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        bail!("{} does not answer", program.display())
+    }
+
+    /// Opens a browser.
+    pub async fn open(&self, screen: Screen) -> Result<Client> {
+        let mut options = json!({
+            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--hide-scrollbars", "--window-size=1360,1000"],
+        });
+        if matches!(screen, Screen::Phone) {
+            let metrics = json!({ "width": 390, "height": 844, "pixelRatio": 2.0, "touch": true });
+            options["mobileEmulation"] = json!({ "deviceMetrics": metrics });
+        }
+        let mut capabilities = Capabilities::new();
+        capabilities.insert("goog:chromeOptions".to_owned(), options);
+        // Some checks leave with unsaved text on purpose; the question must not stop the test.
+        capabilities.insert("unhandledPromptBehavior".to_owned(), json!("accept"));
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        builder.capabilities(capabilities);
+        builder.connect(&self.address).await.context("opening the browser")
+    }
+
+    /// Ends it, and the browsers that are still open with it.
+    pub async fn stop(mut self) {
+        _ = self.child.kill().await;
+    }
+}

@@ -1,0 +1,115 @@
+//! Three servers in this process, each with its admin port, and an ordinary client that looks at the tree
+//! from the other side.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, bail};
+use herdsman_admin::{Admin, AdminSettings};
+use herdsman_client::{Client, ErrorKind};
+use herdsman_server::TestEnsemble;
+
+/// The servers and their admin ports.
+pub struct Stage {
+    ensemble: TestEnsemble,
+    admins: Vec<Option<Admin>>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Stage {
+    /// Starts everything and waits for a leader.
+    pub fn start() -> Result<Self> {
+        let ensemble = TestEnsemble::start_with_client_ports();
+        ensemble.await_leader();
+        let mut stage = Stage { ensemble, admins: Vec::new(), addresses: Vec::new() };
+        for id in stage.ensemble.ids() {
+            let admin = Admin::start(stage.ensemble.handle(id), AdminSettings::default())?;
+            stage.addresses.push(admin.address());
+            stage.admins.push(Some(admin));
+        }
+        Ok(stage)
+    }
+
+    /// Where the console of a server is.
+    pub fn console(&self, id: usize) -> String {
+        format!("http://{}", self.addresses[id - 1])
+    }
+
+    /// Clients connect to these.
+    pub fn connect_string(&self) -> String {
+        let addresses = self.ensemble.ids().map(|id| self.ensemble.address(id).to_string());
+        addresses.collect::<Vec<_>>().join(",")
+    }
+
+    /// Clients of one server connect to this.
+    pub fn address(&self, id: usize) -> String {
+        self.ensemble.address(id).to_string()
+    }
+
+    /// A server that follows, other than this one.
+    pub fn other_follower(&self, than: usize) -> Result<usize> {
+        let follows =
+            |id: &usize| self.ensemble.serves_as(*id) == Some(herdsman_server::ServesAs::Follower);
+        self.ensemble.ids().filter(|id| *id != than).find(follows).context("nobody else follows")
+    }
+
+    /// A server that follows.
+    pub fn follower(&self) -> usize {
+        self.ensemble.follower()
+    }
+
+    /// Stops a server as `kill -9` would, and its admin port.
+    pub fn kill(&mut self, id: usize) {
+        self.admins[id - 1] = None;
+        self.ensemble.kill(id);
+    }
+
+    /// Starts a server again, without an admin port, and waits until all serve.
+    pub fn revive(&mut self, id: usize) {
+        self.ensemble.start_again(id);
+        self.ensemble.await_leader();
+    }
+
+    /// Closes an admin port; the server itself goes on.
+    pub fn close_admin(&mut self, id: usize) {
+        self.admins[id - 1] = None;
+    }
+
+    /// Opens an admin port again, where it was.
+    pub fn open_admin(&mut self, id: usize) -> Result<()> {
+        let settings =
+            AdminSettings { address: self.addresses[id - 1], ..AdminSettings::default() };
+        self.admins[id - 1] = Some(Admin::start(self.ensemble.handle(id), settings)?);
+        Ok(())
+    }
+}
+
+/// The tree as an ordinary client sees it.
+#[derive(Clone)]
+pub struct Tree(pub Client);
+
+impl Tree {
+    /// The data of a znode as text.
+    pub async fn text(&self, path: &str) -> Result<String> {
+        self.0.sync(path).await?;
+        let node = self.0.get(path).await.with_context(|| format!("reading {path}"))?;
+        Ok(String::from_utf8_lossy(&node.data).into_owned())
+    }
+
+    /// Fails unless a znode has this data.
+    pub async fn expect(&self, path: &str, data: &str) -> Result<()> {
+        let found = self.text(path).await?;
+        if found != data {
+            bail!("{path} is {found:?}, not {data:?}");
+        }
+        Ok(())
+    }
+
+    /// Fails if there is such a znode.
+    pub async fn expect_none(&self, path: &str) -> Result<()> {
+        self.0.sync("/").await?;
+        match self.0.get(path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(()),
+            other => bail!("{path} should not be there: {other:?}"),
+        }
+    }
+}
