@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use crate::config::{Config, Endpoint, SystemProperties};
 use crate::expire_session::expire_session;
 use crate::handle::ServerHandle;
+use crate::log_level::LogLevel;
 use crate::server::Server;
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
@@ -138,6 +139,12 @@ impl TestEnsemble {
     pub fn handle(&self, id: usize) -> ServerHandle {
         let server = self.members[id - 1].server.as_ref();
         server.and_then(Server::handle).expect("the server is running")
+    }
+
+    /// Lets those who have a handle on a server change this log level.
+    pub fn use_log_level(&self, id: usize, level: LogLevel) {
+        let server = self.members[id - 1].server.as_ref();
+        server.expect("the server is running").use_log_level(level);
     }
 
     /// As what a server serves; `None` if it is stopped or has no leader.

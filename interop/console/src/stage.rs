@@ -2,17 +2,37 @@
 //! from the other side.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::{Client, ErrorKind};
 use herdsman_server::TestEnsemble;
+use herdsman_server::log_level::LogLevel;
 
 /// The servers and their admin ports.
 pub struct Stage {
     ensemble: TestEnsemble,
     admins: Vec<Option<Admin>>,
     addresses: Vec<SocketAddr>,
+}
+
+/// A log level that only remembers what it was set to: this process keeps no log.
+fn remembered_level() -> LogLevel {
+    let level = Arc::new(Mutex::new("info".to_owned()));
+    let lock = |level: &Mutex<String>, new: Option<&str>| {
+        let mut level = level.lock().unwrap_or_else(PoisonError::into_inner);
+        new.into_iter().for_each(|new| new.clone_into(&mut level));
+        level.clone()
+    };
+    let kept = Arc::clone(&level);
+    LogLevel::new(
+        move || lock(&kept, None),
+        move |new| {
+            lock(&level, Some(new));
+            Ok(())
+        },
+    )
 }
 
 impl Stage {
@@ -22,6 +42,7 @@ impl Stage {
         ensemble.await_leader();
         let mut stage = Stage { ensemble, admins: Vec::new(), addresses: Vec::new() };
         for id in stage.ensemble.ids() {
+            stage.ensemble.use_log_level(id, remembered_level());
             let admin = Admin::start(stage.ensemble.handle(id), AdminSettings::default())?;
             stage.addresses.push(admin.address());
             stage.admins.push(Some(admin));

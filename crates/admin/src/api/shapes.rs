@@ -157,7 +157,11 @@ fn perms_text(perms: Perms) -> String {
     granted.map(|(letter, _)| *letter).collect()
 }
 
+/// Takes what [`perms_text`] gives.
 fn parse_perms(text: &str) -> Result<Perms, ApiError> {
+    if let Ok(bits) = text.parse() {
+        return Ok(Perms(bits));
+    }
     text.chars().try_fold(Perms(0), |perms, letter| {
         let known = PERM_LETTERS.iter().find(|(known, _)| *known == letter);
         let (_, bit) = known.ok_or_else(|| {
@@ -178,6 +182,7 @@ mod tests {
             assert_eq!(parse_perms(text).unwrap(), Perms(bits));
         }
         assert_eq!(perms_text(Perms(33)), "33");
+        assert_eq!(parse_perms("33").unwrap(), Perms(33));
         assert!(parse_perms("rx").is_err());
     }
 

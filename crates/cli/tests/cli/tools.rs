@@ -61,3 +61,36 @@ fn health_is_what_the_server_says_of_itself() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "{output:?}");
 }
+
+/// The console's way out is the shell's way in.
+#[test]
+fn an_export_over_http_is_imported_by_the_shell() {
+    let directory = config("extendedTypesEnabled=true\n");
+    let mut server = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+    let line = server.line_with("console and admin commands on ").expect("it says where");
+    let url = line.split_whitespace().last().expect("a URL").to_owned();
+    let address = format!("127.0.0.1:{}", server.port());
+    let shell =
+        |words: &[&str]| run(&[&["shell", "--yes", "--servers", &address][..], words].concat());
+    for words in [
+        &["create", "/app", "plain"][..],
+        &["create", "-c", "/app/box"],
+        &["create", "/app/box/inner", "x", "world:anyone:r"],
+        &["create", "-t", "60000", "/app/lease", "soon over"],
+    ] {
+        let output = shell(words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    }
+    let export = format!("{url}/api/v1/export?path=/app");
+    let mut answer = ureq::get(&export).call().expect("it answers");
+    let file = directory.path().join("app.jsonl");
+    std::fs::write(&file, answer.body_mut().read_to_string().expect("text")).expect("written");
+    let file = file.to_str().expect("text");
+    let imported = shell(&["import", file, "/copy"]);
+    assert!(imported.status.success(), "{imported:?}");
+    let compared = shell(&["diff", "/app", "/copy"]);
+    assert_eq!(compared.status.code(), Some(0), "{compared:?}");
+    let again = ureq::get(&format!("{url}/api/v1/node?path=/copy/lease")).call();
+    let lease = again.expect("it answers").body_mut().read_to_string().expect("text");
+    assert!(lease.contains("\"ttl_ms\":60000"), "{lease}");
+}

@@ -57,7 +57,12 @@ pub async fn the_server_tells_about_itself(scene: &Scene<'_>) -> Result<()> {
     browser.picture("server").await?;
     browser.find("#log-level").await?.select_by_value("debug").await?;
     browser.click("#set-log-level").await?;
-    browser.wait_text(".toast, [aria-label='Log level'] .problem", "log").await
+    browser.wait_text(".toast", "level debug").await?;
+    browser.open("#/sessions").await?;
+    browser.open("#/server").await?;
+    browser
+        .wait("the level that was set", "document.querySelector('#log-level')?.value === 'debug'")
+        .await
 }
 
 pub async fn the_ensemble_shows_its_members_and_plots(scene: &Scene<'_>) -> Result<()> {
