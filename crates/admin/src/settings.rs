@@ -9,7 +9,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use herdsman_server::Config;
-use herdsman_server::config::AdminWriters;
+use herdsman_server::config::{AdminWriters, Mode};
 
 /// Apache's provider that opens a port for Prometheus.
 const PROMETHEUS_CLASS: &str = "PrometheusMetricsProvider";
@@ -129,10 +129,23 @@ impl AdminSettings {
                 AdminWriters::Anybody => Writers::Anybody,
                 AdminWriters::Nobody => Writers::Nobody,
             },
-            host_names: admin.host_names.clone(),
+            host_names: host_names(config),
             ..AdminSettings::default()
         }))
     }
+}
+
+/// The names that the operator lists, and those by which the configuration itself calls this server:
+/// nobody else decides what these mean.
+fn host_names(config: &Config) -> Vec<String> {
+    let mut names = config.admin.host_names.clone();
+    names.push(config.admin.address.clone());
+    if let Mode::Ensemble { my_id, .. } = config.mode
+        && let Some(me) = config.quorum.membership.members.get(&my_id)
+    {
+        names.extend(me.addresses.iter().map(|address| address.host.clone()));
+    }
+    names
 }
 
 /// The path without a slash at its end. It must not be where something else is.
@@ -167,7 +180,7 @@ fn resolve(key: &'static str, host: &str, port: u16) -> Result<SocketAddr, Setti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use herdsman_server::config::SystemProperties;
+    use herdsman_server::config::{Member, Role, ServerId, SystemProperties};
 
     fn config(adjust: impl FnOnce(&mut Config)) -> Config {
         let loaded = Config::standalone_default(&SystemProperties::default()).unwrap();
@@ -200,6 +213,20 @@ mod tests {
         let config = config(|config| config.admin.https_only = true);
         let error = AdminSettings::from_config(&config).unwrap_err().to_string();
         assert!(error.starts_with("admin.forceHttps=true asks for TLS"), "{error}");
+    }
+
+    #[test]
+    fn a_server_is_known_by_the_names_that_its_configuration_has_for_it() {
+        let told = settings(|config| {
+            config.admin.host_names = vec!["console.example.com".to_owned()];
+            config.admin.address = "localhost".to_owned();
+            let me = Member::parse("zk2.example.com:2888:3888").unwrap();
+            let other = Member::parse("zk1.example.com:2888:3888").unwrap();
+            let members = [(ServerId(1), other), (ServerId(2), me)];
+            config.quorum.membership.members = members.into_iter().collect();
+            config.mode = Mode::Ensemble { my_id: ServerId(2), role: Role::Participant };
+        });
+        assert_eq!(told.host_names, ["console.example.com", "localhost", "zk2.example.com"]);
     }
 
     #[test]

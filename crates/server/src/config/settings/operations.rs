@@ -38,7 +38,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "herdsman.admin.writers", PropertyOrBare Word => admin.writers, Is("logged-in"), "", Acted,
         "Who may write through its REST interface and its console: logged-in, anybody or nobody.";
     "herdsman.admin.hostNames", PropertyOrBare Text => admin.host_names, Is(""), "", Acted,
-        "Names by which browsers may call it besides localhost and addresses, with commas between.";
+        "Names by which browsers may call it, with commas between, besides localhost, addresses and its names in this file.";
     "metricsProvider.className", File Text => metrics.provider, Derived("built in"), "", Acted,
         "Java class that publishes metrics; the Prometheus one gives an HTTP port.";
     "metricsProvider.httpHost", File Text => metrics.http_host, Is("0.0.0.0"), "", Acted,
