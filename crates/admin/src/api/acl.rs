@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::callers::{Reader, Writer};
-use super::query::{OfNode, Parameters, ZnodePath, expected_version};
+use super::query::{OfNode, Parameters, expected_version};
 use super::recursive;
 use super::shapes::{AclEntry, StatShape, acl_of, acl_shape};
-use super::write::with_stat;
+use super::write::{SetParameters, with_stat};
 use crate::error::ApiError;
 use crate::state::AdminState;
 
@@ -26,13 +26,6 @@ pub(super) async fn show(
     let seen = tree.seen_by(&identity.ids).acl(path.as_str());
     let (acl, stat) = seen.map_err(|code| ApiError::refused(code, path.as_str()))?;
     Ok(Json(json!({ "acl": acl_shape(&acl), "aversion": stat.aversion })))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetParameters {
-    path: ZnodePath,
-    version: Option<i32>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -107,8 +107,8 @@ fn explain_create(error: herdsman_client::Error, lifetime: Lifetime) -> ApiError
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetParameters {
-    path: ZnodePath,
-    version: Option<i32>,
+    pub(super) path: ZnodePath,
+    pub(super) version: Option<i32>,
 }
 
 #[derive(Debug, Deserialize)]
