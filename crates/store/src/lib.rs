@@ -2,8 +2,8 @@
 //! Apache ZooKeeper.
 //!
 //! In: encoded txns and the tree's znodes. Out: "this is durable", and after a restart the tree as it
-//! was. Everything goes through [`disk::Disk`]; the store owns no thread and reads no clock, so the
-//! simulator runs the very code that the server runs.
+//! was. Everything goes through [`disk::Disk`]; the store owns no thread (a call that reads much may use one
+//! until it returns) and reads no clock, so the simulator runs the very code that the server runs.
 //!
 //! The promises, each with its argument where it is kept:
 //! - What [`LogWriter::flush`] has reported is there after any crash ([`log::writer`]).
@@ -17,6 +17,7 @@
 //!
 //! The formats are drawn in docs/formats.md.
 
+mod ahead;
 pub mod disk;
 pub mod epoch;
 pub mod history;

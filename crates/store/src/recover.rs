@@ -18,28 +18,32 @@
 //!   good txn, so it fits one case only and does no harm when it stays in the configuration.
 //! - After recovery the log goes on in a new file.
 //!
+//! One thread builds the tree; what can be read, checked and decoded without it is done ahead on a second
+//! one, in batches that arrive in order (`ahead.rs`).
+//!
 //! Apache: `FileTxnSnapLog.restore`, `fastForwardFromEdits`. It checks no continuity and only warns where
 //! the log ends before the snapshot does.
 
 mod digests;
+mod entries;
 mod error;
 mod mend;
 
 use std::path::{Path, PathBuf};
 
-use herdsman_proto::txn::Entry;
 use herdsman_proto::{SessionId, Zxid};
 use herdsman_tree::{Loader, Tree, TreeOptions};
 
 use crate::disk::{Dirs, Disk, io_at};
 use crate::install::{clear_and_name, find_installing};
-use crate::log::walk::{Marks, Walk, Walked, files_needed, walk_marked};
+use crate::log::walk::{Marks, Walk, Walked, files_needed};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::Trailer;
 use crate::snapshot::reader::{SnapshotError, SnapshotSummary, read_snapshot_at};
 
 use digests::DigestCheck;
 pub use digests::DigestMismatch;
+use entries::walk_entries;
 pub use error::RecoverError;
 pub(crate) use mend::{remove_unfinished, sync_all};
 
@@ -337,13 +341,12 @@ impl Source<'_> {
         let files = files_needed(logs, after);
         let plan = Walk { dir: &self.dirs.log, files, after, accept_loss_after };
         let marks = Marks { until, known: &base.known };
-        let walked = walk_marked(self.disk, plan, marks, &mut |record| {
-            let entry = Entry::decode(record.payload)?;
-            tree.replay(&entry);
-            digests.check(tree, entry.header.zxid, entry.digest);
+        let walked = walk_entries(self.disk, plan, marks, &mut |entry| {
+            let zxid = entry.header.zxid;
+            tree.replay(entry);
+            digests.check(tree, zxid, entry.digest);
             txns += 1;
-            progress(Progress::Log { zxid: record.zxid, txns });
-            Ok(())
+            progress(Progress::Log { zxid, txns });
         });
         let walked = match walked {
             Ok(walked) => walked,

@@ -20,6 +20,7 @@
 //! Apache: `FileSnap`, `SnapStream`. How we differ: a snapshot is always written under a name that
 //! nobody takes for data, synced, and renamed.
 
+mod batch;
 mod input;
 pub mod pack;
 pub mod parts;

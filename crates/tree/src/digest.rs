@@ -14,17 +14,46 @@ pub fn znode_digest(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u3
     if is_excluded(path) {
         return 0;
     }
+    let stat = stat_bytes(stat);
+    let parts = [path.as_bytes(), data.unwrap_or_default(), &stat];
     let mut crc = crc32fast::Hasher::new();
-    crc.update(path.as_bytes());
-    crc.update(data.unwrap_or_default());
-    for long in [stat.czxid.0, stat.mzxid.0, stat.pzxid.0, stat.ctime, stat.mtime] {
-        crc.update(&long.to_be_bytes());
+    let mut joined = [0; JOINED_BYTES_MAX];
+    match join(parts, &mut joined) {
+        Some(whole) => crc.update(whole),
+        None => parts.into_iter().for_each(|part| crc.update(part)),
     }
-    for int in [stat.version, stat.cversion, stat.aversion] {
-        crc.update(&int.to_be_bytes());
-    }
-    crc.update(&stat.ephemeral_owner.to_be_bytes());
     crc.finalize()
+}
+
+/// A CRC of 128 bytes or more takes a wide multiplication at each step, one of fewer a table lookup for
+/// each byte. So the parts of an ordinary znode, short as each of them is, are put together first.
+const JOINED_BYTES_MAX: usize = 512;
+
+/// The parts in a row, if there is room.
+fn join<'a>(parts: [&[u8]; 3], joined: &'a mut [u8; JOINED_BYTES_MAX]) -> Option<&'a [u8]> {
+    let mut end = 0;
+    for part in parts {
+        joined.get_mut(end..end + part.len())?.copy_from_slice(part);
+        end += part.len();
+    }
+    Some(&joined[..end])
+}
+
+/// The stat in the digest's order, which is not that of the files.
+fn stat_bytes(stat: &StatPersisted) -> [u8; StatPersisted::BYTES] {
+    let mut bytes = [0; StatPersisted::BYTES];
+    let longs = [stat.czxid.0, stat.mzxid.0, stat.pzxid.0, stat.ctime, stat.mtime];
+    let ints = [stat.version, stat.cversion, stat.aversion];
+    let (front, rest) = bytes.split_at_mut(8 * longs.len());
+    for (place, long) in front.chunks_exact_mut(8).zip(longs) {
+        place.copy_from_slice(&long.to_be_bytes());
+    }
+    let (middle, owner) = rest.split_at_mut(4 * ints.len());
+    for (place, int) in middle.chunks_exact_mut(4).zip(ints) {
+        place.copy_from_slice(&int.to_be_bytes());
+    }
+    owner.copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
+    bytes
 }
 
 fn is_excluded(path: &str) -> bool {
@@ -75,5 +104,46 @@ impl DigestLog {
     /// All that are kept, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (Zxid, i64)> + '_ {
         self.0.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Field by field, as Apache does it.
+    fn field_by_field(path: &str, data: &[u8], stat: &StatPersisted) -> u32 {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(path.as_bytes());
+        crc.update(data);
+        for long in [stat.czxid.0, stat.mzxid.0, stat.pzxid.0, stat.ctime, stat.mtime] {
+            crc.update(&long.to_be_bytes());
+        }
+        for int in [stat.version, stat.cversion, stat.aversion] {
+            crc.update(&int.to_be_bytes());
+        }
+        crc.update(&stat.ephemeral_owner.to_be_bytes());
+        crc.finalize()
+    }
+
+    #[test]
+    fn short_and_long_znodes_are_summed_alike() {
+        let stat = StatPersisted {
+            czxid: Zxid(1),
+            mzxid: Zxid(0x2_0000_0003),
+            ctime: 4,
+            mtime: -5,
+            version: 6,
+            cversion: 7,
+            aversion: -8,
+            ephemeral_owner: 0x0900_0000_0000_000a,
+            pzxid: Zxid(11),
+        };
+        for bytes in [0, 1, 100, 449, 450, 451, 4096] {
+            let data: Vec<u8> = (0..bytes).map(|byte| byte as u8).collect();
+            let expected = field_by_field("/a", &data, &stat);
+            assert_eq!(znode_digest("/a", Some(&data), &stat), expected, "{bytes}");
+        }
+        assert_eq!(znode_digest("/a", None, &stat), field_by_field("/a", &[], &stat));
     }
 }

@@ -1,6 +1,8 @@
 //! Builds a tree from the parts of a snapshot, in the order in which a snapshot has them.
 //! Apache: `DataTree.deserialize`.
 
+use std::sync::Arc;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use herdsman_proto::txn::Data;
@@ -32,6 +34,7 @@ pub struct Loader {
     acl_keys: HashMap<i64, AclKey, FixedState>,
     root_seen: bool,
     newest_effect: Zxid,
+    branch: Branch,
 }
 
 impl Loader {
@@ -44,6 +47,7 @@ impl Loader {
             acl_keys: HashMap::with_hasher(hasher),
             root_seen: false,
             newest_effect: Zxid::ZERO,
+            branch: Branch::default(),
         }
     }
 
@@ -62,21 +66,47 @@ impl Loader {
     pub fn node(
         &mut self,
         path: &str,
-        data: Data,
+        data: Option<&[u8]>,
         acl_key: i64,
         stat: StatPersisted,
+    ) -> Result<(), LoadError> {
+        let digest = self.tree.digest_of(path, data, &stat);
+        self.node_with_digest(path, data, acl_key, stat, digest)
+    }
+
+    /// The tree keeps digests, so that it is worth computing them beside, for
+    /// [`Loader::node_with_digest`].
+    #[must_use]
+    pub fn wants_digests(&self) -> bool {
+        self.tree.options.digest
+    }
+
+    /// A znode, and what [`znode_digest`](crate::digest::znode_digest) says about it. To be called only
+    /// if [`Loader::wants_digests`].
+    pub fn node_with_digest(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl_key: i64,
+        stat: StatPersisted,
+        digest: u32,
     ) -> Result<(), LoadError> {
         let acl = self.acl_of(acl_key);
         self.newest_effect = self.newest_effect.max(Loader::effect_of(path, &stat));
         let Some((parent_path, name)) = path::split(path) else {
-            return self.root(path, data, acl, stat);
+            return self.root(path, data.map(Arc::from), acl, stat);
         };
-        let parent = self.tree.nodes.find(parent_path).filter(|_| self.root_seen);
+        let parent = match self.branch.find(parent_path) {
+            Some(parent) => Some(parent),
+            None => self.tree.nodes.find(parent_path).filter(|_| self.root_seen),
+        };
         let parent = parent.ok_or_else(|| LoadError::NoParent(path.to_owned()))?;
         if self.tree.nodes.child(parent, name).is_some() {
             return Err(LoadError::Duplicate(path.to_owned()));
         }
-        self.tree.insert(parent, path, name, data, acl, stat);
+        let place = (parent, path, name);
+        let id = self.tree.insert_digested(place, data.map(Arc::from), acl, stat, digest);
+        self.branch.grow((parent_path, parent), path, id);
         self.tree.own(path, stat.ephemeral_owner);
         Ok(())
     }
@@ -147,5 +177,107 @@ impl Loader {
         self.tree.ensure_config_node();
         self.tree.load_quotas();
         Ok(self.tree)
+    }
+}
+
+/// The znode that was loaded last, and those above it that are known. A snapshot is written branch by
+/// branch, so the next znode's parent is nearly always among them and need not be looked up from the root.
+#[derive(Debug, Default)]
+struct Branch {
+    path: String,
+    /// Ancestors and the znode itself: how much of `path` is its path, and where it is.
+    known: Vec<(usize, NodeId)>,
+}
+
+impl Branch {
+    /// The znode of this path, if it is on the branch. What lies below it is forgotten.
+    fn find(&mut self, path: &str) -> Option<NodeId> {
+        // `"//a"` is taken for a child of the root, but cannot be found by that name.
+        if path == path::ROOT {
+            self.known.clear();
+            return None;
+        }
+        while self.known.last().is_some_and(|&(bytes, _)| bytes > path.len()) {
+            self.known.pop();
+        }
+        let &(bytes, id) = self.known.last()?;
+        (self.path.as_bytes()[..bytes] == *path.as_bytes()).then_some(id)
+    }
+
+    /// Goes on from the parent, which was just looked for, to a new child.
+    fn grow(&mut self, (parent_path, parent): (&str, NodeId), path: &str, id: NodeId) {
+        if parent_path == path::ROOT {
+            return;
+        }
+        if self.path.get(..parent_path.len()) != Some(parent_path) {
+            self.known.clear();
+        }
+        if self.known.is_empty() {
+            self.known.push((parent_path.len(), parent));
+        }
+        self.path.clear();
+        self.path.push_str(path);
+        self.known.push((path.len(), id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of each path, in this order.
+    fn check(paths: &[(&str, Result<(), LoadError>)]) {
+        let mut loader = Loader::new(TreeOptions::default());
+        for (path, expected) in paths {
+            let loaded = loader.node(path, None, -1, StatPersisted::default());
+            assert_eq!(loaded, *expected, "{path}");
+        }
+    }
+
+    fn no_parent(path: &str) -> Result<(), LoadError> {
+        Err(LoadError::NoParent(path.to_owned()))
+    }
+
+    fn duplicate(path: &str) -> Result<(), LoadError> {
+        Err(LoadError::Duplicate(path.to_owned()))
+    }
+
+    #[test]
+    fn a_parent_is_found_wherever_the_last_znode_was() {
+        check(&[
+            ("", Ok(())),
+            ("/a", Ok(())),
+            ("/a/b", Ok(())),
+            ("/a/b/c", Ok(())),
+            ("/a/bb", Ok(())),
+            ("/a/b/d", Ok(())),
+            ("/e", Ok(())),
+            ("/a/bb/c", Ok(())),
+            ("/a/bb/c", duplicate("/a/bb/c")),
+            ("/a", duplicate("/a")),
+            ("/a/b/c/d/e", no_parent("/a/b/c/d/e")),
+            ("/a/x/y", no_parent("/a/x/y")),
+            ("/e/b/c", no_parent("/e/b/c")),
+            ("/a/b/c/d", Ok(())),
+        ]);
+    }
+
+    #[test]
+    fn names_that_no_client_can_give_are_treated_as_ever() {
+        check(&[
+            ("/a", no_parent("/a")),
+            ("a", no_parent("a")),
+            ("", Ok(())),
+            ("", duplicate("/")),
+            ("//a", Ok(())),
+            ("//a/b", no_parent("//a/b")),
+            ("/a", duplicate("/a")),
+            ("/a/b", Ok(())),
+            ("/", Ok(())),
+            ("//c", Ok(())),
+            ("/c", duplicate("/c")),
+            ("/a/", Ok(())),
+            ("/a//d", Ok(())),
+        ]);
     }
 }

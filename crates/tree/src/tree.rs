@@ -180,8 +180,20 @@ impl Tree {
         acl: AclKey,
         stat: StatPersisted,
     ) -> NodeId {
-        self.touch(path);
         let digest = self.digest_of(path, data.as_deref(), &stat);
+        self.insert_digested((parent, path, name), data, acl, stat, digest)
+    }
+
+    /// The same, when the znode's digest is known already.
+    pub(crate) fn insert_digested(
+        &mut self,
+        (parent, path, name): (NodeId, &str, &str),
+        data: herdsman_proto::txn::Data,
+        acl: AclKey,
+        stat: StatPersisted,
+        digest: u32,
+    ) -> NodeId {
+        self.touch(path);
         self.digest.add(digest);
         self.data_size += (path.len() + data.as_ref().map_or(0, |data| data.len())) as u64;
         self.nodes.insert(parent, name, NewZnode { data, stat, acl, digest })

@@ -504,3 +504,24 @@ proptest! {
         prop_assert_eq!(crate::testing::recovered(&disk).tree.last_zxid(), Zxid(last));
     }
 }
+
+/// As much log as is decoded on another thread: the same tree, and the same refusal of damage.
+#[test]
+fn a_long_log_is_replayed_whole_or_refused_where_it_is_damaged() {
+    const LAST: i64 = 12_000;
+    let disk = server(&[1, 3000], LAST);
+    let path = log_path(3000);
+    let bytes = disk.content(&path).unwrap();
+    assert!(bytes.len() > 1 << 20, "{}", bytes.len());
+    let recovered = recovered(&disk);
+    assert_tree(&recovered, LAST);
+    assert_eq!(recovered.txns_replayed, LAST as u64);
+    let record = log_bytes(&creates([3000])).len() - crate::log::HEADER.len();
+    let (damaged_at, txn) = (crate::log::HEADER.len() + 5000 * record, 3000 + 5000);
+    let mut damaged = bytes;
+    damaged[damaged_at + 20] ^= 1;
+    disk.put(&path, damaged);
+    let message = refused(&disk);
+    assert!(message.contains(&format!("damaged at offset {damaged_at}")), "{message}");
+    assert!(message.contains(&format!("before it is {}", Zxid(txn - 1))), "{message}");
+}

@@ -22,8 +22,8 @@ pub(super) enum ReadAhead {
 }
 
 /// What is read, with a running checksum of what has been consumed.
-pub(super) struct Input<'a> {
-    source: &'a mut dyn Read,
+pub(super) struct Input<'a, R: Read + ?Sized> {
+    source: &'a mut R,
     read_ahead: ReadAhead,
     /// No string or buffer may be longer.
     field_bytes_max: usize,
@@ -37,17 +37,13 @@ pub(super) struct Input<'a> {
     base: u64,
 }
 
-impl<'a> Input<'a> {
+impl<'a, R: Read + ?Sized> Input<'a, R> {
     /// A file's content; its checksums vouch for the lengths in it.
-    pub(super) fn of_file(source: &'a mut dyn Read) -> Self {
+    pub(super) fn of_file(source: &'a mut R) -> Self {
         Input::new(source, ReadAhead::Chunks, i32::MAX as usize)
     }
 
-    pub(super) fn new(
-        source: &'a mut dyn Read,
-        read_ahead: ReadAhead,
-        field_bytes_max: usize,
-    ) -> Self {
+    pub(super) fn new(source: &'a mut R, read_ahead: ReadAhead, field_bytes_max: usize) -> Self {
         Input {
             source,
             read_ahead,

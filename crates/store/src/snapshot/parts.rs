@@ -4,8 +4,8 @@
 //! In: a stream that stands at the sessions. Out: each part, handed to a [`SnapshotVisitor`] as it
 //! comes. What vouches for them (seals, a signature) is read by [`super::reader`] and [`super::wire`].
 
-use std::io;
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::io::{self, Read};
 
 use herdsman_proto::{Acl, DecodeError, Reader, SessionId, StatPersisted, Zxid};
 use herdsman_tree::{LoadError, Loader};
@@ -15,8 +15,6 @@ use super::input::Input;
 
 /// Bytes of a znode behind its data: ACL key and stat.
 const NODE_TAIL_BYTES: usize = 8 + StatPersisted::BYTES;
-/// Progress is reported each time that so many znodes have been read.
-const PROGRESS_NODES: u64 = 4096;
 
 /// Takes the parts of a snapshot, in the file's order.
 pub trait SnapshotVisitor {
@@ -32,6 +30,25 @@ pub trait SnapshotVisitor {
         acl_key: i64,
         stat: StatPersisted,
     ) -> Result<(), LoadError>;
+
+    /// It is worth computing the znodes' digests beside: a visitor that wants them is given each znode by
+    /// [`SnapshotVisitor::node_with_digest`], or by [`SnapshotVisitor::node`] where nothing is beside.
+    fn wants_digests(&self) -> bool {
+        false
+    }
+
+    /// A znode, and what [`znode_digest`](herdsman_tree::digest::znode_digest) says about it.
+    fn node_with_digest(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl_key: i64,
+        stat: StatPersisted,
+        digest: u32,
+    ) -> Result<(), LoadError> {
+        _ = digest;
+        self.node(path, data, acl_key, stat)
+    }
 }
 
 impl SnapshotVisitor for Loader {
@@ -50,7 +67,22 @@ impl SnapshotVisitor for Loader {
         acl_key: i64,
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
-        Loader::node(self, path, data.map(Arc::from), acl_key, stat)
+        Loader::node(self, path, data, acl_key, stat)
+    }
+
+    fn wants_digests(&self) -> bool {
+        Loader::wants_digests(self)
+    }
+
+    fn node_with_digest(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl_key: i64,
+        stat: StatPersisted,
+        digest: u32,
+    ) -> Result<(), LoadError> {
+        Loader::node_with_digest(self, path, data, acl_key, stat, digest)
     }
 }
 
@@ -93,10 +125,25 @@ pub enum SnapshotFault {
 
 /// Reads everything up to the mark that ends the znodes. How many there were comes back.
 pub(super) fn read_parts(
-    input: &mut Input<'_>,
+    input: &mut Input<'_, impl Read + ?Sized>,
     visitor: &mut dyn SnapshotVisitor,
-    report: &mut dyn FnMut(),
 ) -> Result<u64, SnapshotFault> {
+    read_tables(input, visitor)?;
+    let mut nodes = 0;
+    while let Some(node) = view_node(input)? {
+        let bytes = node.bytes;
+        visitor.node(&node.path, node.data, node.acl_key, node.stat)?;
+        input.consume(bytes);
+        nodes += 1;
+    }
+    Ok(nodes)
+}
+
+/// Reads sessions and ACLs.
+pub(super) fn read_tables(
+    input: &mut Input<'_, impl Read + ?Sized>,
+    visitor: &mut dyn SnapshotVisitor,
+) -> Result<(), SnapshotFault> {
     for _ in 0..input.count()? {
         let id = SessionId(input.long()?);
         visitor.session(id, input.int()?);
@@ -105,17 +152,10 @@ pub(super) fn read_parts(
         let key = input.long()?;
         visitor.acl(key, read_acl(input)?);
     }
-    let mut nodes = 0;
-    while read_node(input, visitor)? {
-        nodes += 1;
-        if nodes % PROGRESS_NODES == 0 {
-            report();
-        }
-    }
-    Ok(nodes)
+    Ok(())
 }
 
-fn read_acl(input: &mut Input<'_>) -> Result<Vec<Acl>, SnapshotFault> {
+fn read_acl(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Vec<Acl>, SnapshotFault> {
     let mut acl = Vec::new();
     for _ in 0..input.count()? {
         // perms, then two strings: find out how long they are, then decode in one go.
@@ -128,23 +168,33 @@ fn read_acl(input: &mut Input<'_>) -> Result<Vec<Acl>, SnapshotFault> {
     Ok(acl)
 }
 
-/// Reads a znode; false at the end of the znodes.
-fn read_node(
-    input: &mut Input<'_>,
-    visitor: &mut dyn SnapshotVisitor,
-) -> Result<bool, SnapshotFault> {
+/// A znode as it stands in the input.
+pub(super) struct NodeView<'a> {
+    pub(super) path: Cow<'a, str>,
+    pub(super) data: Option<&'a [u8]>,
+    pub(super) acl_key: i64,
+    pub(super) stat: StatPersisted,
+    /// To be consumed when it is done with.
+    pub(super) bytes: usize,
+}
+
+/// Looks at the next znode; `None` when the mark that ends them was there and has been read.
+pub(super) fn view_node<'a>(
+    input: &'a mut Input<'_, impl Read + ?Sized>,
+) -> Result<Option<NodeView<'a>>, SnapshotFault> {
     let path_bytes = input.field_bytes(0)?;
-    let mut reader = Reader::new(input.view(path_bytes)?);
-    if reader.required_string()? == END_PATH {
+    let path = Reader::new(input.view(path_bytes)?).buffer()?.ok_or(DecodeError::Null)?;
+    if path == END_PATH.as_bytes() {
         input.consume(path_bytes);
-        return Ok(false);
+        return Ok(None);
     }
     let bytes = path_bytes + input.field_bytes(path_bytes)? + NODE_TAIL_BYTES;
     let mut reader = Reader::new(input.view(bytes)?);
-    let path = reader.required_string()?;
-    let data = reader.buffer()?;
-    let acl_key = reader.long()?;
-    visitor.node(&path, data, acl_key, StatPersisted::decode(&mut reader)?)?;
-    input.consume(bytes);
-    Ok(true)
+    Ok(Some(NodeView {
+        path: reader.required_string()?,
+        data: reader.buffer()?,
+        acl_key: reader.long()?,
+        stat: StatPersisted::decode(&mut reader)?,
+        bytes,
+    }))
 }

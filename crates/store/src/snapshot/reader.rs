@@ -18,11 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use herdsman_proto::{Reader, Zxid};
 use simd_adler32::Adler32;
 
+use super::batch::{NodesFault, read_nodes};
 use super::input::Input;
 use super::pack::{magic, unpack};
-use super::parts::read_parts;
+use super::parts::read_tables;
 pub use super::parts::{SnapshotFault, SnapshotVisitor};
 use super::{HEADER, HEADER_CHECKED_BYTES, LAST_BYTES, Trailer, ZxidDigest};
+use crate::ahead::Place;
 use crate::disk::{Disk, ReadFile, Stream};
 use crate::log::ending::read_exactly;
 use crate::names::{Compression, SnapshotName};
@@ -88,11 +90,22 @@ pub fn read_snapshot_at(
     let counted = Counted { stream: Stream::new(file, 0), read: read.clone() };
     let mut content = unpack(counted, compression);
     let mut input = Input::of_file(&mut *content);
-    let mut report = || progress(read.load(Ordering::Relaxed));
-    match read_content(&mut input, visitor, &mut report) {
-        Ok((trailer, nodes)) => Ok(SnapshotSummary { trailer, nodes, file_bytes }),
-        Err(fault) => Err(SnapshotError { path: path.to_owned(), offset: input.offset(), fault }),
+    let result = read_head(&mut input, visitor).map_err(NodesFault::Input).and_then(|()| {
+        let place = Place::for_bytes(file_bytes);
+        let nodes = read_nodes(&mut input, place, visitor, &read, progress)?;
+        let trailer = read_end(&mut input).map_err(NodesFault::Input)?;
+        Ok(SnapshotSummary { trailer, nodes, file_bytes })
+    });
+    if result.is_ok() {
+        progress(read.load(Ordering::Relaxed));
     }
+    result.map_err(|fault| {
+        let (offset, fault) = match fault {
+            NodesFault::Input(fault) => (input.offset(), fault),
+            NodesFault::Refused(offset, error) => (offset, error.into()),
+        };
+        SnapshotError { path: path.to_owned(), offset, fault }
+    })
 }
 
 /// A quick look at both ends of a file: it was probably written to its end. Apache:
@@ -132,26 +145,27 @@ fn has_at(file: &dyn ReadFile, offset: u64, expected: &[u8]) -> io::Result<bool>
     Ok(found == expected)
 }
 
-/// Reads the whole content: header, parts, seal, trailer.
-fn read_content(
-    input: &mut Input<'_>,
+/// Reads what stands before the znodes.
+fn read_head(
+    input: &mut Input<'_, impl Read + ?Sized>,
     visitor: &mut dyn SnapshotVisitor,
-    report: &mut dyn FnMut(),
-) -> Result<(Trailer, u64), SnapshotFault> {
+) -> Result<(), SnapshotFault> {
     let header = input.view(HEADER.len())?;
     if header[..HEADER_CHECKED_BYTES] != HEADER[..HEADER_CHECKED_BYTES] {
         return Err(SnapshotFault::Header);
     }
     input.consume(HEADER.len());
-    let nodes = read_parts(input, visitor, report)?;
+    read_tables(input, visitor)
+}
+
+/// Reads what stands behind the znodes.
+fn read_end(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Trailer, SnapshotFault> {
     check_seal(input)?;
-    let trailer = read_trailer(input)?;
-    report();
-    Ok((trailer, nodes))
+    read_trailer(input)
 }
 
 /// Reads a seal and compares it with what came before.
-fn check_seal(input: &mut Input<'_>) -> Result<(), SnapshotFault> {
+fn check_seal(input: &mut Input<'_, impl Read + ?Sized>) -> Result<(), SnapshotFault> {
     let computed = input.adler().finish();
     let mut reader = Reader::new(input.view(SEAL_BYTES)?);
     let stored = reader.long()?;
@@ -165,7 +179,7 @@ fn check_seal(input: &mut Input<'_>) -> Result<(), SnapshotFault> {
 const SEAL_BYTES: usize = 8 + LAST_BYTES.len();
 
 /// Reads what follows the first seal, which must be a trailer to the last byte.
-fn read_trailer(input: &mut Input<'_>) -> Result<Trailer, SnapshotFault> {
+fn read_trailer(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Trailer, SnapshotFault> {
     let adler = input.adler();
     let rest = input.rest(TRAILER_BYTES_MAX)?;
     if rest.is_empty() {

@@ -140,7 +140,7 @@ pub fn receive_snapshot(
 }
 
 fn read_signed(
-    input: &mut Input<'_>,
+    input: &mut Input<'_, impl Read + ?Sized>,
     loader: &mut Loader,
     zxid: Zxid,
 ) -> Result<u64, SnapshotFault> {
@@ -148,7 +148,7 @@ fn read_signed(
     if zxid < Zxid::ZERO {
         return Err(SnapshotFault::Zxid(zxid));
     }
-    let nodes = read_parts(input, loader, &mut || {})?;
+    let nodes = read_parts(input, loader)?;
     let bytes = input.field_bytes(0)?;
     let signature = Reader::new(input.view(bytes)?).required_string()?;
     if signature != SIGNATURE {

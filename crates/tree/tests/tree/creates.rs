@@ -82,7 +82,7 @@ fn sequence_numbers_count_creations() {
 fn tree_with_count(cversion: i32) -> Tree {
     let mut loader = Loader::new(TreeOptions::default());
     let stat = StatPersisted::default();
-    loader.node("", Some(From::from([])), -1, stat).expect("the root comes first");
+    loader.node("", Some(&[]), -1, stat).expect("the root comes first");
     loader.node("/q", None, -1, StatPersisted { cversion, ..stat }).expect("its parent is there");
     loader.finish(Zxid(1)).expect("a whole tree")
 }

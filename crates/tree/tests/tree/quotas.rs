@@ -132,7 +132,7 @@ fn totals_are_counted_when_a_snapshot_is_loaded() {
     dump.acls().iter().for_each(|(key, acl)| loader.acl(*key, acl.to_vec()));
     dump.step(&source, 100, &mut |path, data, acl, stat| {
         let data = if path.ends_with("_stats") { Some(&b"count=99,bytes=99"[..]) } else { data };
-        loader.node(path, data.map(From::from), acl, *stat).unwrap();
+        loader.node(path, data, acl, *stat).unwrap();
     });
     let tree = loader.finish(dump.zxid()).unwrap();
     assert_eq!(totals(&tree, "/app"), (2, 5));

@@ -81,7 +81,6 @@ fn fuzzy_snapshot(log: &[Entry], start: usize, pace: &[usize], options: TreeOpti
     let mut txns_between = pace.iter().copied().cycle();
     loop {
         let more = dump.step(&tree, 1, &mut |path, data, acl, stat| {
-            let data = data.map(From::from);
             loader.node(path, data, acl, *stat).expect("parents come first");
         });
         if !more {

@@ -1,0 +1,136 @@
+//! Reads ahead: what takes work before it can be used (checksums, decoding, digests) is done on another
+//! thread, while this one uses what was read before.
+//!
+//! In: a function that fills batches, and one that takes them. Out: what the first one returns. Batches
+//! arrive in the order in which they were handed on, all of them unless the taker wants no more, so the
+//! result does not depend on how the threads are scheduled. Both functions run in one call: when it
+//! returns, the thread is gone. So the store still owns no thread and has no life of its own.
+//!
+//! Memory is bounded: no more than two batches wait besides the one that is being filled and the one that
+//! is being taken, and they are used again. What is too
+//! small to be worth a thread is read on the calling one, by the same functions; all that the simulator
+//! reads is.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread;
+
+/// Batches that wait to be taken; besides them one is being filled and one is being taken.
+const WAITING_MAX: usize = 2;
+/// Files with less in them are read on the calling thread.
+const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
+
+/// Where batches are filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the calling thread, by turns with taking them.
+    Here,
+    /// On another thread, ahead of the one that takes them.
+    Thread,
+}
+
+impl Place {
+    /// The right one for files of so many bytes.
+    pub(crate) fn for_bytes(bytes: u64) -> Self {
+        if bytes < WORTH_A_THREAD_BYTES { Place::Here } else { Place::Thread }
+    }
+}
+
+/// Hands a batch on. Another one comes back, which may have been used and must be cleared, or `None`
+/// when no more are wanted.
+pub(crate) type HandOn<'a, B> = dyn FnMut(B) -> Option<B> + 'a;
+
+/// Lets `fill` hand on batches and `take` take them, until `fill` returns or `take` breaks off.
+pub(crate) fn read_ahead<B: Default + Send, T: Send>(
+    place: Place,
+    fill: &mut (impl FnMut(&mut HandOn<'_, B>) -> T + Send),
+    take: &mut impl FnMut(&B) -> ControlFlow<()>,
+) -> T {
+    let on_thread = match place {
+        Place::Thread => fill_on_thread(fill, take),
+        Place::Here => None,
+    };
+    // A system that has no thread to give away takes longer, and that is all.
+    on_thread.unwrap_or_else(|| fill(&mut |batch| take(&batch).is_continue().then_some(batch)))
+}
+
+/// `None` if there is no thread to be had.
+fn fill_on_thread<B: Default + Send, T: Send>(
+    fill: &mut (impl FnMut(&mut HandOn<'_, B>) -> T + Send),
+    take: &mut impl FnMut(&B) -> ControlFlow<()>,
+) -> Option<T> {
+    thread::scope(|scope| {
+        let (filled, to_take) = sync_channel::<B>(WAITING_MAX);
+        let (taken, to_fill) = channel();
+        let filler =
+            thread::Builder::new().name("read-ahead".to_owned()).spawn_scoped(scope, move || {
+                fill(&mut |batch| {
+                    filled.send(batch).ok()?;
+                    Some(to_fill.try_recv().unwrap_or_default())
+                })
+            });
+        let filler = filler.ok()?;
+        for batch in &to_take {
+            if take(&batch).is_break() {
+                break;
+            }
+            // The filler may have handed on its last one.
+            _ = taken.send(batch);
+        }
+        // So that a filler that waits for room hears that there will be none.
+        drop(to_take);
+        Some(filler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers in batches of three, until nobody wants more; how many were handed on comes back.
+    fn count_to(last: u32) -> impl FnMut(&mut HandOn<'_, Vec<u32>>) -> u32 + Send {
+        move |hand_on| {
+            let mut batch = Vec::new();
+            for number in 1..=last {
+                batch.push(number);
+                if batch.len() == 3 || number == last {
+                    match hand_on(batch) {
+                        Some(used) => batch = used,
+                        None => return number,
+                    }
+                    batch.clear();
+                }
+            }
+            last
+        }
+    }
+
+    #[test]
+    fn all_batches_arrive_in_order() {
+        for place in [Place::Here, Place::Thread] {
+            let mut taken = Vec::new();
+            let counted = read_ahead(place, &mut count_to(1000), &mut |batch: &Vec<u32>| {
+                taken.extend_from_slice(batch);
+                ControlFlow::Continue(())
+            });
+            assert_eq!(counted, 1000, "{place:?}");
+            assert_eq!(taken, (1..=1000).collect::<Vec<_>>(), "{place:?}");
+        }
+    }
+
+    #[test]
+    fn a_taker_that_breaks_off_stops_the_filler() {
+        for place in [Place::Here, Place::Thread] {
+            let mut batches = 0;
+            let counted = read_ahead(place, &mut count_to(100_000), &mut |_: &Vec<u32>| {
+                batches += 1;
+                if batches == 5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            assert_eq!(batches, 5, "{place:?}");
+            assert!(
+                (15..=15 + 3 * (WAITING_MAX as u32 + 2)).contains(&counted),
+                "{place:?}: {counted}"
+            );
+        }
+    }
+}

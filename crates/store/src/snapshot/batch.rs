@@ -1,0 +1,172 @@
+//! The znodes of a file in batches, so that one thread reads and checks them while another builds the tree
+//! (see [`crate::ahead`]).
+//!
+//! In: an input that stands at the first znode. Out: the znodes, handed to a [`SnapshotVisitor`] in the
+//! file's order. What can be said about a znode without the tree is found out ahead: its fields, the
+//! checksum of its bytes, its digest. A batch copies what it holds, into two buffers and not into one
+//! allocation for each field.
+
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use herdsman_proto::StatPersisted;
+use herdsman_tree::LoadError;
+use herdsman_tree::digest::znode_digest;
+
+use super::input::Input;
+use super::parts::{NodeView, SnapshotFault, SnapshotVisitor, view_node};
+use crate::ahead::{HandOn, Place, read_ahead};
+
+/// A batch is handed on when its paths and data are longer.
+const BATCH_BYTES: usize = 256 << 10;
+/// Or when it has so many znodes.
+const BATCH_NODES: usize = 2048;
+
+/// Znodes, one after the other.
+#[derive(Default)]
+struct Batch {
+    paths: String,
+    data: Vec<u8>,
+    nodes: Vec<Noted>,
+    /// How much of the file had been read for it.
+    file_bytes: u64,
+}
+
+/// A znode whose path and data follow those of the one before it.
+struct Noted {
+    /// Where it starts in the content.
+    offset: u64,
+    path_bytes: usize,
+    data_bytes: Option<usize>,
+    acl_key: i64,
+    stat: StatPersisted,
+    digest: Option<u32>,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        // One long znode must not make all batches long for ever.
+        self.data.clear();
+        self.data.shrink_to(2 * BATCH_BYTES);
+        self.paths.clear();
+        self.paths.shrink_to(2 * BATCH_BYTES);
+        self.nodes.clear();
+    }
+
+    fn is_full(&self) -> bool {
+        self.paths.len() + self.data.len() >= BATCH_BYTES || self.nodes.len() >= BATCH_NODES
+    }
+
+    fn note(&mut self, offset: u64, node: &NodeView<'_>, digest: Option<u32>) {
+        self.paths.push_str(&node.path);
+        self.data.extend_from_slice(node.data.unwrap_or_default());
+        self.nodes.push(Noted {
+            offset,
+            path_bytes: node.path.len(),
+            data_bytes: node.data.map(<[u8]>::len),
+            acl_key: node.acl_key,
+            stat: node.stat,
+            digest,
+        });
+    }
+
+    /// Hands the znodes on. The offset of the first one that the visitor refuses comes with its reason.
+    fn visit(&self, visitor: &mut dyn SnapshotVisitor) -> Result<(), (u64, LoadError)> {
+        let (mut paths, mut data) = (&*self.paths, &*self.data);
+        for node in &self.nodes {
+            let (path, own_data);
+            (path, paths) = paths.split_at(node.path_bytes);
+            (own_data, data) = data.split_at(node.data_bytes.unwrap_or(0));
+            let own_data = node.data_bytes.map(|_| own_data);
+            let visited = match node.digest {
+                Some(digest) => {
+                    visitor.node_with_digest(path, own_data, node.acl_key, node.stat, digest)
+                }
+                None => visitor.node(path, own_data, node.acl_key, node.stat),
+            };
+            visited.map_err(|error| (node.offset, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Why the znodes of a file are not what they should be: the input is wrong where it stands, or a
+/// visitor refused the znode at an offset before that.
+pub(super) enum NodesFault {
+    Input(SnapshotFault),
+    Refused(u64, LoadError),
+}
+
+/// Reads all znodes and the mark that ends them. How many there were comes back. `file_bytes` counts what
+/// is read of the file, and `report` is told its value for each batch.
+pub(super) fn read_nodes<R: Read + Send + ?Sized>(
+    input: &mut Input<'_, R>,
+    place: Place,
+    visitor: &mut dyn SnapshotVisitor,
+    file_bytes: &AtomicU64,
+    report: &mut dyn FnMut(u64),
+) -> Result<u64, NodesFault> {
+    let digests = visitor.wants_digests();
+    let mut refused = None;
+    let mut fill = |hand_on: &mut HandOn<'_, Batch>| fill(input, digests, file_bytes, hand_on);
+    let read = read_ahead(place, &mut fill, &mut |batch: &Batch| {
+        report(batch.file_bytes);
+        match batch.visit(visitor) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(found) => {
+                refused = Some(found);
+                ControlFlow::Break(())
+            }
+        }
+    });
+    match refused {
+        Some((offset, error)) => Err(NodesFault::Refused(offset, error)),
+        None => read.map_err(NodesFault::Input),
+    }
+}
+
+/// Fills batches to the end of the znodes, or to the first fault: what comes before it is handed on.
+fn fill(
+    input: &mut Input<'_, impl Read + ?Sized>,
+    digests: bool,
+    file_bytes: &AtomicU64,
+    hand_on: &mut HandOn<'_, Batch>,
+) -> Result<u64, SnapshotFault> {
+    let mut nodes = 0;
+    let mut batch = Batch::default();
+    loop {
+        let result = fill_batch(input, digests, &mut batch);
+        nodes += batch.nodes.len() as u64;
+        batch.file_bytes = file_bytes.load(Ordering::Relaxed);
+        let handed_on = hand_on(batch);
+        match (result, handed_on) {
+            (Ok(ControlFlow::Continue(())), Some(next)) => batch = next,
+            (result, _) => return result.map(|_| nodes),
+        }
+        batch.clear();
+    }
+}
+
+/// Fills a batch; breaks at the end of the znodes.
+fn fill_batch(
+    input: &mut Input<'_, impl Read + ?Sized>,
+    digests: bool,
+    batch: &mut Batch,
+) -> Result<ControlFlow<()>, SnapshotFault> {
+    while !batch.is_full() {
+        let offset = input.offset();
+        let Some(node) = view_node(input)? else {
+            return Ok(ControlFlow::Break(()));
+        };
+        let digest = digests.then(|| znode_digest(&node.path, node.data, &node.stat));
+        batch.note(offset, &node, digest);
+        let bytes = node.bytes;
+        input.consume(bytes);
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;
