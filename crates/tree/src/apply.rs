@@ -103,32 +103,34 @@ impl Tree {
         let ephemeral_owner = owner_of(txn.kind, header.session);
         let stat = StatPersisted::created(header.zxid, header.time_ms, ephemeral_owner);
         let acl = self.acls.acquire(&txn.acl);
-        let id = self.insert(parent, &txn.path, name, txn.data.clone(), acl, stat);
+        let id = self.insert(parent, &txn.path, name, &txn.data, acl, stat);
         self.own(&txn.path, ephemeral_owner);
         let with_stat = !matches!(txn.kind, CreateKind::Plain { with_stat: false, .. });
         // Before the quota is counted, which may fill in this very znode.
         let stat = with_stat.then(|| self.stat(self.nodes.get(id)));
-        self.quota_created(parent_path, name, &txn.path, &txn.data);
+        self.quota_created(parent_path, name, &txn.path, data_len(&txn.data));
         self.notify_created(&txn.path, parent, id, header.zxid, events);
         Outcome::Created { path: txn.path.clone(), stat }
     }
 
     /// A parent's cversion and pzxid only rise: replaying an old create must not take them back.
     fn raise_parent(&mut self, parent: NodeId, parent_path: &str, cversion: i32, zxid: Zxid) {
-        let current = self.nodes.get(parent).stat.cversion;
+        let current = self.nodes.get(parent).stat().cversion;
         let cversion = if cversion == -1 { current.wrapping_add(1) } else { cversion };
         // Compared as a distance, so that the counter may wrap around.
         if cversion.wrapping_sub(current) > 0 {
-            self.update(parent, parent_path, |node| {
-                node.stat.cversion = cversion;
-                node.stat.pzxid = zxid;
+            self.update(parent, parent_path, |nodes| {
+                nodes.change_stat(parent, |stat| {
+                    stat.cversion = cversion;
+                    stat.pzxid = zxid;
+                });
             });
         }
     }
 
     fn replace_acl(&mut self, id: NodeId, acl: &[Acl]) {
         let new = self.acls.acquire(acl);
-        let old = std::mem::replace(&mut self.nodes.get_mut(id).acl, new);
+        let old = self.nodes.replace_acl(id, new);
         self.acls.release(old);
     }
 
@@ -140,8 +142,10 @@ impl Tree {
     ) -> Result<(), ErrorCode> {
         let (parent_path, name) = path::split(path).ok_or(ErrorCode::BadArguments)?;
         let parent = self.nodes.find(parent_path).ok_or(ErrorCode::NoNode)?;
-        if zxid > self.nodes.get(parent).stat.pzxid {
-            self.update(parent, parent_path, |node| node.stat.pzxid = zxid);
+        if zxid > self.nodes.get(parent).stat().pzxid {
+            self.update(parent, parent_path, |nodes| {
+                nodes.change_stat(parent, |stat| stat.pzxid = zxid);
+            });
         }
         let id = self.nodes.child(parent, name).ok_or(ErrorCode::NoNode)?;
         self.remove_descendants(id);
@@ -172,13 +176,15 @@ impl Tree {
     fn remove_leaf(&mut self, id: NodeId, path: &str) -> Arc<[Acl]> {
         let (parent_path, name) = path::split(path).expect("a znode's path is absolute");
         self.touch(path);
-        let removed = self.nodes.remove(id);
-        self.digest.remove(removed.digest);
-        self.data_size -= (path.len() + removed.data_len()) as u64;
-        self.disown(path, removed.stat.ephemeral_owner);
-        self.quota_deleted(parent_path, name, path, &removed.data);
-        let acl = Arc::clone(self.acls.get(removed.acl));
-        self.acls.release(removed.acl);
+        let node = self.nodes.get(id);
+        let (bytes, owner, acl_key) = (node.data_len(), node.stat().ephemeral_owner, node.acl());
+        self.digest.remove(node.digest());
+        self.nodes.remove(id);
+        self.data_size -= (path.len() + bytes) as u64;
+        self.disown(path, owner);
+        self.quota_deleted(parent_path, name, path, bytes);
+        let acl = Arc::clone(self.acls.get(acl_key));
+        self.acls.release(acl_key);
         acl
     }
 
@@ -193,13 +199,15 @@ impl Tree {
         let Some(id) = self.nodes.find(path) else {
             return Outcome::failed(ErrorCode::NoNode);
         };
-        let before = self.update(id, digest_path(path), |node| {
-            node.stat.mtime = header.time_ms;
-            node.stat.mzxid = header.zxid;
-            node.stat.version = version;
-            std::mem::replace(&mut node.data, data.clone())
+        let old = self.update(id, digest_path(path), |nodes| {
+            nodes.change_stat(id, |stat| {
+                stat.mtime = header.time_ms;
+                stat.mzxid = header.zxid;
+                stat.version = version;
+            });
+            nodes.set_data(id, data)
         });
-        let (old, new) = (before.map_or(0, |d| d.len()), data.as_ref().map_or(0, |d| d.len()));
+        let new = data_len(data);
         self.data_size = self.data_size - old as u64 + new as u64;
         self.quota_changed(path, new as i64 - old as i64, 0);
         self.notify(TableKind::Data, EventType::NodeDataChanged, path, id, header.zxid, events);
@@ -211,7 +219,9 @@ impl Tree {
             return Outcome::failed(ErrorCode::NoNode);
         };
         self.replace_acl(id, acl);
-        self.update(id, digest_path(path), |node| node.stat.aversion = version);
+        self.update(id, digest_path(path), |nodes| {
+            nodes.change_stat(id, |stat| stat.aversion = version);
+        });
         Outcome::AclSet(self.stat(self.nodes.get(id)))
     }
 
@@ -320,7 +330,7 @@ impl Tree {
     ) {
         let watchers = self.watches().trigger(table, path);
         if !watchers.is_empty() {
-            let acl = Arc::clone(self.acls.get(self.nodes.get(id).acl));
+            let acl = Arc::clone(self.acls.get(self.nodes.get(id).acl()));
             events.push(Event { kind, path: path.into(), zxid, acl, watchers });
         }
     }
@@ -335,6 +345,11 @@ pub(crate) fn owner_of(kind: CreateKind, session: SessionId) -> i64 {
         // A log may hold what we would have refused; then it is an ordinary znode.
         CreateKind::Ttl(ttl_ms) => ttl_owner(ttl_ms).unwrap_or(0),
     }
+}
+
+/// Bytes of data.
+fn data_len(data: &Data) -> usize {
+    data.as_ref().map_or(0, |data| data.len())
 }
 
 /// The root's name in the digest is the empty text.

@@ -105,7 +105,7 @@ impl Tree {
     #[must_use]
     pub fn image(&self, path: &str) -> Option<NodeImage> {
         let node = self.nodes.get(self.nodes.find(path)?);
-        Some(NodeImage { data: node.data.clone(), acl_key: node.acl.on_disk(), stat: node.stat })
+        Some(NodeImage { data: node.to_data(), acl_key: node.acl().on_disk(), stat: node.stat() })
     }
 
     /// Sessions and ACLs as a snapshot of this moment has them.

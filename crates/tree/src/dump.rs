@@ -65,12 +65,13 @@ impl Dump {
             let Some((id, noted)) = self.rest.pop() else {
                 return false;
             };
-            let Some(node) = tree.nodes.try_get(id).filter(|node| node.stat.czxid <= noted) else {
+            let Some(node) = tree.nodes.try_get(id).filter(|node| node.stat().czxid <= noted)
+            else {
                 continue;
             };
             self.path.clear();
             tree.nodes.path_into(id, &mut self.path);
-            emit(&self.path, node.data.as_deref(), node.acl.on_disk(), &node.stat);
+            emit(&self.path, node.data(), node.acl().on_disk(), &node.stat());
             self.rest.extend(node.children().iter().map(|&child| (child, tree.last_zxid())));
         }
         !self.rest.is_empty()

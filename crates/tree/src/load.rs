@@ -94,7 +94,7 @@ impl Loader {
         let acl = self.acl_of(acl_key);
         self.newest_effect = self.newest_effect.max(Loader::effect_of(path, &stat));
         let Some((parent_path, name)) = path::split(path) else {
-            return self.root(path, data.map(Arc::from), acl, stat);
+            return self.root(path, &data.map(Arc::from), acl, stat);
         };
         let parent = match self.branch.find(parent_path) {
             Some(parent) => Some(parent),
@@ -105,7 +105,7 @@ impl Loader {
             return Err(LoadError::Duplicate(path.to_owned()));
         }
         let place = (parent, path, name);
-        let id = self.tree.insert_digested(place, data.map(Arc::from), acl, stat, digest);
+        let id = self.tree.insert_digested(place, &data.map(Arc::from), acl, stat, digest);
         self.branch.grow((parent_path, parent), path, id);
         self.tree.own(path, stat.ephemeral_owner);
         Ok(())
@@ -114,7 +114,7 @@ impl Loader {
     fn root(
         &mut self,
         path: &str,
-        data: Data,
+        data: &Data,
         acl: AclKey,
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
@@ -125,10 +125,10 @@ impl Loader {
             return Err(LoadError::Duplicate("/".to_owned()));
         }
         self.tree.data_size += data.as_ref().map_or(0, |data| data.len() as u64);
-        self.tree.update(NodeId::ROOT, "", |node| {
-            node.data = data;
-            node.stat = stat;
-            node.acl = acl;
+        self.tree.update(NodeId::ROOT, "", |nodes| {
+            nodes.set_data(NodeId::ROOT, data);
+            nodes.change_stat(NodeId::ROOT, |root| *root = stat);
+            nodes.replace_acl(NodeId::ROOT, acl);
         });
         Ok(())
     }

@@ -1,16 +1,27 @@
-//! Where znodes live: an arena of slots, and one hash index from (parent, name) to slot.
+//! Where znodes live: an arena of slots, their names and data, and a hash index from (parent, name) to
+//! slot.
 //!
-//! A znode is found by walking its path, one probe a component; nothing holds a full path. Slots
-//! come in blocks that never move, and the index keeps each entry's hash, so growing to the next
-//! million znodes does not stop the world. Invariants: slot 0 is the root and is never freed; a
-//! znode's `slot_in_parent` is its index in the parent's list of children.
+//! A znode is found by walking its path, one probe a component; nothing holds a full path. Slots come
+//! in blocks that never move, and the index is made of tables so small that the growth of one goes
+//! unnoticed, so growing to the next million znodes does not stop the world. Invariants: slot 0 is
+//! the root and is never freed; a znode's `slot_in_parent` is its index in the parent's list of
+//! children.
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+mod arena;
+mod index;
+#[cfg(test)]
+mod tests;
+mod texts;
+mod znode;
+
 use herdsman_proto::StatPersisted;
 use herdsman_proto::txn::Data;
-use std::hash::BuildHasher;
 
+use self::arena::Arena;
+use self::index::Index;
+use self::texts::{Moved, Texts};
+use self::znode::Slot;
+pub use self::znode::{NewZnode, Znode};
 use crate::acls::AclKey;
 
 /// A slot of the arena.
@@ -22,91 +33,22 @@ impl NodeId {
     pub const ROOT: NodeId = NodeId(0);
 }
 
-/// One znode.
-#[derive(Debug)]
-pub struct Znode {
-    name: Box<str>,
-    parent: NodeId,
-    slot_in_parent: u32,
-    /// Most znodes are leaves, and a boxed vector costs them 8 bytes instead of 24.
-    #[expect(clippy::box_collection, reason = "leaves pay for one pointer only")]
-    children: Option<Box<Vec<NodeId>>>,
-    /// Its data.
-    pub data: Data,
-    /// Its stat, without what can be counted.
-    pub stat: StatPersisted,
-    /// Its ACL.
-    pub acl: AclKey,
-    /// Its share of the tree digest.
-    pub digest: u32,
-}
-
-impl Znode {
-    /// The last component of its path; empty for the root.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its children, in no particular order.
-    #[must_use]
-    pub fn children(&self) -> &[NodeId] {
-        self.children.as_deref().map_or(&[], Vec::as_slice)
-    }
-
-    /// Bytes of data.
-    #[must_use]
-    pub fn data_len(&self) -> usize {
-        self.data.as_ref().map_or(0, |data| data.len())
-    }
-}
-
-/// What a new znode starts with.
-#[derive(Clone, Debug)]
-pub struct NewZnode {
-    /// Its data.
-    pub data: Data,
-    /// Its stat.
-    pub stat: StatPersisted,
-    /// Its ACL.
-    pub acl: AclKey,
-    /// Its share of the tree digest.
-    pub digest: u32,
-}
-
-const BLOCK: usize = 4096;
-
-type Block = Vec<Option<Znode>>;
-
-#[derive(Clone, Copy, Debug)]
-struct IndexEntry {
-    hash: u32,
-    node: NodeId,
-}
-
 /// All znodes.
 #[derive(Debug)]
 pub struct Nodes {
-    blocks: Vec<Block>,
-    free: Vec<NodeId>,
-    index: HashTable<IndexEntry>,
-    hasher: FixedState,
-    count: usize,
+    arena: Arena,
+    index: Index,
+    texts: Texts,
 }
 
 impl Nodes {
     /// Only a root. `hash_seed` should differ between servers, so that nobody can prepare names
     /// that all fall into one bucket.
     #[must_use]
-    pub fn new(hash_seed: u64, root: NewZnode) -> Self {
-        let mut nodes = Nodes {
-            blocks: Vec::new(),
-            free: Vec::new(),
-            index: HashTable::new(),
-            hasher: FixedState::with_seed(hash_seed),
-            count: 0,
-        };
-        let id = nodes.place(znode("", NodeId::ROOT, 0, root));
+    pub fn new(hash_seed: u64, root: &NewZnode<'_>) -> Self {
+        let (arena, index, texts) = (Arena::default(), Index::new(hash_seed), Texts::new());
+        let mut nodes = Nodes { arena, index, texts };
+        let id = nodes.put("", (NodeId::ROOT, 0), root);
         assert_eq!(id, NodeId::ROOT, "the root takes the first slot");
         nodes
     }
@@ -114,32 +56,58 @@ impl Nodes {
     /// Number of znodes, the root included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.count
+        self.arena.len()
     }
 
     /// Never: there is always a root.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
     /// The znode in a slot that is known to be taken.
     #[must_use]
-    pub fn get(&self, id: NodeId) -> &Znode {
+    #[inline]
+    pub fn get(&self, id: NodeId) -> Znode<'_> {
         self.try_get(id).expect("the id was taken from the tree under the same guard")
     }
 
     /// The znode in a slot, if it is taken.
     #[must_use]
-    pub fn try_get(&self, id: NodeId) -> Option<&Znode> {
-        self.blocks.get(id.0 as usize / BLOCK)?.get(id.0 as usize % BLOCK)?.as_ref()
+    #[inline]
+    pub fn try_get(&self, id: NodeId) -> Option<Znode<'_>> {
+        self.arena.get(id).map(|slot| Znode { slot, texts: &self.texts })
     }
 
-    /// The znode in a slot that is known to be taken.
-    pub fn get_mut(&mut self, id: NodeId) -> &mut Znode {
-        self.blocks[id.0 as usize / BLOCK][id.0 as usize % BLOCK]
-            .as_mut()
-            .expect("the id was taken from the tree under the same guard")
+    fn slot_mut(&mut self, id: NodeId) -> &mut Slot {
+        self.arena.get_mut(id).expect("the id was taken from the tree under the same guard")
+    }
+
+    /// Changes a znode's stat.
+    pub fn change_stat(&mut self, id: NodeId, change: impl FnOnce(&mut StatPersisted)) {
+        self.slot_mut(id).change_stat(change);
+    }
+
+    /// Gives a znode another ACL, and says which one it had.
+    pub fn replace_acl(&mut self, id: NodeId, acl: AclKey) -> AclKey {
+        std::mem::replace(&mut self.slot_mut(id).acl, acl)
+    }
+
+    /// Gives a znode another share of the tree digest, and says which one it had.
+    pub fn replace_digest(&mut self, id: NodeId, digest: u32) -> u32 {
+        std::mem::replace(&mut self.slot_mut(id).digest, digest)
+    }
+
+    /// Gives a znode other data, and says how many bytes it had. In place, where that is possible.
+    pub fn set_data(&mut self, id: NodeId, data: &Data) -> usize {
+        let before = self.get(id);
+        let (bytes_before, place, name) =
+            (before.data_len(), before.slot.place, before.slot.name_bytes());
+        let (text_bytes, text) = (before.slot.text_bytes(), znode::unshared(data));
+        let in_place = self.texts.overwrite(place, text_bytes, name, text);
+        let place = in_place.map_or_else(|_| self.move_text(id, text), |()| place);
+        self.slot_mut(id).set_data(data, place);
+        bytes_before
     }
 
     /// Finds a path. Both `""` and `"/"` are the root, as in Apache's tables.
@@ -148,176 +116,94 @@ impl Nodes {
         if path.is_empty() || path == herdsman_proto::path::ROOT {
             return Some(NodeId::ROOT);
         }
+        // Bytes are faster to split than characters, and a slash is never part of one.
         path.strip_prefix('/')?
-            .split('/')
-            .try_fold(NodeId::ROOT, |parent, name| self.child(parent, name))
+            .as_bytes()
+            .split(|&byte| byte == b'/')
+            .try_fold(NodeId::ROOT, |parent, name| self.child_by_key((parent, name)))
     }
 
     /// Finds a child by name.
     #[must_use]
     pub fn child(&self, parent: NodeId, name: &str) -> Option<NodeId> {
-        let hash = self.hash(parent, name);
-        self.index
-            .find(spread(hash), |entry| entry.hash == hash && self.is(entry.node, parent, name))
-            .map(|entry| entry.node)
+        self.child_by_key((parent, name.as_bytes()))
+    }
+
+    fn child_by_key(&self, key: index::Key<'_>) -> Option<NodeId> {
+        self.index.find(key, |id| {
+            let node = self.get(id);
+            node.slot.parent == key.0 && node.name_bytes() == key.1
+        })
     }
 
     /// Adds a child. The caller has checked that it is not there.
-    pub fn insert(&mut self, parent: NodeId, name: &str, new: NewZnode) -> NodeId {
+    pub fn insert(&mut self, parent: NodeId, name: &str, new: &NewZnode<'_>) -> NodeId {
         let slot_in_parent = self.get(parent).children().len() as u32;
-        let id = self.place(znode(name, parent, slot_in_parent, new));
-        self.get_mut(parent).children.get_or_insert_default().push(id);
-        let hash = self.hash(parent, name);
-        self.index
-            .insert_unique(spread(hash), IndexEntry { hash, node: id }, |entry| spread(entry.hash));
+        let id = self.put(name, (parent, slot_in_parent), new);
+        self.slot_mut(parent).push_child(id);
+        let Nodes { arena, index, texts } = self;
+        let indexed = |id| arena.get(id).expect("the index holds slots that are taken");
+        index
+            .insert((parent, name.as_bytes()), id, |id| key_of(Znode { slot: indexed(id), texts }));
         id
     }
 
     /// Takes a childless znode out.
-    pub fn remove(&mut self, id: NodeId) -> Znode {
+    pub fn remove(&mut self, id: NodeId) {
         assert_ne!(id, NodeId::ROOT, "the root stays");
-        self.unlink(id);
-        let removed = self.blocks[id.0 as usize / BLOCK][id.0 as usize % BLOCK]
-            .take()
-            .expect("the id was taken from the tree under the same guard");
-        assert!(removed.children().is_empty(), "{} still has children", removed.name);
-        self.free.push(id);
-        self.count -= 1;
-        removed
+        let Nodes { arena, index, texts } = self;
+        let slot = arena.take(id).expect("the id was taken from the tree under the same guard");
+        let node = Znode { slot: &slot, texts };
+        assert!(node.children().is_empty(), "{} still has children", node.name());
+        index.remove(key_of(node), id);
+        let moved = texts.remove(slot.place, slot.text_bytes());
+        self.note_moved(moved.as_ref());
+        if let Some(moved) = self.slot_mut(slot.parent).remove_child(slot.slot_in_parent) {
+            self.slot_mut(moved).slot_in_parent = slot.slot_in_parent;
+        }
     }
 
-    fn unlink(&mut self, id: NodeId) {
+    fn put(&mut self, name: &str, parent: (NodeId, u32), new: &NewZnode<'_>) -> NodeId {
+        let text = znode::unshared(new.data);
+        let place = self.texts.insert(self.arena.next_id(), name.as_bytes(), text);
+        self.arena.put(Slot::new(place, name, parent, new))
+    }
+
+    /// Puts a znode's name and new data into a row that fits.
+    fn move_text(&mut self, id: NodeId, data: &[u8]) -> texts::Place {
         let node = self.get(id);
-        let (parent, slot) = (node.parent, node.slot_in_parent as usize);
-        let hash = self.hash(parent, &node.name);
-        if let Ok(entry) = self.index.find_entry(spread(hash), |entry| entry.node == id) {
-            entry.remove();
-        }
-        let siblings = self.get_mut(parent).children.as_mut().expect("a parent lists its child");
-        siblings.swap_remove(slot);
-        match siblings.get(slot).copied() {
-            Some(moved) => self.get_mut(moved).slot_in_parent = slot as u32,
-            None if siblings.is_empty() => self.get_mut(parent).children = None,
-            None => {}
+        let (place, bytes) = (node.slot.place, node.slot.text_bytes());
+        let name = node.name_bytes().to_vec();
+        let moved = self.texts.remove(place, bytes);
+        self.note_moved(moved.as_ref());
+        self.texts.insert(id, &name, data)
+    }
+
+    fn note_moved(&mut self, moved: Option<&Moved>) {
+        if let Some(&Moved { owner, to }) = moved {
+            self.slot_mut(owner).place = to;
         }
     }
 
     /// Appends a znode's full path; nothing for the root. A loop, not a recursion: clients decide
     /// how deep the tree is.
     pub fn path_into(&self, id: NodeId, path: &mut String) {
-        let parent = |&id: &NodeId| Some(self.get(id).parent);
+        let parent = |&id: &NodeId| Some(self.parent(id));
         let ancestry: Vec<_> =
             std::iter::successors(Some(id), parent).take_while(|&id| id != NodeId::ROOT).collect();
         for id in ancestry.into_iter().rev() {
             path.push('/');
-            path.push_str(&self.get(id).name);
+            path.push_str(self.get(id).name());
         }
     }
 
     /// The parent's id.
     #[must_use]
     pub fn parent(&self, id: NodeId) -> NodeId {
-        self.get(id).parent
-    }
-
-    fn is(&self, id: NodeId, parent: NodeId, name: &str) -> bool {
-        let node = self.get(id);
-        node.parent == parent && *node.name == *name
-    }
-
-    fn hash(&self, parent: NodeId, name: &str) -> u32 {
-        self.hasher.hash_one((parent.0, name)) as u32
-    }
-
-    fn place(&mut self, node: Znode) -> NodeId {
-        self.count += 1;
-        if let Some(id) = self.free.pop() {
-            self.blocks[id.0 as usize / BLOCK][id.0 as usize % BLOCK] = Some(node);
-            return id;
-        }
-        if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
-            self.blocks.push(Vec::with_capacity(BLOCK));
-        }
-        let id = (self.blocks.len() - 1) * BLOCK + self.blocks.last().map_or(0, Vec::len);
-        self.blocks.last_mut().expect("a block was just ensured").push(Some(node));
-        NodeId(u32::try_from(id).expect("fewer than 2^32 znodes"))
+        self.get(id).slot.parent
     }
 }
 
-fn znode(name: &str, parent: NodeId, slot_in_parent: u32, new: NewZnode) -> Znode {
-    let NewZnode { data, stat, acl, digest } = new;
-    Znode { name: name.into(), parent, slot_in_parent, children: None, data, stat, acl, digest }
-}
-
-/// The index wants 64 well-mixed bits; the arena keeps 32 of them for each entry.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    fn new() -> NewZnode {
-        NewZnode { data: None, stat: StatPersisted::default(), acl: AclKey::OPEN, digest: 0 }
-    }
-
-    proptest! {
-        /// Against a plain map: after any inserts and removals, the same paths are found, and each
-        /// parent lists exactly its children.
-        #[test]
-        fn behaves_like_a_map_of_paths(ops in prop::collection::vec((0u8..6, 0u8..6, any::<bool>()), 0..200)) {
-            let mut nodes = Nodes::new(7, new());
-            let mut model: BTreeMap<String, ()> = BTreeMap::new();
-            for (a, b, insert) in ops {
-                let (top, path) = (format!("/{a}"), format!("/{a}/{b}"));
-                if insert {
-                    let parent = nodes.find(&top).unwrap_or_else(|| {
-                        model.insert(top.clone(), ());
-                        nodes.insert(NodeId::ROOT, &a.to_string(), new())
-                    });
-                    if nodes.find(&path).is_none() {
-                        nodes.insert(parent, &b.to_string(), new());
-                        model.insert(path, ());
-                    }
-                } else {
-                    let leaf = nodes.find(&path).map(|id| (id, path)).or(nodes.find(&top).map(|id| (id, top)));
-                    if let Some((id, path)) = leaf.filter(|(id, _)| nodes.get(*id).children().is_empty()) {
-                        nodes.remove(id);
-                        model.remove(&path);
-                    }
-                }
-            }
-            prop_assert_eq!(nodes.len(), model.len() + 1);
-            for path in model.keys() {
-                let id = nodes.find(path).expect("in the model");
-                let mut spelled = String::new();
-                nodes.path_into(id, &mut spelled);
-                prop_assert_eq!(&spelled, path);
-                prop_assert!(nodes.get(nodes.parent(id)).children().contains(&id));
-            }
-        }
-    }
-
-    #[test]
-    fn a_very_deep_path_is_spelled_without_recursion() {
-        let mut nodes = Nodes::new(7, new());
-        let deepest = (0..200_000).fold(NodeId::ROOT, |id, _| nodes.insert(id, "a", new()));
-        let mut path = String::new();
-        nodes.path_into(deepest, &mut path);
-        assert_eq!(path.len(), 400_000);
-    }
-
-    #[test]
-    fn only_exact_paths_are_found() {
-        let mut nodes = Nodes::new(1, new());
-        nodes.insert(NodeId::ROOT, "a", new());
-        assert_eq!((nodes.find(""), nodes.find("/")), (Some(NodeId::ROOT), Some(NodeId::ROOT)));
-        assert!(nodes.find("/a").is_some());
-        for wrong in ["a", "/a/", "//a", "/b", "/a/b", "//"] {
-            assert_eq!(nodes.find(wrong), None, "{wrong}");
-        }
-    }
+fn key_of(node: Znode<'_>) -> index::Key<'_> {
+    (node.slot.parent, node.name_bytes())
 }

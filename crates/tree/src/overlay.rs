@@ -13,7 +13,7 @@ use herdsman_proto::txn::Data;
 use herdsman_proto::{Acl, ErrorCode, SessionId, StatPersisted, TxnDigest, Zxid};
 
 use crate::apply::digest_path;
-use crate::digest::TreeDigest;
+use crate::digest::{TreeDigest, znode_digest};
 use crate::tree::Tree;
 
 /// A znode as it will be.
@@ -22,14 +22,41 @@ pub(crate) struct Pending {
     pub stat: StatPersisted,
     pub children: usize,
     pub acl: Arc<[Acl]>,
-    pub data: Data,
+    pub data: PendingData,
     digest: u32,
+}
+
+/// The data of a znode as it will be.
+#[derive(Clone, Debug)]
+pub(crate) enum PendingData {
+    /// So many bytes that the tree has: nothing in flight changes them, so they need not be copied.
+    InTree(usize),
+    /// What some txn in flight brings.
+    New(Data),
+}
+
+impl PendingData {
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        match self {
+            PendingData::InTree(bytes) => *bytes,
+            PendingData::New(data) => data.as_ref().map_or(0, |data| data.len()),
+        }
+    }
+
+    /// The bytes, of the znode at this path.
+    fn bytes<'a>(&'a self, tree: &'a Tree, path: &str) -> Option<&'a [u8]> {
+        match self {
+            PendingData::InTree(_) => tree.nodes.get(tree.nodes.find(path)?).data(),
+            PendingData::New(data) => data.as_deref(),
+        }
+    }
 }
 
 impl Pending {
     /// A znode about to be created.
     pub fn new(stat: StatPersisted, acl: Arc<[Acl]>, data: Data) -> Self {
-        Pending { stat, children: 0, acl, data, digest: 0 }
+        Pending { stat, children: 0, acl, data: PendingData::New(data), digest: 0 }
     }
 }
 
@@ -87,11 +114,11 @@ impl Overlay {
             None => tree.nodes.find(path).map(|id| {
                 let node = tree.nodes.get(id);
                 Pending {
-                    stat: node.stat,
+                    stat: node.stat(),
                     children: node.children().len(),
-                    acl: Arc::clone(tree.acls.get(node.acl)),
-                    data: node.data.clone(),
-                    digest: node.digest,
+                    acl: Arc::clone(tree.acls.get(node.acl())),
+                    data: PendingData::InTree(node.data_len()),
+                    digest: node.digest(),
                 }
             }),
         }
@@ -107,7 +134,9 @@ impl Overlay {
         let path = digest_path(path);
         let mut digest = self.tree_digest(tree);
         digest.remove(self.digest_now(tree, path));
-        pending.digest = tree.digest_of(path, pending.data.as_deref(), &pending.stat);
+        if tree.options.digest {
+            pending.digest = znode_digest(path, pending.data.bytes(tree, path), &pending.stat);
+        }
         digest.add(pending.digest);
         self.digest = Some(digest);
         self.record(zxid, path, Change { zxid, state: Some(pending) });
@@ -133,7 +162,7 @@ impl Overlay {
     fn digest_now(&self, tree: &Tree, path: &str) -> u32 {
         match self.by_path.get(path) {
             Some(change) => change.state.as_ref().map_or(0, |pending| pending.digest),
-            None => tree.nodes.find(path).map_or(0, |id| tree.nodes.get(id).digest),
+            None => tree.nodes.find(path).map_or(0, |id| tree.nodes.get(id).digest()),
         }
     }
 

@@ -21,7 +21,7 @@ impl Tree {
     /// The root's ACL, by which the right to everything at once is judged.
     #[must_use]
     pub fn root_acl(&self) -> &[Acl] {
-        self.acls.get(self.nodes.get(NodeId::ROOT).acl)
+        self.acls.get(self.nodes.get(NodeId::ROOT).acl())
     }
 
     fn is_meant(&self, wanted: &Id, ids: &[Id]) -> bool {

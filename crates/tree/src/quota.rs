@@ -130,23 +130,23 @@ impl Tree {
 
     fn quota_totals(&self, limited: &str, file: &str) -> Option<Totals> {
         let node = self.nodes.get(self.nodes.find(&quota_path(limited, file))?);
-        Some(Totals::parse(node.data.as_deref().unwrap_or_default()))
+        Some(Totals::parse(node.data().unwrap_or_default()))
     }
 
-    pub(crate) fn quota_created(&mut self, parent: &str, name: &str, path: &str, data: &Data) {
+    pub(crate) fn quota_created(&mut self, parent: &str, name: &str, path: &str, bytes: usize) {
         match limited_path(parent) {
             Some(limited) if name == LIMITS => _ = self.quotas.limited.insert(limited.into()),
             Some(limited) if name == STATS => self.recount_quota(limited),
             _ => {}
         }
-        self.quota_changed(path, data.as_ref().map_or(0, |data| data.len() as i64), 1);
+        self.quota_changed(path, bytes as i64, 1);
     }
 
-    pub(crate) fn quota_deleted(&mut self, parent: &str, name: &str, path: &str, data: &Data) {
+    pub(crate) fn quota_deleted(&mut self, parent: &str, name: &str, path: &str, bytes: usize) {
         if let Some(limited) = limited_path(parent).filter(|_| name == LIMITS) {
             self.quotas.limited.remove(limited);
         }
-        self.quota_changed(path, -data.as_ref().map_or(0, |data| data.len() as i64), -1);
+        self.quota_changed(path, -(bytes as i64), -1);
     }
 
     /// Adds to the totals of the nearest quota.
@@ -158,7 +158,7 @@ impl Tree {
         let Some(id) = self.nodes.find(&stats_path) else {
             return;
         };
-        let used = Totals::parse(self.nodes.get(id).data.as_deref().unwrap_or_default());
+        let used = Totals::parse(self.nodes.get(id).data().unwrap_or_default());
         self.set_totals(id, &stats_path, used.count + count, used.bytes + bytes);
     }
 
@@ -183,12 +183,8 @@ impl Tree {
     fn set_totals(&mut self, id: NodeId, stats_path: &str, count: i64, bytes: i64) {
         let data = Totals::encode(count, bytes);
         let new = data.as_ref().map_or(0, |data| data.len() as u64);
-        let old = self.update(id, stats_path, |node| {
-            let old = node.data_len() as u64;
-            node.data = data;
-            old
-        });
-        self.data_size = self.data_size - old + new;
+        let old = self.update(id, stats_path, |nodes| nodes.set_data(id, &data));
+        self.data_size = self.data_size - old as u64 + new;
     }
 
     /// After a snapshot is loaded: finds all limits and counts their subtrees.

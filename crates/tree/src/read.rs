@@ -76,13 +76,13 @@ impl Tree {
         }
     }
 
-    fn readable(&self, reader: Reader<'_>, path: &str) -> Result<&Znode, ErrorCode> {
+    fn readable(&self, reader: Reader<'_>, path: &str) -> Result<Znode<'_>, ErrorCode> {
         self.readable_by(reader.ids, path)
     }
 
-    pub(crate) fn readable_by(&self, ids: &[Id], path: &str) -> Result<&Znode, ErrorCode> {
+    pub(crate) fn readable_by(&self, ids: &[Id], path: &str) -> Result<Znode<'_>, ErrorCode> {
         let node = self.nodes.get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
-        self.check_acl(self.acls.get(node.acl), Perms::READ, ids)?;
+        self.check_acl(self.acls.get(node.acl()), Perms::READ, ids)?;
         Ok(node)
     }
 
@@ -106,7 +106,7 @@ impl Tree {
         if watch {
             self.watches().add(TableKind::Data, path, reader.watcher);
         }
-        out.put_buffer(node.data.as_deref());
+        out.put_buffer(node.data());
         self.stat(node).encode(out);
         Ok(())
     }
@@ -117,13 +117,14 @@ impl Tree {
         path: &str,
         watch: bool,
         out: &mut Vec<u8>,
-    ) -> Result<&Znode, ErrorCode> {
+    ) -> Result<Znode<'_>, ErrorCode> {
         let node = self.readable(reader, path)?;
         if watch {
             self.watches().add(TableKind::Child, path, reader.watcher);
         }
         out.put_vector(node.children(), |out, &child| {
-            out.put_string(self.nodes.get(child).name());
+            // A text and a buffer look the same, and nobody need check again that it is text.
+            out.put_buffer(Some(self.nodes.get(child).name_bytes()));
         });
         Ok(node)
     }
@@ -140,9 +141,9 @@ impl Tree {
     pub(crate) fn acl_shown_to(
         &self,
         ids: &[Id],
-        node: &Znode,
+        node: Znode<'_>,
     ) -> Result<Cow<'_, [Acl]>, ErrorCode> {
-        let acl = self.acls.get(node.acl);
+        let acl = self.acls.get(node.acl());
         self.check_acl(acl, Perms::READ.union(Perms::ADMIN), ids)?;
         let may_see_hashes = self.check_acl(acl, Perms::ADMIN, ids).is_ok();
         if may_see_hashes {
@@ -220,7 +221,7 @@ impl Tree {
         for path in &request.data {
             match znode(path) {
                 None => late(EventType::NodeDeleted, path),
-                Some(node) if node.stat.mzxid > since => late(EventType::NodeDataChanged, path),
+                Some(node) if node.stat().mzxid > since => late(EventType::NodeDataChanged, path),
                 Some(_) => watches.add(TableKind::Data, path, reader.watcher),
             }
         }
@@ -233,7 +234,9 @@ impl Tree {
         for path in &request.child {
             match znode(path) {
                 None => late(EventType::NodeDeleted, path),
-                Some(node) if node.stat.pzxid > since => late(EventType::NodeChildrenChanged, path),
+                Some(node) if node.stat().pzxid > since => {
+                    late(EventType::NodeChildrenChanged, path);
+                }
                 Some(_) => watches.add(TableKind::Child, path, reader.watcher),
             }
         }
@@ -247,9 +250,9 @@ impl Tree {
 
     /// Events found late are filtered by the znode's ACL like all others; Apache does not do that
     /// here. A missing znode has no ACL to ask.
-    fn may_hear(&self, reader: Reader<'_>, node: Option<&Znode>) -> bool {
+    fn may_hear(&self, reader: Reader<'_>, node: Option<Znode<'_>>) -> bool {
         node.is_none_or(|node| {
-            self.check_acl(self.acls.get(node.acl), Perms::READ, reader.ids).is_ok()
+            self.check_acl(self.acls.get(node.acl()), Perms::READ, reader.ids).is_ok()
         })
     }
 }

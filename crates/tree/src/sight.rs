@@ -24,7 +24,7 @@ pub struct Sight<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct VisibleZnode<'a> {
     sight: Sight<'a>,
-    pub(crate) node: &'a Znode,
+    pub(crate) node: Znode<'a>,
 }
 
 impl Tree {
@@ -51,8 +51,8 @@ impl<'a> Sight<'a> {
     }
 
     /// The same znode, if it may be read.
-    pub(crate) fn see(self, node: &'a Znode) -> Option<VisibleZnode<'a>> {
-        let acl = self.tree.acls.get(node.acl);
+    pub(crate) fn see(self, node: Znode<'a>) -> Option<VisibleZnode<'a>> {
+        let acl = self.tree.acls.get(node.acl());
         let may_read = self.tree.check_acl(acl, Perms::READ, self.ids).is_ok();
         may_read.then_some(VisibleZnode { sight: self, node })
     }
@@ -67,8 +67,14 @@ impl<'a> VisibleZnode<'a> {
 
     /// Its data.
     #[must_use]
-    pub fn data(self) -> &'a Data {
-        &self.node.data
+    pub fn data(self) -> Option<&'a [u8]> {
+        self.node.data()
+    }
+
+    /// Its data, to be taken along when the tree is let go. Large data is shared, not copied.
+    #[must_use]
+    pub fn to_data(self) -> Data {
+        self.node.to_data()
     }
 
     /// Its stat as clients see it.
@@ -80,7 +86,7 @@ impl<'a> VisibleZnode<'a> {
     /// How its life ends. Clients are told of sessions only.
     #[must_use]
     pub fn owner(self) -> Owner {
-        self.sight.tree.options.owner_rules.owner(self.node.stat.ephemeral_owner)
+        self.sight.tree.options.owner_rules.owner(self.node.stat().ephemeral_owner)
     }
 
     /// Its ACL as getACL would show it.
@@ -115,14 +121,14 @@ pub(crate) mod tests {
         let acl = tree.acls.acquire(acl);
         tree.last_zxid = Zxid(tree.last_zxid.0 + 1);
         let stat = StatPersisted::created(tree.last_zxid, 0, 0);
-        tree.insert(parent, path, name, Some(Arc::from(path.as_bytes())), acl, stat);
+        tree.insert(parent, path, name, &Some(Arc::from(path.as_bytes())), acl, stat);
     }
 
     #[test]
     fn only_readers_see_a_znode() {
         let tree = tree(&[("/open", Perms::READ), ("/shut", Perms::ADMIN)]);
         let sight = tree.seen_by(&[]);
-        assert_eq!(sight.znode("/open").unwrap().data().as_deref(), Some(&b"/open"[..]));
+        assert_eq!(sight.znode("/open").unwrap().data(), Some(&b"/open"[..]));
         assert_eq!(sight.znode("/shut").unwrap_err(), ErrorCode::NoAuth);
         assert_eq!(sight.znode("/none").unwrap_err(), ErrorCode::NoNode);
     }

@@ -20,9 +20,9 @@ impl Tree {
             return false;
         };
         let node = self.nodes.get(id);
-        let idle_ms = now_ms - node.stat.mtime;
+        let idle_ms = now_ms - node.stat().mtime;
         node.children().is_empty()
-            && (node.stat.cversion > 0 || never_used_ms_max.is_some_and(|max| idle_ms > max))
+            && (node.stat().cversion > 0 || never_used_ms_max.is_some_and(|max| idle_ms > max))
     }
 
     fn is_expired(&self, path: &str, now_ms: i64) -> bool {
@@ -30,9 +30,9 @@ impl Tree {
             return false;
         };
         let node = self.nodes.get(id);
-        match self.options.owner_rules.owner(node.stat.ephemeral_owner) {
+        match self.options.owner_rules.owner(node.stat().ephemeral_owner) {
             Owner::Ttl(ttl_ms) => {
-                node.children().is_empty() && ttl_ms != 0 && now_ms - node.stat.mtime > ttl_ms
+                node.children().is_empty() && ttl_ms != 0 && now_ms - node.stat().mtime > ttl_ms
             }
             _ => false,
         }

@@ -94,10 +94,10 @@ impl Tree {
     pub(crate) fn bare(options: TreeOptions) -> Self {
         let stat = StatPersisted::default();
         let digest = if options.digest { znode_digest("", Some(&[]), &stat) } else { 0 };
-        let root = NewZnode { data: Some(Arc::from([])), stat, acl: AclKey::OPEN, digest };
+        let root = NewZnode { data: &Some(Arc::from([])), stat, acl: AclKey::OPEN, digest };
         let hasher = FixedState::with_seed(options.hash_seed);
         let mut tree = Tree {
-            nodes: Nodes::new(options.hash_seed, root),
+            nodes: Nodes::new(options.hash_seed, &root),
             acls: Acls::new(options.hash_seed),
             sessions: BTreeMap::new(),
             ephemerals: HashMap::with_hasher(hasher),
@@ -130,13 +130,14 @@ impl Tree {
         let Some(id) = self.nodes.find(path::CONFIG) else {
             return;
         };
-        let before = self.update(id, path::CONFIG, |node| {
-            node.stat.version = -1;
-            node.stat.mzxid = zxid;
-            node.data.replace(Arc::from(text))
+        let before = self.update(id, path::CONFIG, |nodes| {
+            nodes.change_stat(id, |stat| {
+                stat.version = -1;
+                stat.mzxid = zxid;
+            });
+            nodes.set_data(id, &Some(Arc::from(text)))
         });
-        let before = before.map_or(0, |data| data.len() as u64);
-        self.data_size = self.data_size - before + text.len() as u64;
+        self.data_size = self.data_size - before as u64 + text.len() as u64;
     }
 
     /// Whether the tree has this digest now; also true if it keeps none, or of another kind.
@@ -158,15 +159,14 @@ impl Tree {
         };
         let config = self.insert_own(zookeeper, path::CONFIG);
         let acl = self.acls.acquire(&[Acl::world(Perms::READ)]);
-        let node = self.nodes.get_mut(config);
-        node.acl = acl;
-        node.stat.aversion = -1;
+        self.nodes.replace_acl(config, acl);
+        self.nodes.change_stat(config, |stat| stat.aversion = -1);
     }
 
     fn insert_own(&mut self, parent: NodeId, path: &str) -> NodeId {
         let (_, name) = path::split(path).expect("the service's own paths are absolute");
         let stat = StatPersisted::default();
-        self.insert(parent, path, name, Some(Arc::from([])), AclKey::OPEN, stat)
+        self.insert(parent, path, name, &Some(Arc::from([])), AclKey::OPEN, stat)
     }
 
     /// Puts a znode into the arena, the digest and the size. What else a new znode means (owner
@@ -176,7 +176,7 @@ impl Tree {
         parent: NodeId,
         path: &str,
         name: &str,
-        data: herdsman_proto::txn::Data,
+        data: &herdsman_proto::txn::Data,
         acl: AclKey,
         stat: StatPersisted,
     ) -> NodeId {
@@ -188,7 +188,7 @@ impl Tree {
     pub(crate) fn insert_digested(
         &mut self,
         (parent, path, name): (NodeId, &str, &str),
-        data: herdsman_proto::txn::Data,
+        data: &herdsman_proto::txn::Data,
         acl: AclKey,
         stat: StatPersisted,
         digest: u32,
@@ -196,25 +196,23 @@ impl Tree {
         self.touch(path);
         self.digest.add(digest);
         self.data_size += (path.len() + data.as_ref().map_or(0, |data| data.len())) as u64;
-        self.nodes.insert(parent, name, NewZnode { data, stat, acl, digest })
+        self.nodes.insert(parent, name, &NewZnode { data, stat, acl, digest })
     }
 
-    /// Changes a znode and the digest with it.
+    /// Changes a znode, and no other, and the digest with it.
     pub(crate) fn update<T>(
         &mut self,
         id: NodeId,
         path: &str,
-        change: impl FnOnce(&mut Znode) -> T,
+        change: impl FnOnce(&mut Nodes) -> T,
     ) -> T {
         self.touch(path);
-        let digest_enabled = self.options.digest;
-        let node = self.nodes.get_mut(id);
-        let result = change(node);
-        if digest_enabled {
-            let before = node.digest;
-            node.digest = znode_digest(path, node.data.as_deref(), &node.stat);
-            self.digest.remove(before);
-            self.digest.add(node.digest);
+        let result = change(&mut self.nodes);
+        if self.options.digest {
+            let node = self.nodes.get(id);
+            let digest = znode_digest(path, node.data(), &node.stat());
+            self.digest.remove(self.nodes.replace_digest(id, digest));
+            self.digest.add(digest);
         }
         result
     }
@@ -333,8 +331,8 @@ impl Tree {
 
     /// The stat as a client sees it: stored cversion counts creations, clients count changes.
     #[must_use]
-    pub fn stat(&self, node: &Znode) -> Stat {
-        let stored = &node.stat;
+    pub fn stat(&self, node: Znode<'_>) -> Stat {
+        let stored = node.stat();
         let num_children = node.children().len() as i32;
         Stat {
             czxid: stored.czxid,

@@ -141,7 +141,7 @@ impl Walk {
     }
 
     /// The next znode in order; an error for one that has gone, `None` at the end.
-    fn next<'a>(&mut self, sight: Sight<'a>) -> Option<Result<&'a Znode, Gone>> {
+    fn next<'a>(&mut self, sight: Sight<'a>) -> Option<Result<Znode<'a>, Gone>> {
         loop {
             let level = self.levels.last_mut()?;
             let Some((name, id)) = level.rest.pop() else {
@@ -158,7 +158,7 @@ impl Walk {
         }
     }
 
-    fn descend(&mut self, sight: Sight<'_>, node: &Znode) {
+    fn descend(&mut self, sight: Sight<'_>, node: Znode<'_>) {
         let named = |&id: &NodeId| (sight.tree.nodes.get(id).name().into(), id);
         let mut level = Level {
             rest: node.children().iter().map(named).collect(),
@@ -183,8 +183,8 @@ impl Level {
 /// A znode went before its turn.
 struct Gone;
 
-fn noted(sight: Sight<'_>, id: NodeId, noted: Zxid) -> Option<&Znode> {
-    sight.tree.nodes.try_get(id).filter(|node| node.stat.czxid <= noted)
+fn noted(sight: Sight<'_>, id: NodeId, noted: Zxid) -> Option<Znode<'_>> {
+    sight.tree.nodes.try_get(id).filter(|node| node.stat().czxid <= noted)
 }
 
 #[cfg(test)]

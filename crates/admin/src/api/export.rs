@@ -139,7 +139,7 @@ struct Export {
     walk: SteppedWalk,
     has_more: bool,
     has_ended: bool,
-    /// Znodes that were seen and not written yet. Their data is shared with the tree.
+    /// Znodes that were seen and not written yet. Large data is shared with the tree.
     seen: VecDeque<Znode>,
     written: u64,
     unreadable: u64,
@@ -255,7 +255,7 @@ impl Export {
             match visit.znode {
                 Some(znode) => seen.push_back(Znode {
                     path: visit.path.to_owned(),
-                    data: znode.data().clone(),
+                    data: znode.to_data(),
                     acl: znode.acl().into_owned(),
                     owner: znode.owner(),
                     stat: znode.stat(),

@@ -58,7 +58,7 @@ pub(super) async fn show(
         let tree = state.server.core().tree();
         let znode = tree.seen_by(&identity.ids).znode(path);
         let znode = znode.map_err(|code| ApiError::refused(code, path))?;
-        let data = if wants_data == Some(false) { None } else { znode.data().clone() };
+        let data = if wants_data == Some(false) { None } else { znode.to_data() };
         (znode.stat(), znode.owner(), data, znode.acl().into_owned())
     };
     Ok(Json(NodeShape {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
-use herdsman_tree::{Onward, Visit};
+use herdsman_tree::{Onward, VisibleZnode, Visit};
 use serde::{Deserialize, Serialize};
 
 use super::callers::Reader;
@@ -136,8 +136,11 @@ impl Search {
         let text = if self.in_paths { visit.path } else { name };
         let in_name = self.places != Places::Data && self.needle.is_in(text);
         let wants_data = self.places != Places::Names;
-        let data = visit.znode.filter(|_| wants_data).and_then(|znode| znode.data().clone());
-        let data = data.filter(|data| data.len() >= self.needle.len());
+        let is_long_enough = |data: &[u8]| data.len() >= self.needle.len();
+        let data = visit
+            .znode
+            .filter(|znode| wants_data && znode.data().is_some_and(is_long_enough))
+            .and_then(VisibleZnode::to_data);
         if in_name || data.is_some() {
             self.candidates.push(Candidate { path: visit.path.to_owned(), in_name, data });
         }

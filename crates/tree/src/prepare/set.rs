@@ -5,6 +5,7 @@ use std::sync::Arc;
 use herdsman_proto::{Acl, ErrorCode, Perms, Txn, path};
 
 use super::{Prepare, next_version};
+use crate::overlay::PendingData;
 
 impl Prepare<'_> {
     pub(super) fn set_data(
@@ -17,7 +18,7 @@ impl Prepare<'_> {
         check_path(path)?;
         let mut znode = self.overlay.require(self.tree, path)?;
         self.tree.check_acl(&znode.acl, Perms::WRITE, self.caller.ids)?;
-        let before = znode.data.as_ref().map_or(0, |data| data.len() as i64);
+        let before = znode.data.len() as i64;
         let after = data.map_or(0, |data| data.len() as i64);
         self.tree.check_quota(path, after - before, 0)?;
         let version = next_version(znode.stat.version, version)?;
@@ -25,7 +26,7 @@ impl Prepare<'_> {
         znode.stat.version = version;
         znode.stat.mtime = self.header.time_ms;
         znode.stat.mzxid = self.header.zxid;
-        znode.data.clone_from(&data);
+        znode.data = PendingData::New(data.clone());
         self.overlay.put(self.tree, self.header.zxid, path, znode);
         Ok(Txn::SetData { path: path.into(), data, version, reconfig: false })
     }
@@ -39,7 +40,7 @@ impl Prepare<'_> {
         znode.stat.version = -1;
         znode.stat.mtime = self.header.time_ms;
         znode.stat.mzxid = self.header.zxid;
-        znode.data.clone_from(&data);
+        znode.data = PendingData::New(data.clone());
         self.overlay.put(self.tree, self.header.zxid, path::CONFIG, znode);
         Ok(Txn::SetData { path: path::CONFIG.into(), data, version: -1, reconfig: true })
     }

@@ -43,7 +43,7 @@ pub struct Child {
 impl Directory {
     /// From the tree; its children come later.
     pub fn read(path: &str, znode: VisibleZnode<'_>) -> Self {
-        let data = znode.data().as_deref().unwrap_or_default();
+        let data = znode.data().unwrap_or_default();
         Directory {
             path: path.to_owned(),
             data: Bytes::copy_from_slice(if data.len() <= DATA_BYTES_MAX { data } else { &[] }),
@@ -71,7 +71,7 @@ impl Child {
             Owner::Session(session) => Some(session),
             _ => None,
         };
-        let data = znode.data().as_deref().unwrap_or_default();
+        let data = znode.data().unwrap_or_default();
         // Items of queues can be large and many, and only their names are of interest.
         let may_matter =
             session.is_some() || data.first() == Some(&b'{') || (1..24).contains(&data.len());

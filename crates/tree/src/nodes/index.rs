@@ -1,0 +1,103 @@
+//! The hash index from (parent, name) to slot, 4 bytes and a tag for each znode.
+//!
+//! It holds neither names nor hashes, so a table that grows asks for the names of all that it holds.
+//! That is why there are many small tables instead of a large one: no single insertion moves more
+//! than one of them, about a thousandth of all znodes.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, Hasher};
+
+use super::NodeId;
+
+/// Tables. Enough that the growth of one takes well under a millisecond with millions of znodes,
+/// and few enough that an empty tree stays small.
+const SHARDS: usize = 1024;
+
+/// By what a znode is found: its parent and its name.
+pub(super) type Key<'a> = (NodeId, &'a [u8]);
+
+/// The index.
+#[derive(Debug)]
+pub(super) struct Index {
+    shards: Box<[HashTable<NodeId>; SHARDS]>,
+    hasher: FixedState,
+}
+
+impl Index {
+    pub(super) fn new(hash_seed: u64) -> Self {
+        Index {
+            shards: Box::new([const { HashTable::new() }; SHARDS]),
+            hasher: FixedState::with_seed(hash_seed),
+        }
+    }
+
+    /// Finds a znode, given how to tell whether a candidate is the one.
+    #[inline]
+    pub(super) fn find(&self, key: Key<'_>, is: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+        let hash = hash(&self.hasher, key);
+        self.shards[shard(hash)].find(hash, |&id| is(id)).copied()
+    }
+
+    /// Enters a znode that is not there, given how to look up the keys of others.
+    pub(super) fn insert<'a>(
+        &mut self,
+        key: Key<'_>,
+        id: NodeId,
+        key_of: impl Fn(NodeId) -> Key<'a>,
+    ) {
+        let Index { shards, hasher } = self;
+        let own_hash = hash(hasher, key);
+        let hash_of = |&other: &NodeId| hash(hasher, key_of(other));
+        shards[shard(own_hash)].insert_unique(own_hash, id, hash_of);
+    }
+
+    /// Takes a znode out.
+    pub(super) fn remove(&mut self, key: Key<'_>, id: NodeId) {
+        let hash = hash(&self.hasher, key);
+        if let Ok(entry) = self.shards[shard(hash)].find_entry(hash, |&other| other == id) {
+            entry.remove();
+        }
+    }
+}
+
+/// Not by `Hash`, which would mark where the name ends: nothing comes behind it.
+#[inline]
+fn hash(hasher: &FixedState, (parent, name): Key<'_>) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write_u32(parent.0);
+    hasher.write(name);
+    hasher.finish()
+}
+
+/// A table uses the lowest bits of a hash and the highest ones, so the choice among tables is made by
+/// others. The last table gets about twice as much as the first and those between lie between: tables
+/// double when they are full, and so they do it one after another while the tree doubles, not all at
+/// the same time. The curve is close to a logarithm of `position`, from 0 to 1 in 16 bits.
+fn shard(hash: u64) -> usize {
+    let position = (hash >> 32) & 0xffff;
+    let bent = position + position * (0x1_0000 - position) * 11 / (32 << 16);
+    ((bent * SHARDS as u64) >> 16) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That growing goes unnoticed rests on it.
+    #[test]
+    fn no_table_holds_much_more_than_its_share() {
+        let names: Vec<_> = (0..100_000).map(|number| format!("n{number:07}")).collect();
+        let key = |id: NodeId| (NodeId(id.0 % 100), names[id.0 as usize].as_bytes());
+        let mut index = Index::new(5);
+        for id in (0..names.len() as u32).map(NodeId) {
+            index.insert(key(id), id, key);
+        }
+        let share = names.len() / SHARDS;
+        let lens: Vec<_> = index.shards.iter().map(HashTable::len).collect();
+        assert!(lens.iter().all(|len| (share / 3..3 * share).contains(len)), "{share} in {lens:?}");
+        let (first, last) = (&lens[..SHARDS / 16], &lens[SHARDS - SHARDS / 16..]);
+        let ratio = last.iter().sum::<usize>() * 10 / first.iter().sum::<usize>();
+        assert!((17..22).contains(&ratio), "they would grow together: {ratio}");
+    }
+}

@@ -1,0 +1,298 @@
+//! One znode, in as few bytes as it can do with: a server may hold millions.
+//!
+//! Its name and data are among the [`Texts`], and what an ordinary leaf never has (children, an owner,
+//! a changed ACL, large data) stands apart, in [`Extra`]. At the door a znode is a [`Znode`], its stat a
+//! [`StatPersisted`] and its data a slice; nobody else knows where the parts are kept.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use herdsman_proto::txn::Data;
+use herdsman_proto::{StatPersisted, Zxid};
+
+use super::NodeId;
+use super::texts::{Place, Texts};
+use crate::acls::AclKey;
+
+/// Data of this size or more is shared with the txn that brought it: to copy it would cost more time
+/// than it saves bytes, and whoever looks at the tree can take it along for nothing.
+const SHARED_BYTES_MIN: usize = 4096;
+
+/// A znode to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Znode<'a> {
+    pub(super) slot: &'a Slot,
+    pub(super) texts: &'a Texts,
+}
+
+impl<'a> Znode<'a> {
+    /// The last component of its path; empty for the root.
+    #[must_use]
+    pub fn name(self) -> &'a str {
+        str::from_utf8(self.name_bytes()).expect("a name was text when it came in")
+    }
+
+    /// The bytes of its name, for those to whom it need not be known to be text.
+    #[must_use]
+    #[inline]
+    pub fn name_bytes(self) -> &'a [u8] {
+        self.text(0..self.slot.name.bytes())
+    }
+
+    /// Its children, in no particular order.
+    #[must_use]
+    pub fn children(self) -> &'a [NodeId] {
+        self.slot.children()
+    }
+
+    /// Its data.
+    #[must_use]
+    pub fn data(self) -> Option<&'a [u8]> {
+        if !self.slot.name.has_data() {
+            return None;
+        }
+        match self.slot.shared_data() {
+            Some(shared) => Some(shared),
+            None => Some(self.text(self.slot.name.bytes()..self.slot.text_bytes())),
+        }
+    }
+
+    /// Bytes of data.
+    #[must_use]
+    pub fn data_len(self) -> usize {
+        self.slot.shared_data().map_or(self.slot.data_bytes as usize, |shared| shared.len())
+    }
+
+    /// Its data, to be taken along. Only a small one is copied.
+    #[must_use]
+    pub fn to_data(self) -> Data {
+        self.slot.shared_data().cloned().or_else(|| self.data().map(Arc::from))
+    }
+
+    /// Its stat, without what can be counted.
+    #[must_use]
+    #[inline]
+    pub fn stat(self) -> StatPersisted {
+        self.slot.stat()
+    }
+
+    /// Its ACL.
+    #[must_use]
+    pub fn acl(self) -> AclKey {
+        self.slot.acl
+    }
+
+    /// Its share of the tree digest.
+    #[must_use]
+    pub fn digest(self) -> u32 {
+        self.slot.digest
+    }
+
+    #[inline]
+    fn text(self, part: Range<usize>) -> &'a [u8] {
+        self.texts.get(self.slot.place, self.slot.text_bytes(), part)
+    }
+}
+
+/// What a new znode starts with.
+#[derive(Clone, Copy, Debug)]
+pub struct NewZnode<'a> {
+    /// Its data.
+    pub data: &'a Data,
+    /// Its stat.
+    pub stat: StatPersisted,
+    /// Its ACL.
+    pub acl: AclKey,
+    /// Its share of the tree digest.
+    pub digest: u32,
+}
+
+/// A znode as the arena keeps it.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Where its text is: the name, and behind it the data, if it has any that is not shared.
+    pub place: Place,
+    name: NameLen,
+    data_bytes: u32,
+    pub parent: NodeId,
+    pub slot_in_parent: u32,
+    pub acl: AclKey,
+    pub digest: u32,
+    version: i32,
+    czxid: Zxid,
+    mzxid: Zxid,
+    ctime: i64,
+    mtime: i64,
+    extra: Option<Box<Extra>>,
+}
+
+// Every field counts a million times. A free slot costs no more, because a place is never 0.
+const _: () = assert!(size_of::<Option<Slot>>() == 72, "a slot of the arena has grown");
+
+/// What most leaves do not have. Without it a znode has no children and no shared data, its pzxid is
+/// its czxid, and all other numbers of this kind are 0.
+#[derive(Debug, Default)]
+struct Extra {
+    children: Vec<NodeId>,
+    shared_data: Option<Arc<[u8]>>,
+    pzxid: Zxid,
+    ephemeral_owner: i64,
+    cversion: i32,
+    aversion: i32,
+}
+
+/// Bytes of the name, and in the highest bit whether there is data: none is not the same as empty.
+#[derive(Clone, Copy, Debug)]
+struct NameLen(u32);
+
+impl NameLen {
+    const HAS_DATA: u32 = 1 << 31;
+
+    fn new(name: &str) -> Self {
+        let bytes = i32::try_from(name.len()).expect("lengths are 31 bits in all protocols");
+        NameLen(bytes.cast_unsigned())
+    }
+
+    fn bytes(self) -> usize {
+        (self.0 & !Self::HAS_DATA) as usize
+    }
+
+    fn has_data(self) -> bool {
+        self.0 & Self::HAS_DATA != 0
+    }
+
+    fn set_has_data(&mut self, has_data: bool) {
+        self.0 = if has_data { self.0 | Self::HAS_DATA } else { self.0 & !Self::HAS_DATA };
+    }
+}
+
+impl Slot {
+    /// A znode whose text is at this place, behind all its brothers and sisters.
+    pub(super) fn new(place: Place, name: &str, parent: (NodeId, u32), new: &NewZnode<'_>) -> Self {
+        let stat = &new.stat;
+        let mut slot = Slot {
+            place,
+            name: NameLen::new(name),
+            data_bytes: 0,
+            parent: parent.0,
+            slot_in_parent: parent.1,
+            acl: new.acl,
+            digest: new.digest,
+            version: stat.version,
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            ctime: stat.ctime,
+            mtime: stat.mtime,
+            extra: None,
+        };
+        slot.set_extra_stat(stat);
+        slot.set_data(new.data, place);
+        slot
+    }
+
+    /// Bytes of its text.
+    #[inline]
+    pub(super) fn text_bytes(&self) -> usize {
+        self.name.bytes() + self.data_bytes as usize
+    }
+
+    /// Bytes of its name.
+    pub(super) fn name_bytes(&self) -> usize {
+        self.name.bytes()
+    }
+
+    /// Other data, the unshared part of which stands in the text at this place now.
+    pub(super) fn set_data(&mut self, data: &Data, place: Place) {
+        self.place = place;
+        self.data_bytes = unshared(data).len() as u32;
+        self.name.set_has_data(data.is_some());
+        let shared = data.as_ref().filter(|data| data.len() >= SHARED_BYTES_MIN);
+        if shared.is_some() || self.extra.is_some() {
+            self.extra_mut().shared_data = shared.cloned();
+        }
+    }
+
+    /// Its stat, without what can be counted.
+    #[inline]
+    pub(super) fn stat(&self) -> StatPersisted {
+        let plain = StatPersisted {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            pzxid: self.czxid,
+            ..StatPersisted::default()
+        };
+        match &self.extra {
+            None => plain,
+            Some(extra) => StatPersisted {
+                cversion: extra.cversion,
+                aversion: extra.aversion,
+                ephemeral_owner: extra.ephemeral_owner,
+                pzxid: extra.pzxid,
+                ..plain
+            },
+        }
+    }
+
+    /// Changes its stat.
+    #[inline]
+    pub(super) fn change_stat(&mut self, change: impl FnOnce(&mut StatPersisted)) {
+        let mut stat = self.stat();
+        change(&mut stat);
+        let StatPersisted { czxid, mzxid, ctime, mtime, version, .. } = stat;
+        (self.czxid, self.mzxid) = (czxid, mzxid);
+        (self.ctime, self.mtime) = (ctime, mtime);
+        self.version = version;
+        self.set_extra_stat(&stat);
+    }
+
+    pub(super) fn children(&self) -> &[NodeId] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.children)
+    }
+
+    /// Adds a child at the end of the list.
+    pub(super) fn push_child(&mut self, child: NodeId) {
+        self.extra_mut().children.push(child);
+    }
+
+    /// Takes the child at this place out of the list. Says which one is there now, if any.
+    pub(super) fn remove_child(&mut self, slot: u32) -> Option<NodeId> {
+        let children = &mut self.extra_mut().children;
+        children.swap_remove(slot as usize);
+        // A list that was long once gives its room back. Halves, so that it is seldom moved.
+        if children.len() <= children.capacity() / 4 {
+            children.shrink_to(children.len() * 2);
+        }
+        children.get(slot as usize).copied()
+    }
+
+    fn shared_data(&self) -> Option<&Arc<[u8]>> {
+        self.extra.as_ref()?.shared_data.as_ref()
+    }
+
+    #[inline]
+    fn set_extra_stat(&mut self, stat: &StatPersisted) {
+        let is_plain = stat.pzxid == stat.czxid
+            && (stat.cversion, stat.aversion, stat.ephemeral_owner) == (0, 0, 0);
+        if is_plain && self.extra.is_none() {
+            return;
+        }
+        let extra = self.extra_mut();
+        extra.pzxid = stat.pzxid;
+        extra.ephemeral_owner = stat.ephemeral_owner;
+        extra.cversion = stat.cversion;
+        extra.aversion = stat.aversion;
+    }
+
+    fn extra_mut(&mut self) -> &mut Extra {
+        let pzxid = self.czxid;
+        self.extra.get_or_insert_with(|| Box::new(Extra { pzxid, ..Extra::default() }))
+    }
+}
+
+/// The part of the data that stands behind the name: all or nothing.
+pub(super) fn unshared(data: &Data) -> &[u8] {
+    data.as_deref().filter(|data| data.len() < SHARED_BYTES_MIN).unwrap_or_default()
+}
