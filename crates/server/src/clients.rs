@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use herdsman_node::ConnId;
 use parking_lot::Mutex;
 
+use crate::bells::Bells;
 use crate::outbox::Outbox;
+use crate::pen::Pen;
 use crate::stats::ConnStats;
 
 /// One connection.
@@ -18,10 +20,14 @@ pub struct Client {
     pub id: ConnId,
     /// Where it comes from.
     pub peer: SocketAddr,
+    /// The I/O thread that serves it.
+    pub thread: usize,
     /// When it came, milliseconds since 1970.
     pub established_ms: i64,
     /// What waits to be sent.
     pub outbox: Outbox,
+    /// Who may write to it.
+    pub(crate) pen: Pen,
     /// Its counters.
     pub stats: Mutex<ConnStats>,
 }
@@ -60,17 +66,25 @@ pub struct Clients {
     table: Mutex<Table>,
     next_id: AtomicU64,
     limits: ConnLimits,
+    /// How they are told that their outboxes were filled.
+    pub(crate) bells: Bells,
 }
 
 impl Clients {
-    /// None yet.
+    /// None yet; so many I/O threads will serve them.
     #[must_use]
-    pub fn new(limits: ConnLimits) -> Self {
-        Clients { table: Mutex::default(), next_id: AtomicU64::new(1), limits }
+    pub fn new(limits: ConnLimits, threads: usize) -> Self {
+        let bells = Bells::new(threads);
+        Clients { table: Mutex::default(), next_id: AtomicU64::new(1), limits, bells }
     }
 
-    /// Lets a connection in, unless a limit forbids it.
-    pub fn admit(&self, peer: SocketAddr, established_ms: i64) -> Result<Arc<Client>, Refused> {
+    /// Lets a connection in that a thread will serve, unless a limit forbids it.
+    pub fn admit(
+        &self,
+        peer: SocketAddr,
+        thread: usize,
+        established_ms: i64,
+    ) -> Result<Arc<Client>, Refused> {
         let mut table = self.table.lock();
         if let Some(max) = self.limits.total_max.filter(|&max| table.by_id.len() >= max) {
             return Err(Refused::Total(max));
@@ -83,7 +97,8 @@ impl Clients {
         *of_address += 1;
         let id = ConnId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let outbox = Outbox::new(self.limits.outbox_bytes_max);
-        let client = Arc::new(Client { id, peer, established_ms, outbox, stats: Mutex::default() });
+        let (pen, stats) = (Pen::default(), Mutex::default());
+        let client = Arc::new(Client { id, peer, thread, established_ms, outbox, pen, stats });
         table.by_id.insert(id, Arc::clone(&client));
         Ok(client)
     }
@@ -138,8 +153,8 @@ mod tests {
     fn limits_hold_and_places_come_free_again() {
         let limits =
             ConnLimits { per_address_max: Some(2), total_max: Some(3), outbox_bytes_max: 1 };
-        let clients = Clients::new(limits);
-        let from = |text: &str| clients.admit(text.parse().unwrap(), 0);
+        let clients = Clients::new(limits, 1);
+        let from = |text: &str| clients.admit(text.parse().unwrap(), 0, 0);
         let first = from("10.0.0.1:1").unwrap();
         from("10.0.0.1:2").unwrap();
         assert_eq!(from("10.0.0.1:3").unwrap_err(), Refused::PerAddress(2));

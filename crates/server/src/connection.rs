@@ -15,8 +15,10 @@ mod reads;
 mod serve;
 mod submit;
 mod submitted;
+mod wait;
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,15 +26,17 @@ use std::time::Duration;
 use herdsman_node::{Input, Lane};
 use herdsman_proto::{Id, SessionId};
 use herdsman_tree::auth;
-use tokio::io::{AsyncWriteExt, Interest};
+use rustix::net::Shutdown;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::time::Sleep;
 use tracing::debug;
 
 use crate::clients::Client;
 use crate::intake::{BadLength, Intake};
 use crate::io_threads::Shared;
-use crate::outbox::{Closing, Taken, clear_or_free};
+use crate::outbox::{Closing, Taken};
+use crate::spare;
 use submitted::SubmittedQueue;
 
 /// Replies that may wait for a client before its next request is served.
@@ -78,7 +82,7 @@ enum Stage {
 pub(crate) struct Connection {
     shared: Arc<Shared>,
     client: Arc<Client>,
-    stream: TcpStream,
+    stream: OwnedReadHalf,
     intake: Intake,
     output: Vec<u8>,
     /// How much of `output` is written.
@@ -90,7 +94,8 @@ pub(crate) struct Connection {
     session: SessionId,
     stage: Stage,
     ended: Option<Ended>,
-    deadline: Option<Instant>,
+    /// When it ends for want of a session, or of a client that reads its last replies.
+    deadline: Option<Pin<Box<Sleep>>>,
     touched_ms: u64,
     /// Large requests in flight, see `largeRequestMaxBytes`.
     large_bytes: u64,
@@ -102,6 +107,8 @@ impl Connection {
     pub fn new(shared: Arc<Shared>, client: Arc<Client>, stream: TcpStream) -> Self {
         let sessionless = Duration::from_millis(shared.settings.sessionless_timeout_ms);
         let ids = Arc::from([auth::ip_id(client.peer.ip())]);
+        let (stream, writing) = stream.into_split();
+        client.pen.ink(writing);
         Connection {
             intake: Intake::new(shared.settings.frame_bytes_max),
             output: Vec::new(),
@@ -112,7 +119,7 @@ impl Connection {
             session: SessionId::NONE,
             stage: Stage::AwaitingConnect,
             ended: None,
-            deadline: Some(Instant::now() + sessionless),
+            deadline: Some(Box::pin(tokio::time::sleep(sessionless))),
             touched_ms: 0,
             large_bytes: 0,
             events: (0, 0),
@@ -128,6 +135,7 @@ impl Connection {
             Ok(ended) | Err(ended) => ended,
         };
         debug!(peer = %self.client.peer, session = %self.session, "connection ended: {ended}");
+        self.client.pen.put_away();
         self.shared.core.step(Input::Disconnected { conn: self.client.id });
         self.await_audited_answers().await;
         self.give_up_submitted();
@@ -144,15 +152,15 @@ impl Connection {
     }
 
     async fn serve_until_closed(&mut self) -> Result<Ended, Ended> {
+        let client = Arc::clone(&self.client);
         loop {
-            self.take_outbox();
-            if let Err(ended) = self.advance() {
-                self.close(ended);
+            {
+                let mut pen = client.pen.take();
+                self.work()?;
+                pen.has_unsent = self.unsent() > 0;
             }
-            self.note_answers();
-            self.write()?;
             if self.stage == Stage::Closing && self.output.is_empty() {
-                self.say_goodbye().await;
+                self.say_goodbye();
                 return Err(self.ended.take().unwrap_or(Ended::ByClient));
             }
             if self.can_go_on() {
@@ -162,6 +170,19 @@ impl Connection {
                 self.wait().await?;
             }
         }
+    }
+
+    /// All that can be done without waiting.
+    fn work(&mut self) -> Result<(), Ended> {
+        if self.output.is_empty() {
+            self.output = spare::take_output();
+        }
+        self.take_outbox();
+        if let Err(ended) = self.advance() {
+            self.close(ended);
+        }
+        self.note_answers();
+        self.write()
     }
 
     /// Serving stopped because the output was full, the output is out, and there is more to serve.
@@ -174,8 +195,8 @@ impl Connection {
 
     /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
     /// the client could lose the last reply.
-    async fn say_goodbye(&mut self) {
-        _ = self.stream.shutdown().await;
+    fn say_goodbye(&mut self) {
+        _ = rustix::net::shutdown(self.stream.as_ref(), Shutdown::Write);
         let mut unread = [0; 4096];
         while let Ok(1..) = self.stream.try_read(&mut unread) {}
     }
@@ -196,7 +217,7 @@ impl Connection {
         if self.stage != Stage::Closing {
             self.stage = Stage::Closing;
             self.ended = Some(ended);
-            self.deadline = Some(Instant::now() + LINGER);
+            self.deadline = Some(Box::pin(tokio::time::sleep(LINGER)));
         }
     }
 
@@ -247,7 +268,7 @@ impl Connection {
     /// One write, as much as the socket takes.
     fn write(&mut self) -> Result<(), Ended> {
         while self.written < self.output.len() {
-            match self.stream.try_write(&self.output[self.written..]) {
+            match self.stream.as_ref().try_write(&self.output[self.written..]) {
                 Ok(0) => return Err(Ended::ByClient),
                 Ok(count) => {
                     self.written += count;
@@ -261,7 +282,7 @@ impl Connection {
             }
         }
         self.written = 0;
-        clear_or_free(&mut self.output);
+        spare::give_output(std::mem::take(&mut self.output));
         self.note_delivered();
         Ok(())
     }
@@ -302,51 +323,5 @@ impl Connection {
         let outstanding = self.shared.core.stats.outstanding.load(Ordering::Relaxed);
         self.lane.parked() >= self.shared.settings.parked_max
             || (self.lane.in_flight() > 0 && outstanding > self.shared.settings.outstanding_max)
-    }
-
-    async fn wait(&mut self) -> Result<(), Ended> {
-        let interest = match (self.may_read(), self.unsent() > 0) {
-            (true, true) => Interest::READABLE | Interest::WRITABLE,
-            (true, false) => Interest::READABLE,
-            (false, true) => Interest::WRITABLE,
-            // A closed peer is noticed even while nothing is wanted from it.
-            (false, false) => Interest::ERROR,
-        };
-        let deadline = self.deadline;
-        tokio::select! {
-            biased;
-            ready = self.stream.ready(interest) => {
-                let ready = ready?;
-                if ready.is_readable() && self.may_read() {
-                    self.read()?;
-                } else if ready.is_error() {
-                    return Err(Ended::ByClient);
-                }
-            }
-            () = self.client.outbox.notified() => {}
-            () = sleep_until(deadline), if deadline.is_some() => {
-                return Err(self.ended.take().unwrap_or(Ended::Sessionless));
-            }
-        }
-        Ok(())
-    }
-
-    fn read(&mut self) -> Result<(), Ended> {
-        match self.stream.try_read_buf(self.intake.room()) {
-            Ok(0) => Err(Ended::ByClient),
-            Ok(count) => {
-                self.shared.core.stats.bytes_received.add(count as u64);
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }

@@ -34,6 +34,9 @@ use tracing::{error, info};
 /// Txns applied in one go; readers get in between two goes.
 const TXNS_PER_GUARD: usize = 256;
 
+/// Connections to which a thread sends by itself what a txn has for them. See [`crate::pen`].
+const SENT_HERE_MAX: usize = 2;
+
 struct Mind {
     node: Node,
     out: Outputs,
@@ -139,7 +142,7 @@ impl Core {
         let now = self.clock.now();
         let mut mind = self.mind.lock();
         self.commit_queue.forget_txns();
-        let clients = self.clients.all();
+        let mut clients = self.clients.all();
         {
             let mut current = self.tree.write();
             *current = tree;
@@ -152,11 +155,10 @@ impl Core {
             }
         }
         drop(mind);
-        for client in &clients {
-            client.outbox.wake();
-        }
+        let count = clients.len();
+        self.clients.bells.ring_for(&mut clients);
         self.close_orphans();
-        clients.len()
+        count
     }
 
     /// Something without which the process is of no use has failed.
@@ -197,6 +199,19 @@ impl Core {
     /// Gives the node an input and carries out what it asks for.
     pub fn step(&self, input: Input<'_>) {
         self.drive(|node, now, tree, out| node.step(now, input, tree, out));
+    }
+
+    /// The same for an I/O thread that may have more of the kind: what comes of it is handed on when all that
+    /// is ready on the thread has had its turn, in one batch.
+    pub(crate) fn step_in_turn(&self, thread: usize, input: Input<'_>) {
+        if self.drive_quietly(|node, now, tree, out| node.step(now, input, tree, out)) {
+            self.clients.bells.ring_for_turn(thread);
+        }
+    }
+
+    /// What an I/O thread does for its connections besides serving them, over and over.
+    pub(crate) async fn attend_bell(&self, thread: usize) {
+        self.clients.bells.attend(thread, || self.hand_on()).await;
     }
 
     /// Gives the node an input if it is still wanted when the node's turn comes. Tells whether it
@@ -244,6 +259,21 @@ impl Core {
     }
 
     fn drive(&self, step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs)) {
+        if self.drive_quietly(step) {
+            self.hand_on();
+        }
+    }
+
+    /// The log's thread hears that there is something to do; what waits for other servers goes out.
+    fn hand_on(&self) {
+        self.commit_queue.wake();
+        if let Some(peers) = &self.peers {
+            peers.network.flush();
+        }
+    }
+
+    /// Tells whether there is something to hand on.
+    fn drive_quietly(&self, step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs)) -> bool {
         let now = self.clock.now();
         let mut mind = self.mind.lock();
         let Mind { node, out, to_wake } = &mut *mind;
@@ -252,7 +282,7 @@ impl Core {
             step(node, now, &tree, out);
             tree.last_zxid()
         };
-        self.deliver(now, zxid, node, out, to_wake);
+        let mut is_for_others = self.deliver(now, zxid, node, out, to_wake);
         let mut ended = Vec::new();
         while node.wants_tree() {
             let mut tree = self.tree.write();
@@ -261,18 +291,28 @@ impl Core {
                 Some(_) => apply_audited(node, &mut tree, out, &mut ended),
             }
             // Before readers get in again: see `outbox`.
-            self.deliver(now, tree.last_zxid(), node, out, to_wake);
+            is_for_others |= self.deliver(now, tree.last_zxid(), node, out, to_wake);
         }
-        let to_wake = std::mem::take(to_wake);
+        let mut to_wake = std::mem::take(to_wake);
         drop(mind);
-        for client in to_wake {
-            client.outbox.wake();
-        }
+        self.tell_owners(&mut to_wake);
         for end in ended {
             self.audit.iter().for_each(|audit| audit.session_ended(&end));
         }
+        is_for_others
     }
 
+    /// The owners of these connections have something to send. When they are few it is sent right here, unless
+    /// somebody wants to read it first.
+    fn tell_owners(&self, clients: &mut Vec<Arc<Client>>) {
+        if clients.len() <= SENT_HERE_MAX && self.audit.is_none() {
+            let sent: usize = clients.iter().map(|client| client.pen.send(&client.outbox)).sum();
+            self.stats.bytes_sent.add(sent as u64);
+        }
+        self.clients.bells.ring_for(clients);
+    }
+
+    /// Carries out what the node asks for. Tells whether some of it has to be handed on.
     fn deliver(
         &self,
         now: Now,
@@ -280,7 +320,8 @@ impl Core {
         node: &Node,
         out: &mut Outputs,
         to_wake: &mut Vec<Arc<Client>>,
-    ) {
+    ) -> bool {
+        let mut is_for_others = false;
         stats::count_events(&self.stats, out);
         let now_us = self.clock.monotonic_us();
         if let Some(peers) = &self.peers {
@@ -290,6 +331,7 @@ impl Core {
             match output {
                 Output::Append { zxid, payload } => {
                     self.commit_queue.push(*zxid, &out.bytes[payload.clone()]);
+                    is_for_others = true;
                 }
                 Output::Send { conn, frames, answers: Some(answered) } => {
                     self.send_answer(now, *conn, &out.bytes[frames.clone()], *answered, to_wake);
@@ -316,13 +358,14 @@ impl Core {
                 Output::Peer(output) => {
                     if let Some(peers) = &self.peers {
                         peers.carry_out(output);
+                        is_for_others = true;
                     }
                 }
                 Output::DigestMismatch { zxid } => self.note_digest_mismatch(*zxid),
             }
         }
-        self.commit_queue.wake();
         out.clear();
+        is_for_others
     }
 
     fn send_answer(

@@ -1,10 +1,16 @@
-//! Bytes from a socket → frames. The memory is given back whenever nothing is left over, so an idle
-//! connection holds none.
+//! Bytes from a socket → frames. The memory is lent by the thread and goes back whenever nothing is left
+//! over, so an idle connection holds none; one that waits for the rest of a frame holds what it has of it.
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::spare;
+
 /// Asked of the socket at a time.
-pub const READ_BYTES: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
+/// With less room than this left, more is made before the next read.
+const ROOM_BYTES_MIN: usize = READ_BYTES / 4;
+/// A frame that is kept for later gets memory of its own if it is smaller: it would hold a whole buffer.
+const OWN_BYTES_MAX: usize = 4096;
 
 /// A frame that no reader should accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,8 +34,13 @@ impl Intake {
     /// Where the socket puts more.
     pub fn room(&mut self) -> &mut BytesMut {
         let wanted = self.frame_length().ok().flatten().map_or(0, |length| 4 + length);
-        let missing = wanted.saturating_sub(self.bytes.len());
-        self.bytes.reserve(missing.max(READ_BYTES / 4));
+        let missing = wanted.saturating_sub(self.bytes.len()).max(ROOM_BYTES_MIN);
+        if self.bytes.is_empty() {
+            self.bytes = spare::take_input();
+        }
+        if self.bytes.capacity() - self.bytes.len() < missing {
+            self.bytes.reserve(missing.max(READ_BYTES));
+        }
         &mut self.bytes
     }
 
@@ -69,14 +80,33 @@ impl Intake {
     /// Takes the frame that was peeked at, to keep it.
     pub fn take(&mut self, payload_bytes: usize) -> Bytes {
         self.bytes.advance(4);
-        let payload = self.bytes.split_to(payload_bytes).freeze();
+        let payload = if payload_bytes <= OWN_BYTES_MAX {
+            let payload = Bytes::copy_from_slice(&self.bytes[..payload_bytes]);
+            self.bytes.advance(payload_bytes);
+            payload
+        } else {
+            self.bytes.split_to(payload_bytes).freeze()
+        };
         self.release_if_empty();
         payload
     }
 
+    /// Nothing more is served for now: a large buffer goes back, and its rest moves to one that fits.
+    pub fn rest(&mut self) {
+        if !self.bytes.is_empty()
+            && self.bytes.len() <= OWN_BYTES_MAX
+            && self.bytes.capacity() > 2 * OWN_BYTES_MAX
+        {
+            let left = BytesMut::from(&self.bytes[..]);
+            spare::give_input(std::mem::replace(&mut self.bytes, left));
+        } else {
+            self.release_if_empty();
+        }
+    }
+
     fn release_if_empty(&mut self) {
-        if self.bytes.is_empty() {
-            self.bytes = BytesMut::new();
+        if self.bytes.is_empty() && self.bytes.capacity() > 0 {
+            spare::give_input(std::mem::take(&mut self.bytes));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use herdsman_tree::auth::Schemes;
 use tokio::sync::mpsc;
-use tokio::task::LocalSet;
+use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use crate::clients::Client;
@@ -76,7 +76,7 @@ impl IoDoor {
     ) -> io::Result<()> {
         let closed = || io::Error::new(io::ErrorKind::NotConnected, "the server is stopping");
         let sender = self.0.upgrade().ok_or_else(closed)?;
-        let client = shared.core.clients.admit(peer, clock::wall_ms()).map_err(|refused| {
+        let client = shared.core.clients.admit(peer, 0, clock::wall_ms()).map_err(|refused| {
             shared.core.stats.connections_rejected.add(1);
             io::Error::new(io::ErrorKind::QuotaExceeded, refused)
         })?;
@@ -96,12 +96,7 @@ impl IoThreads {
             let (sender, receiver) = mpsc::channel(ACCEPTED_MAX);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let shared = Arc::clone(shared);
-            let work = move || {
-                let local = LocalSet::new();
-                local.block_on(&runtime, take_connections(shared, receiver));
-                // Connections that are closing get the time that they allow themselves.
-                runtime.block_on(local);
-            };
+            let work = move || runtime.block_on(serve_connections(shared, i, receiver));
             threads.handles.push(spawn(format!("io-{i}"), work)?);
             threads.senders.push(sender);
         }
@@ -110,7 +105,8 @@ impl IoThreads {
 
     /// Gives a new connection to the next thread.
     pub fn hand_over(&self, shared: &Shared, stream: std::net::TcpStream, peer: SocketAddr) {
-        let client = match shared.core.clients.admit(peer, clock::wall_ms()) {
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
+        let client = match shared.core.clients.admit(peer, next, clock::wall_ms()) {
             Ok(client) => client,
             Err(refused) => {
                 shared.core.stats.connections_rejected.add(1);
@@ -118,7 +114,6 @@ impl IoThreads {
                 return;
             }
         };
-        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
         if let Err(unsent) = self.senders[next].try_send((stream, client)) {
             let (_, client) = unsent.into_inner();
             warn!(%peer, "connection refused: too many new connections at once");
@@ -140,12 +135,28 @@ impl IoThreads {
     }
 }
 
-async fn take_connections(shared: Arc<Shared>, mut accepted: mpsc::Receiver<Accepted>) {
+/// All that a thread does.
+async fn serve_connections(shared: Arc<Shared>, thread: usize, accepted: mpsc::Receiver<Accepted>) {
+    let core = Arc::clone(&shared.core);
+    let bell = tokio::spawn(async move { core.attend_bell(thread).await });
+    let connections = TaskTracker::new();
+    take_connections(shared, accepted, &connections).await;
+    // Connections that are closing get the time that they allow themselves.
+    connections.close();
+    connections.wait().await;
+    bell.abort();
+}
+
+async fn take_connections(
+    shared: Arc<Shared>,
+    mut accepted: mpsc::Receiver<Accepted>,
+    connections: &TaskTracker,
+) {
     while let Some((stream, client)) = accepted.recv().await {
         match prepare(&shared, stream) {
             Ok(stream) => {
                 let connection = Connection::new(Arc::clone(&shared), client, stream);
-                tokio::task::spawn_local(connection.run());
+                connections.spawn(connection.run());
             }
             Err(error) => {
                 warn!(peer = %client.peer, "connection lost before it began: {error}");

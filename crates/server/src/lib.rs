@@ -5,6 +5,7 @@
 //! snapshots. They meet in [`core::Core`].
 
 pub mod audit;
+mod bells;
 pub mod clients;
 pub mod clock;
 pub mod commit;
@@ -22,12 +23,14 @@ pub mod log_level;
 pub mod metrics;
 pub mod outbox;
 pub mod peers;
+mod pen;
 pub mod quorum;
 pub mod role_log;
 pub mod server;
 mod settings;
 mod slow_requests;
 pub mod snapshots;
+mod spare;
 mod spawn;
 mod startup;
 pub mod stats;

@@ -8,12 +8,14 @@
 //! Limit: `bytes_max`. A client that does not read its events and replies is disconnected when more
 //! is waiting for it; it can come back and register its watches again.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
+use futures_util::task::AtomicWaker;
 use herdsman_node::io::CloseReason;
 use herdsman_proto::SessionId;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 /// Why a connection ends, from the server's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub enum Closing {
 const IDLE_BYTES_MAX: usize = 4096;
 
 /// Empties a buffer, and gives its memory back if it is much.
-pub(crate) fn clear_or_free(buffer: &mut Vec<u8>) {
+fn clear_or_free(buffer: &mut Vec<u8>) {
     if buffer.capacity() > IDLE_BYTES_MAX {
         *buffer = Vec::new();
     } else {
@@ -82,7 +84,8 @@ pub struct Outbox {
     waiting: Mutex<Waiting>,
     /// Something waits. Lets the owner look without taking the lock.
     filled: AtomicBool,
-    notify: Notify,
+    /// The task that owns the connection, while it waits.
+    owner: AtomicWaker,
     bytes_max: usize,
 }
 
@@ -93,7 +96,7 @@ impl Outbox {
         Outbox {
             waiting: Mutex::default(),
             filled: AtomicBool::new(false),
-            notify: Notify::new(),
+            owner: AtomicWaker::new(),
             bytes_max,
         }
     }
@@ -134,14 +137,32 @@ impl Outbox {
         !self.filled.swap(true, Ordering::AcqRel)
     }
 
-    /// Wakes the owner.
+    /// Wakes the owner. From another thread than its own that costs a system call: see [`crate::bells`].
     pub fn wake(&self) {
-        self.notify.notify_one();
+        self.owner.wake();
     }
 
     /// Waits until something was put in.
-    pub async fn notified(&self) {
-        self.notify.notified().await;
+    pub async fn filled(&self) {
+        poll_fn(|context| self.poll_filled(context)).await;
+    }
+
+    /// Whether something was put in; if not, the owner is woken when it was.
+    pub fn poll_filled(&self, context: &Context<'_>) -> Poll<()> {
+        self.owner.register(context.waker());
+        if self.filled.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Hands the waiting bytes to somebody who tells how many of them are gone. The owner still finds
+    /// everything else that there is to take.
+    pub fn write_out(&self, write: impl FnOnce(&[u8]) -> usize) -> usize {
+        let mut waiting = self.waiting.lock();
+        if waiting.bytes.is_empty() {
+            return 0;
+        }
+        let written = write(&waiting.bytes);
+        waiting.bytes.drain(..written);
+        written
     }
 
     /// Moves what waits to the end of `out`.
@@ -183,6 +204,17 @@ mod tests {
         outbox.send_event(b"three", 11);
         let taken = outbox.take(&mut Vec::new()).unwrap();
         assert_eq!((taken.events, taken.events_since_us), (1, 11));
+    }
+
+    #[test]
+    fn what_is_written_out_is_still_counted_for_the_owner() {
+        let outbox = Outbox::new(100);
+        outbox.send(b"reply", true);
+        outbox.write_out(|bytes| bytes.len() - 2);
+        let mut out = Vec::new();
+        let taken = outbox.take(&mut out).unwrap();
+        assert_eq!((&out[..], taken.answered, taken.frames), (&b"ly"[..], 1, 1));
+        outbox.write_out(|_| unreachable!("nothing waits"));
     }
 
     #[test]

@@ -189,7 +189,12 @@ impl QuorumNetwork {
         self.connector.cancel();
     }
 
-    /// Sends a packet. Nothing happens on a link that is gone or closed.
+    /// Sees to it that what was sent goes out. Never waits for the other side.
+    pub fn flush(&self) {
+        self.links.flush();
+    }
+
+    /// Sends a packet, with the next flush. Nothing happens on a link that is gone or closed.
     pub fn send(&self, link: LinkId, packet: &QuorumPacket) {
         self.links.send(link, packet);
     }

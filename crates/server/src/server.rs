@@ -260,7 +260,7 @@ impl Parts {
             }
         };
         let commit_queue = Arc::new(CommitQueue::default());
-        let clients = Clients::new(settings::conn_limits(&config));
+        let clients = Clients::new(settings::conn_limits(&config), settings::io_threads());
         let queue = Arc::clone(&commit_queue);
         let network = NetworkSettings::from_config(&config).map(QuorumNetwork::new);
         let core = Arc::new_cyclic(|core| {
@@ -359,10 +359,11 @@ impl Running {
         drain(&shared, &commit_queue);
         commit_queue.stop();
         _ = committer.join();
-        for client in shared.core.clients.all() {
+        let mut clients = shared.core.clients.all();
+        for client in &clients {
             client.outbox.close(Closing::Shutdown);
-            client.outbox.wake();
         }
+        shared.core.clients.bells.ring_for(&mut clients);
         if let Some(threads) = threads {
             threads.join();
         }

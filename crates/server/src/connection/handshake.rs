@@ -41,7 +41,10 @@ impl Connection {
         }
         self.stage = Stage::AwaitingSession;
         let ids = Arc::clone(&self.ids);
-        self.shared.core.step(Input::Connect { conn: self.client.id, request, ids });
+        self.shared.core.step_in_turn(
+            self.client.thread,
+            Input::Connect { conn: self.client.id, request, ids },
+        );
         self.intake.consume(bytes);
         self.deadline = None;
         self.take_outbox();

@@ -36,7 +36,9 @@ impl Connection {
         self.touched_ms = begun_us / 1000;
         let (conn, xid, body) = (self.client.id, header.xid, &payload[8..]);
         self.note_submitted(op, xid, payload, [arrived_us, begun_us]);
-        self.shared.core.step(Input::Request { conn, xid, request, body });
+        self.shared
+            .core
+            .step_in_turn(self.client.thread, Input::Request { conn, xid, request, body });
         self.submitted.handed_on(self.shared.core.clock.monotonic_us());
         self.take_outbox();
         Ok(())

@@ -206,7 +206,7 @@ impl Connection {
                 return;
             }
             tokio::select! {
-                () = self.client.outbox.notified() => {}
+                () = self.client.outbox.filled() => {}
                 () = tokio::time::sleep_until(deadline) => return,
             }
         }

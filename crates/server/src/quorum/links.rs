@@ -2,8 +2,9 @@
 //! that `connect` opened to others. Apache: `Leader.LearnerCnxAcceptor`, `LearnerHandler`, `Learner`.
 //!
 //! A link has two threads. The reading one belongs to it from its first to its last input; the
-//! writing one carries out the queue. Whoever finds the link broken cuts the socket and leaves the
-//! reason, and the reader reports it: so a link is lost exactly once, and by one thread.
+//! writing one carries out the queue where the socket does not take at once what a sender flushes. Whoever
+//! finds the link broken cuts the socket and leaves the reason, and the reader reports it: so a link is lost
+//! exactly once, and by one thread.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
@@ -64,6 +65,17 @@ impl Links {
     pub fn send(&self, id: LinkId, packet: &QuorumPacket) {
         if let Some(link) = self.get(id) {
             link.send(packet);
+        }
+    }
+
+    /// Sees to it that what was sent goes out.
+    pub fn flush(&self) {
+        let unflushed: Vec<_> = {
+            let table = self.table.lock();
+            table.values().filter(|link| link.take_unflushed()).cloned().collect()
+        };
+        for link in unflushed {
+            link.flush();
         }
     }
 

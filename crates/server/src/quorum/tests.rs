@@ -92,6 +92,11 @@ impl Server {
         Server { id, network, events, probe: weak }
     }
 
+    fn send(&self, link: LinkId, packet: &QuorumPacket) {
+        self.network.send(link, packet);
+        self.network.flush();
+    }
+
     /// A server that knows nobody else yet.
     fn alone(id: i64) -> Self {
         Server::start(settings(id))

@@ -115,9 +115,9 @@ mod tests {
     use herdsman_proto::{Xid, Zxid};
 
     fn check(stats: &ConnStats, detail: Detail, expected: &str) {
-        let clients = Clients::new(ConnLimits::default());
+        let clients = Clients::new(ConnLimits::default(), 1);
         let peer = "127.0.0.1:54321".parse().expect("an address");
-        let client = clients.admit(peer, 1_700_000_000_000).expect("there is no limit");
+        let client = clients.admit(peer, 0, 1_700_000_000_000).expect("there is no limit");
         *client.stats.lock() = *stats;
         assert_eq!(lines(&clients, detail), expected);
     }

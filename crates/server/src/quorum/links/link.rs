@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use herdsman_proto::{DecodeError, QuorumPacket, Zxid};
 use herdsman_zab::LinkId;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use rustix::net::SendFlags;
 
 use super::traffic::{LinkReport, Traffic};
 use crate::clock::millis;
@@ -89,11 +90,53 @@ enum State {
 struct Outgoing {
     state: State,
     pieces: VecDeque<Piece>,
+    /// Somebody has a piece in hand: the writer, or a thread that flushes.
+    writing: bool,
     /// Of all packets in the queue and in the writer's hands.
     bytes: usize,
     /// Packets in the queue.
     packets: usize,
     spare: Vec<u8>,
+}
+
+impl Outgoing {
+    fn begins_with_packets(&self) -> bool {
+        matches!(self.pieces.front(), Some(Piece::Packets(_)))
+    }
+
+    /// Takes the next piece in hand.
+    fn pop(&mut self) -> Option<Piece> {
+        let piece = self.pieces.pop_front()?;
+        if self.pieces.is_empty() {
+            self.packets = 0;
+        }
+        self.writing = true;
+        Some(piece)
+    }
+
+    /// Gives packets out of hand of which so many bytes are written.
+    fn put_back(&mut self, mut buffer: Vec<u8>, sent: usize) {
+        self.writing = false;
+        self.bytes -= sent;
+        if sent < buffer.len() {
+            buffer.drain(..sent);
+            self.packets += 1;
+            self.pieces.push_front(Piece::Packets(buffer));
+        } else if buffer.capacity() <= SPARE_BYTES_MAX {
+            buffer.clear();
+            self.spare = buffer;
+        }
+    }
+}
+
+/// What the writer has done with the piece before.
+pub(super) enum Written {
+    /// There was none.
+    Nothing,
+    /// These are out.
+    Packets(Vec<u8>),
+    /// It was a tree, and is out.
+    Tree,
 }
 
 pub(super) struct Link {
@@ -103,6 +146,8 @@ pub(super) struct Link {
     pub origin: Origin,
     outgoing: Mutex<Outgoing>,
     changed: Condvar,
+    /// Something was queued that nobody has been asked to write.
+    unflushed: AtomicBool,
     idle_limit_ms: AtomicU64,
     queue_bytes_max: usize,
     pub traffic: Traffic,
@@ -119,6 +164,7 @@ impl Link {
         let outgoing = Outgoing {
             state: State::Open,
             pieces: VecDeque::new(),
+            writing: false,
             bytes: 0,
             packets: 0,
             spare: Vec::new(),
@@ -130,6 +176,7 @@ impl Link {
             origin,
             outgoing: Mutex::new(outgoing),
             changed: Condvar::new(),
+            unflushed: AtomicBool::new(false),
             idle_limit_ms: AtomicU64::new(millis(settings.init_limit)),
             queue_bytes_max: settings.queue_bytes_max,
             traffic: Traffic::begin(),
@@ -144,9 +191,11 @@ impl Link {
         self.idle_limit_ms.store(limit_ms, Ordering::Relaxed);
     }
 
+    /// Queues a packet, which goes out with the next [`Link::flush`].
     pub fn send(&self, packet: &QuorumPacket) {
         let mut outgoing = self.outgoing.lock();
-        let Outgoing { state: State::Open, pieces, bytes, packets, spare } = &mut *outgoing else {
+        let Outgoing { state: State::Open, pieces, bytes, packets, spare, .. } = &mut *outgoing
+        else {
             return;
         };
         *packets += 1;
@@ -163,8 +212,35 @@ impl Link {
         if *bytes > self.queue_bytes_max {
             let loss = Loss::QueueFull(*bytes);
             self.lose_locked(&mut outgoing, loss);
+            self.changed.notify_one();
         }
-        self.changed.notify_one();
+        self.unflushed.store(true, Ordering::Release);
+    }
+
+    /// Whether something was queued since it was last asked for.
+    pub fn take_unflushed(&self) -> bool {
+        self.unflushed.swap(false, Ordering::AcqRel)
+    }
+
+    /// Writes the packets that have gathered, as far as the socket takes them at once: a hand-off to the
+    /// writer would cost more than that. The rest, trees and trouble are the writer's.
+    pub fn flush(&self) {
+        let mut outgoing = self.outgoing.lock();
+        let is_open = matches!(outgoing.state, State::Open);
+        if outgoing.writing || !is_open || !outgoing.begins_with_packets() {
+            self.changed.notify_one();
+            return;
+        }
+        let Some(Piece::Packets(buffer)) = outgoing.pop() else { return };
+        let sent = MutexGuard::unlocked(&mut outgoing, || {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            // What is wrong with the socket, the writer finds out.
+            rustix::net::send(&*self.stream, &buffer, flags).unwrap_or(0)
+        });
+        outgoing.put_back(buffer, sent);
+        if !outgoing.pieces.is_empty() || !matches!(outgoing.state, State::Open) {
+            self.changed.notify_one();
+        }
     }
 
     pub fn report(&self) -> LinkReport {
@@ -208,27 +284,27 @@ impl Link {
 
     /// Waits for something to write. `written` is what came of the piece before. `None` ends the
     /// writer: everything is out, or nothing can be sent any more.
-    pub fn next_piece(&self, written: Option<Vec<u8>>, threads: &Threads) -> Option<Piece> {
+    pub fn next_piece(&self, written: Written, threads: &Threads) -> Option<Piece> {
         let mut outgoing = self.outgoing.lock();
-        if let Some(mut buffer) = written {
-            outgoing.bytes -= buffer.len();
-            if buffer.capacity() <= SPARE_BYTES_MAX {
-                buffer.clear();
-                outgoing.spare = buffer;
+        match written {
+            Written::Nothing => {}
+            Written::Packets(buffer) => {
+                let bytes = buffer.len();
+                outgoing.put_back(buffer, bytes);
             }
+            Written::Tree => outgoing.writing = false,
         }
         loop {
             if threads.is_stopping() || matches!(outgoing.state, State::Lost(_)) {
                 return None;
             }
-            if let Some(piece) = outgoing.pieces.pop_front() {
-                if outgoing.pieces.is_empty() {
-                    outgoing.packets = 0;
+            if !outgoing.writing {
+                if let Some(piece) = outgoing.pop() {
+                    return Some(piece);
                 }
-                return Some(piece);
-            }
-            if matches!(outgoing.state, State::Closing { .. }) {
-                return None;
+                if matches!(outgoing.state, State::Closing { .. }) {
+                    return None;
+                }
             }
             self.changed.wait(&mut outgoing);
         }

@@ -1,4 +1,5 @@
-//! Writes what waits on one link: all packets that have gathered with one call, trees in steps.
+//! Writes what waits on one link: trees, in steps, and the packets that the socket did not take when they were
+//! flushed, all that have gathered with one call.
 
 use std::io::{self, Write};
 use std::net::Shutdown;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use herdsman_proto::{QuorumPacket, Zxid};
 
-use super::link::{Link, Loss, Piece};
+use super::link::{Link, Loss, Piece, Written};
 use crate::clock::millis;
 use crate::quorum::receiver::{TreeSource, TreeStep};
 use crate::quorum::threads::Threads;
@@ -29,14 +30,17 @@ pub(super) fn run(link: &Link, threads: &Threads) {
 
 fn write_all_pieces(link: &Link, threads: &Threads) -> Result<(), Loss> {
     link.stream.set_write_timeout(Some(LOOK))?;
-    let mut written = None;
-    while let Some(piece) = link.next_piece(written.take(), threads) {
-        match piece {
+    let mut written = Written::Nothing;
+    while let Some(piece) = link.next_piece(written, threads) {
+        written = match piece {
             Piece::Packets(bytes) => {
                 write(link, threads, &bytes)?;
-                written = Some(bytes);
+                Written::Packets(bytes)
             }
-            Piece::Tree { zxid, source } => write_tree(link, threads, zxid, source)?,
+            Piece::Tree { zxid, source } => {
+                write_tree(link, threads, zxid, source)?;
+                Written::Tree
+            }
         }
     }
     Ok(())

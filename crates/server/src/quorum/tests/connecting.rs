@@ -21,7 +21,7 @@ fn a_port_that_opens_later_is_reached() {
     socket.listen(8).unwrap();
     assert_eq!(server.connected(), (wish, ConnectResult::Connected));
     let mut leader = Raw::accept(&socket.into());
-    server.network.send(wish, &commit(1));
+    server.send(wish, &commit(1));
     let mut expected = Vec::new();
     commit(1).encode(&mut expected);
     assert_eq!(leader.read::<20>()[..], expected);
@@ -94,7 +94,7 @@ fn many_wishes_in_a_row_leave_one_link() {
         Event::Connect(_, ConnectResult::Connected) => None,
         other => panic!("{other:?}"),
     });
-    learner.network.send(last, &commit(1));
+    learner.send(last, &commit(1));
     leader.wait(|event| matches!(event, Event::Input(Input::Packet { .. })).then_some(()));
     leader.stop();
     learner.stop();

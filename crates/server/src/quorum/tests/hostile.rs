@@ -247,7 +247,7 @@ fn a_learner_that_stops_reading_loses_its_link_at_the_limit() {
     let proposal = QuorumPacket::Proposal { zxid: Zxid(2), payload: vec![7; 64 * 1024].into() };
     // What the system buffers comes on top of the limit, and is not known; but it ends somewhere.
     let lost = (0..100_000).any(|_| {
-        server.network.send(link, &proposal);
+        server.send(link, &proposal);
         matches!(server.events.try_recv(), Ok(Event::Input(Input::LinkLost { .. })))
     });
     if !lost {

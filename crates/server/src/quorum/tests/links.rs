@@ -20,8 +20,8 @@ fn linked_with(leader: NetworkSettings) -> (Server, LinkId, Server, LinkId) {
 fn packets_arrive_in_order_both_ways() {
     let (leader, down, learner, up) = linked();
     for zxid in 0..1000 {
-        leader.network.send(down, &commit(zxid));
-        learner.network.send(up, &QuorumPacket::Ack { zxid: Zxid(zxid) });
+        leader.send(down, &commit(zxid));
+        learner.send(up, &QuorumPacket::Ack { zxid: Zxid(zxid) });
     }
     for zxid in 0..1000 {
         assert_eq!(learner.packet(up), commit(zxid));
@@ -37,8 +37,8 @@ fn a_large_packet_arrives_whole() {
     let payload: Vec<_> = (0..1 << 20).map(|at: u32| (at >> 7) as u8).collect();
     for zxid in 0..3 {
         let proposal = QuorumPacket::Proposal { zxid: Zxid(zxid), payload: payload.clone().into() };
-        leader.network.send(down, &proposal);
-        leader.network.send(down, &commit(zxid));
+        leader.send(down, &proposal);
+        leader.send(down, &commit(zxid));
         assert_eq!(learner.packet(up), proposal);
         assert_eq!(learner.packet(up), commit(zxid));
     }
@@ -71,9 +71,9 @@ fn drip(tree: &'static [u8], end: TreeStep) -> Box<dyn TreeSource> {
 #[test]
 fn a_tree_comes_before_its_packet_and_the_rest_behind() {
     let (leader, down, learner, up) = linked();
-    leader.network.send(down, &commit(1));
+    leader.send(down, &commit(1));
     leader.network.send_snapshot(down, Zxid(9), drip(b"\x03abc", TreeStep::Done));
-    leader.network.send(down, &commit(2));
+    leader.send(down, &commit(2));
     assert_eq!(learner.packet(up), commit(1));
     let tree = learner.wait(|event| match event {
         Event::Tree(link, tree) => Some((link, tree)),
@@ -103,10 +103,10 @@ fn a_tree_that_cannot_be_finished_loses_the_link() {
 fn what_was_sent_before_a_close_arrives() {
     let (leader, down, learner, up) = linked();
     for zxid in 0..100 {
-        leader.network.send(down, &commit(zxid));
+        leader.send(down, &commit(zxid));
     }
     leader.network.close(down);
-    leader.network.send(down, &commit(100));
+    leader.send(down, &commit(100));
     for zxid in 0..100 {
         assert_eq!(learner.packet(up), commit(zxid));
     }
@@ -132,7 +132,7 @@ fn a_link_is_closed_although_the_other_side_does_not_read() {
     let link = server.opened();
     let proposal = QuorumPacket::Proposal { zxid: Zxid(2), payload: vec![7; 1 << 20].into() };
     for _ in 0..32 {
-        server.network.send(link, &proposal);
+        server.send(link, &proposal);
     }
     server.network.close(link);
     // The peer goes on talking, and notices by that.
@@ -158,7 +158,7 @@ fn a_link_is_lost_once() {
         other => panic!("{other:?}"),
     });
     // What concerns a link that is gone does nothing.
-    server.network.send(first, &commit(1));
+    server.send(first, &commit(1));
     server.network.send_snapshot(first, Zxid(1), drip(&[], TreeStep::Done));
     server.network.set_idle_limit(first, 1);
     server.network.close(first);
@@ -172,7 +172,7 @@ fn a_link_is_lost_once() {
 #[test]
 fn a_link_that_is_idle_for_too_long_is_lost_on_both_sides() {
     let (leader, down, learner, up) = linked();
-    learner.network.send(up, &commit(1));
+    learner.send(up, &commit(1));
     assert_eq!(leader.packet(down), commit(1));
     leader.network.set_idle_limit(down, 50);
     leader.lost(down);
@@ -184,7 +184,7 @@ fn a_link_that_is_idle_for_too_long_is_lost_on_both_sides() {
 #[test]
 fn both_hear_of_it_when_one_stops() {
     let (leader, down, learner, up) = linked();
-    learner.network.send(up, &commit(1));
+    learner.send(up, &commit(1));
     assert_eq!(leader.packet(down), commit(1));
     learner.stop();
     leader.lost(down);

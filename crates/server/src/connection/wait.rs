@@ -1,0 +1,88 @@
+//! What a connection waits for: bytes from its client, room for bytes to it, word from the core, the end of
+//! its patience.
+//!
+//! One future that looks at all of them, instead of one for each: most waits end with the first look, and a
+//! wait costs no allocation and no lock. The socket is read right here: only a read that is told how much room
+//! there was can tell an emptied socket from one that may have more, and saves the second read that would
+//! only say so.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::Interest;
+use tokio_util::io::poll_read_buf;
+
+use super::{Connection, Ended};
+
+impl Connection {
+    /// Waits until there is something to do. Bytes that the client sent meanwhile are in the intake.
+    pub(super) async fn wait(&mut self) -> Result<(), Ended> {
+        if self.may_read() || self.unsent() > 0 {
+            poll_fn(|context| self.poll_wait(context)).await
+        } else {
+            self.wait_for_core().await
+        }
+    }
+
+    fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        if self.may_read()
+            && let Poll::Ready(read) = self.poll_read(context)
+        {
+            return Poll::Ready(read);
+        }
+        if self.unsent() > 0
+            && let Poll::Ready(writable) = self.stream.as_ref().poll_write_ready(context)
+        {
+            return Poll::Ready(writable.map_err(Ended::from));
+        }
+        if self.client.outbox.poll_filled(context).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_deadline(context)
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        let room = self.intake.room();
+        let read = poll_read_buf(Pin::new(&mut self.stream), context, room);
+        if read.is_pending() {
+            self.intake.rest();
+        }
+        Poll::Ready(match std::task::ready!(read) {
+            Ok(0) => Err(Ended::ByClient),
+            Ok(count) => {
+                self.shared.core.stats.bytes_received.add(count as u64);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error.into()),
+        })
+    }
+
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        let Some(deadline) = &mut self.deadline else { return Poll::Pending };
+        deadline.as_mut().poll(context).map(|()| Err(self.patience_ended()))
+    }
+
+    fn patience_ended(&mut self) -> Ended {
+        self.ended.take().unwrap_or(Ended::Sessionless)
+    }
+
+    /// Nothing is wanted from the client, and nothing waits for it; but that it has gone is noticed.
+    async fn wait_for_core(&mut self) -> Result<(), Ended> {
+        tokio::select! {
+            biased;
+            gone = self.stream.ready(Interest::ERROR) => Err(gone.err().map_or(Ended::ByClient, Ended::Io)),
+            () = self.client.outbox.filled() => Ok(()),
+            () = until(self.deadline.as_mut()) => Err(self.patience_ended()),
+        }
+    }
+}
+
+async fn until<F: Future<Output = ()> + Unpin>(deadline: Option<F>) {
+    match deadline {
+        Some(deadline) => deadline.await,
+        None => std::future::pending().await,
+    }
+}
