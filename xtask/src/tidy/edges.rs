@@ -1,7 +1,7 @@
 //! Which crate may use which: the table of docs/architecture.md, checked against the manifests.
 //!
 //! Tests of a crate get no further edges, with two exceptions: those of `server` may start anything
-//! against it, and those of `client`, `recipes`, `shell` and `inspect` start a server.
+//! against it, and those of `bench`, `client`, `recipes`, `shell` and `inspect` start a server.
 
 use super::Source;
 
@@ -15,10 +15,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("server", &["proto", "tree", "zab", "store", "node"]),
     ("client", &["proto"]),
     ("recipes", &["client"]),
+    ("bench", &["proto"]),
     ("shell", &["proto", "client"]),
     ("inspect", &["proto", "tree", "store"]),
     ("admin", &["proto", "tree", "store", "node", "server", "client", "recipes"]),
-    ("cli", &["server", "client", "recipes", "store", "admin", "shell", "inspect"]),
+    ("cli", &["server", "client", "recipes", "store", "admin", "shell", "inspect", "bench"]),
     ("sim", &["proto", "tree", "zab", "store", "node", "server", "client", "recipes"]),
 ];
 const PREFIX: &str = "herdsman-";
@@ -45,7 +46,7 @@ pub fn forbidden_edges(sources: &[Source]) -> Vec<String> {
 }
 
 fn is_free_in_tests(name: &str, to: &str) -> bool {
-    let starts_servers = ["client", "recipes", "shell", "inspect"];
+    let starts_servers = ["bench", "client", "recipes", "shell", "inspect"];
     name == "server" || (starts_servers.contains(&name) && to == "server")
 }
 

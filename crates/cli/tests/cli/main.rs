@@ -1,5 +1,6 @@
 //! The binary as a process.
 
+mod bench;
 mod client;
 mod ensemble;
 mod logging;

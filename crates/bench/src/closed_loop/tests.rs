@@ -1,0 +1,58 @@
+//! The loop against the echo server, whose values are lies: what is found when contents count, and when
+//! only framing does.
+
+use std::thread;
+
+use super::*;
+use crate::dial::{close_lanes, open_lanes};
+use crate::echo::{EchoArgs, EchoServer};
+use crate::keys::{Distribution, KeyPicker};
+use crate::names::Family;
+use crate::report::Round;
+use crate::target::Target;
+use crate::workload::get::Get;
+
+fn round_on_echo(contents: Contents, stop: &Stop) -> Round {
+    let server = EchoServer::bind(&EchoArgs { threads: 1, ..EchoArgs::default() }).unwrap();
+    let (target, ends_server) = (Target::echo(server.address()), server.stop_handle());
+    let serving = thread::spawn(|| server.run());
+    let mut lanes = open_lanes(&target, 3).unwrap();
+    let keys = KeyPicker::new(100, Distribution::Uniform, 1);
+    let mut load = Get::new(&Family::for_leaves("/bench", "keys", 100), keys, lanes.len(), 100);
+    let window = Window::after(Duration::from_millis(10), Duration::from_millis(100));
+    let last_reply = LastReply::at(window.opens);
+    let until = Until::Closed(window);
+    let how = Drive { depth: 5, until, contents, last_reply: &last_reply, stop };
+    let tally = drive(&mut lanes, &mut load, how).unwrap();
+    assert_eq!(lanes.len(), 3, "no lane broke");
+    assert!(lanes.iter().all(|lane| lane.in_flight.is_empty()));
+    close_lanes(lanes);
+    ends_server.stop();
+    serving.join().unwrap().unwrap();
+    tally.into_round()
+}
+
+#[test]
+fn an_echo_is_counted_by_its_framing() {
+    let round = round_on_echo(Contents::Ignored, &Stop::never());
+    assert!(round.ops > 0, "{round:?}");
+    assert_eq!((round.errors, round.first_error), (0, None));
+    assert!((round.seconds - 0.1).abs() < 1e-6, "the window has its length: {}", round.seconds);
+}
+
+#[test]
+fn a_server_that_answers_with_made_up_values_is_found_out() {
+    let round = round_on_echo(Contents::Checked, &Stop::never());
+    assert_eq!(round.ops, 0);
+    assert!(round.errors > 0);
+    let words = round.first_error.unwrap();
+    assert!(words.contains("the value is of another znode"), "{words}");
+}
+
+#[test]
+fn who_stops_at_once_has_measured_nothing() {
+    let stop = Stop::never();
+    stop.ask();
+    let round = round_on_echo(Contents::Ignored, &stop);
+    assert_eq!((round.ops, round.errors, round.seconds), (0, 0, 0.0));
+}

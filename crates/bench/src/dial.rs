@@ -1,0 +1,181 @@
+//! Opens and closes sessions, in blocking steps, before and after what is measured.
+//!
+//! Many sessions are opened side by side: all of a group say hello before the first one is waited for.
+//! Nothing here is measured: the workload `session` has a loop of its own.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use herdsman_proto::{ConnectRequest, ConnectResponse, Request, SessionId, Zxid};
+
+use crate::lane::{Lane, frame_length, parse_frame};
+use crate::load::error_name;
+use crate::target::Target;
+use crate::template::{append_frame, frame_of};
+
+/// What a session asks for. The loops are never idle for nearly as long.
+const SESSION_TIMEOUT_MS: i32 = 30_000;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a goodbye is waited for.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections that say hello before the first answer is read: fewer than any server's backlog.
+const HELLOS_AT_ONCE: usize = 50;
+
+/// A session on a blocking connection.
+pub(crate) struct Session {
+    stream: TcpStream,
+    xid: i32,
+}
+
+/// The frame that opens a new session.
+pub(crate) fn hello() -> Vec<u8> {
+    let mut frame = Vec::new();
+    ConnectRequest {
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms: SESSION_TIMEOUT_MS,
+        session: SessionId::NONE,
+        password: &[0; 16],
+        read_only: Some(false),
+    }
+    .encode_frame(&mut frame);
+    frame
+}
+
+/// Opens `count` sessions, spread over the target's servers in turn.
+pub(crate) fn open_lanes(target: &Target, count: usize) -> Result<Vec<Lane>> {
+    let mut lanes = Vec::with_capacity(count);
+    let addresses: Vec<SocketAddr> =
+        target.addresses().iter().copied().cycle().take(count).collect();
+    for group in addresses.chunks(HELLOS_AT_ONCE) {
+        let streams: Result<Vec<_>> =
+            group.iter().map(|address| say_hello(target, *address)).collect();
+        for (stream, address) in streams?.into_iter().zip(group) {
+            lanes.push(Session::welcomed(target, *address, stream)?.into_lane()?);
+        }
+    }
+    Ok(lanes)
+}
+
+fn say_hello(target: &Target, address: SocketAddr) -> Result<TcpStream> {
+    let name = target.name();
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+        .with_context(|| format!("target {name}: cannot connect to {address}; is it running?"))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.write_all(&hello()).with_context(|| format!("target {name}: writing to {address}"))?;
+    Ok(stream)
+}
+
+impl Session {
+    /// Opens one session on the target's first server.
+    pub(crate) fn open(target: &Target) -> Result<Self> {
+        let address = target.addresses()[0];
+        Self::welcomed(target, address, say_hello(target, address)?)
+    }
+
+    /// Reads the answer to the hello.
+    fn welcomed(target: &Target, address: SocketAddr, mut stream: TcpStream) -> Result<Self> {
+        let answer = read_welcome(&mut stream);
+        let at = || format!("target {} at {address}", target.name());
+        match answer {
+            Ok(response) if response.session == SessionId::NONE || response.timeout_ms <= 0 => {
+                bail!("{}: the server says that the session is over before it began", at())
+            }
+            Ok(response) if response.read_only == Some(true) => {
+                bail!("{}: the server is read-only: it is cut off from its quorum", at())
+            }
+            Ok(_) => Ok(Session { stream, xid: 0 }),
+            Err(error) if is_gone(&error) => bail!(
+                "{}: the server closed the connection instead of opening a session; it is not serving \
+                 (no quorum?), or takes no more connections from here (maxClientCnxns)",
+                at()
+            ),
+            Err(error) if is_late(&error) => {
+                bail!("{}: no answer in {} s; it is not serving", at(), ANSWER_TIMEOUT.as_secs())
+            }
+            Err(error) => Err(error).with_context(|| format!("{}: opening a session", at())),
+        }
+    }
+
+    /// Sends one request and waits: the raw error number, and the body.
+    pub(crate) fn call(&mut self, request: &Request<'_>) -> Result<(i32, Vec<u8>)> {
+        self.xid += 1;
+        let op = request.op().name();
+        self.stream
+            .write_all(&frame_of(self.xid, request))
+            .with_context(|| format!("sending {op}"))?;
+        let bytes = read_frame(&mut self.stream).with_context(|| format!("awaiting {op}"))?;
+        let frame = parse_frame(&bytes)?;
+        if frame.xid != self.xid {
+            bail!("{op}: a reply with xid {} instead of {}", frame.xid, self.xid);
+        }
+        Ok((frame.error, frame.body.to_vec()))
+    }
+
+    /// As [`Session::call`]; an error code is a failure.
+    pub(crate) fn must(&mut self, request: &Request<'_>) -> Result<Vec<u8>> {
+        match self.call(request)? {
+            (0, body) => Ok(body),
+            (code, _) => bail!("{}: the server answers {}", request.op().name(), error_name(code)),
+        }
+    }
+
+    /// Ends the session.
+    pub(crate) fn close(mut self) {
+        // A session that cannot be closed ends by its timeout.
+        let _ = self.call(&Request::CloseSession);
+    }
+
+    fn into_lane(self) -> Result<Lane> {
+        self.stream.set_nonblocking(true)?;
+        Ok(Lane::new(mio::net::TcpStream::from_std(self.stream)))
+    }
+}
+
+/// Ends the sessions of lanes that have nothing in flight: all say goodbye, then each is waited for.
+pub(crate) fn close_lanes(lanes: Vec<Lane>) {
+    let streams: Vec<TcpStream> =
+        lanes.into_iter().filter_map(|lane| say_goodbye(lane).ok()).collect();
+    for mut stream in streams {
+        // The server ends the connection behind its reply.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+}
+
+fn say_goodbye(lane: Lane) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::from(lane.stream);
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(CLOSE_TIMEOUT))?;
+    stream.set_read_timeout(Some(CLOSE_TIMEOUT))?;
+    let mut frame = Vec::new();
+    append_frame(i32::MAX, &Request::CloseSession, &mut frame);
+    stream.write_all(&frame)?;
+    Ok(stream)
+}
+
+fn read_welcome(stream: &mut TcpStream) -> io::Result<ConnectResponse> {
+    let payload = read_frame(stream)?;
+    ConnectResponse::decode(&payload)
+        .map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))
+}
+
+fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut frame = vec![0; frame_length(length)?];
+    stream.read_exact(&mut frame)?;
+    Ok(frame)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}

@@ -1,0 +1,229 @@
+//! One connection with its session: what is in flight on it, what waits to be written, and the beginning of
+//! a frame whose end has not come yet.
+//!
+//! Two system calls do the work: one read for all replies that are there, one write for all requests that
+//! take their place. Nothing is allocated for a request once the buffers have grown to their size.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::Instant;
+
+use herdsman_proto::reply::ReplyHeader;
+use mio::net::TcpStream;
+
+use crate::load::Ticket;
+
+/// Longer than any reply that is asked for: a million children with their names.
+const FRAME_BYTES_MAX: usize = 256 << 20;
+
+/// A read takes at most so much at once; more is made when a single frame is longer.
+const INPUT_BYTES: usize = 256 << 10;
+
+/// A request that has no reply yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) xid: i32,
+    pub(crate) ticket: Ticket,
+    pub(crate) at: Instant,
+}
+
+/// A connection.
+pub(crate) struct Lane {
+    pub(crate) stream: TcpStream,
+    pub(crate) in_flight: VecDeque<Sent>,
+    /// The newest txn that the server has shown on this connection.
+    pub(crate) newest_zxid: i64,
+    output: Vec<u8>,
+    written: usize,
+    /// The first bytes of a frame.
+    started_frame: Vec<u8>,
+    last_xid: i32,
+}
+
+/// A frame's header, and what follows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) xid: i32,
+    pub(crate) zxid: i64,
+    pub(crate) error: i32,
+    pub(crate) body: &'a [u8],
+}
+
+/// Where replies are read to: one for all lanes of a thread.
+pub(crate) struct Input(Vec<u8>);
+
+impl Input {
+    pub(crate) fn new() -> Self {
+        Input(vec![0; INPUT_BYTES])
+    }
+}
+
+/// Whether a lane may have more to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readable {
+    /// The socket was emptied; the next readiness says when there is more.
+    Emptied,
+    /// The buffer was filled: ask again.
+    PerhapsMore,
+}
+
+impl Lane {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Lane {
+            stream,
+            in_flight: VecDeque::new(),
+            newest_zxid: 0,
+            output: Vec::new(),
+            written: 0,
+            started_frame: Vec::new(),
+            last_xid: 0,
+        }
+    }
+
+    /// The number for the next request. They are positive: others have a meaning of their own.
+    fn next_xid(&mut self) -> i32 {
+        self.last_xid = self.last_xid.checked_add(1).unwrap_or(1);
+        self.last_xid
+    }
+
+    /// Encodes requests until `depth` are in flight or `next` has none. They are on their way after
+    /// [`Lane::flush`].
+    pub(crate) fn fill_up(
+        &mut self,
+        depth: usize,
+        mut next: impl FnMut(i32, &mut Vec<u8>) -> Option<Ticket>,
+    ) {
+        if self.in_flight.len() >= depth {
+            return;
+        }
+        let mut at = None;
+        while self.in_flight.len() < depth {
+            let xid = self.next_xid();
+            let Some(ticket) = next(xid, &mut self.output) else {
+                return;
+            };
+            let at = *at.get_or_insert_with(Instant::now);
+            self.in_flight.push_back(Sent { xid, ticket, at });
+        }
+    }
+
+    /// Writes what the socket takes. The rest waits until it is writable again.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        while self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(bytes) => self.written += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Reads once and hands on every whole frame.
+    pub(crate) fn read_frames(
+        &mut self,
+        input: &mut Input,
+        mut take: impl FnMut(&mut Self, Frame<'_>) -> io::Result<()>,
+    ) -> io::Result<Readable> {
+        let kept = self.started_frame.len();
+        input.0[..kept].copy_from_slice(&self.started_frame);
+        let bytes = match self.stream.read(&mut input.0[kept..]) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Readable::Emptied),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                return Ok(Readable::PerhapsMore);
+            }
+            Err(error) => return Err(error),
+        };
+        let filled = kept + bytes;
+        let mut rest = &input.0[..filled];
+        while let Some((frame, tail)) = split_frame(rest)? {
+            rest = tail;
+            take(self, frame)?;
+        }
+        self.started_frame.clear();
+        self.started_frame.extend_from_slice(rest);
+        if filled < input.0.len() {
+            return Ok(Readable::Emptied);
+        }
+        self.make_room(input);
+        Ok(Readable::PerhapsMore)
+    }
+
+    /// A frame that is longer than the buffer must fit next time.
+    fn make_room(&self, input: &mut Input) {
+        if self.started_frame.len() * 2 > input.0.len() {
+            input.0.resize(input.0.len() * 2, 0);
+        }
+    }
+}
+
+/// Cuts the first frame off, if it is whole.
+fn split_frame(bytes: &[u8]) -> io::Result<Option<(Frame<'_>, &[u8])>> {
+    let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let length = frame_length(*length)?;
+    let Some((frame, rest)) = rest.split_at_checked(length) else {
+        return Ok(None);
+    };
+    Ok(Some((parse_frame(frame)?, rest)))
+}
+
+/// The length of a reply, if it is one that can be true.
+pub(crate) fn frame_length(bytes: [u8; 4]) -> io::Result<usize> {
+    let length = i32::from_be_bytes(bytes);
+    usize::try_from(length)
+        .ok()
+        .filter(|length| (ReplyHeader::BYTES..=FRAME_BYTES_MAX).contains(length))
+        .ok_or_else(|| broken(format!("a reply claims to have {length} bytes")))
+}
+
+/// Splits header and body.
+pub(crate) fn parse_frame(frame: &[u8]) -> io::Result<Frame<'_>> {
+    let (xid, rest) = frame.split_first_chunk::<4>().ok_or_else(too_short)?;
+    let (zxid, rest) = rest.split_first_chunk::<8>().ok_or_else(too_short)?;
+    let (error, body) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
+    let (xid, zxid) = (i32::from_be_bytes(*xid), i64::from_be_bytes(*zxid));
+    Ok(Frame { xid, zxid, error: i32::from_be_bytes(*error), body })
+}
+
+fn too_short() -> io::Error {
+    broken("a reply is too short for its header".to_owned())
+}
+
+/// What cannot be followed any further: the connection is given up.
+pub(crate) fn broken(words: String) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use herdsman_proto::{Xid, Zxid, reply};
+
+    #[test]
+    fn frames_are_cut_where_they_end() {
+        let mut bytes = Vec::new();
+        reply::header_only(&mut bytes, Xid(7), Zxid(9), None);
+        reply::header_only(&mut bytes, Xid(8), Zxid(9), None);
+        let (first, rest) = split_frame(&bytes).unwrap().unwrap();
+        assert_eq!((first.xid, first.zxid, first.error, first.body.len()), (7, 9, 0, 0));
+        assert_eq!(split_frame(rest).unwrap().unwrap().0.xid, 8);
+        for short in 0..20 {
+            assert!(split_frame(&bytes[..short]).unwrap().is_none(), "{short} bytes");
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_true_ends_the_connection() {
+        for length in [-1, 0, 15, i32::MAX] {
+            assert!(split_frame(&length.to_be_bytes()).is_err(), "{length}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Reports as JSON: for programs that start servers and compare, and for keeping. The file says which version of
+//! the format it is; another one is refused and not guessed at.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::Report;
+
+/// The version of the format: it rises when a reader of the old one would misunderstand the new one.
+pub const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Written<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// What every version of the format has.
+#[derive(Deserialize)]
+struct AnyVersion {
+    schema: u32,
+}
+
+/// The report as text, with a line end behind it.
+pub fn to_text(report: &Report) -> Result<String> {
+    let mut text = serde_json::to_string_pretty(&Written { schema: SCHEMA, report })
+        .context("cannot write the report as JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The report that a text holds.
+pub fn from_text(text: &str) -> Result<Report> {
+    let AnyVersion { schema } =
+        serde_json::from_str(text).context("this is not a report of `herdsman bench`")?;
+    ensure!(
+        schema == SCHEMA,
+        "the report is of version {schema}, this program reads version {SCHEMA}: run the benchmark again"
+    );
+    serde_json::from_str(text).context("the report is damaged")
+}
+
+/// Writes the report to a file, over whatever was there.
+pub fn write(report: &Report, path: &Path) -> Result<()> {
+    fs::write(path, to_text(report)?)
+        .with_context(|| format!("cannot write the report to {}", path.display()))
+}
+
+/// Reads the report of a file.
+pub fn read(path: &Path) -> Result<Report> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the report {}", path.display()))?;
+    from_text(&text).with_context(|| format!("cannot use the report {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn reports_come_back() {
+        for report in [Report::default(), samples::two_targets_and_echo()] {
+            let text = to_text(&report).unwrap();
+            assert_eq!(from_text(&text).unwrap(), report);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.json");
+        write(&samples::two_targets_and_echo(), &path).unwrap();
+        assert_eq!(read(&path).unwrap(), samples::two_targets_and_echo());
+    }
+
+    #[test]
+    fn the_version_stands_first() {
+        let text = to_text(&Report::default()).unwrap();
+        assert!(text.starts_with("{\n  \"schema\": 1,\n"), "{text}");
+    }
+
+    #[test]
+    fn other_versions_and_other_files_are_refused() {
+        let newer = to_text(&Report::default()).unwrap().replace("\"schema\": 1", "\"schema\": 2");
+        let error = from_text(&newer).unwrap_err().to_string();
+        assert!(
+            error.contains("version 2") && error.contains("run the benchmark again"),
+            "{error}"
+        );
+        for other in ["", "[]", "{}", "not JSON"] {
+            let error = from_text(other).unwrap_err().to_string();
+            assert_eq!(error, "this is not a report of `herdsman bench`");
+        }
+        assert_eq!(from_text("{\"schema\": 1}").unwrap_err().to_string(), "the report is damaged");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error = read(Path::new("/no/such/report.json")).unwrap_err().to_string();
+        assert_eq!(error, "cannot read the report /no/such/report.json");
+    }
+}

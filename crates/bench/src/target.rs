@@ -1,0 +1,143 @@
+//! What is measured: a name and the servers behind it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::report::ECHO;
+
+/// The port of a server that is named without one.
+const DEFAULT_PORT: u16 = 2181;
+
+/// A target as it is written: `NAME=HOST:PORT[,HOST:PORT...]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetSpec {
+    name: String,
+    servers: Vec<String>,
+}
+
+impl FromStr for TargetSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, servers) = text.split_once('=').unwrap_or((text, text));
+        if name.is_empty() {
+            return Err("the name before `=` is missing, as in herdsman=127.0.0.1:2181".to_owned());
+        }
+        if name == ECHO {
+            return Err(format!(
+                "`{ECHO}` is the name of the target that --echo starts; choose another"
+            ));
+        }
+        let servers: Result<Vec<String>, String> = servers.split(',').map(server).collect();
+        Ok(TargetSpec { name: name.to_owned(), servers: servers? })
+    }
+}
+
+/// A server with its port.
+fn server(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("a server is missing; expected NAME=HOST:PORT[,HOST:PORT...]".to_owned());
+    }
+    if text.contains('/') {
+        return Err(format!("`{text}`: a chroot is not understood here; use --root"));
+    }
+    // A colon that is not inside the brackets of an IPv6 address stands before a port.
+    let Some((_, port)) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
+        return Ok(format!("{text}:{DEFAULT_PORT}"));
+    };
+    match port.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(text.to_owned()),
+        _ => Err(format!("`{text}`: the port must be a number from 1 to 65535")),
+    }
+}
+
+impl TargetSpec {
+    /// What rows are called after.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Looks the hosts up.
+    pub(crate) fn resolve(&self) -> Result<Target> {
+        let mut addresses = Vec::new();
+        for server in &self.servers {
+            let found = server
+                .to_socket_addrs()
+                .with_context(|| format!("target {}: cannot look up {server}", self.name))?;
+            // One address for a host: `localhost` has two, and servers listen on the first more often.
+            let Some(address) = prefer_v4(found) else {
+                bail!("target {}: {server} has no address", self.name);
+            };
+            addresses.push(address);
+        }
+        Ok(Target { name: self.name.clone(), addresses })
+    }
+}
+
+fn prefer_v4(found: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    let all: Vec<SocketAddr> = found.collect();
+    all.iter().find(|address| address.is_ipv4()).or(all.first()).copied()
+}
+
+/// A target that can be connected to. It has at least one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    name: String,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Target {
+    /// The echo server of this run.
+    pub(crate) fn echo(address: SocketAddr) -> Self {
+        Target { name: ECHO.to_owned(), addresses: vec![address] }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// It answers, but there is nothing behind it: no znodes to prepare, and contents mean nothing.
+    pub(crate) fn is_echo(&self) -> bool {
+        self.name == ECHO
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_as_they_are_written() {
+        for (text, expected) in [
+            ("herdsman=127.0.0.1:2181", Ok(("herdsman", vec!["127.0.0.1:2181"]))),
+            ("a=h1:1,h2:2, h3:3", Ok(("a", vec!["h1:1", "h2:2", "h3:3"]))),
+            ("a=zk1,[::1],[::1]:7", Ok(("a", vec!["zk1:2181", "[::1]:2181", "[::1]:7"]))),
+            ("127.0.0.1:2181", Ok(("127.0.0.1:2181", vec!["127.0.0.1:2181"]))),
+            ("=h:1", Err("the name before `=`")),
+            ("a=", Err("a server is missing")),
+            ("a=h:1,", Err("a server is missing")),
+            ("a=h:x", Err("the port must be")),
+            ("a=h:0", Err("the port must be")),
+            ("a=h:65536", Err("the port must be")),
+            ("a=h:1/chroot", Err("use --root")),
+            ("echo=h:1", Err("choose another")),
+        ] {
+            match (text.parse::<TargetSpec>(), expected) {
+                (Ok(spec), Ok((name, servers))) => {
+                    assert_eq!(spec.name(), name, "{text}");
+                    assert_eq!(spec.servers, servers, "{text}");
+                }
+                (Err(words), Err(part)) => assert!(words.contains(part), "{text}: {words}"),
+                (found, expected) => panic!("{text}: {found:?} and not {expected:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `create`: numbered leaves of a family, one after another. The same load fills keys in.
+
+use herdsman_proto::request::CreateRequest;
+use herdsman_proto::{Acl, OpCode, Perms, Reader, Request, WriteRequest};
+
+use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
+use crate::names::Family;
+use crate::parts::Part;
+use crate::template::Template;
+
+/// Creates leaves: those of one thread's share, up to an end if there is one.
+pub(crate) struct Create {
+    template: Template,
+    part: Part,
+    next: u32,
+    end: u32,
+}
+
+/// The kinds of znodes that are created, as flags on the wire.
+pub(crate) const PERSISTENT: i32 = 0;
+pub(crate) const EPHEMERAL: i32 = 1;
+pub(crate) const EPHEMERAL_SEQUENTIAL: i32 = 3;
+
+impl Create {
+    /// Creates this thread's share of the leaves below `end`.
+    pub(crate) fn new(family: &Family, value_bytes: usize, part: Part, end: u32) -> Self {
+        let template = create_template(family, value_bytes, PERSISTENT);
+        Create { template, part, next: part.first(), end }
+    }
+
+    /// The first leaf that was not asked for.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.next
+    }
+}
+
+/// A create, open to everybody.
+pub(crate) fn create_request<'a>(path: &'a str, value: &'a [u8], flags: i32) -> Request<'a> {
+    Request::Write(WriteRequest::Create(CreateRequest {
+        op: OpCode::Create,
+        path: path.into(),
+        data: Some(value),
+        acl: vec![Acl::world(Perms::ALL)],
+        flags,
+        ttl_ms: None,
+    }))
+}
+
+/// The create of a leaf.
+pub(crate) fn create_template(family: &Family, value_bytes: usize, flags: i32) -> Template {
+    Template::new(family, value_bytes, |path, value| create_request(path, value, flags))
+}
+
+/// A create is answered with the path.
+pub(crate) fn check_created(reply: &Reply<'_>, family: &Family, number: u32) -> Checked<()> {
+    check_path(reply, family, number)
+        .map_err(|wrong| wrong.during(format_args!("create {}", family.leaf_path(number))))
+}
+
+fn check_path(reply: &Reply<'_>, family: &Family, number: u32) -> Checked<()> {
+    reply.must_succeed()?;
+    let path = Reader::new(reply.body).buffer()?.unwrap_or_default();
+    if family.is_leaf_path(number, path) {
+        return Ok(());
+    }
+    Err(Wrong::new(format!("answered with {}", String::from_utf8_lossy(path))))
+}
+
+impl Load for Create {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+        if self.next >= self.end {
+            return None;
+        }
+        let number = self.next;
+        self.next = self.part.after(number);
+        self.template.append(xid, number, 0, out);
+        Some(Ticket(u64::from(number)))
+    }
+
+    fn check_reply(&mut self, _lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
+        check_created(reply, self.template.family(), ticket.0 as u32)?;
+        Ok(Outcome::Done)
+    }
+
+    fn is_dry(&self) -> bool {
+        self.next >= self.end
+    }
+}

@@ -1,0 +1,49 @@
+//! `exists`: the stat of keys, which all exist.
+
+use herdsman_proto::{ReadRequest, Reader, Request, Stat};
+
+use crate::keys::KeyPicker;
+use crate::load::{Checked, Load, Outcome, Reply, Ticket};
+use crate::names::Family;
+use crate::sight::{Sight, check_stat};
+use crate::template::Template;
+
+/// Asks for stats.
+pub(crate) struct Exists {
+    template: Template,
+    keys: KeyPicker,
+    sight: Sight,
+    value_bytes: usize,
+}
+
+impl Exists {
+    pub(crate) fn new(family: &Family, keys: KeyPicker, lanes: usize, value_bytes: usize) -> Self {
+        let template = Template::new(family, 0, |path, _| {
+            Request::Read(ReadRequest::Exists { path: path.into(), watch: false })
+        });
+        Exists { template, keys, sight: Sight::new(lanes), value_bytes }
+    }
+
+    fn check(&mut self, lane: usize, key: u32, reply: &Reply<'_>) -> Checked<()> {
+        reply.must_succeed()?;
+        let stat = Stat::decode(&mut Reader::new(reply.body))?;
+        check_stat(&stat, self.value_bytes)?;
+        self.sight.read(lane, key, &stat)
+    }
+}
+
+impl Load for Exists {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+        let key = self.keys.next();
+        self.template.append(xid, key, 0, out);
+        Some(Ticket(u64::from(key)))
+    }
+
+    fn check_reply(&mut self, lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
+        let key = ticket.0 as u32;
+        self.check(lane, key, reply).map_err(|wrong| {
+            wrong.during(format_args!("exists {}", self.template.family().leaf_path(key)))
+        })?;
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,67 @@
+//! `multi`: a check and a setData of the same key in one txn.
+
+use herdsman_proto::multi::MultiHeader;
+use herdsman_proto::{OpCode, Reader, Request, WriteRequest};
+
+use crate::keys::KeyPicker;
+use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong, error_name};
+use crate::names::Family;
+use crate::sight::Sight;
+use crate::template::Template;
+use crate::workload::set::check_set;
+
+/// Checks and replaces values.
+pub(crate) struct Multi {
+    template: Template,
+    keys: KeyPicker,
+    sight: Sight,
+    value_bytes: usize,
+    count: u64,
+}
+
+impl Multi {
+    pub(crate) fn new(family: &Family, keys: KeyPicker, lanes: usize, value_bytes: usize) -> Self {
+        let template = Template::new(family, value_bytes, |path, value| {
+            let check = WriteRequest::Check { path: path.into(), version: -1 };
+            let (path, data) = (path.into(), Some(value));
+            let set = WriteRequest::SetData { path, data, version: -1 };
+            Request::Write(WriteRequest::Multi(vec![check, set]))
+        });
+        Multi { template, keys, sight: Sight::new(lanes), value_bytes, count: 0 }
+    }
+
+    fn check(&mut self, lane: usize, key: u32, reply: &Reply<'_>) -> Checked<()> {
+        reply.must_succeed()?;
+        let mut reader = Reader::new(reply.body);
+        expect_result(&mut reader, OpCode::Check)?;
+        expect_result(&mut reader, OpCode::SetData)?;
+        check_set(reader.rest(), key, self.value_bytes, &mut self.sight, lane)
+    }
+}
+
+/// The header of a result that went well.
+fn expect_result(reader: &mut Reader<'_>, op: OpCode) -> Checked<()> {
+    let header = MultiHeader::decode(reader)?;
+    if header == MultiHeader::result(op) {
+        return Ok(());
+    }
+    let error = error_name(header.error);
+    Err(Wrong::new(format!("{} is answered with op {} and {error}", op.name(), header.op)))
+}
+
+impl Load for Multi {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+        let key = self.keys.next();
+        self.count += 1;
+        self.template.append(xid, key, self.count, out);
+        Some(Ticket(u64::from(key)))
+    }
+
+    fn check_reply(&mut self, lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
+        let key = ticket.0 as u32;
+        self.check(lane, key, reply).map_err(|wrong| {
+            wrong.during(format_args!("multi {}", self.template.family().leaf_path(key)))
+        })?;
+        Ok(Outcome::Done)
+    }
+}

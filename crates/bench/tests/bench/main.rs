@@ -1,0 +1,65 @@
+//! The load generator against live servers in this process. Rounds are a fraction of a second: what is asked
+//! here is whether the counting, the checking and the cleaning up are right, not how fast anything is.
+
+mod place;
+mod workloads;
+
+use clap::Parser;
+use herdsman_bench::report::Report;
+use herdsman_bench::{Arguments, Progress, Stop, measure};
+use herdsman_server::TestServer;
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// Unless a test says otherwise.
+const SHORT: [(&str, &str); 5] = [
+    ("--connections", "3"),
+    ("--depth", "4"),
+    ("--rounds", "2"),
+    ("--duration", "0.15"),
+    ("--warmup", "0.05"),
+];
+
+/// What the command line says, for short rounds with few connections against the given servers.
+fn arguments(words: &str, servers: &[&TestServer]) -> Arguments {
+    let mut line = vec!["bench".to_owned()];
+    for (flag, value) in SHORT.iter().filter(|(flag, _)| !words.contains(flag)) {
+        line.extend([flag, value].map(|word| (*word).to_owned()));
+    }
+    for (index, server) in servers.iter().enumerate() {
+        line.extend(["--target".to_owned(), format!("t{index}={}", server.address())]);
+    }
+    line.extend(words.split_whitespace().map(str::to_owned));
+    CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).arguments
+}
+
+/// A whole run, which must succeed.
+fn measured(words: &str, servers: &[&TestServer]) -> Report {
+    measure(&arguments(words, servers), Progress::Silent, &Stop::never())
+        .expect("it can be measured")
+}
+
+/// Why a run is refused.
+fn refused(words: &str, servers: &[&TestServer]) -> String {
+    let result = measure(&arguments(words, servers), Progress::Silent, &Stop::never());
+    format!("{:#}", result.expect_err("it is refused"))
+}
+
+fn check_rounds(report: &Report) {
+    for row in &report.rows {
+        for round in &row.rounds {
+            assert_eq!((round.errors, &round.first_error), (0, &None), "{} {row:?}", row.workload);
+            assert!(round.ops > 0, "{row:?}");
+            assert!(round.seconds > 0.0 && round.latency.max_us > 0.0, "{row:?}");
+        }
+    }
+}
+
+/// How many znodes a server has.
+fn znodes(server: &TestServer) -> usize {
+    server.handle().core().tree().node_count()
+}
