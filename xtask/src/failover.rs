@@ -5,6 +5,7 @@
 //! round runs from the kill to the first write that the new leader's epoch acknowledges, anywhere; the
 //! time until both survivors take writes is told too. Then the dead server comes back, and so on.
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -45,13 +46,28 @@ pub fn run(options: &Options) -> Result<()> {
     program.ensure_here()?;
     let work = paths::fresh_dir(&format!("failover-{}", program.name()))?;
     let settings = Settings::new(options.tick_ms, SYNC_LIMIT);
-    let servers = [(program, Role::Participant); SERVERS];
-    let mut ensemble = Ensemble::new(&work, &servers, &settings, Network::Loopback)?;
     println!("{}: {SERVERS} servers, tickTime {}", program.name(), options.tick_ms);
+    let rounds = measure(program, options.rounds, &settings, &work)?;
+    let mut first: Vec<_> = rounds.iter().map(|round| round.first).collect();
+    let mut both: Vec<_> = rounds.iter().map(|round| round.both).collect();
+    println!("first write:    {}", distribution(&mut first));
+    println!("both survivors: {}", distribution(&mut both));
+    Ok(())
+}
+
+/// Starts an ensemble in a folder and kills that many leaders, one after another.
+pub fn measure(
+    program: Program,
+    count: usize,
+    settings: &Settings,
+    work: &Path,
+) -> Result<Vec<Round>> {
+    let servers = [(program, Role::Participant); SERVERS];
+    let mut ensemble = Ensemble::new(work, &servers, settings, Network::Loopback)?;
     let leader = ensemble.start_all()?;
     make_nodes(ensemble.member(leader).address())?;
-    let (mut first, mut both) = (Vec::new(), Vec::new());
-    for number in 1..=options.rounds {
+    let mut rounds = Vec::new();
+    for number in 1..=count {
         let round = round(&mut ensemble).with_context(|| format!("round {number}"))?;
         println!(
             "round {number:2}: leader {} killed; first write after {} ms, both survivors after {} ms",
@@ -59,18 +75,19 @@ pub fn run(options: &Options) -> Result<()> {
             round.first.as_millis(),
             round.both.as_millis()
         );
-        first.push(round.first);
-        both.push(round.both);
+        rounds.push(round);
     }
-    println!("first write:    {}", distribution(&mut first));
-    println!("both survivors: {}", distribution(&mut both));
-    ensemble.stop_all()
+    ensemble.stop_all()?;
+    Ok(rounds)
 }
 
-struct Round {
+/// What a leader's death cost.
+pub struct Round {
     killed: usize,
-    first: Duration,
-    both: Duration,
+    /// From the kill to the first write that is acknowledged anywhere.
+    pub first: Duration,
+    /// From the kill until both survivors take writes.
+    pub both: Duration,
 }
 
 fn round(ensemble: &mut Ensemble) -> Result<Round> {

@@ -1,11 +1,13 @@
 //! The project's own commands, run as `cargo xtask COMMAND`. docs/testing.md tells what each test
 //! shows.
 
+mod bench;
 mod chaos;
 mod digest;
 mod ensemble;
 mod failover;
 mod fixtures;
+mod instructions;
 mod interop;
 mod listing;
 mod load;
@@ -66,6 +68,17 @@ enum Task {
     Chaos(chaos::Options),
     /// Measure how long writes stand still when a leader is killed.
     Failover(failover::Options),
+    /// Measure Herdsman and Apache 3.9.5 beside each other and write docs/benchmarks.md.
+    ///
+    /// Takes hours in full; `--only` runs single parts, `--quick` shows within minutes that they
+    /// work. What a part measured is kept in target/bench, and the document is made of what is
+    /// there.
+    Bench(bench::Options),
+    /// Count the instructions of single operations and compare with benches/instructions/baseline.txt.
+    ///
+    /// Counts do not depend on how busy the machine is. A case that needs more than the tolerance
+    /// allows fails; valgrind is installed where it is missing.
+    Instructions(instructions::Options),
     /// Make the data directories under fixtures/ anew, with Apache 3.8.0 and 3.9.5.
     Fixtures,
 }
@@ -89,6 +102,8 @@ fn execute(task: Task) -> Result<()> {
         Task::Interop { suite, server } => interop::run(suite, server),
         Task::Chaos(options) => chaos::run(&options),
         Task::Failover(options) => failover::run(&options),
+        Task::Instructions(options) => instructions::run(&options),
+        Task::Bench(options) => bench::run(&options),
         Task::Fixtures => {
             peers::install(&[Peer::Java, Peer::Zookeeper, Peer::Zookeeper38])?;
             fixtures::make()

@@ -1,5 +1,5 @@
 //! The programs of others that the interop tests need: Apache's server, Curator, kazoo, the C
-//! client, a browser.
+//! client, a browser, valgrind.
 //!
 //! In: the manifests under `interop/` (pom.xml, requirements.txt). Out: jars and a Python
 //! environment in `target/peers/`, and Debian packages where a thing is not to be had otherwise. A
@@ -35,12 +35,21 @@ pub enum Peer {
     Iproute,
     /// Chromium and its driver, which click through the console.
     Browser,
+    /// The program `valgrind`, which counts instructions.
+    Valgrind,
 }
 
 impl Peer {
     /// What the tests need; `Zookeeper38` is for making fixtures.
-    pub const FOR_TESTS: [Peer; 6] =
-        [Peer::Java, Peer::Zookeeper, Peer::Curator, Peer::Kazoo, Peer::CClient, Peer::Browser];
+    pub const FOR_TESTS: [Peer; 7] = [
+        Peer::Java,
+        Peer::Zookeeper,
+        Peer::Curator,
+        Peer::Kazoo,
+        Peer::CClient,
+        Peer::Browser,
+        Peer::Valgrind,
+    ];
 
     /// A name for messages.
     pub fn name(self) -> &'static str {
@@ -53,6 +62,7 @@ impl Peer {
             Peer::Zookeeper38 => "Apache ZooKeeper 3.8.0",
             Peer::Iproute => "the program ip",
             Peer::Browser => "Chromium and its driver",
+            Peer::Valgrind => "the program valgrind",
         }
     }
 
@@ -74,6 +84,7 @@ impl Peer {
             Peer::Zookeeper38 => "Debian 12: apt-get install zookeeper",
             Peer::Iproute => "Debian: apt-get install iproute2",
             Peer::Browser => "Debian: apt-get install chromium chromium-driver",
+            Peer::Valgrind => "Debian: apt-get install valgrind",
         }
     }
 
@@ -87,6 +98,7 @@ impl Peer {
             Peer::CClient => c_client(),
             Peer::Iproute => debian(&["iproute2"], || run::exists("ip")),
             Peer::Browser => browser(),
+            Peer::Valgrind => debian(&["valgrind"], || run::exists("valgrind")),
             Peer::Zookeeper38 => {
                 debian(&["zookeeper"], || Path::new("/usr/share/java/zookeeper-3.8.0.jar").exists())
             }

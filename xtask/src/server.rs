@@ -68,11 +68,11 @@ impl Program {
     }
 
     /// The command up to its arguments, properties included.
-    fn command(self, properties: &[(String, String)]) -> Command {
+    fn command(self, jvm: Jvm, properties: &[(String, String)]) -> Command {
         let flags = properties.iter().map(|(name, value)| format!("-D{name}={value}"));
         let mut command = match self {
             Program::Herdsman => Command::new(paths::herdsman()),
-            Program::Apache | Program::Apache38 => java(self),
+            Program::Apache | Program::Apache38 => java_within(self, jvm),
         };
         match self {
             Program::Herdsman => command.arg("server").args(flags),
@@ -84,8 +84,35 @@ impl Program {
     }
 }
 
+/// How Java runs Apache's server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jvm {
+    /// Starts quickly and stays small, as tests want it.
+    Quick,
+    /// With Java's own defaults and a heap of this size, as Apache's start script does it.
+    Usual {
+        /// `-Xmx`, in MiB.
+        heap_mib: u32,
+    },
+}
+
+impl Jvm {
+    fn flags(self) -> Vec<String> {
+        match self {
+            Jvm::Quick => {
+                ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"].map(Into::into).to_vec()
+            }
+            Jvm::Usual { heap_mib } => vec![format!("-Xmx{heap_mib}m")],
+        }
+    }
+}
+
 /// The Java command line up to its main class, with Apache's jars of that release.
 pub fn java(program: Program) -> Command {
+    java_within(program, Jvm::Quick)
+}
+
+fn java_within(program: Program, jvm: Jvm) -> Command {
     let classpath = match program {
         Program::Apache38 => {
             DEBIAN_JARS.map(|name| format!("/usr/share/java/{name}.jar")).join(":")
@@ -93,7 +120,7 @@ pub fn java(program: Program) -> Command {
         _ => apache_classpath(),
     };
     let mut command = Command::new("java");
-    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]);
+    command.args(jvm.flags());
     command.args(["-Dfile.encoding=UTF-8", "-cp", &classpath]);
     command
 }
@@ -128,6 +155,12 @@ pub struct Spec {
     pub data_dir: PathBuf,
     /// System properties, as `-Dname=value`.
     pub properties: Vec<(String, String)>,
+    /// Further lines of its zoo.cfg.
+    pub settings: Vec<String>,
+    /// How Java runs it, if it is Apache's.
+    pub jvm: Jvm,
+    /// A command that runs the command given to it by becoming it; or nothing.
+    pub within: Vec<String>,
 }
 
 impl Spec {
@@ -140,9 +173,21 @@ impl Spec {
             ("zookeeper.preAllocSize", "64"),
         ];
         Spec {
+            properties: properties.map(|(name, value)| (name.into(), value.into())).to_vec(),
+            ..Spec::plain(program, data_dir)
+        }
+    }
+
+    /// A server with every setting at its default but those that a free port and four-letter words
+    /// take.
+    pub fn plain(program: Program, data_dir: &Path) -> Spec {
+        Spec {
             program,
             data_dir: data_dir.to_path_buf(),
-            properties: properties.map(|(name, value)| (name.into(), value.into())).to_vec(),
+            properties: Vec::new(),
+            settings: Vec::new(),
+            jvm: Jvm::Quick,
+            within: Vec::new(),
         }
     }
 
@@ -155,6 +200,13 @@ impl Spec {
 
     /// Starts the server and waits until it serves.
     pub fn start(&self) -> Result<Server> {
+        let mut server = self.launch()?;
+        server.await_serving()?;
+        Ok(server)
+    }
+
+    /// Starts the process; whether it serves is for the caller to find out.
+    pub fn launch(&self) -> Result<Server> {
         let port = free_ports(1)?;
         fs::create_dir_all(&self.data_dir)?;
         let beside = |ending: &str| self.data_dir.with_extension(ending);
@@ -166,15 +218,14 @@ impl Spec {
             config: &config,
             log: &beside("log"),
             address: format!("127.0.0.1:{port}"),
-            within: &[],
+            jvm: self.jvm,
+            within: &self.within,
         };
-        let mut server = launch.start()?;
-        server.await_serving()?;
-        Ok(server)
+        launch.start()
     }
 
     fn config_text(&self, port: u16) -> String {
-        let lines = [
+        let mut lines = vec![
             format!("dataDir={}", self.data_dir.display()),
             format!("clientPort={port}"),
             "clientPortAddress=127.0.0.1".to_string(),
@@ -183,6 +234,7 @@ impl Spec {
             "admin.enableServer=false".to_string(),
             "4lw.commands.whitelist=*".to_string(),
         ];
+        lines.extend(self.settings.iter().cloned());
         lines.join("\n") + "\n"
     }
 }
@@ -199,6 +251,8 @@ pub struct Launch<'a> {
     pub log: &'a Path,
     /// `host:port` where its zoo.cfg makes it serve clients.
     pub address: String,
+    /// How Java runs it, if it is Apache's.
+    pub jvm: Jvm,
     /// A command that runs the command given to it by becoming it, such as `nsenter`; or nothing.
     pub within: &'a [String],
 }
@@ -207,7 +261,7 @@ impl Launch<'_> {
     /// Starts the process; whether it serves is for the caller to find out.
     pub fn start(self) -> Result<Server> {
         let log = File::options().create(true).append(true).open(self.log)?;
-        let own = self.program.command(self.properties);
+        let own = self.program.command(self.jvm, self.properties);
         let mut command = match self.within {
             [] => own,
             [outer, arguments @ ..] => {
@@ -265,6 +319,15 @@ impl Server {
     /// Sends a four-letter word.
     pub fn four_letters(&self, word: &str) -> Result<String> {
         four_letters(&self.address, word, WORD_PATIENCE)
+    }
+
+    /// Bytes of memory that are its own at this moment.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid());
+        let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()).context("no VmRSS line")?;
+        Ok(kib.parse::<u64>()? * 1024)
     }
 
     /// Stops the process in its tracks (SIGSTOP): its connections stay open and say nothing.

@@ -108,6 +108,12 @@ const STEPS: &[Step] = &[
         command: &["test", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"],
     },
     Step {
+        name: "instructions",
+        about: "no operation needs noticeably more instructions than the baseline says",
+        needs: &[Peer::Valgrind],
+        command: &["xtask", "instructions"],
+    },
+    Step {
         name: "differential",
         about: "seeded random requests, answered alike by Apache 3.9.5 and Herdsman",
         needs: &[Peer::Java, Peer::Zookeeper],

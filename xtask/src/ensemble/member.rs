@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Settings;
 use crate::paths;
-use crate::server::{self, Launch, Program, Server};
+use crate::server::{self, Jvm, Launch, Program, Server};
 
 const UP_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
@@ -68,6 +68,7 @@ pub struct Member {
     address: String,
     within: Vec<String>,
     properties: Vec<(String, String)>,
+    jvm: Jvm,
     process: Process,
 }
 
@@ -104,6 +105,7 @@ impl Member {
             address: format!("{host}:{port}"),
             within: place.within,
             properties: settings.properties.clone(),
+            jvm: settings.jvm,
             process: Process::Down,
         };
         fs::create_dir_all(member.data_dir())?;
@@ -198,6 +200,7 @@ impl Member {
             config: &self.config_path(),
             log: &self.log_path(),
             address: self.address.clone(),
+            jvm: self.jvm,
             within: &self.within,
         };
         self.process = Process::Running(launch.start()?);

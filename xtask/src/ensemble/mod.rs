@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::run;
-use crate::server::{self, Program, SUPER_DIGEST};
+use crate::server::{self, Jvm, Program, SUPER_DIGEST};
 use member::Place;
 
 /// Java starts slowly, and slower when several start at once on few cores.
@@ -35,6 +35,8 @@ pub struct Settings {
     pub sync_limit: u32,
     /// System properties, as `-Dname=value`.
     pub properties: Vec<(String, String)>,
+    /// How Java runs Apache's servers.
+    pub jvm: Jvm,
 }
 
 impl Settings {
@@ -47,7 +49,8 @@ impl Settings {
             ("zookeeper.snapCount", "2000"),
         ];
         let owned = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
-        Settings { tick_ms, sync_limit, properties: properties.map(owned).to_vec() }
+        let properties = properties.map(owned).to_vec();
+        Settings { tick_ms, sync_limit, properties, jvm: Jvm::Quick }
     }
 
     /// Sets a system property.
@@ -233,7 +236,7 @@ fn place(network: &Network, id: usize) -> Result<Place> {
 
 /// A server must not outlive this process even if it is killed. The kernel ties the two together at
 /// the thread that starts the server, so servers are started by the main thread only.
-fn dies_with_us() -> Vec<String> {
+pub fn dies_with_us() -> Vec<String> {
     if run::exists("setpriv") {
         ["setpriv", "--pdeathsig", "KILL"].map(Into::into).to_vec()
     } else {

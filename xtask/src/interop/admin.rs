@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::listing;
 use crate::paths;
-use crate::server::{self, Launch, Program, SUPER_DIGEST, Server};
+use crate::server::{self, Jvm, Launch, Program, SUPER_DIGEST, Server};
 use crate::wire::{NO_NODE, Op, Session};
 
 const START_MAX: Duration = Duration::from_secs(60);
@@ -160,6 +160,7 @@ impl Pair {
             config: &config,
             log: &data_dir.with_extension("log"),
             address: format!("127.0.0.1:{port}"),
+            jvm: Jvm::Quick,
             within: &[],
         };
         let mut pair = Pair {

@@ -1,0 +1,101 @@
+//! Reads: a decoded request → its whole reply in the output buffer, as a connection answers it.
+//! Decoding is a case of its own ([`crate::decode`]).
+
+use std::hint::black_box;
+
+use herdsman_proto::{Id, ReadRequest, Xid, reply};
+use herdsman_tree::watches::TableKind;
+use herdsman_tree::{Tree, Watcher, read};
+
+use crate::cases::Operation;
+use crate::fixture::{self, DATA, GROUPS, ITEMS_OF_GROUP, SESSION};
+
+/// New watches that a run of `read-and-watch` sets.
+pub const WATCHED: usize = 200;
+/// Groups of the large tree, which has 100,000 items.
+const GROUPS_OF_LARGE_TREE: usize = 1000;
+/// Watches that are there before. With so many, the tables have room for those of a run: that they grow
+/// now and then is not what an ordinary watch costs.
+const WATCHED_BEFORE: usize = 1000;
+const WATCHER: Watcher = Watcher(1);
+
+/// One connection, the tree it reads and the buffer of its replies.
+struct Desk {
+    tree: Tree,
+    ids: Vec<Id>,
+    out: Vec<u8>,
+}
+
+impl Desk {
+    fn new(tree: Tree) -> Self {
+        Desk { tree, ids: vec![Id::new("ip", "127.0.0.1")], out: Vec::with_capacity(1 << 16) }
+    }
+
+    /// Answers, and tells how long the frame is. The buffer is emptied first, as after a write to the
+    /// socket.
+    fn answer(&mut self, request: &ReadRequest<'_>) -> usize {
+        let Desk { tree, ids, out } = self;
+        let reader = read::Reader { session: SESSION, watcher: WATCHER, ids };
+        out.clear();
+        let result =
+            reply::reply(out, Xid(7), tree.last_zxid(), |out| tree.read(reader, request, out));
+        assert!(result.is_ok(), "a znode that everybody may read");
+        black_box(&*out).len()
+    }
+}
+
+/// getData of different znodes of a large tree.
+pub fn get_data() -> Operation {
+    let mut desk = Desk::new(fixture::tree(GROUPS_OF_LARGE_TREE));
+    let requests: Vec<_> = (0..64)
+        .map(|index| fixture::item_path(GROUPS_OF_LARGE_TREE, index * 997))
+        .map(|path| ReadRequest::GetData { path: path.into(), watch: false })
+        .collect();
+    Box::new(move |index| {
+        let bytes = desk.answer(black_box(&requests[index % requests.len()]));
+        assert!(bytes > DATA.len());
+    })
+}
+
+/// exists of different znodes, all of which do.
+pub fn exists() -> Operation {
+    let mut desk = Desk::new(fixture::small_tree());
+    let requests: Vec<_> = fixture::item_paths(64)
+        .into_iter()
+        .map(|path| ReadRequest::Exists { path: path.into(), watch: false })
+        .collect();
+    Box::new(move |index| {
+        let bytes = desk.answer(black_box(&requests[index % requests.len()]));
+        assert!(bytes > 0);
+    })
+}
+
+/// getChildren of groups.
+pub fn get_children() -> Operation {
+    let mut desk = Desk::new(fixture::small_tree());
+    let requests: Vec<_> = (0..GROUPS)
+        .map(fixture::group_path)
+        .map(|path| ReadRequest::GetChildren { path: path.into(), watch: false, with_stat: false })
+        .collect();
+    Box::new(move |index| {
+        let bytes = desk.answer(black_box(&requests[index % requests.len()]));
+        assert!(bytes > ITEMS_OF_GROUP * "item-0000".len());
+    })
+}
+
+/// getData with a watch, each time on another znode.
+pub fn and_watch() -> Operation {
+    let mut desk = Desk::new(fixture::small_tree());
+    let mut paths = fixture::item_paths(2 * WATCHED + WATCHED_BEFORE);
+    for path in paths.split_off(2 * WATCHED) {
+        desk.tree.watches().add(TableKind::Data, &path, WATCHER);
+    }
+    let requests: Vec<_> = paths
+        .into_iter()
+        .map(|path| ReadRequest::GetData { path: path.into(), watch: true })
+        .collect();
+    Box::new(move |index| {
+        desk.answer(black_box(&requests[index]));
+        assert_eq!(desk.tree.watches().count(), WATCHED_BEFORE + index + 1);
+    })
+}

@@ -1,0 +1,225 @@
+//! `docs/benchmarks.md`: made of the raw files that are there, of the goals, and of the notes.
+//!
+//! In: the folder of raw files, and `benchmarks/notes.md` in the folder of documents. Out: the text,
+//! and one SVG file for each picture. Every number and every verdict comes from the raw files.
+
+mod details;
+mod goals;
+mod growth;
+mod notes;
+mod number;
+mod plots;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::lab::HEAP_MIB;
+use super::machine::Machine;
+use super::parts::PARTS;
+use super::raw::{self, Raw};
+use super::scaling::LARGE_HEAP_MIB;
+use goals::{GOALS, Goal, Outcome, Verdict};
+use growth::GROWTHS;
+use notes::Notes;
+use plots::{PICTURES, Picture};
+
+/// What was measured, part by part.
+pub struct Raws(Vec<Raw>);
+
+impl Raws {
+    fn load(dir: &Path) -> Result<Raws> {
+        let loaded = PARTS.iter().map(|part| raw::load(dir, part.name));
+        let raws: Vec<Raw> = loaded.filter_map(Result::transpose).collect::<Result<_>>()?;
+        ensure!(
+            !raws.is_empty(),
+            "nothing was measured yet: no part's file is in {}",
+            dir.display()
+        );
+        Ok(Raws(raws))
+    }
+
+    /// A part's numbers, if it ran.
+    pub fn part(&self, name: &str) -> Option<&Raw> {
+        self.0.iter().find(|raw| raw.part == name)
+    }
+}
+
+/// Writes the document and its pictures into a folder.
+pub fn write(raw_dir: &Path, out: &Path) -> Result<()> {
+    let raws = Raws::load(raw_dir)?;
+    let pictures = out.join("benchmarks");
+    fs::create_dir_all(&pictures).with_context(|| format!("creating {}", pictures.display()))?;
+    let notes = match fs::read_to_string(pictures.join("notes.md")) {
+        Ok(text) => Notes::parse(&text)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Notes::default(),
+        Err(error) => return Err(error).context("reading benchmarks/notes.md"),
+    };
+    let mut drawn = Vec::new();
+    for picture in PICTURES {
+        if let Some(svg) = picture.draw(&raws)? {
+            fs::write(pictures.join(picture.file), svg)?;
+            drawn.push(picture);
+        }
+    }
+    let path = out.join("benchmarks.md");
+    fs::write(&path, text(&raws, &notes, &drawn))
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+/// The document.
+fn text(raws: &Raws, notes: &Notes, pictures: &[&Picture]) -> String {
+    let mut sections = vec![
+        "# Benchmarks".to_string(),
+        "<!-- Written by `cargo xtask bench`. What people say about the numbers is in benchmarks/notes.md. -->"
+            .into(),
+    ];
+    if raws.0.iter().any(|raw| raw.quick) {
+        sections.push("**Made with `--quick`: small, short, and without meaning.**".into());
+    }
+    if !notes.opening.is_empty() {
+        sections.push(notes.opening.clone());
+    }
+    sections.push(how(raws));
+    sections.push(goals_section(raws, pictures));
+    sections.push(growth_section(raws, pictures));
+    sections.push("## Details".into());
+    for part in PARTS {
+        if let Some(raw) = raws.part(part.name) {
+            sections.push(details::section(part.name, part.about, raw, notes.about(part.name)));
+        }
+    }
+    sections.join("\n\n") + "\n"
+}
+
+fn how(raws: &Raws) -> String {
+    let mut text = String::from("## How it was measured\n\n");
+    for line in machines(raws) {
+        text.push_str(&line);
+    }
+    text += &format!(
+        "\
+Apache ZooKeeper 3.9.5 and Herdsman run beside each other and get the same zoo.cfg and the same properties:
+every write is synced to disk before it is acknowledged (`forceSync=yes`), `tickTime=2000`, no admin server,
+all else at its default. Java has a heap of {HEAP_MIB} MB, as Apache's own script starts it. All data
+directories are on one disk; values have 100 bytes.
+
+The load comes from `herdsman bench`: raw connections that keep so many requests in flight (64 × 16 is 64
+connections with 16 each), and check every reply. Rounds of all servers are interleaved with those of *echo*, a
+server with the same framing that does nothing: what the machine, its kernel and the load generator can do at all.
+A number is the median of its rounds. Ratios within one run count; another machine gives other numbers.
+
+```
+cargo xtask bench                            # everything; hours
+cargo xtask bench --list                     # the parts
+cargo xtask bench --only get-64x16,restart   # some of them; the document keeps the others' numbers
+cargo xtask bench --quick                    # see that it works; writes to target/bench/quick
+```"
+    );
+    text
+}
+
+/// A sentence for each machine that parts ran on; more than one should not be.
+fn machines(raws: &Raws) -> Vec<String> {
+    let mut machines: Vec<(&Machine, Vec<&str>)> = Vec::new();
+    for raw in &raws.0 {
+        match machines.iter_mut().find(|(machine, _)| **machine == raw.machine) {
+            Some((_, parts)) => parts.push(&raw.part),
+            None => machines.push((&raw.machine, vec![&raw.part])),
+        }
+    }
+    let is_one = machines.len() == 1;
+    let sentence = |(machine, parts): &(&Machine, Vec<&str>)| {
+        let Machine { cores, processor, memory_gib, system, disk, java } = machine;
+        let which =
+            if is_one { "Machine".into() } else { format!("Machine of {}", parts.join(", ")) };
+        format!(
+            "{which}: {cores} cores ({processor}), {memory_gib} GiB of memory, {system}, {disk}, {java}.\n\n"
+        )
+    };
+    machines.iter().map(sentence).collect()
+}
+
+fn goals_section(raws: &Raws, pictures: &[&Picture]) -> String {
+    let rows: Vec<(&Goal, Outcome)> = GOALS
+        .iter()
+        .map(|goal| {
+            let measured = raws.part(goal.part).map(|raw| &raw.measured);
+            (goal, measured.map(|measured| goal.outcome(measured)).unwrap_or_default())
+        })
+        .collect();
+    let mut text = String::from("## Wanted and reached\n\n");
+    let verdicts: Vec<Verdict> = rows.iter().map(|(goal, outcome)| goal.verdict(outcome)).collect();
+    text += &summary(&verdicts);
+    text += "\n\n| workload | Apache 3.9.5 | limit | Herdsman | wanted | reached | verdict |\n";
+    text += "|---|---|---|---|---|---|---|\n";
+    for (goal, outcome) in rows {
+        let sample = |sample: Option<number::Sample>| {
+            sample.map_or("–".into(), |sample| sample.text(goal.unit))
+        };
+        let cells = [
+            format!("[{}](#{})", goal.title, goal.part),
+            sample(outcome.apache),
+            goal.limit_text(&outcome),
+            sample(outcome.herdsman),
+            goal.wanted_text(),
+            goal.reached_text(&outcome),
+            goal.verdict(&outcome).word().into(),
+        ];
+        text += &format!("| {} |\n", cells.join(" | "));
+    }
+    text += &shown(pictures.iter().filter(|picture| !picture.shows_growth()));
+    text.trim_end().to_string()
+}
+
+fn growth_section(raws: &Raws, pictures: &[&Picture]) -> String {
+    let judged: Vec<_> = GROWTHS
+        .iter()
+        .map(|growth| (growth, growth.judge(raws.part(growth.part).map(|raw| &raw.measured))))
+        .collect();
+    let verdicts: Vec<Verdict> = judged.iter().map(|(_, judged)| judged.verdict).collect();
+    let mut text = String::from("## How cost grows\n\n");
+    text += &format!(
+        "\
+In this chapter no snapshots are taken, and Java has a heap of {LARGE_HEAP_MIB} MB. Where single requests are
+timed (lists, creates and deletes, watches left), nothing is synced either: the disk would hide what is looked for.\n\n"
+    );
+    text += &summary(&verdicts);
+    text += "\n\n| what | against | wanted | Herdsman | verdict |\n|---|---|---|---|---|\n";
+    for (growth, judged) in judged {
+        let _ = writeln!(
+            text,
+            "| [{}](#{}) | {} | {} | {} | {} |",
+            growth.title,
+            growth.part,
+            growth.of,
+            growth.wanted_text(),
+            judged.reached,
+            judged.verdict.word()
+        );
+    }
+    text += &shown(pictures.iter().filter(|picture| picture.shows_growth()));
+    text.trim_end().to_string()
+}
+
+fn shown<'a>(pictures: impl Iterator<Item = &'a &'a Picture>) -> String {
+    let link =
+        |picture: &&Picture| format!("\n![{}](benchmarks/{})\n", picture.title, picture.file);
+    pictures.map(link).collect()
+}
+
+fn summary(verdicts: &[Verdict]) -> String {
+    let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+    let asked = verdicts.len() - count(Verdict::Told);
+    let mut text = format!("{} of {asked} are met", count(Verdict::Met));
+    match count(Verdict::NotMeasured) {
+        0 => {}
+        missing => text += &format!("; {missing} not measured"),
+    }
+    text + "."
+}

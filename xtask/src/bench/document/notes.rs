@@ -1,0 +1,68 @@
+//! What people wrote about the numbers: `benchmarks/notes.md`, which a new run keeps.
+//!
+//! Text before the first heading goes to the top of the document; a section `## PART` goes below
+//! that part's numbers. A section of an unknown name is an error: it would vanish otherwise.
+
+use anyhow::{Result, ensure};
+
+use crate::bench::parts::PARTS;
+
+/// The notes, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// What comes before all numbers.
+    pub opening: String,
+    sections: Vec<(String, String)>,
+}
+
+impl Notes {
+    /// Takes the file apart.
+    pub fn parse(text: &str) -> Result<Notes> {
+        let mut notes = Notes::default();
+        for line in text.lines() {
+            if let Some(heading) = line.strip_prefix("## ") {
+                notes.sections.push((heading.trim().to_string(), String::new()));
+                continue;
+            }
+            let section = notes.sections.last_mut().map(|(_, text)| text);
+            let text = section.unwrap_or(&mut notes.opening);
+            text.push_str(line);
+            text.push('\n');
+        }
+        notes.opening = notes.opening.trim().to_string();
+        for (name, text) in &mut notes.sections {
+            let known = PARTS.iter().any(|part| part.name == name);
+            ensure!(known, "notes.md: no part is called `{name}`; `--list` shows them");
+            *text = text.trim().to_string();
+        }
+        Ok(notes)
+    }
+
+    /// What was written about a part; empty if nothing.
+    pub fn about(&self, part: &str) -> &str {
+        let found = self.sections.iter().find(|(name, _)| name == part);
+        found.map_or("", |(_, text)| text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_belong_to_parts() {
+        let text = "All of it.\n\n## idle\n\nSockets.\n\nMore.\n## restart\nReading.\n";
+        let notes = Notes::parse(text).unwrap();
+        assert_eq!(notes.opening, "All of it.");
+        assert_eq!(notes.about("idle"), "Sockets.\n\nMore.");
+        assert_eq!(notes.about("restart"), "Reading.");
+        assert_eq!(notes.about("memory"), "");
+        assert_eq!(Notes::parse("").unwrap(), Notes::default());
+    }
+
+    #[test]
+    fn a_section_of_nothing_is_refused() {
+        let error = Notes::parse("## iddle\nx\n").unwrap_err().to_string();
+        assert!(error.contains("`iddle`"), "{error}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Gives one znode very many children: several sessions, each with many creates in flight.
+//!
+//! `herdsman bench fill` makes trees; it spreads its znodes over parents, which is not what is wanted
+//! here.
+
+use std::ops::Range;
+
+use anyhow::{Context, Result, ensure};
+
+use super::VALUE_BYTES;
+use crate::wire::{Op, Session};
+
+const WRITERS: usize = 4;
+const IN_FLIGHT_MAX: usize = 256;
+const SESSION_TIMEOUT_MS: i32 = 40_000;
+
+/// Creates a znode with that many children.
+pub fn children(address: &str, parent: &str, count: usize) -> Result<()> {
+    let mut session = Session::connect(address, SESSION_TIMEOUT_MS)?;
+    session.ok(&Op::create(parent, None, 0))?;
+    session.close()?;
+    std::thread::scope(|scope| {
+        let share = |writer: usize| count * writer / WRITERS..count * (writer + 1) / WRITERS;
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || write(address, parent, share(writer))))
+            .collect();
+        writers.into_iter().try_for_each(|writer| {
+            writer.join().map_err(|_| anyhow::anyhow!("a writer panicked"))?
+        })
+    })
+    .with_context(|| format!("filling {parent} with {count} children"))
+}
+
+/// The name of a znode.
+pub fn name(index: usize) -> String {
+    format!("n{index:07}")
+}
+
+/// Sends all of these, many at a time; all must succeed.
+fn pipeline(session: &mut Session, ops: impl Iterator<Item = Op>) -> Result<()> {
+    let mut in_flight = 0;
+    for op in ops {
+        if in_flight == IN_FLIGHT_MAX {
+            receive_ok(session)?;
+            in_flight -= 1;
+        }
+        session.send(&op)?;
+        in_flight += 1;
+    }
+    (0..in_flight).try_for_each(|_| receive_ok(session))
+}
+
+fn receive_ok(session: &mut Session) -> Result<()> {
+    let reply = session.receive()?;
+    ensure!(reply.err == 0, "a request was answered with error code {}", reply.err);
+    Ok(())
+}
+
+fn write(address: &str, parent: &str, share: Range<usize>) -> Result<()> {
+    let mut session = Session::connect(address, SESSION_TIMEOUT_MS)?;
+    let value = [b'v'; VALUE_BYTES];
+    let path = |index| format!("{parent}/{}", name(index));
+    pipeline(&mut session, share.map(|index| Op::create(&path(index), Some(&value), 0)))?;
+    session.close()
+}

@@ -1,0 +1,148 @@
+//! `cargo xtask bench`: Herdsman and Apache 3.9.5 beside each other, and what the machine itself can
+//! do.
+//!
+//! In: which parts, how large, how long. Out: a file of raw numbers for each part
+//! (`target/bench/PART.json`), and the document with tables and plots that is made of all such files.
+//! Both programs get the same settings and sync every write to the same disk; the load comes from
+//! `herdsman bench`. A part that fails is named, and the others go on.
+//! Not here: measuring requests (`crates/bench`), and starting servers (`server`, `ensemble`).
+
+mod document;
+mod fill;
+mod generator;
+mod idle;
+mod lab;
+mod machine;
+mod million;
+mod outage;
+mod parts;
+mod raw;
+mod scale;
+mod scaling;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::paths;
+use crate::run;
+use lab::{Lab, PROGRAMS};
+use machine::Machine;
+use parts::{DOCUMENT, PARTS, Part};
+use raw::Raw;
+use scale::Scale;
+
+/// Of every znode that is written.
+const VALUE_BYTES: usize = 100;
+
+/// What to measure.
+#[derive(Args)]
+pub struct Options {
+    /// Measure only these parts, with commas between them; `document` only writes the document.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Small and short, to see that it works. Its results go to target/bench/quick.
+    #[arg(long)]
+    quick: bool,
+    /// How often each server gets its turn.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// How long a turn is measured.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    duration: Option<u64>,
+    /// Where benchmarks.md and its plots go; docs, or target/bench/quick with --quick.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Show the parts and what each measures, and run nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+impl Options {
+    fn scale(&self) -> Scale {
+        let mut scale = if self.quick { Scale::QUICK } else { Scale::FULL };
+        if let Some(rounds) = self.rounds {
+            scale.rounds = rounds as usize;
+        }
+        scale.duration_s = self.duration.unwrap_or(scale.duration_s);
+        scale
+    }
+
+    fn raw_dir(&self) -> PathBuf {
+        let dir = paths::target().join("bench");
+        if self.quick { dir.join("quick") } else { dir }
+    }
+
+    fn out_dir(&self) -> PathBuf {
+        match &self.out {
+            Some(dir) => dir.clone(),
+            None if self.quick => self.raw_dir(),
+            None => paths::root().join("docs"),
+        }
+    }
+}
+
+/// Measures the chosen parts and writes the document; fails if any part failed.
+pub fn run(options: &Options) -> Result<()> {
+    let chosen = parts::chosen(&options.only)?;
+    if options.list {
+        for part in PARTS {
+            println!("{:18} {}", part.name, part.about);
+        }
+        println!("{DOCUMENT:18} the document, made of what was measured before");
+        return Ok(());
+    }
+    let failed = if chosen.is_empty() { Vec::new() } else { measure_all(&chosen, options)? };
+    document::write(&options.raw_dir(), &options.out_dir())?;
+    println!("wrote {}", options.out_dir().join("benchmarks.md").display());
+    ensure!(failed.is_empty(), "{} of {} parts failed: {failed:?}", failed.len(), chosen.len());
+    Ok(())
+}
+
+/// Measures one part after another; returns the names of those that failed.
+fn measure_all(parts: &[&Part], options: &Options) -> Result<Vec<&'static str>> {
+    build()?;
+    PROGRAMS.iter().try_for_each(|program| program.ensure_here())?;
+    let raw_dir = options.raw_dir();
+    let mut lab = Lab::open(&paths::target().join("bench/data"), options.scale())?;
+    let machine = Machine::look(lab.work())?;
+    let mut failed = Vec::new();
+    for part in parts {
+        println!("\n== {}: {}", part.name, part.about);
+        let begun = Instant::now();
+        if let Err(error) = measure(part, &mut lab, &machine, options.quick, &raw_dir) {
+            println!("{} FAILED: {error:#}", part.name);
+            failed.push(part.name);
+            // What went wrong may be the servers' state; the next part gets new ones.
+            lab.stop();
+        }
+        println!("== {}: {:.0} s", part.name, begun.elapsed().as_secs_f64());
+    }
+    Ok(failed)
+}
+
+fn measure(
+    part: &Part,
+    lab: &mut Lab,
+    machine: &Machine,
+    quick: bool,
+    raw_dir: &Path,
+) -> Result<()> {
+    let measured = part.measure(lab)?;
+    let raw = Raw { part: part.name.into(), quick, machine: machine.clone(), measured };
+    raw.save(raw_dir)
+}
+
+/// The release build of this very source, unless `HERDSMAN` names another binary.
+fn build() -> Result<()> {
+    if std::env::var_os("HERDSMAN").is_some() {
+        return Ok(());
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--release", "--package", "herdsman"]).current_dir(paths::root());
+    run::inherit(&mut build).context("building the server and the load generator")
+}
