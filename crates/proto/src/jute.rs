@@ -143,7 +143,11 @@ impl<'a> Reader<'a> {
 
     /// Text; `None` is jute's null. Bytes that are not UTF-8 become U+FFFD, as in Java.
     pub fn string(&mut self) -> Result<Option<Cow<'a, str>>> {
-        Ok(self.buffer()?.map(String::from_utf8_lossy))
+        // What is UTF-8, and that is nearly all, is found to be so faster than it is mended.
+        let text = |bytes| {
+            str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+        };
+        Ok(self.buffer()?.map(text))
     }
 
     /// Text that must not be null.
