@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 
 use crate::bells::Bells;
 use crate::outbox::Outbox;
-use crate::pen::Pen;
 use crate::stats::ConnStats;
 
 /// One connection.
@@ -26,8 +25,6 @@ pub struct Client {
     pub established_ms: i64,
     /// What waits to be sent.
     pub outbox: Outbox,
-    /// Who may write to it.
-    pub(crate) pen: Pen,
     /// Its counters.
     pub stats: Mutex<ConnStats>,
 }
@@ -97,8 +94,8 @@ impl Clients {
         *of_address += 1;
         let id = ConnId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let outbox = Outbox::new(self.limits.outbox_bytes_max);
-        let (pen, stats) = (Pen::default(), Mutex::default());
-        let client = Arc::new(Client { id, peer, thread, established_ms, outbox, pen, stats });
+        let stats = Mutex::default();
+        let client = Arc::new(Client { id, peer, thread, established_ms, outbox, stats });
         table.by_id.insert(id, Arc::clone(&client));
         Ok(client)
     }

@@ -28,7 +28,6 @@ use herdsman_proto::{Id, SessionId};
 use herdsman_tree::auth;
 use rustix::net::Shutdown;
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 use tracing::debug;
 
@@ -82,7 +81,7 @@ enum Stage {
 pub(crate) struct Connection {
     shared: Arc<Shared>,
     client: Arc<Client>,
-    stream: OwnedReadHalf,
+    stream: TcpStream,
     intake: Intake,
     output: Vec<u8>,
     /// How much of `output` is written.
@@ -107,8 +106,6 @@ impl Connection {
     pub fn new(shared: Arc<Shared>, client: Arc<Client>, stream: TcpStream) -> Self {
         let sessionless = Duration::from_millis(shared.settings.sessionless_timeout_ms);
         let ids = Arc::from([auth::ip_id(client.peer.ip())]);
-        let (stream, writing) = stream.into_split();
-        client.pen.ink(writing);
         Connection {
             intake: Intake::new(shared.settings.frame_bytes_max),
             output: Vec::new(),
@@ -135,7 +132,6 @@ impl Connection {
             Ok(ended) | Err(ended) => ended,
         };
         debug!(peer = %self.client.peer, session = %self.session, "connection ended: {ended}");
-        self.client.pen.put_away();
         self.shared.core.step(Input::Disconnected { conn: self.client.id });
         self.await_audited_answers().await;
         self.give_up_submitted();
@@ -152,13 +148,8 @@ impl Connection {
     }
 
     async fn serve_until_closed(&mut self) -> Result<Ended, Ended> {
-        let client = Arc::clone(&self.client);
         loop {
-            {
-                let mut pen = client.pen.take();
-                self.work()?;
-                pen.has_unsent = self.unsent() > 0;
-            }
+            self.work()?;
             if self.stage == Stage::Closing && self.output.is_empty() {
                 self.say_goodbye();
                 return Err(self.ended.take().unwrap_or(Ended::ByClient));
@@ -196,7 +187,7 @@ impl Connection {
     /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
     /// the client could lose the last reply.
     fn say_goodbye(&mut self) {
-        _ = rustix::net::shutdown(self.stream.as_ref(), Shutdown::Write);
+        _ = rustix::net::shutdown(&self.stream, Shutdown::Write);
         let mut unread = [0; 4096];
         while let Ok(1..) = self.stream.try_read(&mut unread) {}
     }
@@ -268,7 +259,7 @@ impl Connection {
     /// One write, as much as the socket takes.
     fn write(&mut self) -> Result<(), Ended> {
         while self.written < self.output.len() {
-            match self.stream.as_ref().try_write(&self.output[self.written..]) {
+            match self.stream.try_write(&self.output[self.written..]) {
                 Ok(0) => return Err(Ended::ByClient),
                 Ok(count) => {
                     self.written += count;

@@ -34,9 +34,6 @@ use tracing::{error, info};
 /// Txns applied in one go; readers get in between two goes.
 const TXNS_PER_GUARD: usize = 256;
 
-/// Connections to which a thread sends by itself what a txn has for them. See [`crate::pen`].
-const SENT_HERE_MAX: usize = 2;
-
 struct Mind {
     node: Node,
     out: Outputs,
@@ -295,21 +292,11 @@ impl Core {
         }
         let mut to_wake = std::mem::take(to_wake);
         drop(mind);
-        self.tell_owners(&mut to_wake);
+        self.clients.bells.ring_for(&mut to_wake);
         for end in ended {
             self.audit.iter().for_each(|audit| audit.session_ended(&end));
         }
         is_for_others
-    }
-
-    /// The owners of these connections have something to send. When they are few it is sent right here, unless
-    /// somebody wants to read it first.
-    fn tell_owners(&self, clients: &mut Vec<Arc<Client>>) {
-        if clients.len() <= SENT_HERE_MAX && self.audit.is_none() {
-            let sent: usize = clients.iter().map(|client| client.pen.send(&client.outbox)).sum();
-            self.stats.bytes_sent.add(sent as u64);
-        }
-        self.clients.bells.ring_for(clients);
     }
 
     /// Carries out what the node asks for. Tells whether some of it has to be handed on.

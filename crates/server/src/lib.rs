@@ -23,7 +23,6 @@ pub mod log_level;
 pub mod metrics;
 pub mod outbox;
 pub mod peers;
-mod pen;
 pub mod quorum;
 pub mod role_log;
 pub mod server;

@@ -153,18 +153,6 @@ impl Outbox {
         if self.filled.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Hands the waiting bytes to somebody who tells how many of them are gone. The owner still finds
-    /// everything else that there is to take.
-    pub fn write_out(&self, write: impl FnOnce(&[u8]) -> usize) -> usize {
-        let mut waiting = self.waiting.lock();
-        if waiting.bytes.is_empty() {
-            return 0;
-        }
-        let written = write(&waiting.bytes);
-        waiting.bytes.drain(..written);
-        written
-    }
-
     /// Moves what waits to the end of `out`.
     pub fn take(&self, out: &mut Vec<u8>) -> Option<Taken> {
         if !self.filled.load(Ordering::Acquire) {
@@ -204,17 +192,6 @@ mod tests {
         outbox.send_event(b"three", 11);
         let taken = outbox.take(&mut Vec::new()).unwrap();
         assert_eq!((taken.events, taken.events_since_us), (1, 11));
-    }
-
-    #[test]
-    fn what_is_written_out_is_still_counted_for_the_owner() {
-        let outbox = Outbox::new(100);
-        outbox.send(b"reply", true);
-        outbox.write_out(|bytes| bytes.len() - 2);
-        let mut out = Vec::new();
-        let taken = outbox.take(&mut out).unwrap();
-        assert_eq!((&out[..], taken.answered, taken.frames), (&b"ly"[..], 1, 1));
-        outbox.write_out(|_| unreachable!("nothing waits"));
     }
 
     #[test]

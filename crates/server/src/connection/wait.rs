@@ -33,7 +33,7 @@ impl Connection {
             return Poll::Ready(read);
         }
         if self.unsent() > 0
-            && let Poll::Ready(writable) = self.stream.as_ref().poll_write_ready(context)
+            && let Poll::Ready(writable) = self.stream.poll_write_ready(context)
         {
             return Poll::Ready(writable.map_err(Ended::from));
         }
