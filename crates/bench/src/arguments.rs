@@ -13,6 +13,9 @@ use crate::roofline::RooflineArgs;
 use crate::target::TargetSpec;
 use crate::workload::Workload;
 
+/// Fewer than a server with default settings takes from one address (`maxClientCnxns=60`).
+const CONNECTIONS: usize = 50;
+
 const EXAMPLES: &str = "\
 Examples:
   herdsman bench                                        get, set and mixed on 127.0.0.1:2181
@@ -105,7 +108,7 @@ pub(crate) struct Znodes {
 #[command(next_help_heading = "Load")]
 pub(crate) struct Shape {
     /// Connections, each with a session of its own.
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, default_value_t = CONNECTIONS, value_name = "N", value_parser = at_least_one)]
     pub(crate) connections: usize,
     /// Requests that each connection keeps in flight.
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = at_least_one)]
