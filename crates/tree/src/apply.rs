@@ -103,7 +103,7 @@ impl Tree {
         let ephemeral_owner = owner_of(txn.kind, header.session);
         let stat = StatPersisted::created(header.zxid, header.time_ms, ephemeral_owner);
         let acl = self.acls.acquire(&txn.acl);
-        let id = self.insert(parent, &txn.path, name, &txn.data, acl, stat);
+        let id = self.insert(parent, &txn.path, name, (&txn.data).into(), acl, stat);
         self.own(&txn.path, ephemeral_owner);
         let with_stat = !matches!(txn.kind, CreateKind::Plain { with_stat: false, .. });
         // Before the quota is counted, which may fill in this very znode.
@@ -205,7 +205,7 @@ impl Tree {
                 stat.mzxid = header.zxid;
                 stat.version = version;
             });
-            nodes.set_data(id, data)
+            nodes.set_data(id, data.into())
         });
         let new = data_len(data);
         self.data_size = self.data_size - old as u64 + new as u64;

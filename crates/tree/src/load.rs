@@ -1,11 +1,8 @@
 //! Builds a tree from the parts of a snapshot, in the order in which a snapshot has them.
 //! Apache: `DataTree.deserialize`.
 
-use std::sync::Arc;
-
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use herdsman_proto::txn::Data;
 use herdsman_proto::{Acl, Perms, SessionId, StatPersisted, Zxid, path};
 
 use crate::acls::AclKey;
@@ -94,7 +91,7 @@ impl Loader {
         let acl = self.acl_of(acl_key);
         self.newest_effect = self.newest_effect.max(Loader::effect_of(path, &stat));
         let Some((parent_path, name)) = path::split(path) else {
-            return self.root(path, &data.map(Arc::from), acl, stat);
+            return self.root(path, data, acl, stat);
         };
         let parent = match self.branch.find(parent_path) {
             Some(parent) => Some(parent),
@@ -105,7 +102,7 @@ impl Loader {
             return Err(LoadError::Duplicate(path.to_owned()));
         }
         let place = (parent, path, name);
-        let id = self.tree.insert_digested(place, &data.map(Arc::from), acl, stat, digest);
+        let id = self.tree.insert_digested(place, data.into(), acl, stat, digest);
         self.branch.grow((parent_path, parent), path, id);
         self.tree.own(path, stat.ephemeral_owner);
         Ok(())
@@ -114,7 +111,7 @@ impl Loader {
     fn root(
         &mut self,
         path: &str,
-        data: &Data,
+        data: Option<&[u8]>,
         acl: AclKey,
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
@@ -124,9 +121,9 @@ impl Loader {
         if std::mem::replace(&mut self.root_seen, true) {
             return Err(LoadError::Duplicate("/".to_owned()));
         }
-        self.tree.data_size += data.as_ref().map_or(0, |data| data.len() as u64);
+        self.tree.data_size += data.map_or(0, |data| data.len() as u64);
         self.tree.update(NodeId::ROOT, "", |nodes| {
-            nodes.set_data(NodeId::ROOT, data);
+            nodes.set_data(NodeId::ROOT, data.into());
             nodes.change_stat(NodeId::ROOT, |root| *root = stat);
             nodes.replace_acl(NodeId::ROOT, acl);
         });

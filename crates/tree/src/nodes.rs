@@ -15,13 +15,12 @@ mod texts;
 mod znode;
 
 use herdsman_proto::StatPersisted;
-use herdsman_proto::txn::Data;
 
 use self::arena::Arena;
 use self::index::Index;
 use self::texts::{Moved, Texts};
 use self::znode::Slot;
-pub use self::znode::{NewZnode, Znode};
+pub use self::znode::{NewData, NewZnode, Znode};
 use crate::acls::AclKey;
 
 /// A slot of the arena.
@@ -99,11 +98,11 @@ impl Nodes {
     }
 
     /// Gives a znode other data, and says how many bytes it had. In place, where that is possible.
-    pub fn set_data(&mut self, id: NodeId, data: &Data) -> usize {
+    pub fn set_data(&mut self, id: NodeId, data: NewData<'_>) -> usize {
         let before = self.get(id);
         let (bytes_before, place, name) =
             (before.data_len(), before.slot.place, before.slot.name_bytes());
-        let (text_bytes, text) = (before.slot.text_bytes(), znode::unshared(data));
+        let (text_bytes, text) = (before.slot.text_bytes(), data.unshared());
         let in_place = self.texts.overwrite(place, text_bytes, name, text);
         let place = in_place.map_or_else(|_| self.move_text(id, text), |()| place);
         self.slot_mut(id).set_data(data, place);
@@ -164,7 +163,7 @@ impl Nodes {
     }
 
     fn put(&mut self, name: &str, parent: (NodeId, u32), new: &NewZnode<'_>) -> NodeId {
-        let text = znode::unshared(new.data);
+        let text = new.data.unshared();
         let place = self.texts.insert(self.arena.next_id(), name.as_bytes(), text);
         self.arena.put(Slot::new(place, name, parent, new))
     }

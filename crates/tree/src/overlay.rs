@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
 use herdsman_proto::txn::Data;
 use herdsman_proto::{Acl, ErrorCode, SessionId, StatPersisted, TxnDigest, Zxid};
 
@@ -129,11 +130,13 @@ impl Overlay {
         self.get(tree, path).ok_or(ErrorCode::NoNode)
     }
 
-    /// Records a new or changed znode.
+    /// Records a new znode, or a changed one as [`Overlay::get`] gave it: it still has the digest that
+    /// it had before the change.
     pub(crate) fn put(&mut self, tree: &Tree, zxid: Zxid, path: &str, mut pending: Pending) {
         let path = digest_path(path);
+        debug_assert_eq!(pending.digest, self.digest_now(tree, path), "{path} changed meanwhile");
         let mut digest = self.tree_digest(tree);
-        digest.remove(self.digest_now(tree, path));
+        digest.remove(pending.digest);
         if tree.options.digest {
             pending.digest = znode_digest(path, pending.data.bytes(tree, path), &pending.stat);
         }
@@ -151,11 +154,14 @@ impl Overlay {
     }
 
     fn record(&mut self, zxid: Zxid, path: &str, change: Change) {
-        let path: Arc<str> = match self.by_path.get_key_value(path) {
-            Some((key, _)) => Arc::clone(key),
-            None => Arc::from(path),
+        let (path, replaced) = match self.by_path.entry_ref(path) {
+            EntryRef::Occupied(mut entry) => (Arc::clone(entry.key()), Some(entry.insert(change))),
+            EntryRef::Vacant(entry) => {
+                let path: Arc<str> = Arc::from(path);
+                entry.insert_with_key(Arc::clone(&path), change);
+                (path, None)
+            }
         };
-        let replaced = self.by_path.insert(Arc::clone(&path), change);
         self.recorded.push_back((zxid, path, replaced));
     }
 
@@ -200,8 +206,10 @@ impl Overlay {
     pub fn applied(&mut self, zxid: Zxid) {
         while self.recorded.front().is_some_and(|(recorded, ..)| *recorded <= zxid) {
             let (recorded, path, _) = self.recorded.pop_front().expect("just looked at");
-            if self.by_path.get(&path).is_some_and(|change| change.zxid == recorded) {
-                self.by_path.remove(&path);
+            if let EntryRef::Occupied(entry) = self.by_path.entry_ref(&*path)
+                && entry.get().zxid == recorded
+            {
+                entry.remove();
             }
         }
         if self.recorded.is_empty() {

@@ -183,7 +183,7 @@ impl Tree {
     fn set_totals(&mut self, id: NodeId, stats_path: &str, count: i64, bytes: i64) {
         let data = Totals::encode(count, bytes);
         let new = data.as_ref().map_or(0, |data| data.len() as u64);
-        let old = self.update(id, stats_path, |nodes| nodes.set_data(id, &data));
+        let old = self.update(id, stats_path, |nodes| nodes.set_data(id, (&data).into()));
         self.data_size = self.data_size - old as u64 + new;
     }
 

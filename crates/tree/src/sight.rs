@@ -99,12 +99,11 @@ impl<'a> VisibleZnode<'a> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::sync::Arc;
-
     use herdsman_proto::{StatPersisted, Zxid};
 
     use super::*;
     use crate::TreeOptions;
+    use crate::nodes::NewData;
 
     /// A tree of znodes whose ACL is `world:anyone` with these permissions.
     pub(crate) fn tree(znodes: &[(&str, Perms)]) -> Tree {
@@ -121,7 +120,7 @@ pub(crate) mod tests {
         let acl = tree.acls.acquire(acl);
         tree.last_zxid = Zxid(tree.last_zxid.0 + 1);
         let stat = StatPersisted::created(tree.last_zxid, 0, 0);
-        tree.insert(parent, path, name, &Some(Arc::from(path.as_bytes())), acl, stat);
+        tree.insert(parent, path, name, NewData::Bytes(path.as_bytes()), acl, stat);
     }
 
     #[test]

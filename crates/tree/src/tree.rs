@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::acls::{AclKey, Acls};
 use crate::changes::Changes;
 use crate::digest::{DigestLog, TreeDigest, znode_digest};
-use crate::nodes::{NewZnode, NodeId, Nodes, Znode};
+use crate::nodes::{NewData, NewZnode, NodeId, Nodes, Znode};
 use crate::owner::{Owner, OwnerRules};
 use crate::quota::Quotas;
 use crate::watches::Watches;
@@ -94,7 +94,7 @@ impl Tree {
     pub(crate) fn bare(options: TreeOptions) -> Self {
         let stat = StatPersisted::default();
         let digest = if options.digest { znode_digest("", Some(&[]), &stat) } else { 0 };
-        let root = NewZnode { data: &Some(Arc::from([])), stat, acl: AclKey::OPEN, digest };
+        let root = NewZnode { data: NewData::Bytes(&[]), stat, acl: AclKey::OPEN, digest };
         let hasher = FixedState::with_seed(options.hash_seed);
         let mut tree = Tree {
             nodes: Nodes::new(options.hash_seed, &root),
@@ -135,7 +135,7 @@ impl Tree {
                 stat.version = -1;
                 stat.mzxid = zxid;
             });
-            nodes.set_data(id, &Some(Arc::from(text)))
+            nodes.set_data(id, NewData::Bytes(text))
         });
         self.data_size = self.data_size - before as u64 + text.len() as u64;
     }
@@ -166,7 +166,7 @@ impl Tree {
     fn insert_own(&mut self, parent: NodeId, path: &str) -> NodeId {
         let (_, name) = path::split(path).expect("the service's own paths are absolute");
         let stat = StatPersisted::default();
-        self.insert(parent, path, name, &Some(Arc::from([])), AclKey::OPEN, stat)
+        self.insert(parent, path, name, NewData::Bytes(&[]), AclKey::OPEN, stat)
     }
 
     /// Puts a znode into the arena, the digest and the size. What else a new znode means (owner
@@ -176,11 +176,11 @@ impl Tree {
         parent: NodeId,
         path: &str,
         name: &str,
-        data: &herdsman_proto::txn::Data,
+        data: NewData<'_>,
         acl: AclKey,
         stat: StatPersisted,
     ) -> NodeId {
-        let digest = self.digest_of(path, data.as_deref(), &stat);
+        let digest = self.digest_of(path, data.bytes(), &stat);
         self.insert_digested((parent, path, name), data, acl, stat, digest)
     }
 
@@ -188,14 +188,14 @@ impl Tree {
     pub(crate) fn insert_digested(
         &mut self,
         (parent, path, name): (NodeId, &str, &str),
-        data: &herdsman_proto::txn::Data,
+        data: NewData<'_>,
         acl: AclKey,
         stat: StatPersisted,
         digest: u32,
     ) -> NodeId {
         self.touch(path);
         self.digest.add(digest);
-        self.data_size += (path.len() + data.as_ref().map_or(0, |data| data.len())) as u64;
+        self.data_size += (path.len() + data.bytes().map_or(0, <[u8]>::len)) as u64;
         self.nodes.insert(parent, name, &NewZnode { data, stat, acl, digest })
     }
 

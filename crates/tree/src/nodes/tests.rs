@@ -11,7 +11,7 @@ use super::*;
 use crate::acls::AclKey;
 
 fn new(data: &Data, stat: StatPersisted) -> NewZnode<'_> {
-    NewZnode { data, stat, acl: AclKey::OPEN, digest: 0 }
+    NewZnode { data: data.into(), stat, acl: AclKey::OPEN, digest: 0 }
 }
 
 fn plain() -> NewZnode<'static> {
@@ -67,7 +67,7 @@ type Model = BTreeMap<String, (Data, StatPersisted)>;
 fn put(nodes: &mut Nodes, model: &mut Model, path: &str, (data, stat): (Data, StatPersisted)) {
     let (parent, name) = herdsman_proto::path::split(path).expect("absolute");
     if let Some(id) = nodes.find(path) {
-        nodes.set_data(id, &data);
+        nodes.set_data(id, (&data).into());
         nodes.change_stat(id, |old| *old = stat);
     } else {
         let parent = nodes.find(parent).expect("put before");

@@ -94,11 +94,59 @@ impl<'a> Znode<'a> {
     }
 }
 
+/// Data on its way into the tree.
+#[derive(Clone, Copy, Debug)]
+pub enum NewData<'a> {
+    /// There is none.
+    None,
+    /// Bytes that are copied.
+    Bytes(&'a [u8]),
+    /// Bytes that the tree may share.
+    Shared(&'a Arc<[u8]>),
+}
+
+impl<'a> From<&'a Data> for NewData<'a> {
+    fn from(data: &'a Data) -> Self {
+        data.as_ref().map_or(NewData::None, NewData::Shared)
+    }
+}
+
+impl<'a> From<Option<&'a [u8]>> for NewData<'a> {
+    fn from(data: Option<&'a [u8]>) -> Self {
+        data.map_or(NewData::None, NewData::Bytes)
+    }
+}
+
+impl<'a> NewData<'a> {
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            NewData::None => None,
+            NewData::Bytes(bytes) => Some(bytes),
+            NewData::Shared(shared) => Some(shared),
+        }
+    }
+
+    fn shared(self) -> Option<Arc<[u8]>> {
+        match self {
+            NewData::Bytes(bytes) if bytes.len() >= SHARED_BYTES_MIN => Some(Arc::from(bytes)),
+            NewData::Shared(shared) if shared.len() >= SHARED_BYTES_MIN => Some(Arc::clone(shared)),
+            NewData::None | NewData::Bytes(_) | NewData::Shared(_) => None,
+        }
+    }
+
+    /// What stands behind the name: all or nothing.
+    pub(super) fn unshared(self) -> &'a [u8] {
+        self.bytes().filter(|bytes| bytes.len() < SHARED_BYTES_MIN).unwrap_or_default()
+    }
+}
+
 /// What a new znode starts with.
 #[derive(Clone, Copy, Debug)]
 pub struct NewZnode<'a> {
     /// Its data.
-    pub data: &'a Data,
+    pub data: NewData<'a>,
     /// Its stat.
     pub stat: StatPersisted,
     /// Its ACL.
@@ -202,13 +250,13 @@ impl Slot {
     }
 
     /// Other data, the unshared part of which stands in the text at this place now.
-    pub(super) fn set_data(&mut self, data: &Data, place: Place) {
+    pub(super) fn set_data(&mut self, data: NewData<'_>, place: Place) {
         self.place = place;
-        self.data_bytes = unshared(data).len() as u32;
-        self.name.set_has_data(data.is_some());
-        let shared = data.as_ref().filter(|data| data.len() >= SHARED_BYTES_MIN);
+        self.data_bytes = data.unshared().len() as u32;
+        self.name.set_has_data(data.bytes().is_some());
+        let shared = data.shared();
         if shared.is_some() || self.extra.is_some() {
-            self.extra_mut().shared_data = shared.cloned();
+            self.extra_mut().shared_data = shared;
         }
     }
 
@@ -290,9 +338,4 @@ impl Slot {
         let pzxid = self.czxid;
         self.extra.get_or_insert_with(|| Box::new(Extra { pzxid, ..Extra::default() }))
     }
-}
-
-/// The part of the data that stands behind the name: all or nothing.
-pub(super) fn unshared(data: &Data) -> &[u8] {
-    data.as_deref().filter(|data| data.len() < SHARED_BYTES_MIN).unwrap_or_default()
 }
