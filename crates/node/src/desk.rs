@@ -56,6 +56,13 @@ pub enum InLine {
         /// The leader has answered: everything before it is visible here.
         is_done: bool,
     },
+    /// A read behind one of these.
+    Read {
+        /// Who asked.
+        origin: Origin,
+        /// The request, as it came.
+        body: Box<[u8]>,
+    },
     /// A goodbye to a session of which the leader does not know.
     LocalClose(Origin),
     /// Refused here, but not before its turn.
@@ -337,9 +344,10 @@ impl LearnerDesk {
     pub fn take_ready(&mut self, session: SessionId) -> Option<InLine> {
         let line = &mut self.attached.get_mut(&session)?.line;
         match line.front()? {
-            InLine::Refusal { .. } | InLine::LocalClose(_) | InLine::Sync { is_done: true, .. } => {
-                line.pop_front()
-            }
+            InLine::Read { .. }
+            | InLine::Refusal { .. }
+            | InLine::LocalClose(_)
+            | InLine::Sync { is_done: true, .. } => line.pop_front(),
             InLine::Write(_) | InLine::Sync { .. } => None,
         }
     }

@@ -104,6 +104,8 @@ pub enum ClientRequest<'a> {
     },
     /// Goodbye.
     CloseSession,
+    /// A read that follows something of the above. It is answered when all of it is.
+    Read(OpCode),
 }
 
 /// Whether the log takes txns.

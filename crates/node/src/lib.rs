@@ -9,19 +9,18 @@
 //! [`Node::apply`] puts them into the tree and says what to tell whom. Nothing that depends on a
 //! write is ever said before that write is durable.
 //!
-//! Deliberately not here: reads. They run on the thread that owns their connection, in the order
-//! that its [`Lane`] allows.
+//! Most reads do not come here: the thread that owns a connection answers them from the tree. Those that
+//! follow a write of their own session do, see [`reads`].
 
 pub mod desk;
 pub mod expiry;
 pub mod io;
-pub mod lane;
 pub mod node;
 pub mod pending;
+pub mod reads;
 pub mod reconfig;
 pub mod sessions;
 pub mod sweeper;
 
 pub use io::{ClientRequest, ConnId, Input, Now, Output, Outputs, StorageState};
-pub use lane::{Lane, Turn};
 pub use node::{LeaderServes, LocalSessions, Node, NodeSettings, ServesAs, membership_in};

@@ -270,9 +270,9 @@ impl Node {
                 let origin = Origin { conn, xid, op, since_ms: now.monotonic_ms };
                 match self.office {
                     Office::Idle => {}
-                    Office::Deciding => self.request(now, origin, request, tree, out),
+                    Office::Deciding => self.request(now, origin, request, body, tree, out),
                     Office::Learning(_) => self.hand_on(origin, &request, body, tree, out),
-                    Office::ReadOnly => self.serve_read_only(origin, &request, tree, out),
+                    Office::ReadOnly => self.serve_read_only(origin, &request, body, tree, out),
                 }
             }
             Input::Identified { conn, ids } => {
@@ -310,6 +310,7 @@ impl Node {
         now: Now,
         origin: Origin,
         request: ClientRequest<'_>,
+        body: &[u8],
         tree: &Tree,
         out: &mut Outputs,
     ) {
@@ -325,6 +326,9 @@ impl Node {
         if let ClientRequest::Sync { path } = request {
             let path = path.into_owned().into_boxed_str();
             return self.wait_in_line(Waiting::Sync { origin, path }, tree, out);
+        }
+        if let ClientRequest::Read(_) = request {
+            return self.wait_in_line(Waiting::Read { origin, body: body.into() }, tree, out);
         }
         if matches!(request, ClientRequest::CloseSession) && self.sessions.is_local(session) {
             return self.close_local_session(session, origin, tree, out);
@@ -356,7 +360,7 @@ impl Node {
             ClientRequest::CloseSession => {
                 return self.propose_close(now, session, Some(origin), tree, out);
             }
-            ClientRequest::Sync { .. } => unreachable!("answered above"),
+            ClientRequest::Sync { .. } | ClientRequest::Read(_) => unreachable!("answered above"),
         };
         self.last_proposed = header.zxid;
         let entry = self.within_limit(entry, &savepoint, tree);
@@ -385,7 +389,7 @@ impl Node {
         let is_first = self.in_flight.is_empty()
             || (stuck && self.in_flight.conns().all(|other| Some(other) != conn));
         if is_first {
-            self.answer(waiting, tree.last_zxid(), out);
+            self.answer(waiting, tree, out);
         } else {
             self.in_flight.push(self.last_proposed, waiting);
         }
@@ -484,5 +488,6 @@ fn op_of(request: &ClientRequest<'_>) -> OpCode {
         ClientRequest::Malformed(op) => *op,
         ClientRequest::Sync { .. } => OpCode::Sync,
         ClientRequest::CloseSession => OpCode::CloseSession,
+        ClientRequest::Read(op) => *op,
     }
 }

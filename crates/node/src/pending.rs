@@ -46,6 +46,13 @@ pub enum Waiting {
         /// Echoed.
         path: Box<str>,
     },
+    /// A read behind a write of its session.
+    Read {
+        /// Who asked.
+        origin: Origin,
+        /// The request, as it came.
+        body: Box<[u8]>,
+    },
     /// A client's goodbye to its local session: no txn, but its turn.
     LocalClose {
         /// Who asked.
@@ -70,6 +77,7 @@ impl Waiting {
             Waiting::Txn { origin, .. } => origin.map(|origin| origin.conn),
             Waiting::Connect { conn, .. } => Some(*conn),
             Waiting::Sync { origin, .. }
+            | Waiting::Read { origin, .. }
             | Waiting::Refusal { origin, .. }
             | Waiting::LocalClose { origin, .. } => Some(origin.conn),
         }
@@ -117,7 +125,10 @@ impl InFlight {
             Waiting::Txn { entry, .. } | Waiting::Connect { entry, .. } => {
                 Some((zxid, Waiting::Txn { entry, origin: None }))
             }
-            Waiting::Sync { .. } | Waiting::LocalClose { .. } | Waiting::Refusal { .. } => None,
+            Waiting::Sync { .. }
+            | Waiting::Read { .. }
+            | Waiting::LocalClose { .. }
+            | Waiting::Refusal { .. } => None,
         });
         self.queue = txns.collect();
     }

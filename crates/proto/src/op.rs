@@ -99,4 +99,22 @@ impl OpCode {
     pub fn code(self) -> i32 {
         self as i32
     }
+
+    /// A client's request of this kind becomes a txn.
+    #[must_use]
+    pub fn is_write(self) -> bool {
+        matches!(
+            self,
+            OpCode::Create
+                | OpCode::Create2
+                | OpCode::CreateContainer
+                | OpCode::CreateTtl
+                | OpCode::Delete
+                | OpCode::SetData
+                | OpCode::SetAcl
+                | OpCode::Multi
+                | OpCode::Reconfig
+                | OpCode::CloseSession
+        )
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Every turn of its loop does all that can be done without waiting: take what the core has for it,
 //! serve the frames that are here, write once. Reads are answered on the spot from the shared tree;
-//! requests that need the log go to the core, and what follows them waits in the [`Lane`].
+//! requests that need the log go to the core, and so do reads that follow them: see `submit`.
 //!
 //! Limits: a frame (`jute.maxbuffer`), replies not read by the client (`OUTPUT_BYTES_MAX` stops
 //! serving, [`Outbox`](crate::outbox) closes), requests in flight (`globalOutstandingLimit` stops
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use herdsman_node::{Input, Lane};
+use herdsman_node::Input;
 use herdsman_proto::{Id, SessionId};
 use herdsman_tree::auth;
 use rustix::net::Shutdown;
@@ -86,8 +86,9 @@ pub(crate) struct Connection {
     output: Vec<u8>,
     /// How much of `output` is written.
     written: usize,
-    lane: Lane<serve::Parked>,
-    /// What is with the core.
+    /// Requests that are with the core: as long as there are any, the tree is not ours to answer from.
+    in_flight: usize,
+    /// What is known of them.
     submitted: SubmittedQueue,
     ids: Arc<[Id]>,
     session: SessionId,
@@ -96,6 +97,10 @@ pub(crate) struct Connection {
     /// When it ends for want of a session, or of a client that reads its last replies.
     deadline: Option<Pin<Box<Sleep>>>,
     touched_ms: u64,
+    /// The request at the front of the intake waits for the answers to those before it.
+    held: bool,
+    /// Since when requests wait in the intake, if `throttled_op_wait_time` is set.
+    waiting_since_us: Option<u64>,
     /// Large requests in flight, see `largeRequestMaxBytes`.
     large_bytes: u64,
     /// Watch events in the output, and when the oldest of them happened.
@@ -107,10 +112,10 @@ impl Connection {
         let sessionless = Duration::from_millis(shared.settings.sessionless_timeout_ms);
         let ids = Arc::from([auth::ip_id(client.peer.ip())]);
         Connection {
-            intake: Intake::new(shared.settings.frame_bytes_max),
+            intake: shared.settings.intake(),
             output: Vec::new(),
             written: 0,
-            lane: Lane::default(),
+            in_flight: 0,
             submitted: SubmittedQueue::default(),
             ids,
             session: SessionId::NONE,
@@ -118,6 +123,8 @@ impl Connection {
             ended: None,
             deadline: Some(Box::pin(tokio::time::sleep(sessionless))),
             touched_ms: 0,
+            held: false,
+            waiting_since_us: None,
             large_bytes: 0,
             events: (0, 0),
             shared,
@@ -140,7 +147,7 @@ impl Connection {
         if matches!(ended, Ended::ByClient | Ended::Io(_)) {
             core.stats.connections_dropped.add(1);
         }
-        self.release_outstanding(self.lane.in_flight());
+        self.release_outstanding(self.in_flight);
         self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
         if matches!(ended, Ended::Sessionless) {
             core.stats.sessionless_expired.add(1);
@@ -180,8 +187,9 @@ impl Connection {
     fn can_go_on(&self) -> bool {
         self.stage == Stage::Serving
             && self.unsent() < OUTPUT_BYTES_MAX
-            && (self.lane.is_ready(serve::waits_like_a_read)
-                || (!self.is_throttled() && !matches!(self.intake.peek(), Ok(None))))
+            && !self.held
+            && !self.is_throttled()
+            && !matches!(self.intake.peek(), Ok(None))
     }
 
     /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
@@ -221,7 +229,9 @@ impl Connection {
 
     fn accept(&mut self, taken: &Taken) {
         if taken.answered > 0 {
-            self.lane.answered(taken.answered);
+            let (before, answered) = (self.in_flight, taken.answered);
+            assert!(answered <= before, "{answered} answers to {before} requests");
+            self.in_flight = before - answered;
             self.release_outstanding(taken.answered);
             self.release_large();
         }
@@ -250,7 +260,7 @@ impl Connection {
     }
 
     fn release_large(&mut self) {
-        if self.lane.in_flight() == 0 && self.large_bytes > 0 {
+        if self.in_flight == 0 && self.large_bytes > 0 {
             self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
             self.large_bytes = 0;
         }
@@ -304,7 +314,9 @@ impl Connection {
     fn may_read(&self) -> bool {
         match self.stage {
             Stage::AwaitingConnect => true,
-            Stage::Serving => self.unsent() < OUTPUT_BYTES_MAX && !self.is_throttled(),
+            Stage::Serving => {
+                self.unsent() < OUTPUT_BYTES_MAX && !self.held && !self.is_throttled()
+            }
             Stage::AwaitingSession | Stage::Closing => false,
         }
     }
@@ -312,7 +324,7 @@ impl Connection {
     /// Too much is in flight, and some of it is this connection's. Apache: `shouldThrottle`.
     fn is_throttled(&self) -> bool {
         let outstanding = self.shared.core.stats.outstanding.load(Ordering::Relaxed);
-        self.lane.parked() >= self.shared.settings.parked_max
-            || (self.lane.in_flight() > 0 && outstanding > self.shared.settings.outstanding_max)
+        self.in_flight >= self.shared.settings.in_flight_max
+            || (self.in_flight > 0 && outstanding > self.shared.settings.outstanding_max)
     }
 }

@@ -200,8 +200,15 @@ impl Core {
 
     /// The same for an I/O thread that may have more of the kind: what comes of it is handed on when all that
     /// is ready on the thread has had its turn, in one batch.
-    pub(crate) fn step_in_turn(&self, thread: usize, input: Input<'_>) {
-        if self.drive_quietly(|node, now, tree, out| node.step(now, input, tree, out)) {
+    pub(crate) fn step_all_in_turn<'a>(
+        &self,
+        thread: usize,
+        inputs: impl Iterator<Item = Input<'a>>,
+    ) {
+        let step = |node: &mut Node, now, tree: &Tree, out: &mut Outputs| {
+            inputs.for_each(|input| node.step(now, input, tree, out));
+        };
+        if self.drive_quietly(step) {
             self.clients.bells.ring_for_turn(thread);
         }
     }
@@ -392,10 +399,10 @@ impl Core {
     fn note_answer(&self, now: Now, answered: Answered, bytes: usize) {
         let latency_ms = now.monotonic_ms.saturating_sub(answered.since_ms);
         self.stats.latency.add(latency_ms);
-        if answered.op == OpCode::Sync {
-            self.stats.read_latency.add(latency_ms);
-        } else {
+        if answered.op.is_write() {
             self.stats.update_latency.add(latency_ms);
+        } else {
+            self.stats.read_latency.add(latency_ms);
         }
         self.stats.responded(bytes as u64);
     }

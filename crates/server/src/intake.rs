@@ -12,6 +12,9 @@ const ROOM_BYTES_MIN: usize = READ_BYTES / 4;
 /// A frame that is kept for later gets memory of its own if it is smaller: it would hold a whole buffer.
 const OWN_BYTES_MAX: usize = 4096;
 
+/// In front of each frame.
+const LENGTH_BYTES: usize = 4;
+
 /// A frame that no reader should accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("frame length {0} is out of range (jute.maxbuffer)")]
@@ -33,7 +36,8 @@ impl Intake {
 
     /// Where the socket puts more.
     pub fn room(&mut self) -> &mut BytesMut {
-        let wanted = self.frame_length().ok().flatten().map_or(0, |length| 4 + length);
+        let length = frame_length(&self.bytes, self.frame_bytes_max).ok().flatten();
+        let wanted = length.map_or(0, |length| LENGTH_BYTES + length);
         let missing = wanted.saturating_sub(self.bytes.len()).max(ROOM_BYTES_MIN);
         if self.bytes.is_empty() {
             self.bytes = spare::take_input();
@@ -56,30 +60,49 @@ impl Intake {
         self.bytes.get(4..).unwrap_or_default()
     }
 
-    fn frame_length(&self) -> Result<Option<usize>, BadLength> {
-        let Some(length) = self.bytes.first_chunk().map(|head| i32::from_be_bytes(*head)) else {
-            return Ok(None);
-        };
-        match usize::try_from(length) {
-            Ok(bytes) if bytes <= self.frame_bytes_max => Ok(Some(bytes)),
-            _ => Err(BadLength(length)),
-        }
-    }
-
     /// The next frame's payload, if it is all here.
     pub fn peek(&self) -> Result<Option<&[u8]>, BadLength> {
-        Ok(self.frame_length()?.and_then(|length| self.bytes.get(4..4 + length)))
+        let length = frame_length(&self.bytes, self.frame_bytes_max)?;
+        Ok(length.and_then(|length| self.bytes.get(LENGTH_BYTES..LENGTH_BYTES + length)))
+    }
+
+    /// The payloads of all frames that are here; the first that cannot be one is the last.
+    pub fn frames(&self) -> impl Iterator<Item = Result<&[u8], BadLength>> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let length = match frame_length(rest, self.frame_bytes_max).transpose()? {
+                Ok(length) => length,
+                Err(bad) => {
+                    rest = &[];
+                    return Some(Err(bad));
+                }
+            };
+            let payload = rest.get(LENGTH_BYTES..LENGTH_BYTES + length)?;
+            rest = &rest[LENGTH_BYTES + length..];
+            Some(Ok(payload))
+        })
+    }
+
+    /// What a frame with this payload takes.
+    #[must_use]
+    pub fn frame_bytes(payload: &[u8]) -> usize {
+        LENGTH_BYTES + payload.len()
     }
 
     /// Drops the frame that was peeked at.
     pub fn consume(&mut self, payload_bytes: usize) {
-        self.bytes.advance(4 + payload_bytes);
+        self.consume_bytes(LENGTH_BYTES + payload_bytes);
+    }
+
+    /// Drops frames of so many bytes.
+    pub fn consume_bytes(&mut self, bytes: usize) {
+        self.bytes.advance(bytes);
         self.release_if_empty();
     }
 
     /// Takes the frame that was peeked at, to keep it.
     pub fn take(&mut self, payload_bytes: usize) -> Bytes {
-        self.bytes.advance(4);
+        self.bytes.advance(LENGTH_BYTES);
         let payload = if payload_bytes <= OWN_BYTES_MAX {
             let payload = Bytes::copy_from_slice(&self.bytes[..payload_bytes]);
             self.bytes.advance(payload_bytes);
@@ -111,6 +134,16 @@ impl Intake {
     }
 }
 
+fn frame_length(bytes: &[u8], frame_bytes_max: usize) -> Result<Option<usize>, BadLength> {
+    let Some(length) = bytes.first_chunk().map(|head| i32::from_be_bytes(*head)) else {
+        return Ok(None);
+    };
+    match usize::try_from(length) {
+        Ok(bytes) if bytes <= frame_bytes_max => Ok(Some(bytes)),
+        _ => Err(BadLength(length)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +159,18 @@ mod tests {
         assert_eq!(intake.peek(), Ok(None));
         intake.room().extend_from_slice(&[0, 9]);
         assert_eq!(intake.peek(), Err(BadLength(9)));
+    }
+
+    #[test]
+    fn all_whole_frames_are_seen_and_dropped_together() {
+        let mut intake = Intake::new(8);
+        intake.room().extend_from_slice(&[0, 0, 0, 1, 7, 0, 0, 0, 2, 8, 9, 0, 0, 0, 3, 1]);
+        let frames: Vec<_> = intake.frames().map(Result::unwrap).collect();
+        assert_eq!(frames, [&[7][..], &[8, 9]]);
+        intake.consume_bytes(11);
+        assert_eq!((intake.peek(), intake.frames().next()), (Ok(None), None));
+        intake.room().extend_from_slice(&[2, 3, 0, 0, 0, 9]);
+        let frames: Vec<_> = intake.frames().collect();
+        assert_eq!(frames, [Ok(&[1, 2, 3][..]), Err(BadLength(9))]);
     }
 }

@@ -16,6 +16,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
+use crate::intake::Intake;
 use crate::snapshots::SnapshotDesk;
 use crate::spawn::spawn;
 use crate::throttle::SessionThrottle;
@@ -29,7 +30,7 @@ pub(crate) struct ConnSettings {
     pub frame_bytes_max: usize,
     pub field_bytes_max: usize,
     pub outstanding_max: u64,
-    pub parked_max: usize,
+    pub in_flight_max: usize,
     pub op_wait_ms_max: Option<u64>,
     pub large_request_bytes_min: Option<u64>,
     pub large_requests_bytes_max: u64,
@@ -37,6 +38,13 @@ pub(crate) struct ConnSettings {
     pub touch_step_ms: u64,
     pub tcp_keep_alive: bool,
     pub schemes: Schemes,
+}
+
+impl ConnSettings {
+    /// Where a connection's bytes come in.
+    pub fn intake(&self) -> Intake {
+        Intake::new(self.frame_bytes_max)
+    }
 }
 
 /// What all connections share.

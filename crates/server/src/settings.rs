@@ -31,8 +31,8 @@ use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings};
 const STANDALONE_ID: u8 = 1;
 /// Bytes that may wait for a client that does not read its events.
 const OUTBOX_BYTES_MAX: usize = 16 << 20;
-/// Requests of one connection that may wait behind a write of its own.
-const PARKED_MAX: usize = 1024;
+/// Requests of one connection that may be with the core.
+const IN_FLIGHT_MAX: usize = 1024;
 /// The shortest time without a leader after which reads are served.
 const READ_ONLY_AFTER_MS_MIN: u64 = 2000;
 /// Txns in one sync, when the configuration sets no limit.
@@ -220,7 +220,7 @@ pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings
         frame_bytes_max: limits.frame_bytes_max as usize,
         field_bytes_max: field_bytes_max(config),
         outstanding_max,
-        parked_max: PARKED_MAX,
+        in_flight_max: IN_FLIGHT_MAX,
         op_wait_ms_max: throttle.op_wait_ms_max.map(|max| u64::from(max.get())),
         large_request_bytes_min: limits.large_request_bytes_min.map(|min| u64::from(min.get())),
         large_requests_bytes_max: u64::from(limits.large_requests_bytes_max),

@@ -117,11 +117,6 @@ pub enum Event {
         /// On which connection.
         conn: u64,
     },
-    /// A connection's parked requests get their turn.
-    Serve {
-        /// Which connection.
-        conn: u64,
-    },
     /// A server notices that a connection is gone.
     ConnGone {
         /// Which.
@@ -358,7 +353,6 @@ impl World {
             Event::SnapshotStep { place, life } => self.snapshot_step(place, life),
             Event::ToServer { conn } => self.server_reads(conn),
             Event::ToClient { conn } => self.client_reads(conn),
-            Event::Serve { conn } => self.serve_parked(conn),
             Event::ConnGone { conn } => self.conn_gone(conn),
             Event::Client { client } => self.client_wakes(client),
             Event::Fault => self.next_fault(),

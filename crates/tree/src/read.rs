@@ -31,6 +31,9 @@ pub struct Reader<'a> {
 
 type Reply = Result<(), ErrorCode>;
 
+/// What the name of a child may take in a reply.
+const NAME_BYTES_ABOUT: usize = 32;
+
 impl Tree {
     /// Answers a read by appending the body of its reply to `out`.
     pub fn read(&self, reader: Reader<'_>, request: &ReadRequest<'_>, out: &mut Vec<u8>) -> Reply {
@@ -73,6 +76,22 @@ impl Tree {
             }
             // Its events come before its reply, so it is not a body: see `set_watches`.
             ReadRequest::SetWatches(_) => Ok(()),
+        }
+    }
+
+    /// About how long the body of a reply will be; `None` if that takes more than a look at one znode.
+    #[must_use]
+    pub fn reply_bytes_about(&self, request: &ReadRequest<'_>) -> Option<usize> {
+        let znode = |path: &str| self.nodes.find(path).map(|id| self.nodes.get(id));
+        match request {
+            ReadRequest::Exists { .. } => Some(0),
+            ReadRequest::GetData { path, .. } => {
+                Some(znode(path).and_then(Znode::data).map_or(0, <[u8]>::len))
+            }
+            ReadRequest::GetChildren { path, .. } => {
+                Some(znode(path).map_or(0, |node| node.children().len() * NAME_BYTES_ABOUT))
+            }
+            _ => None,
         }
     }
 

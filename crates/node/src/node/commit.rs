@@ -2,11 +2,12 @@
 
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, JuteWrite, Perms, SessionId, Txn, WatchedEvent, Zxid, reply};
-use herdsman_tree::{Events, Outcome, Tree};
+use herdsman_tree::{Events, Outcome, Tree, read};
 
-use super::{Node, Office};
+use super::{Conn, Node, Office};
 use crate::io::{Answered, CloseReason, ConnId, Output, Outputs};
 use crate::pending::{Origin, Waiting};
+use crate::reads;
 
 impl Node {
     /// Puts what is committed into the tree, up to `txns_max` txns. The driver delivers `out` before
@@ -19,8 +20,7 @@ impl Node {
             };
             match waiting {
                 Waiting::Txn { entry, origin } => {
-                    let applied = tree.last_zxid();
-                    let origin = origin.or_else(|| self.origin_at_learner(&entry, applied, out));
+                    let origin = origin.or_else(|| self.origin_at_learner(&entry, tree, out));
                     self.apply_txn(&entry, origin, tree, out);
                     self.applied_at_learner(&entry, tree, out);
                 }
@@ -33,7 +33,7 @@ impl Node {
                         self.attached(conn, session, open.timeout_ms, read_only, out);
                     }
                 }
-                in_line => self.answer(in_line, tree.last_zxid(), out),
+                in_line => self.answer(in_line, tree, out),
             }
         }
         self.applied_in_ensemble(tree, out);
@@ -107,8 +107,10 @@ impl Node {
         }
     }
 
-    pub(super) fn answer(&mut self, waiting: Waiting, zxid: Zxid, out: &mut Outputs) {
+    pub(super) fn answer(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
+        let zxid = tree.last_zxid();
         match waiting {
+            Waiting::Read { origin, body } => self.answer_read(origin, &body, tree, out),
             Waiting::Sync { origin, path } => {
                 out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
                     _ = reply::reply(out, origin.xid, zxid, |out| {
@@ -132,6 +134,20 @@ impl Node {
                 unreachable!("a txn is applied, not answered")
             }
         }
+    }
+}
+
+impl Node {
+    fn answer_read(&self, origin: Origin, body: &[u8], tree: &Tree, out: &mut Outputs) {
+        let Some(Conn { session, ids }) = self.conns.get(&origin.conn) else { return };
+        let Origin { conn, xid, op, .. } = origin;
+        let reader = read::Reader { session: *session, watcher: conn.watcher(), ids };
+        let mut result = Ok(());
+        let frames = out.fill(|out| result = reads::answer(tree, reader, op, xid, body, out));
+        let zxid = tree.last_zxid();
+        let answered =
+            if result.is_ok() { origin.answered_at(zxid) } else { origin.refused_at(zxid) };
+        out.list.push(Output::Send { conn, frames, answers: Some(answered) });
     }
 }
 

@@ -237,7 +237,7 @@ impl Node {
         if let Some((standing, now)) = ensemble.coming.take() {
             self.take_office(standing, now, tree, out);
         }
-        self.answer_done_syncs(tree.last_zxid(), out);
+        self.answer_done_syncs(tree, out);
     }
 
     fn take_office(&mut self, standing: Standing, now: Now, tree: &mut Tree, out: &mut Outputs) {

@@ -99,7 +99,7 @@ impl Node {
         if at_desk != Some(origin.conn) {
             return out.close(origin.conn, CloseReason::SessionMoved);
         }
-        let in_line = self.take_up(session, origin, request, out);
+        let in_line = self.take_up(session, origin, request, body, out);
         let Office::Learning(desk) = &mut self.office else { return };
         if let (InLine::Write(_) | InLine::Sync { .. }, Some(Conn { ids, .. })) =
             (&in_line, self.conns.get(&origin.conn))
@@ -114,7 +114,7 @@ impl Node {
             out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
         }
         desk.line_up(session, in_line);
-        self.answer_ready(session, tree.last_zxid(), out);
+        self.answer_ready(session, tree, out);
     }
 
     /// How a request takes its turn. A session that needs it is made known to the leader first.
@@ -123,6 +123,7 @@ impl Node {
         session: SessionId,
         origin: Origin,
         request: &ClientRequest<'_>,
+        body: &[u8],
         out: &mut Outputs,
     ) -> InLine {
         if let Err(code) = self.touch_at_learner(session, origin) {
@@ -135,6 +136,7 @@ impl Node {
             ClientRequest::Sync { path } => {
                 InLine::Sync { origin, path: path.as_ref().into(), is_done: false }
             }
+            ClientRequest::Read(_) => InLine::Read { origin, body: body.into() },
             ClientRequest::CloseSession if self.sessions.is_local(session) => {
                 self.sessions.set_closing(session);
                 InLine::LocalClose(origin)
@@ -190,7 +192,7 @@ impl Node {
                 if let Some(link) = desk.sync_answered(committed) {
                     out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
                 }
-                self.answer_done_syncs(tree.last_zxid(), out);
+                self.answer_done_syncs(tree, out);
             }
             QuorumPacket::Ping { zxid, .. } => {
                 let packet = QuorumPacket::Ping { zxid, touched: desk.take_touched() };
@@ -220,7 +222,7 @@ impl Node {
     pub(super) fn origin_at_learner(
         &mut self,
         entry: &Entry,
-        applied: Zxid,
+        tree: &Tree,
         out: &mut Outputs,
     ) -> Option<Origin> {
         if matches!(entry.txn, Txn::CreateSession { .. }) {
@@ -229,7 +231,7 @@ impl Node {
         let (session, cxid) = (entry.header.session, entry.header.cxid);
         let Office::Learning(desk) = &mut self.office else { return None };
         desk.reach_write(session, cxid);
-        self.answer_ready(session, applied, out);
+        self.answer_ready(session, tree, out);
         let Office::Learning(desk) = &mut self.office else { return None };
         desk.take_write(session, cxid)
     }
@@ -246,28 +248,29 @@ impl Node {
             desk.touch(session);
             self.attached(conn, session, timeout_ms, read_only, out);
         }
-        self.answer_ready(session, tree.last_zxid(), out);
+        self.answer_ready(session, tree, out);
     }
 
-    pub(super) fn answer_done_syncs(&mut self, applied: Zxid, out: &mut Outputs) {
+    pub(super) fn answer_done_syncs(&mut self, tree: &Tree, out: &mut Outputs) {
         let Office::Learning(desk) = &mut self.office else { return };
-        for session in desk.take_done_syncs(applied) {
-            self.answer_ready(session, applied, out);
+        for session in desk.take_done_syncs(tree.last_zxid()) {
+            self.answer_ready(session, tree, out);
         }
     }
 
     /// Answers what has come to the front of a session's line.
-    fn answer_ready(&mut self, session: SessionId, zxid: Zxid, out: &mut Outputs) {
+    fn answer_ready(&mut self, session: SessionId, tree: &Tree, out: &mut Outputs) {
         loop {
             let Office::Learning(desk) = &mut self.office else { return };
             let Some(ready) = desk.take_ready(session) else { return };
             let waiting = match ready {
                 InLine::Sync { origin, path, .. } => Waiting::Sync { origin, path },
+                InLine::Read { origin, body } => Waiting::Read { origin, body },
                 InLine::Refusal { origin, code } => Waiting::Refusal { origin, code },
                 InLine::LocalClose(origin) => Waiting::LocalClose { origin, session },
                 InLine::Write(_) => unreachable!("answered when its txn is applied"),
             };
-            self.answer(waiting, zxid, out);
+            self.answer(waiting, tree, out);
         }
     }
 }

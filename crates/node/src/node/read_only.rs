@@ -56,6 +56,7 @@ impl Node {
         &mut self,
         origin: Origin,
         request: &ClientRequest<'_>,
+        body: &[u8],
         tree: &Tree,
         out: &mut Outputs,
     ) {
@@ -66,8 +67,9 @@ impl Node {
         self.sessions.touch(session, origin.since_ms);
         let answer = match request {
             ClientRequest::CloseSession => Waiting::LocalClose { origin, session },
+            ClientRequest::Read(_) => Waiting::Read { origin, body: body.into() },
             _ => Waiting::Refusal { origin, code: ErrorCode::NotReadOnly },
         };
-        self.answer(answer, tree.last_zxid(), out);
+        self.answer(answer, tree, out);
     }
 }

@@ -41,10 +41,8 @@ impl Connection {
         }
         self.stage = Stage::AwaitingSession;
         let ids = Arc::clone(&self.ids);
-        self.shared.core.step_in_turn(
-            self.client.thread,
-            Input::Connect { conn: self.client.id, request, ids },
-        );
+        let connect = Input::Connect { conn: self.client.id, request, ids };
+        self.shared.core.step_all_in_turn(self.client.thread, std::iter::once(connect));
         self.intake.consume(bytes);
         self.deadline = None;
         self.take_outbox();

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use herdsman_node::reads;
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{ErrorCode, OpCode, ReadRequest, Reader, Request, Xid, Zxid, reply};
+use herdsman_proto::{OpCode, Zxid};
 use herdsman_tree::{Tree, read};
 
 use super::serve::{Door, header_of};
@@ -78,30 +79,6 @@ impl Connection {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// A read that waited for its turn.
-    pub(super) fn serve_one_read(
-        &mut self,
-        header: RequestHeader,
-        payload: &[u8],
-        arrived_us: u64,
-    ) {
-        let core = Arc::clone(&self.shared.core);
-        let tree = core.tree();
-        // As above.
-        self.take_outbox();
-        if self.stage != Stage::Serving {
-            return;
-        }
-        let mut run = Run::begin(&core, arrived_us);
-        let watcher = self.client.id.watcher();
-        let reader = read::Reader { session: self.session, watcher, ids: &self.ids };
-        run.answer(reader, &tree, header, payload, &mut self.output);
-        run.note_if_slow(header, payload);
-        let zxid = tree.last_zxid();
-        drop(tree);
-        self.note_run(&run, zxid);
-    }
-
     fn note_run(&self, run: &Run<'_>, zxid: Zxid) {
         let Some((last, last_bytes)) = run.last else { return };
         let core = &self.shared.core;
@@ -149,7 +126,8 @@ impl<'a> Run<'a> {
         output: &mut Vec<u8>,
     ) -> u64 {
         let start = output.len();
-        answer(reader, tree, header, payload, output);
+        let op = OpCode::from_code(header.op).expect("only known ops come to this door");
+        _ = reads::answer(tree, reader, op, header.xid, &payload[8..], output);
         let bytes = (output.len() - start) as u64 - LENGTH_BYTES;
         self.reply_bytes.add(bytes);
         self.last = Some((header, bytes));
@@ -195,29 +173,4 @@ impl Run<'_> {
 /// numbers than the plain reads. All others need not look at the clock. This is asked of every read.
 fn may_be_slow(op: i32, reply_bytes: u64) -> bool {
     reply_bytes >= LARGE_REPLY_BYTES || op >= OpCode::MultiRead as i32
-}
-
-/// Appends the answer to a read. Events that `setWatches` finds precede its reply.
-fn answer(
-    reader: read::Reader<'_>,
-    tree: &Tree,
-    header: RequestHeader,
-    payload: &[u8],
-    output: &mut Vec<u8>,
-) {
-    let zxid = tree.last_zxid();
-    let op = OpCode::from_code(header.op).expect("only known ops come to this door");
-    match Request::decode(op, &mut Reader::new(&payload[8..])) {
-        Ok(Request::Ping) => reply::header_only(output, Xid::PING, zxid, None),
-        Ok(Request::Read(ReadRequest::SetWatches(watches))) => {
-            tree.set_watches(reader, &watches, output);
-            reply::header_only(output, header.xid, zxid, None);
-        }
-        Ok(Request::Read(request)) => {
-            _ = reply::reply(output, header.xid, zxid, |out| tree.read(reader, &request, out));
-        }
-        Ok(_) | Err(_) => {
-            reply::header_only(output, header.xid, zxid, Some(ErrorCode::MarshallingError));
-        }
-    }
 }

@@ -2,8 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use bytes::Bytes;
-use herdsman_node::{Input, Turn};
+use herdsman_node::Input;
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ErrorCode, OpCode, Reader, Zxid, reply};
 use tracing::warn;
@@ -26,19 +25,7 @@ pub(super) enum Door {
 fn door(op: Option<OpCode>) -> Door {
     match op {
         Some(OpCode::Auth | OpCode::Sasl) => Door::Auth,
-        Some(
-            OpCode::Create
-            | OpCode::Create2
-            | OpCode::CreateContainer
-            | OpCode::CreateTtl
-            | OpCode::Delete
-            | OpCode::SetData
-            | OpCode::SetAcl
-            | OpCode::Multi
-            | OpCode::Reconfig
-            | OpCode::Sync
-            | OpCode::CloseSession,
-        ) => Door::Core,
+        Some(op) if op.is_write() || op == OpCode::Sync => Door::Core,
         // Inside a multi only, or only between servers.
         None
         | Some(OpCode::Check | OpCode::Error | OpCode::CreateSession | OpCode::DeleteContainer) => {
@@ -54,31 +41,18 @@ pub(super) fn header_of(payload: &[u8]) -> Result<(RequestHeader, Door), Ended> 
     Ok((header, door(OpCode::from_code(header.op))))
 }
 
-/// A request that waits for its turn.
-#[derive(Debug)]
-pub(super) struct Parked {
-    payload: Bytes,
-    since_us: u64,
-}
-
-pub(super) fn waits_like_a_read(parked: &Parked) -> bool {
-    header_of(&parked.payload).is_ok_and(|(_, door)| door != Door::Core)
-}
-
 impl Connection {
-    /// Serves what was parked and what has arrived, as far as order and limits allow.
+    /// Serves what has arrived, as far as order and limits allow.
     pub(super) fn serve(&mut self) -> Result<(), Ended> {
         self.touch();
+        self.held = false;
         while self.unsent() < OUTPUT_BYTES_MAX && self.stage == super::Stage::Serving {
-            if let Some(parked) = self.lane.unpark(waits_like_a_read) {
-                self.serve_parked(&parked)?;
-                continue;
-            }
             if self.is_throttled() || self.serve_arrived()?.is_break() {
                 break;
             }
         }
-        let queued = self.lane.outstanding();
+        self.note_waiting();
+        let queued = self.in_flight;
         self.client.stats.lock().queued = queued;
         Ok(())
     }
@@ -92,65 +66,66 @@ impl Connection {
         }
     }
 
-    /// Serves or parks the next frame of the intake; a run of reads under one guard of the tree.
+    /// Serves the next frame of the intake, if its turn has come; a run of reads under one guard of the tree,
+    /// a run of writes and of reads that follow them in one turn of the core.
     fn serve_arrived(&mut self) -> Result<ControlFlow<()>, Ended> {
         let Some(payload) = self.intake.peek()? else { return Ok(ControlFlow::Break(())) };
         let bytes = payload.len();
         let (header, door) = header_of(payload)?;
-        let turn = match door {
-            Door::Read => match self.lane.read_turn() {
-                Turn::Now => return self.serve_reads(),
-                Turn::Later => Turn::Later,
-            },
-            Door::Core => self.lane.write_turn(),
-            Door::Auth => Turn::Now,
-            Door::Unknown => self.lane.read_turn(),
-        };
-        self.note_received();
-        let payload = self.intake.take(bytes);
-        let now_us = self.shared.core.clock.monotonic_us();
-        match turn {
-            Turn::Now => self.serve_as(header, door, &payload, now_us)?,
-            Turn::Later => self.lane.park(Parked { payload, since_us: now_us }),
+        if self.in_flight == 0 && self.has_waited_too_long(header) {
+            self.refuse_throttled(header, bytes);
+            return Ok(ControlFlow::Continue(()));
         }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// `throttled_op_wait_time`: what waited too long is not served any more.
-    fn serve_parked(&mut self, parked: &Parked) -> Result<(), Ended> {
-        let (header, door) = header_of(&parked.payload)?;
-        let core = &self.shared.core;
-        let waited_ms = core.clock.monotonic_us().saturating_sub(parked.since_us) / 1000;
-        let exempt =
-            matches!(OpCode::from_code(header.op), Some(OpCode::Ping | OpCode::CloseSession));
-        // Not while earlier writes are unanswered: this answer would overtake theirs.
-        let may_refuse = !exempt && self.lane.in_flight() == 0;
-        if may_refuse && self.shared.settings.op_wait_ms_max.is_some_and(|max| waited_ms > max) {
-            core.stats.throttled_ops.add(1);
-            core.stats.packets_sent.add(1);
-            let zxid = core.tree().last_zxid();
-            reply::header_only(&mut self.output, header.xid, zxid, Some(ErrorCode::ThrottledOp));
-            return Ok(());
-        }
-        self.serve_as(header, door, &parked.payload, parked.since_us)
-    }
-
-    fn serve_as(
-        &mut self,
-        header: RequestHeader,
-        door: Door,
-        payload: &Bytes,
-        arrived_us: u64,
-    ) -> Result<(), Ended> {
-        match door {
-            Door::Core => self.submit(header, payload, arrived_us),
-            Door::Auth => self.authenticate(header, payload),
-            Door::Unknown => self.refuse_unknown(header),
-            Door::Read => {
-                self.serve_one_read(header, payload, arrived_us);
-                Ok(())
+        match (door, self.in_flight) {
+            (Door::Read, 0) => self.serve_reads(),
+            (Door::Read | Door::Core, _) => self.submit_arrived(),
+            (Door::Unknown, 0) => self.refuse_unknown(header),
+            (Door::Unknown, _) => Ok(self.hold()),
+            (Door::Auth, _) => {
+                self.note_received();
+                let payload = self.intake.take(bytes);
+                self.authenticate(header, &payload)?;
+                Ok(ControlFlow::Continue(()))
             }
         }
+    }
+
+    /// The next frame of the intake waits for the answers to those before it, and so does all behind it.
+    pub(super) fn hold(&mut self) -> ControlFlow<()> {
+        self.held = true;
+        ControlFlow::Break(())
+    }
+
+    /// Nothing is read while something waits, so all that is here has waited as long.
+    fn note_waiting(&mut self) {
+        let is_wanted = self.shared.settings.op_wait_ms_max.is_some();
+        if is_wanted && self.waiting_since_us.is_none() && (self.held || self.is_throttled()) {
+            self.waiting_since_us = Some(self.shared.core.clock.monotonic_us());
+        }
+    }
+
+    /// `throttled_op_wait_time`: what waited too long is not served any more. Not asked while others are with
+    /// the core: this answer would overtake theirs.
+    fn has_waited_too_long(&self, header: RequestHeader) -> bool {
+        let (Some(max), Some(since_us)) =
+            (self.shared.settings.op_wait_ms_max, self.waiting_since_us)
+        else {
+            return false;
+        };
+        let waited_us = self.shared.core.clock.monotonic_us().saturating_sub(since_us);
+        let exempt =
+            matches!(OpCode::from_code(header.op), Some(OpCode::Ping | OpCode::CloseSession));
+        waited_us / 1000 > max && !exempt
+    }
+
+    fn refuse_throttled(&mut self, header: RequestHeader, payload_bytes: usize) {
+        self.note_received();
+        self.intake.consume(payload_bytes);
+        let core = &self.shared.core;
+        core.stats.throttled_ops.add(1);
+        core.stats.packets_sent.add(1);
+        let zxid = core.tree().last_zxid();
+        reply::header_only(&mut self.output, header.xid, zxid, Some(ErrorCode::ThrottledOp));
     }
 
     pub(super) fn note_received(&self) {
@@ -158,7 +133,8 @@ impl Connection {
         self.client.stats.lock().received += 1;
     }
 
-    fn refuse_unknown(&mut self, header: RequestHeader) -> Result<(), Ended> {
+    fn refuse_unknown(&mut self, header: RequestHeader) -> Result<ControlFlow<()>, Ended> {
+        self.note_received();
         warn!(peer = %self.client.peer, "request of unknown type {}", header.op);
         reply::header_only(&mut self.output, header.xid, Zxid(-1), Some(ErrorCode::Unimplemented));
         self.shared.core.stats.packets_sent.add(1);

@@ -1,27 +1,100 @@
 //! Requests that take their turn in the core.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use herdsman_node::{ClientRequest, Input};
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{OpCode, Reader, Request};
+use herdsman_tree::Tree;
 use tracing::info;
 
+use super::serve::{Door, header_of};
 use super::{Connection, Ended};
+use crate::intake::Intake;
+
+/// Requests that one connection hands to the core at a time: others wait for it, too.
+const RUN_MAX: usize = 64;
+/// A read whose reply is longer does not go to the core: only here replies wait for a slow client.
+const REPLY_BYTES_MAX: usize = 4096;
+
+/// Requests on their way to the core.
+#[derive(Default)]
+struct Run<'a> {
+    inputs: Vec<Input<'a>>,
+    /// What they take in the intake.
+    bytes: usize,
+}
 
 impl Connection {
-    /// Hands a request to the core, which answers through the outbox.
-    pub(super) fn submit(
+    /// Hands the run of requests at the front of the intake to the core, which answers through the outbox.
+    pub(super) fn submit_arrived(&mut self) -> Result<ControlFlow<()>, Ended> {
+        let now_us = self.shared.core.clock.monotonic_us();
+        // Requests borrow from the intake while everything else here changes.
+        let mut intake = std::mem::replace(&mut self.intake, self.shared.settings.intake());
+        let mut run = Run::default();
+        let taken_in = self.take_in_run(&intake, now_us, &mut run);
+        let Run { inputs, bytes } = run;
+        let is_empty = inputs.is_empty();
+        self.hand_on(now_us, inputs);
+        intake.consume_bytes(bytes);
+        self.intake = intake;
+        taken_in?;
+        Ok(if is_empty { self.hold() } else { ControlFlow::Continue(()) })
+    }
+
+    /// The front of the intake as inputs for the core. Nothing, if a read is first that has to be answered
+    /// here and not before its turn.
+    fn take_in_run<'a>(
+        &mut self,
+        intake: &'a Intake,
+        now_us: u64,
+        run: &mut Run<'a>,
+    ) -> Result<(), Ended> {
+        let core = Arc::clone(&self.shared.core);
+        let mut tree = None;
+        for payload in intake.frames() {
+            let payload = payload?;
+            let (header, door) = header_of(payload)?;
+            let is_full =
+                run.inputs.len() == RUN_MAX || (!run.inputs.is_empty() && self.is_throttled());
+            if is_full {
+                break;
+            }
+            match door {
+                Door::Core => self.check_large(payload.len())?,
+                Door::Read if goes_along(tree.get_or_insert_with(|| core.tree()), payload) => {}
+                Door::Read | Door::Auth | Door::Unknown => break,
+            }
+            self.note_received();
+            run.inputs.push(self.take_in(header, door, payload, now_us)?);
+            run.bytes += Intake::frame_bytes(payload);
+        }
+        Ok(())
+    }
+
+    /// A request as the core takes it.
+    fn take_in<'a>(
         &mut self,
         header: RequestHeader,
-        payload: &Bytes,
-        arrived_us: u64,
-    ) -> Result<(), Ended> {
-        self.check_large(payload.len())?;
+        door: Door,
+        payload: &'a [u8],
+        now_us: u64,
+    ) -> Result<Input<'a>, Ended> {
         let op = OpCode::from_code(header.op).ok_or(Ended::Undecodable("op"))?;
-        let mut reader = Reader::with_limit(&payload[8..], self.shared.settings.field_bytes_max);
-        let request = match Request::decode(op, &mut reader) {
+        let (conn, xid, body) = (self.client.id, header.xid, &payload[8..]);
+        let request =
+            if door == Door::Read { ClientRequest::Read(op) } else { self.decode(op, body) };
+        self.in_flight += 1;
+        self.shared.core.stats.outstanding.fetch_add(1, Ordering::Relaxed);
+        self.note_submitted(op, xid, payload, now_us);
+        Ok(Input::Request { conn, xid, request, body })
+    }
+
+    fn decode<'a>(&self, op: OpCode, body: &'a [u8]) -> ClientRequest<'a> {
+        let mut reader = Reader::with_limit(body, self.shared.settings.field_bytes_max);
+        match Request::decode(op, &mut reader) {
             Ok(Request::Write(write)) => ClientRequest::Write(write),
             Ok(Request::Sync { path }) => ClientRequest::Sync { path },
             Ok(Request::CloseSession) => ClientRequest::CloseSession,
@@ -29,19 +102,19 @@ impl Connection {
                 info!(peer = %self.client.peer, "undecodable {} request", op.name());
                 ClientRequest::Malformed(op)
             }
-        };
-        self.lane.submitted();
-        self.shared.core.stats.outstanding.fetch_add(1, Ordering::Relaxed);
-        let begun_us = self.shared.core.clock.monotonic_us();
-        self.touched_ms = begun_us / 1000;
-        let (conn, xid, body) = (self.client.id, header.xid, &payload[8..]);
-        self.note_submitted(op, xid, payload, [arrived_us, begun_us]);
-        self.shared
-            .core
-            .step_in_turn(self.client.thread, Input::Request { conn, xid, request, body });
-        self.submitted.handed_on(self.shared.core.clock.monotonic_us());
+        }
+    }
+
+    fn hand_on(&mut self, now_us: u64, inputs: Vec<Input<'_>>) {
+        if inputs.is_empty() {
+            return;
+        }
+        let count = inputs.len();
+        self.touched_ms = now_us / 1000;
+        let core = &self.shared.core;
+        core.step_all_in_turn(self.client.thread, inputs.into_iter());
+        self.submitted.handed_on(count, core.clock.monotonic_us());
         self.take_outbox();
-        Ok(())
     }
 
     /// `largeRequestMaxBytes`: what does not fit costs the connection.
@@ -58,5 +131,18 @@ impl Connection {
             return Err(Ended::Refused("large requests in flight exceed largeRequestMaxBytes"));
         }
         Ok(())
+    }
+}
+
+/// Whether a read may follow writes of its session through the core.
+fn goes_along(tree: &Tree, payload: &[u8]) -> bool {
+    let mut reader = Reader::new(payload);
+    let Ok(header) = RequestHeader::decode(&mut reader) else { return false };
+    match OpCode::from_code(header.op).map(|op| Request::decode(op, &mut reader)) {
+        Some(Ok(Request::Read(request))) => {
+            tree.reply_bytes_about(&request).is_some_and(|bytes| bytes <= REPLY_BYTES_MAX)
+        }
+        // A ping, or something that is answered with an error.
+        _ => true,
     }
 }

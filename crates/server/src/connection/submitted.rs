@@ -25,10 +25,8 @@ use crate::slow_requests::Slow;
 
 /// An empty queue keeps room for this many.
 const IDLE_MAX: usize = 64;
-/// A request that is kept for the log of slow requests only is cut to this, if it is larger than
-/// `WHOLE_BYTES_MAX`: the path is at its beginning.
+/// A request that is kept for the log of slow requests only is cut to this: the path is at its beginning.
 const HEAD_BYTES: usize = 1024;
-const WHOLE_BYTES_MAX: usize = 4096;
 
 /// A request that is with the core.
 #[derive(Debug)]
@@ -37,7 +35,6 @@ struct Submitted {
     xid: Xid,
     bytes: usize,
     arrived_us: u64,
-    begun_us: u64,
     handed_on_us: u64,
     /// As it came, if there may be a line about it.
     kept: Option<Bytes>,
@@ -64,10 +61,10 @@ struct TakenAnswers {
 }
 
 impl SubmittedQueue {
-    /// The core has taken the last one, and prepared it if it could.
-    pub(super) fn handed_on(&mut self, now_us: u64) {
-        if let Some(last) = self.requests.back_mut() {
-            last.handed_on_us = now_us;
+    /// The core has taken the last ones, and prepared them if it could.
+    pub(super) fn handed_on(&mut self, count: usize, now_us: u64) {
+        for request in self.requests.iter_mut().rev().take(count) {
+            request.handed_on_us = now_us;
         }
     }
 
@@ -89,24 +86,18 @@ impl SubmittedQueue {
 }
 
 impl Connection {
-    /// A request is about to be handed to the core. The times are when it came and when its turn came.
-    pub(super) fn note_submitted(
-        &mut self,
-        op: OpCode,
-        xid: Xid,
-        payload: &Bytes,
-        [arrived_us, begun_us]: [u64; 2],
-    ) {
+    /// A request is about to be handed to the core.
+    pub(super) fn note_submitted(&mut self, op: OpCode, xid: Xid, payload: &[u8], now_us: u64) {
         let core = &self.shared.core;
         let (kept, ids) = if core.audit().is_some() {
-            (Some(payload.clone()), Some(Arc::clone(&self.ids)))
+            (Some(Bytes::copy_from_slice(payload)), Some(Arc::clone(&self.ids)))
         } else if core.slow_requests.is_on() {
             (Some(head(payload)), None)
         } else {
             (None, None)
         };
-        let (bytes, handed_on_us) = (payload.len(), begun_us);
-        let request = Submitted { op, xid, bytes, arrived_us, begun_us, handed_on_us, kept, ids };
+        let (bytes, arrived_us, handed_on_us) = (payload.len(), now_us, now_us);
+        let request = Submitted { op, xid, bytes, arrived_us, handed_on_us, kept, ids };
         self.submitted.requests.push_back(request);
     }
 
@@ -147,23 +138,21 @@ impl Connection {
         let core = &self.shared.core;
         let took_us = now_us.saturating_sub(request.arrived_us);
         let durations = &core.stats.durations;
-        // Apache counts a sync among the reads.
-        let histogram = if request.op == OpCode::Sync { &durations.read } else { &durations.write };
+        let histogram = if request.op.is_write() { &durations.write } else { &durations.read };
         histogram.add_us(took_us, 1);
         self.tell_if_slow(request, now_us, "committed");
     }
 
     fn tell_if_slow(&self, request: &Submitted, now_us: u64, last_stage: &'static str) {
         let core = &self.shared.core;
-        let Submitted { op, arrived_us, begun_us, handed_on_us, .. } = *request;
+        let Submitted { op, arrived_us, handed_on_us, .. } = *request;
         let took_us = now_us.saturating_sub(arrived_us);
         if !core.slow_requests.is_slow(took_us) {
             return;
         }
         core.stats.slow_requests.add(1);
         let stages = [
-            ("waited", begun_us.saturating_sub(arrived_us)),
-            ("prepared", handed_on_us.saturating_sub(begun_us)),
+            ("prepared", handed_on_us.saturating_sub(arrived_us)),
             (last_stage, now_us.saturating_sub(handed_on_us)),
         ];
         let body = request.kept.as_deref().and_then(|payload| payload.get(8..));
@@ -223,12 +212,8 @@ impl Connection {
 }
 
 /// What the log of slow requests shows of a request.
-fn head(payload: &Bytes) -> Bytes {
-    if payload.len() <= WHOLE_BYTES_MAX {
-        payload.clone()
-    } else {
-        Bytes::copy_from_slice(&payload[..HEAD_BYTES])
-    }
+fn head(payload: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&payload[..payload.len().min(HEAD_BYTES)])
 }
 
 /// Frames as they are sent.

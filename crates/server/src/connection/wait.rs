@@ -53,6 +53,7 @@ impl Connection {
             Ok(0) => Err(Ended::ByClient),
             Ok(count) => {
                 self.shared.core.stats.bytes_received.add(count as u64);
+                self.waiting_since_us = None;
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),

@@ -3,7 +3,7 @@
 use herdsman_proto::{ErrorCode, Request, WriteRequest};
 use herdsman_server::TestServer;
 
-use crate::client::{Client, code, create, get, set};
+use crate::client::{Client, code, create};
 
 #[test]
 fn a_znode_lives_and_dies() {
@@ -26,24 +26,7 @@ fn a_znode_lives_and_dies() {
 fn pipelined_requests_are_answered_in_order_and_see_each_other() {
     let server = TestServer::start();
     let mut client = Client::connect(server.address());
-    client.create("/n", b"", 0).ok();
-    let values: Vec<String> = (0..200).map(|i| i.to_string()).collect();
-    let mut sent = Vec::new();
-    for value in &values {
-        sent.push((client.send(&set("/n", value.as_bytes())), None));
-        sent.push((client.send(&get("/n", false)), Some(value)));
-    }
-    for (xid, expected) in sent {
-        let reply = client.receive_reply().unwrap();
-        assert_eq!(reply.xid, xid);
-        if let Some(value) = expected {
-            assert_eq!(
-                reply.ok().buffer().unwrap(),
-                Some(value.as_bytes()),
-                "a session reads its own writes"
-            );
-        }
-    }
+    client.check_pipelined_order("/n");
 }
 
 #[test]

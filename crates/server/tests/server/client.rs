@@ -106,17 +106,47 @@ impl Client {
 
     /// Sends a request without waiting.
     pub fn send(&mut self, request: &Request<'_>) -> Xid {
-        let xid = Xid(self.next_xid);
-        self.next_xid += 1;
-        let mut frame = Vec::new();
-        reply::frame(&mut frame, |out| {
-            RequestHeader { xid, op: request.op().code() }.encode(out);
-            request.encode(out);
-        });
+        self.send_all(std::slice::from_ref(request))[0]
+    }
+
+    /// Sends requests in one go, without waiting.
+    pub fn send_all(&mut self, requests: &[Request<'_>]) -> Vec<Xid> {
+        let mut frames = Vec::new();
+        let mut encode = |request: &Request<'_>| {
+            let xid = Xid(self.next_xid);
+            self.next_xid += 1;
+            reply::frame(&mut frames, |out| {
+                RequestHeader { xid, op: request.op().code() }.encode(out);
+                request.encode(out);
+            });
+            xid
+        };
+        let xids = requests.iter().map(&mut encode).collect();
         // A server that refuses a frame by its length may close before it has all of it; whoever
         // expects an answer will notice.
-        _ = self.stream.write_all(&frame);
-        xid
+        _ = self.stream.write_all(&frames);
+        xids
+    }
+
+    /// Sends writes with reads behind each of them in bursts: every read sees the write before it and not
+    /// the one behind it. Some values are so long that their reads are served in another way.
+    pub fn check_pipelined_order(&mut self, path: &str) {
+        self.create(path, b"", 0).ok();
+        let value = |i: usize| format!("{i:>width$}", width = if i % 10 == 9 { 9000 } else { 1 });
+        let values: Vec<String> = (0..300).map(value).collect();
+        for burst in values.chunks(50) {
+            let mut requests = Vec::new();
+            for value in burst {
+                requests.extend([set(path, value.as_bytes()), exists(path), get(path, false)]);
+            }
+            let xids = self.send_all(&requests);
+            for (value, xids) in burst.iter().zip(xids.chunks(3)) {
+                let replies = [(); 3].map(|()| self.receive_reply().unwrap());
+                assert_eq!(replies.each_ref().map(|reply| reply.xid), xids, "in order");
+                let read = replies[2].ok().buffer().unwrap().map(<[u8]>::to_vec);
+                assert_eq!(read.as_deref(), Some(value.as_bytes()), "a session sees its writes");
+            }
+        }
     }
 
     /// The next frame, event or reply; `None` when the connection is closed.
@@ -219,6 +249,10 @@ pub fn create<'a>(path: &'a str, data: &'a [u8], flags: i32) -> Request<'a> {
 
 pub fn set<'a>(path: &'a str, data: &'a [u8]) -> Request<'a> {
     Request::Write(WriteRequest::SetData { path: path.into(), data: Some(data), version: -1 })
+}
+
+pub fn exists(path: &str) -> Request<'_> {
+    Request::Read(ReadRequest::Exists { path: path.into(), watch: false })
 }
 
 pub fn get(path: &str, watch: bool) -> Request<'_> {

@@ -52,6 +52,15 @@ fn a_session_goes_on_at_another_server() {
 }
 
 #[test]
+fn pipelined_requests_keep_their_order_at_every_server() {
+    let ensemble = TestEnsemble::start();
+    for id in [ensemble.await_leader(), ensemble.follower()] {
+        let mut client = Client::connect(ensemble.address(id));
+        client.check_pipelined_order(&format!("/{id}"));
+    }
+}
+
+#[test]
 fn local_sessions_cost_no_txn_and_stay_where_they_are() {
     let ensemble = TestEnsemble::start_with("localSessionsEnabled=true", |_, _| {});
     let leader = ensemble.await_leader();

@@ -138,7 +138,7 @@ fn a_slow_reader_does_not_grow_the_server() {
     assert!(grown < 150 << 20, "{grown} bytes resident");
 }
 
-/// Replies that fill the output stop the requests behind them, parked or not, only until they are sent.
+/// Replies that fill the output stop the requests behind them only until they are sent.
 #[test]
 fn large_replies_hold_nothing_up_for_good() {
     let server = TestServer::start();

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use herdsman_proto::{ErrorCode, SessionId};
 use herdsman_server::TestServer;
 
-use crate::client::{Client, code, connect_request, create};
+use crate::client::{Client, code, connect_request, create, exists, get};
 
 #[test]
 fn connections_per_address_are_limited() {
@@ -44,6 +44,22 @@ fn many_requests_in_flight_are_all_answered_under_a_low_limit() {
     for _ in &paths {
         client.receive_reply().unwrap().ok();
     }
+}
+
+/// What waits behind a slow write, and is not handed on with it, waits too long.
+#[test]
+fn a_request_that_waited_too_long_is_refused() {
+    let server = TestServer::start_with(|config| {
+        config.storage.flush_delay_ms = 200;
+        config.request_throttle.op_wait_ms_max = NonZeroU32::new(20);
+    });
+    let mut client = Client::connect(server.address());
+    client.create("/big", &[7; 10_000], 0).ok();
+    client.send_all(&[create("/slow", b"", 0), get("/big", false), exists("/big")]);
+    let errors: Vec<i32> = (0..3).map(|_| client.receive_reply().unwrap().error).collect();
+    let throttled = code(ErrorCode::ThrottledOp);
+    assert_eq!(errors, [0, throttled, throttled]);
+    client.get("/big", false).unwrap();
 }
 
 #[test]

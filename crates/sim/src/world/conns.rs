@@ -1,16 +1,13 @@
 //! A server's end of client connections, as `server::connection` serves them: reads at once from the tree
-//! if no write of the connection is ahead of them, everything else through the node, in the order that
-//! the lane allows.
+//! if nothing of the connection is ahead of them, everything else through the node.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use herdsman_node::{ClientRequest, ConnId, Input, Lane, Turn};
+use herdsman_node::{ClientRequest, ConnId, Input, reads};
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{
-    ConnectRequest, ErrorCode, Id, OpCode, ReadRequest, Reader, Request, SessionId, Xid, reply,
-};
-use herdsman_tree::{Tree, read};
+use herdsman_proto::{ConnectRequest, Id, OpCode, Reader, Request, SessionId, Xid};
+use herdsman_tree::read;
 
 use super::pipe::Pipe;
 use super::{Event, Place, World};
@@ -26,7 +23,6 @@ pub struct Conn {
     up: Pipe<Option<Vec<u8>>>,
     /// Frames to the client; `None` when the server has closed.
     down: Pipe<Option<Vec<u8>>>,
-    lane: Lane<Vec<u8>>,
     session: Option<SessionId>,
     asked: bool,
     server_open: bool,
@@ -46,7 +42,6 @@ impl World {
             life: self.servers[place].life,
             up: Pipe::default(),
             down: Pipe::default(),
-            lane: Lane::default(),
             session: None,
             asked: false,
             server_open: true,
@@ -88,7 +83,7 @@ impl World {
         }
         if entry.session.is_some() {
             self.step(place, Input::Touch { conn: ConnId(conn) });
-            self.serve(conn, payload);
+            self.serve(conn, &payload);
         }
     }
 
@@ -98,57 +93,31 @@ impl World {
         self.step(place, Input::Connect { conn: ConnId(conn), request, ids });
     }
 
-    /// Serves or parks a request that has just come.
-    fn serve(&mut self, conn: u64, payload: Vec<u8>) {
-        let Some(entry) = self.conns.get_mut(&conn) else { return };
-        let turn = if is_read(&payload) { entry.lane.read_turn() } else { entry.lane.write_turn() };
-        match turn {
-            Turn::Later => entry.lane.park(payload),
-            Turn::Now => self.serve_now(conn, &payload),
-        }
-    }
-
-    /// Serves what was parked, as far as its turn has come.
-    pub(super) fn serve_parked(&mut self, conn: u64) {
-        loop {
-            let Some(entry) = self.conns.get_mut(&conn).filter(|entry| entry.server_open) else {
-                return;
-            };
-            let (place, life) = (entry.place, entry.life);
-            let Some(payload) = entry.lane.unpark(|payload| is_read(payload)) else { return };
-            if !self.alive(place, life) {
-                return;
-            }
-            self.serve_now(conn, &payload);
-        }
-    }
-
-    fn serve_now(&mut self, conn: u64, payload: &[u8]) {
+    fn serve(&mut self, conn: u64, payload: &[u8]) {
         let header = RequestHeader::decode(&mut Reader::new(payload)).expect("our own words");
         let op = OpCode::from_code(header.op).expect("an op that we know");
-        let request = Request::decode(op, &mut Reader::new(&payload[8..])).expect("our own words");
+        let (xid, body) = (header.xid, &payload[8..]);
+        let request = Request::decode(op, &mut Reader::new(body)).expect("our own words");
         let Some(entry) = self.conns.get_mut(&conn) else { return };
         let place = entry.place;
         let request = match request {
             Request::Write(write) => ClientRequest::Write(write),
             Request::Sync { path } => ClientRequest::Sync { path },
             Request::CloseSession => ClientRequest::CloseSession,
-            read => return self.read(conn, header.xid, &read),
+            _ if entry.submitted.is_empty() => return self.read(conn, op, xid, body),
+            _ => ClientRequest::Read(op),
         };
-        entry.lane.submitted();
-        entry.submitted.push_back(header.xid.0);
-        let input =
-            Input::Request { conn: ConnId(conn), xid: header.xid, request, body: &payload[8..] };
-        self.step(place, input);
+        entry.submitted.push_back(xid.0);
+        self.step(place, Input::Request { conn: ConnId(conn), xid, request, body });
     }
 
-    fn read(&mut self, conn: u64, xid: Xid, request: &Request<'_>) {
+    fn read(&mut self, conn: u64, op: OpCode, xid: Xid, body: &[u8]) {
         let Some(entry) = self.conns.get(&conn) else { return };
         let Some(process) = &self.servers[entry.place].process else { return };
         let session = entry.session.unwrap_or(SessionId::NONE);
-        let watcher = ConnId(conn).watcher();
+        let reader = read::Reader { session, watcher: ConnId(conn).watcher(), ids: &[] };
         let mut out = Vec::new();
-        answer(&process.tree, read::Reader { session, watcher, ids: &[] }, xid, request, &mut out);
+        _ = reads::answer(&process.tree, reader, op, xid, body, &mut out);
         self.push_down(conn, Some(out));
     }
 
@@ -158,7 +127,6 @@ impl World {
         };
         let place = entry.place;
         if let Some(Xid(xid)) = answers {
-            entry.lane.answered(1);
             let first = entry.submitted.pop_front();
             entry.applied.remove(&xid);
             if first != Some(xid) {
@@ -166,7 +134,6 @@ impl World {
                     format!("server {place} answers {xid} on {}, {first:?} was first", conn.0);
                 self.fail("session FIFO", why);
             }
-            self.later(0, Event::Serve { conn: conn.0 });
         }
         self.note(|| {
             format!(
@@ -253,33 +220,5 @@ impl World {
             self.conns.remove(&conn);
         }
         Some((client, frame))
-    }
-}
-
-fn is_read(payload: &[u8]) -> bool {
-    let header = RequestHeader::decode(&mut Reader::new(payload)).expect("our own words");
-    let op = OpCode::from_code(header.op).expect("an op that we know");
-    matches!(op, OpCode::GetData | OpCode::Exists | OpCode::GetChildren | OpCode::Ping)
-}
-
-/// Answers a read.
-fn answer(
-    tree: &Tree,
-    reader: read::Reader<'_>,
-    xid: Xid,
-    request: &Request<'_>,
-    out: &mut Vec<u8>,
-) {
-    let zxid = tree.last_zxid();
-    match request {
-        Request::Ping => reply::header_only(out, Xid::PING, zxid, None),
-        Request::Read(
-            request @ (ReadRequest::GetData { .. }
-            | ReadRequest::Exists { .. }
-            | ReadRequest::GetChildren { .. }),
-        ) => {
-            _ = reply::reply(out, xid, zxid, |out| tree.read(reader, request, out));
-        }
-        _ => reply::header_only(out, xid, zxid, Some(ErrorCode::Unimplemented)),
     }
 }

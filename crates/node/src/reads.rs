@@ -1,0 +1,37 @@
+//! Reads: answered from the tree, by whoever holds it.
+//!
+//! Most never come to a node: the thread that owns a connection answers them itself. One that follows a
+//! write of its own session has to see it, and whatever the session asks for next may not overtake the
+//! read; so it goes to the node like the write and is answered in its turn, between two txns.
+
+use herdsman_proto::{ErrorCode, OpCode, ReadRequest, Reader, Request, Xid, reply};
+use herdsman_tree::{Tree, read};
+
+/// Appends the reply to a read, and tells what the reply says. Events that `setWatches` finds precede its
+/// reply.
+pub fn answer(
+    tree: &Tree,
+    reader: read::Reader<'_>,
+    op: OpCode,
+    xid: Xid,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorCode> {
+    let zxid = tree.last_zxid();
+    let refusal = match Request::decode(op, &mut Reader::new(body)) {
+        Ok(Request::Read(ReadRequest::SetWatches(watches))) => {
+            tree.set_watches(reader, &watches, out);
+            None
+        }
+        Ok(Request::Read(request)) => {
+            return reply::reply(out, xid, zxid, |out| tree.read(reader, &request, out));
+        }
+        Ok(Request::Ping) => {
+            reply::header_only(out, Xid::PING, zxid, None);
+            return Ok(());
+        }
+        Ok(_) | Err(_) => Some(ErrorCode::MarshallingError),
+    };
+    reply::header_only(out, xid, zxid, refusal);
+    refusal.map_or(Ok(()), Err)
+}
