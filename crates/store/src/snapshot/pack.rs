@@ -21,8 +21,9 @@ const SNAPPY_BLOCK_BYTES: usize = 32 << 10;
 /// Snappy turns three bytes into at most 64.
 const SNAPPY_RATIO_MAX: usize = 32;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Dirty pages are handed to the disk in pieces, so that the last sync finds little left to do.
-const SYNC_EVERY_BYTES: u64 = 8 << 20;
+/// Dirty pages are handed to the disk in pieces: the last sync finds little left to do, and a sync of the log that
+/// comes in between waits for no more than one of them.
+const SYNC_EVERY_BYTES: u64 = 1 << 20;
 
 /// How a packed file must begin.
 pub(super) fn magic(compression: Compression) -> &'static [u8] {
