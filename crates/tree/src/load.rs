@@ -59,6 +59,11 @@ impl Loader {
         self.acl_keys.insert(key, own);
     }
 
+    /// There will be about so many znodes in all.
+    pub fn expect(&mut self, znodes: usize) {
+        self.tree.nodes.reserve(znodes);
+    }
+
     /// A znode; its parent came before. The root's path is empty.
     pub fn node(
         &mut self,

@@ -147,6 +147,13 @@ impl Nodes {
         id
     }
 
+    /// Makes room for so many znodes in all.
+    pub fn reserve(&mut self, znodes: usize) {
+        let Nodes { arena, index, texts } = self;
+        let indexed = |id| arena.get(id).expect("the index holds slots that are taken");
+        index.reserve(znodes, |id| key_of(Znode { slot: indexed(id), texts }));
+    }
+
     /// Takes a childless znode out.
     pub fn remove(&mut self, id: NodeId) {
         assert_ne!(id, NodeId::ROOT, "the root stays");

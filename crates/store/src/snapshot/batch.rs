@@ -23,6 +23,10 @@ const BATCH_BYTES: usize = 256 << 10;
 /// Or when it has so many znodes.
 const BATCH_NODES: usize = 2048;
 
+/// The number of znodes is forecast when so much of the file is read. Buffers read ahead, so it must not be too
+/// little.
+const FORECAST_SHARE: u64 = 16;
+
 /// Znodes, one after the other.
 #[derive(Default)]
 struct Batch {
@@ -98,20 +102,47 @@ pub(super) enum NodesFault {
     Refused(u64, LoadError),
 }
 
-/// Reads all znodes and the mark that ends them. How many there were comes back. `file_bytes` counts what
-/// is read of the file, and `report` is told its value for each batch.
+/// How much of a file has been read.
+pub(super) struct FileRead<'a> {
+    pub(super) bytes: &'a AtomicU64,
+    pub(super) bytes_total: u64,
+}
+
+/// Tells a visitor how many znodes to expect, judging by the first part of the file.
+struct Forecast {
+    bytes_total: u64,
+    nodes: u64,
+    is_told: bool,
+}
+
+impl Forecast {
+    fn note(&mut self, batch: &Batch, visitor: &mut dyn SnapshotVisitor) {
+        self.nodes += batch.nodes.len() as u64;
+        if !self.is_told && batch.file_bytes >= self.bytes_total / FORECAST_SHARE {
+            self.is_told = true;
+            let all = u128::from(self.nodes) * u128::from(self.bytes_total);
+            let expected = all / u128::from(batch.file_bytes.max(1));
+            visitor.expect(usize::try_from(expected).unwrap_or(0));
+        }
+    }
+}
+
+/// Reads all znodes and the mark that ends them. How many there were comes back. `report` is told for each
+/// batch how much of the file has been read.
 pub(super) fn read_nodes<R: Read + Send + ?Sized>(
     input: &mut Input<'_, R>,
     place: Place,
     visitor: &mut dyn SnapshotVisitor,
-    file_bytes: &AtomicU64,
+    file: &FileRead<'_>,
     report: &mut dyn FnMut(u64),
 ) -> Result<u64, NodesFault> {
     let digests = visitor.wants_digests();
     let mut refused = None;
-    let mut fill = |hand_on: &mut HandOn<'_, Batch>| fill(input, digests, file_bytes, hand_on);
+    let mut forecast = Forecast { bytes_total: file.bytes_total, nodes: 0, is_told: false };
+    let mut fill = |hand_on: &mut HandOn<'_, Batch>| fill(input, digests, file.bytes, hand_on);
     let read = read_ahead(place, &mut fill, &mut |batch: &Batch| {
         report(batch.file_bytes);
+        forecast.note(batch, visitor);
         match batch.visit(visitor) {
             Ok(()) => ControlFlow::Continue(()),
             Err(found) => {

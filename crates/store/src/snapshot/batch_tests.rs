@@ -74,7 +74,8 @@ fn read(content: &[u8], way: Way) -> Seen {
         Way::Plain => read_plainly(&mut input, &mut witness),
         Way::Batches(place) => {
             let read = AtomicU64::new(0);
-            read_nodes(&mut input, place, &mut witness, &read, &mut |_| {})
+            let file = FileRead { bytes: &read, bytes_total: content.len() as u64 };
+            read_nodes(&mut input, place, &mut witness, &file, &mut |_| {})
         }
     };
     let fault = match &result {
@@ -197,12 +198,50 @@ fn progress_is_told_as_far_as_the_batch_was_read() {
         let mut witness =
             Witness { loader: Loader::new(TreeOptions::default()), paths: Vec::new() };
         let mut told = Vec::new();
-        let nodes = read_nodes(&mut input, place, &mut witness, &read, &mut |at| told.push(at));
+        let file = FileRead { bytes: &read, bytes_total: content.len() as u64 };
+        let nodes = read_nodes(&mut input, place, &mut witness, &file, &mut |at| told.push(at));
         assert!(nodes.is_ok());
         told
     });
     assert!(told[0].len() > 4 && told[0].is_sorted());
     assert_eq!(told[0], told[1]);
+}
+
+#[test]
+fn how_many_znodes_will_come_is_told_once_and_about_right() {
+    #[derive(Default)]
+    struct Expecting {
+        seen: usize,
+        told: Vec<(usize, usize)>,
+    }
+    impl SnapshotVisitor for Expecting {
+        fn session(&mut self, _: SessionId, _: i32) {}
+        fn acl(&mut self, _: i64, _: Vec<Acl>) {}
+        fn expect(&mut self, nodes: usize) {
+            self.told.push((self.seen, nodes));
+        }
+        fn node(
+            &mut self,
+            _: &str,
+            _: Option<&[u8]>,
+            _: i64,
+            _: StatPersisted,
+        ) -> Result<(), LoadError> {
+            self.seen += 1;
+            Ok(())
+        }
+    }
+    let (content, _) = content(&paths());
+    let read = AtomicU64::new(0);
+    let mut source = Counting { rest: &content, read: &read };
+    let mut input = Input::of_file(&mut source);
+    let mut visitor = Expecting::default();
+    let file = FileRead { bytes: &read, bytes_total: content.len() as u64 };
+    let nodes = read_nodes(&mut input, Place::Here, &mut visitor, &file, &mut |_| {});
+    let nodes = nodes.ok().unwrap() as usize;
+    let [(seen, expected)] = visitor.told[..] else { panic!("{:?}", visitor.told) };
+    assert!(seen < nodes / 4, "told after {seen} of {nodes}");
+    assert!((nodes / 2..nodes * 2).contains(&expected), "{expected} for {nodes}");
 }
 
 struct Counting<'a> {

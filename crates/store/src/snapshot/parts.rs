@@ -22,6 +22,8 @@ pub trait SnapshotVisitor {
     fn session(&mut self, id: SessionId, timeout_ms: i32);
     /// An ACL and its key.
     fn acl(&mut self, key: i64, acl: Vec<Acl>);
+    /// There will be about so many znodes in all. Told once, when some have come.
+    fn expect(&mut self, _nodes: usize) {}
     /// A znode.
     fn node(
         &mut self,
@@ -58,6 +60,10 @@ impl SnapshotVisitor for Loader {
 
     fn acl(&mut self, key: i64, acl: Vec<Acl>) {
         Loader::acl(self, key, acl);
+    }
+
+    fn expect(&mut self, nodes: usize) {
+        Loader::expect(self, nodes);
     }
 
     fn node(

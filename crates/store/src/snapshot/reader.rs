@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use herdsman_proto::{Reader, Zxid};
 use simd_adler32::Adler32;
 
-use super::batch::{NodesFault, read_nodes};
+use super::batch::{FileRead, NodesFault, read_nodes};
 use super::input::Input;
 use super::pack::{magic, unpack};
 use super::parts::read_tables;
@@ -92,7 +92,8 @@ pub fn read_snapshot_at(
     let mut input = Input::of_file(&mut *content);
     let result = read_head(&mut input, visitor).map_err(NodesFault::Input).and_then(|()| {
         let place = Place::for_bytes(file_bytes);
-        let nodes = read_nodes(&mut input, place, visitor, &read, progress)?;
+        let file = FileRead { bytes: &read, bytes_total: file_bytes };
+        let nodes = read_nodes(&mut input, place, visitor, &file, progress)?;
         let trailer = read_end(&mut input).map_err(NodesFault::Input)?;
         Ok(SnapshotSummary { trailer, nodes, file_bytes })
     });

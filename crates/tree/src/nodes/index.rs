@@ -14,6 +14,9 @@ use super::NodeId;
 /// and few enough that an empty tree stays small.
 const SHARDS: usize = 1024;
 
+/// What of a hash chooses among the tables: one of so many.
+const POSITIONS: u64 = 1 << 16;
+
 /// By what a znode is found: its parent and its name.
 pub(super) type Key<'a> = (NodeId, &'a [u8]);
 
@@ -52,6 +55,18 @@ impl Index {
         shards[shard(own_hash)].insert_unique(own_hash, id, hash_of);
     }
 
+    /// Makes room for so many znodes in all: tables that have it need not look up the names of what they hold.
+    pub(super) fn reserve<'a>(&mut self, znodes: usize, key_of: impl Fn(NodeId) -> Key<'a>) {
+        let Index { shards, hasher } = self;
+        let mut shares = [0; SHARDS];
+        (0..POSITIONS).for_each(|position| shares[shard_at(position)] += 1);
+        for (shard, share) in shards.iter_mut().zip(shares) {
+            let wanted = (znodes as u64).saturating_mul(share).div_ceil(POSITIONS) as usize;
+            let missing = wanted.saturating_sub(shard.len());
+            shard.reserve(missing, |&other| hash(hasher, key_of(other)));
+        }
+    }
+
     /// Takes a znode out.
     pub(super) fn remove(&mut self, key: Key<'_>, id: NodeId) {
         let hash = hash(&self.hasher, key);
@@ -75,9 +90,12 @@ fn hash(hasher: &FixedState, (parent, name): Key<'_>) -> u64 {
 /// double when they are full, and so they do it one after another while the tree doubles, not all at
 /// the same time. The curve is close to a logarithm of `position`, from 0 to 1 in 16 bits.
 fn shard(hash: u64) -> usize {
-    let position = (hash >> 32) & 0xffff;
-    let bent = position + position * (0x1_0000 - position) * 11 / (32 << 16);
-    ((bent * SHARDS as u64) >> 16) as usize
+    shard_at((hash >> 32) % POSITIONS)
+}
+
+fn shard_at(position: u64) -> usize {
+    let bent = position + position * (POSITIONS - position) * 11 / (32 * POSITIONS);
+    (bent * SHARDS as u64 / POSITIONS) as usize
 }
 
 #[cfg(test)]
@@ -99,5 +117,21 @@ mod tests {
         let (first, last) = (&lens[..SHARDS / 16], &lens[SHARDS - SHARDS / 16..]);
         let ratio = last.iter().sum::<usize>() * 10 / first.iter().sum::<usize>();
         assert!((17..22).contains(&ratio), "they would grow together: {ratio}");
+    }
+
+    #[test]
+    fn with_room_for_all_hardly_any_table_grows() {
+        let names: Vec<_> = (0..100_000).map(|number| format!("n{number:07}")).collect();
+        let key = |id: NodeId| (NodeId(7), names[id.0 as usize].as_bytes());
+        let ids = || (0..names.len() as u32).map(NodeId);
+        let mut index = Index::new(5);
+        ids().take(1000).for_each(|id| index.insert(key(id), id, key));
+        index.reserve(names.len(), key);
+        let room = |index: &Index| index.shards.iter().map(HashTable::capacity).collect::<Vec<_>>();
+        let before = room(&index);
+        ids().skip(1000).for_each(|id| index.insert(key(id), id, key));
+        let grown = room(&index).iter().zip(&before).filter(|(now, before)| now > before).count();
+        assert!(grown < SHARDS / 5, "{grown} tables grew");
+        assert!(ids().all(|id| index.find(key(id), |found| found == id) == Some(id)));
     }
 }
