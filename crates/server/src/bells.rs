@@ -15,6 +15,30 @@ use tokio::sync::Notify;
 
 use crate::clients::Client;
 
+/// Some of the first 64 I/O threads; others cannot be in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadSet(u64);
+
+impl ThreadSet {
+    /// Nobody is in it.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those in it.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..64).filter(move |thread| self.0 >> thread & 1 == 1)
+    }
+}
+
+impl Extend<usize> for ThreadSet {
+    fn extend<I: IntoIterator<Item = usize>>(&mut self, threads: I) {
+        for thread in threads.into_iter().filter(|&thread| thread < 64) {
+            self.0 |= 1 << thread;
+        }
+    }
+}
+
 /// The bells of all I/O threads.
 #[derive(Debug)]
 pub(crate) struct Bells(Box<[Bell]>);

@@ -20,6 +20,7 @@ use herdsman_store::{AppendError, LogWriter, SyncMode};
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
+use crate::bells::ThreadSet;
 use crate::clock::millis;
 use crate::core::Core;
 use crate::disk_keeper::{DiskChange, DiskKeeper};
@@ -74,6 +75,8 @@ enum Work {
 struct Batch {
     txns: Vec<Queued>,
     bytes: Vec<u8>,
+    /// Whose connections wait for it.
+    askers: ThreadSet,
 }
 
 #[derive(Debug)]
@@ -84,13 +87,14 @@ struct Queued {
 }
 
 impl CommitQueue {
-    /// Adds a txn. Zxids go up.
-    pub fn push(&self, zxid: Zxid, payload: &[u8]) {
+    /// Adds a txn, for a connection of this I/O thread if it is one's. Zxids go up.
+    pub fn push(&self, zxid: Zxid, payload: &[u8], asker: Option<usize>) {
         let mut queue = self.queue.lock();
         if !matches!(queue.works.back(), Some(Work::Append(_))) {
             queue.works.push_back(Work::Append(Batch::default()));
         }
-        if let Some(Work::Append(Batch { txns, bytes })) = queue.works.back_mut() {
+        if let Some(Work::Append(Batch { txns, bytes, askers })) = queue.works.back_mut() {
+            askers.extend(asker);
             let start = bytes.len();
             bytes.extend_from_slice(payload);
             txns.push(Queued { zxid, payload: start..bytes.len(), at: Instant::now() });
@@ -235,7 +239,7 @@ impl Committer {
         for txns in batch.txns.chunks(self.settings.batch_txns_max) {
             self.append(txns, &batch.bytes)?;
             let zxid = self.flush()?;
-            self.report(zxid, txns);
+            self.report(zxid, txns, batch.askers);
         }
         Ok(())
     }
@@ -306,7 +310,7 @@ impl Committer {
         }
     }
 
-    fn report(&mut self, zxid: Zxid, txns: &[Queued]) {
+    fn report(&mut self, zxid: Zxid, txns: &[Queued], askers: ThreadSet) {
         let now = Instant::now();
         for txn in txns {
             self.core.stats.durations.commit.add(now.saturating_duration_since(txn.at));
@@ -315,7 +319,7 @@ impl Committer {
         if self.snapshots.count(txns.len(), self.log.written_bytes()) {
             self.log.roll();
         }
-        self.core.step(Input::Flushed { zxid });
+        self.core.flushed(zxid, askers);
     }
 
     /// What this process still has in memory is no longer known to be on disk, so it acknowledges

@@ -7,7 +7,7 @@
 //! Order of locks: node, then tree, then an outbox. A thread that holds the tree never asks for the
 //! node.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
 use crate::audit::{self, Audit};
+use crate::bells::ThreadSet;
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::commit::CommitQueue;
@@ -33,6 +34,35 @@ use tracing::{error, info};
 
 /// Txns applied in one go; readers get in between two goes.
 const TXNS_PER_GUARD: usize = 256;
+
+/// Who gives the node an input.
+#[derive(Clone, Copy)]
+enum Driver {
+    /// For one of its connections.
+    IoThread(usize),
+    /// The log's thread, with something durable that these asked for.
+    Log { askers: ThreadSet },
+    /// Anybody else.
+    Other,
+}
+
+impl Driver {
+    /// Whose connections wait for what comes of it.
+    fn asker(self) -> Option<usize> {
+        match self {
+            Driver::IoThread(thread) => Some(thread),
+            Driver::Log { .. } | Driver::Other => None,
+        }
+    }
+
+    /// Who puts what is committed into the tree, if others should.
+    fn appliers(self) -> Option<ThreadSet> {
+        match self {
+            Driver::Log { askers } if !askers.is_empty() => Some(askers),
+            Driver::Log { .. } | Driver::IoThread(_) | Driver::Other => None,
+        }
+    }
+}
 
 struct Mind {
     node: Node,
@@ -51,6 +81,8 @@ pub struct Core {
     /// Clocks.
     pub clock: Clock,
     commit_queue: Arc<CommitQueue>,
+    /// Something is committed, and an I/O thread was asked to put it into the tree.
+    to_apply: AtomicBool,
     /// How often the tree was replaced by another one.
     tree_generation: AtomicU64,
     /// The other servers; a standalone server has none.
@@ -85,6 +117,7 @@ impl Core {
             stats,
             clock,
             commit_queue,
+            to_apply: AtomicBool::new(false),
             tree_generation: AtomicU64::new(0),
             peers,
             fatal: watch::Sender::new(None),
@@ -208,14 +241,31 @@ impl Core {
         let step = |node: &mut Node, now, tree: &Tree, out: &mut Outputs| {
             inputs.for_each(|input| node.step(now, input, tree, out));
         };
-        if self.drive_quietly(step) {
+        if self.drive_quietly(Driver::IoThread(thread), step) {
             self.clients.bells.ring_for_turn(thread);
         }
     }
 
     /// What an I/O thread does for its connections besides serving them, over and over.
     pub(crate) async fn attend_bell(&self, thread: usize) {
-        self.clients.bells.attend(thread, || self.hand_on()).await;
+        let end_turn = || {
+            if self.to_apply.swap(false, Ordering::AcqRel) {
+                self.drive(|_, _, _, _| {});
+            }
+            self.hand_on();
+        };
+        self.clients.bells.attend(thread, end_turn).await;
+    }
+
+    /// Everything up to here is durable. What is committed by that is put into the tree by a thread of those who
+    /// wait for it, and the log's thread, whose call this is, goes on with the next batch meanwhile.
+    pub(crate) fn flushed(&self, zxid: Zxid, askers: ThreadSet) {
+        let step = |node: &mut Node, now, tree: &Tree, out: &mut Outputs| {
+            node.step(now, Input::Flushed { zxid }, tree, out);
+        };
+        if self.drive_quietly(Driver::Log { askers }, step) {
+            self.hand_on();
+        }
     }
 
     /// Gives the node an input if it is still wanted when the node's turn comes. Tells whether it
@@ -263,7 +313,7 @@ impl Core {
     }
 
     fn drive(&self, step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs)) {
-        if self.drive_quietly(step) {
+        if self.drive_quietly(Driver::Other, step) {
             self.hand_on();
         }
     }
@@ -277,29 +327,39 @@ impl Core {
     }
 
     /// Tells whether there is something to hand on.
-    fn drive_quietly(&self, step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs)) -> bool {
+    fn drive_quietly(
+        &self,
+        driver: Driver,
+        step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs),
+    ) -> bool {
         let now = self.clock.now();
         let mut mind = self.mind.lock();
         let Mind { node, out, to_wake } = &mut *mind;
+        let asker = driver.asker();
         let zxid = {
             let tree = self.tree.read();
             step(node, now, &tree, out);
             tree.last_zxid()
         };
-        let mut is_for_others = self.deliver(now, zxid, node, out, to_wake);
+        let mut is_for_others = self.deliver(now, zxid, node, out, asker, to_wake);
+        let appliers = driver.appliers().filter(|_| node.wants_tree());
         let mut ended = Vec::new();
-        while node.wants_tree() {
+        while appliers.is_none() && node.wants_tree() {
             let mut tree = self.tree.write();
             match self.audit {
                 None => node.apply(&mut tree, TXNS_PER_GUARD, out),
                 Some(_) => apply_audited(node, &mut tree, out, &mut ended),
             }
             // Before readers get in again: see `outbox`.
-            is_for_others |= self.deliver(now, tree.last_zxid(), node, out, to_wake);
+            is_for_others |= self.deliver(now, tree.last_zxid(), node, out, asker, to_wake);
         }
         let mut to_wake = std::mem::take(to_wake);
         drop(mind);
         self.clients.bells.ring_for(&mut to_wake);
+        if let Some(appliers) = appliers {
+            self.to_apply.store(true, Ordering::Release);
+            appliers.iter().for_each(|thread| self.clients.bells.ring_for_turn(thread));
+        }
         for end in ended {
             self.audit.iter().for_each(|audit| audit.session_ended(&end));
         }
@@ -313,6 +373,7 @@ impl Core {
         zxid: Zxid,
         node: &Node,
         out: &mut Outputs,
+        asker: Option<usize>,
         to_wake: &mut Vec<Arc<Client>>,
     ) -> bool {
         let mut is_for_others = false;
@@ -324,7 +385,7 @@ impl Core {
         for output in &out.list {
             match output {
                 Output::Append { zxid, payload } => {
-                    self.commit_queue.push(*zxid, &out.bytes[payload.clone()]);
+                    self.commit_queue.push(*zxid, &out.bytes[payload.clone()], asker);
                     is_for_others = true;
                 }
                 Output::Send { conn, frames, answers: Some(answered) } => {
@@ -351,7 +412,7 @@ impl Core {
                 }
                 Output::Peer(output) => {
                     if let Some(peers) = &self.peers {
-                        peers.carry_out(output);
+                        peers.carry_out(output, asker);
                         is_for_others = true;
                     }
                 }

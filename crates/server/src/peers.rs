@@ -121,8 +121,8 @@ impl Peers {
         self.role_log.lock().learners()
     }
 
-    /// Carries out what agreement asks for.
-    pub fn carry_out(&self, output: &Output) {
+    /// Carries out what agreement asks for; some of it for the connections of an I/O thread.
+    pub fn carry_out(&self, output: &Output, asker: Option<usize>) {
         match output {
             Output::Notify { to, message } => self.network.notify(*to, message),
             Output::Connect { to, door } => {
@@ -135,7 +135,7 @@ impl Peers {
             Output::Close { link, .. } => self.network.close(*link),
             Output::Append { zxid, payload } => {
                 if self.settings.kept == Kept::OnDisk {
-                    self.commit_queue.push(*zxid, payload);
+                    self.commit_queue.push(*zxid, payload, asker);
                 }
             }
             Output::SaveEpoch { kind, epoch } => {
