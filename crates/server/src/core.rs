@@ -284,9 +284,7 @@ impl Core {
     /// Gives the node several inputs, one after the other.
     pub fn step_all<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) {
         self.drive(|node, now, tree, out| {
-            for input in inputs {
-                node.step(now, input, tree, out);
-            }
+            inputs.for_each(|input| node.step(now, input, tree, out));
         });
     }
 

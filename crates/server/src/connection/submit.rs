@@ -64,8 +64,13 @@ impl Connection {
             }
             match door {
                 Door::Core => self.check_large(payload.len())?,
-                Door::Read if goes_along(tree.get_or_insert_with(|| core.tree()), payload) => {}
-                Door::Read | Door::Auth | Door::Unknown => break,
+                Door::Read => {
+                    let tree = tree.get_or_insert_with(|| core.tree());
+                    if !goes_along(tree, header.op, &payload[8..]) {
+                        break;
+                    }
+                }
+                Door::Auth | Door::Unknown => break,
             }
             self.note_received();
             run.inputs.push(self.take_in(header, door, payload, now_us)?);
@@ -135,10 +140,8 @@ impl Connection {
 }
 
 /// Whether a read may follow writes of its session through the core.
-fn goes_along(tree: &Tree, payload: &[u8]) -> bool {
-    let mut reader = Reader::new(payload);
-    let Ok(header) = RequestHeader::decode(&mut reader) else { return false };
-    match OpCode::from_code(header.op).map(|op| Request::decode(op, &mut reader)) {
+fn goes_along(tree: &Tree, op: i32, body: &[u8]) -> bool {
+    match OpCode::from_code(op).map(|op| Request::decode(op, &mut Reader::new(body))) {
         Some(Ok(Request::Read(request))) => {
             tree.reply_bytes_about(&request).is_some_and(|bytes| bytes <= REPLY_BYTES_MAX)
         }
