@@ -223,8 +223,19 @@ pub trait JuteWrite {
 }
 
 impl JuteWrite for Vec<u8> {
+    #[inline]
     fn put_raw(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
+    }
+}
+
+/// Room of a fixed size, filled from its front. Panics if the values need more than there is.
+impl JuteWrite for &mut [u8] {
+    #[inline]
+    fn put_raw(&mut self, bytes: &[u8]) {
+        let (room, rest) = std::mem::take(self).split_at_mut(bytes.len());
+        room.copy_from_slice(bytes);
+        *self = rest;
     }
 }
 

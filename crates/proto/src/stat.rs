@@ -34,8 +34,14 @@ impl Stat {
     /// Encoded size.
     pub const BYTES: usize = 68;
 
-    /// Appends the stat.
+    /// Appends the stat. It is laid out apart first, so that `out` makes room once, not for each number.
     pub fn encode(&self, out: &mut impl JuteWrite) {
+        let mut bytes = [0; Self::BYTES];
+        self.lay_out(&mut bytes.as_mut_slice());
+        out.put_raw(&bytes);
+    }
+
+    fn lay_out(&self, out: &mut &mut [u8]) {
         out.put_long(self.czxid.0);
         out.put_long(self.mzxid.0);
         out.put_long(self.ctime);

@@ -14,7 +14,7 @@ mod tests;
 mod texts;
 mod znode;
 
-use herdsman_proto::StatPersisted;
+use herdsman_proto::{StatPersisted, path};
 
 use self::arena::Arena;
 use self::index::Index;
@@ -112,13 +112,10 @@ impl Nodes {
     /// Finds a path. Both `""` and `"/"` are the root, as in Apache's tables.
     #[must_use]
     pub fn find(&self, path: &str) -> Option<NodeId> {
-        if path.is_empty() || path == herdsman_proto::path::ROOT {
+        if path.is_empty() || path == path::ROOT {
             return Some(NodeId::ROOT);
         }
-        // Bytes are faster to split than characters, and a slash is never part of one.
-        path.strip_prefix('/')?
-            .as_bytes()
-            .split(|&byte| byte == b'/')
+        path::names(path.strip_prefix('/')?)
             .try_fold(NodeId::ROOT, |parent, name| self.child_by_key((parent, name)))
     }
 
