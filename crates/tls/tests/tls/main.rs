@@ -1,0 +1,13 @@
+//! Handshakes in memory, with certificates made on the spot, and stores made by `keytool` and `openssl`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod authority;
+mod connection;
+mod handshakes;
+mod hosts;
+mod key_stores;
+mod reloads;
+mod revocation;
+mod tools;
+mod trust_rules;
