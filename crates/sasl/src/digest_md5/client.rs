@@ -1,0 +1,156 @@
+//! The side that knows one password. Apache: `ZooKeeperSaslClient` and `SaslQuorumAuthLearner`, around the
+//! JDK's `DigestMD5Client`.
+//!
+//! Unlike Apache's client it sends no `authzid` (it would only repeat the user name) and no `maxbuf`
+//! (which means nothing with qop `auth`).
+
+use std::fmt;
+
+use super::directives::{Directive, Directives, put, put_quoted, text};
+use super::proof::{Bound, Charset, Proof, Proofs};
+use super::{
+    ALGORITHM, CHALLENGE_BYTES_MAX, CHARSET, NONCE_COUNT, Nonce, QOP, RESPONSE_BYTES_MAX, Service,
+    check_length,
+};
+use crate::{Credentials, SaslError};
+
+/// What a client is set up with.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// What it logs in to.
+    pub service: Service,
+    /// As whom.
+    pub credentials: Credentials,
+}
+
+/// One login, seen from the client.
+#[derive(Debug)]
+pub struct Client {
+    settings: ClientSettings,
+    cnonce: Nonce,
+    state: State,
+}
+
+enum State {
+    AwaitingChallenge,
+    AwaitingProof { of_server: Proof },
+    Over,
+}
+
+/// What a client does with a token.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ClientStep {
+    /// Sends this and awaits the server's next token.
+    Response(Vec<u8>),
+    /// Is in, and knows that the server knows the password.
+    Accepted,
+}
+
+impl Client {
+    /// What a client sends first: the server has the first word in this mechanism, but in ZooKeeper's
+    /// protocols the client has to ask for it.
+    pub const OPENING: &'static [u8] = &[];
+
+    /// Awaits the server's challenge. The nonce must be used for this login alone.
+    #[must_use]
+    pub fn new(settings: ClientSettings, cnonce: Nonce) -> Self {
+        Client { settings, cnonce, state: State::AwaitingChallenge }
+    }
+
+    /// Takes the server's next token.
+    pub fn step(&mut self, token: &[u8]) -> Result<ClientStep, SaslError> {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        check_length(token, CHALLENGE_BYTES_MAX)?;
+        match state {
+            State::AwaitingChallenge => self.answer(token).map(ClientStep::Response),
+            State::AwaitingProof { of_server } => {
+                let last = Directives::parse(token)?;
+                if bool::from(of_server.is(last.required(Directive::Rspauth)?)) {
+                    Ok(ClientStep::Accepted)
+                } else {
+                    Err(SaslError::UnprovenServer)
+                }
+            }
+            State::Over => Err(SaslError::Over),
+        }
+    }
+
+    fn answer(&mut self, token: &[u8]) -> Result<Vec<u8>, SaslError> {
+        let challenge = Directives::parse(token)?;
+        let charset = check_terms(&challenge)?;
+        let realm = chosen_realm(&challenge, charset)?;
+        let digest_uri = self.settings.service.digest_uri();
+        let bound = Bound {
+            charset,
+            user: &self.settings.credentials.username,
+            realm: &realm,
+            nonce: challenge.required(Directive::Nonce)?,
+            cnonce: self.cnonce.as_bytes(),
+            digest_uri: digest_uri.as_bytes(),
+            authzid: None,
+        };
+        let Proofs { of_client, of_server } = bound.proofs(&self.settings.credentials.password)?;
+        let response = write_response(&bound, &of_client)?;
+        check_length(&response, RESPONSE_BYTES_MAX)?;
+        self.state = State::AwaitingProof { of_server };
+        Ok(response)
+    }
+}
+
+/// Whether we can speak in the server's terms, and in which charset.
+fn check_terms(challenge: &Directives) -> Result<Charset, SaslError> {
+    let charset = match challenge.optional(Directive::Charset)? {
+        None => Charset::Latin1,
+        Some(charset) if charset == CHARSET.as_bytes() => Charset::Utf8,
+        Some(_) => return Err(Directive::Charset.must_be(CHARSET)),
+    };
+    if challenge.required(Directive::Algorithm)? != ALGORITHM.as_bytes() {
+        return Err(Directive::Algorithm.must_be(ALGORITHM));
+    }
+    let offered = challenge.optional(Directive::Qop)?.unwrap_or(QOP.as_bytes());
+    if !offered.split(|&byte| byte == b',').any(|qop| qop.trim_ascii() == QOP.as_bytes()) {
+        return Err(SaslError::Protection);
+    }
+    Ok(charset)
+}
+
+/// The first realm that the server offers; an empty one if it offers none.
+fn chosen_realm(challenge: &Directives, charset: Charset) -> Result<String, SaslError> {
+    let Some(realm) = challenge.all(Directive::Realm).next() else {
+        return Ok(String::new());
+    };
+    match charset {
+        Charset::Utf8 => text(Directive::Realm, realm).map(Into::into),
+        Charset::Latin1 => Ok(realm.iter().copied().map(char::from).collect()),
+    }
+}
+
+/// The JDK's directives in the JDK's order.
+fn write_response(bound: &Bound<'_>, proof: &Proof) -> Result<Vec<u8>, SaslError> {
+    let mut token = Vec::new();
+    if bound.charset == Charset::Utf8 {
+        put(&mut token, Directive::Charset, CHARSET.as_bytes());
+    }
+    put_quoted(&mut token, Directive::Username, &bound.charset.encode(bound.user)?);
+    if !bound.realm.is_empty() {
+        put_quoted(&mut token, Directive::Realm, &bound.charset.encode(bound.realm)?);
+    }
+    put_quoted(&mut token, Directive::Nonce, bound.nonce);
+    put(&mut token, Directive::NonceCount, NONCE_COUNT.as_bytes());
+    put_quoted(&mut token, Directive::Cnonce, bound.cnonce);
+    put_quoted(&mut token, Directive::DigestUri, bound.digest_uri);
+    put(&mut token, Directive::Response, proof.as_bytes());
+    put(&mut token, Directive::Qop, QOP.as_bytes());
+    Ok(token)
+}
+
+/// Names the state only: the proof that is awaited must not be seen before the server shows it.
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::AwaitingChallenge => "AwaitingChallenge",
+            State::AwaitingProof { .. } => "AwaitingProof",
+            State::Over => "Over",
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! Who may log in, and how that is proven: JAAS configuration files and SASL's DIGEST-MD5.
+//!
+//! In: the text of a configuration file, tokens that a peer sent, nonces made of randomness that the
+//! caller drew. Out: tokens to send, and in the end a name that was proven. Nothing here knows a
+//! socket, a file, a clock or a source of randomness.
+//!
+//! [`JaasFile`] reads a file as the JDK does, [`Login`] says what a section of it means, and
+//! [`digest_md5`] holds the two sides of an exchange. What a proven name may do (super users, ACLs,
+//! whether a failed login closes the connection) is the server's business.
+//!
+//! Invariant: a password is a [`Secret`], which no `Debug` output and no error shows.
+
+pub mod digest_md5;
+mod error;
+pub mod jaas;
+pub mod login;
+mod secret;
+mod users;
+
+pub use error::SaslError;
+pub use jaas::{ControlFlag, JaasError, JaasFile, LoginModule, Section};
+pub use login::{DigestLogin, KerberosLogin, Login, LoginError};
+pub use secret::Secret;
+pub use users::{Credentials, Users};

@@ -1,0 +1,168 @@
+//! What a section of a JAAS file means: who may log in, or who we are. Apache: `DigestLoginModule`,
+//! `ServerCnxnFactory.getDigestMd5Credentials`, `SaslQuorumServerCallbackHandler`, `Login`.
+//!
+//! In: a file and the name of a section. Out: a [`Login`]. Apache loads the class that a section names; we
+//! know the two that ZooKeeper is used with, and refuse others by name.
+
+use std::path::PathBuf;
+
+use crate::{Credentials, JaasFile, LoginModule, Secret, Section, Users};
+
+/// The class for logins with a password.
+const DIGEST_CLASS: &str = "org.apache.zookeeper.server.auth.DigestLoginModule";
+/// The classes for logins with Kerberos, in the common JDKs and in IBM's.
+const KERBEROS_CLASSES: [&str; 2] = [
+    "com.sun.security.auth.module.Krb5LoginModule",
+    "com.ibm.security.auth.module.Krb5LoginModule",
+];
+/// Options that start with this hold a user's password.
+const USER_PREFIX: &str = "user_";
+
+/// Why a section is no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    /// The file has no such section, or nothing in it.
+    #[error("no section `{section}` with a login module; the file has {present}")]
+    NoSection {
+        /// The one that was asked for.
+        section: String,
+        /// Those that are there.
+        present: String,
+    },
+    /// A login module that we do not know.
+    #[error(
+        "section `{section}`: login module `{class}` is not known; use `{DIGEST_CLASS}` or `{}`",
+        KERBEROS_CLASSES[0]
+    )]
+    UnknownModule {
+        /// Where it stands.
+        section: String,
+        /// Its class.
+        class: String,
+    },
+    /// Passwords and Kerberos in one section.
+    #[error("section `{section}` has login modules for passwords and for Kerberos; leave one kind")]
+    Mixed {
+        /// Which.
+        section: String,
+    },
+    /// One of `username` and `password` without the other.
+    #[error("section `{section}`: option `{missing}` is missing")]
+    Incomplete {
+        /// Where.
+        section: String,
+        /// Which.
+        missing: &'static str,
+    },
+}
+
+/// What a section says about logging in.
+#[derive(Clone, Debug)]
+pub enum Login {
+    /// With passwords: SASL DIGEST-MD5.
+    Digest(DigestLogin),
+    /// With Kerberos: SASL GSSAPI.
+    Kerberos(KerberosLogin),
+}
+
+/// Passwords. A section has the one half or the other, by the role that it is written for.
+#[derive(Clone, Debug, Default)]
+pub struct DigestLogin {
+    /// Who may log in to us: the options `user_<name>="<password>"`.
+    pub users: Users,
+    /// Who we are when we log in: the options `username` and `password`.
+    pub credentials: Option<Credentials>,
+}
+
+/// Where to get Kerberos credentials.
+#[derive(Clone, Debug, Default)]
+pub struct KerberosLogin {
+    /// Who we are, as `name/host@REALM`.
+    pub principal: Option<String>,
+    /// The file with our keys.
+    pub key_tab: Option<PathBuf>,
+    /// The keys come from that file.
+    pub use_key_tab: bool,
+    /// The keys are kept, which a server needs to accept logins.
+    pub store_key: bool,
+    /// A ticket that somebody else got is used, as `kinit` leaves it.
+    pub use_ticket_cache: bool,
+    /// Where that ticket lies, if not at the usual place.
+    pub ticket_cache: Option<PathBuf>,
+}
+
+impl Login {
+    /// What a section of a file means.
+    pub fn from_file(file: &JaasFile, section: &str) -> Result<Self, LoginError> {
+        // As in the JDK, a section without modules is as good as none.
+        match file.section(section) {
+            Some(section) if !section.modules.is_empty() => Self::from_section(section),
+            _ => {
+                let present = present(file);
+                Err(LoginError::NoSection { section: section.to_string(), present })
+            }
+        }
+    }
+
+    fn from_section(section: &Section) -> Result<Self, LoginError> {
+        let name = || section.name.clone();
+        let is_digest = |module: &&LoginModule| module.class == DIGEST_CLASS;
+        let is_kerberos = |module: &&LoginModule| KERBEROS_CLASSES.contains(&module.class.as_str());
+        if let Some(other) = section.modules.iter().find(|m| !is_digest(m) && !is_kerberos(m)) {
+            let class = other.class.clone();
+            return Err(LoginError::UnknownModule { section: name(), class });
+        }
+        // Of several modules for Kerberos Apache looks at the first, too.
+        match section.modules.iter().find(is_kerberos) {
+            None => DigestLogin::from_section(section).map(Login::Digest),
+            Some(_) if section.modules.iter().any(|module| is_digest(&module)) => {
+                Err(LoginError::Mixed { section: name() })
+            }
+            Some(module) => Ok(Login::Kerberos(KerberosLogin::from_module(module))),
+        }
+    }
+}
+
+impl DigestLogin {
+    /// The options of all modules together.
+    fn from_section(section: &Section) -> Result<Self, LoginError> {
+        let options = || section.modules.iter().flat_map(|module| &module.options);
+        let user = |(name, password): (&String, &Secret)| {
+            Some((name.strip_prefix(USER_PREFIX)?.to_string(), password.clone()))
+        };
+        let value = |wanted| options().rfind(|(name, _)| *name == wanted).map(|(_, value)| value);
+        let missing = |missing| LoginError::Incomplete { section: section.name.clone(), missing };
+        let credentials = match (value("username"), value("password")) {
+            (None, None) => None,
+            (Some(_), None) => return Err(missing("password")),
+            (None, Some(_)) => return Err(missing("username")),
+            (Some(username), Some(password)) => Some(Credentials {
+                username: username.expose().to_string(),
+                password: password.clone(),
+            }),
+        };
+        Ok(DigestLogin { users: options().filter_map(user).collect(), credentials })
+    }
+}
+
+impl KerberosLogin {
+    fn from_module(module: &LoginModule) -> Self {
+        let value = |name: &str| module.options.get(name).map(Secret::expose);
+        let is_set = |name: &str| value(name).is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        KerberosLogin {
+            principal: value("principal").map(Into::into),
+            key_tab: value("keyTab").map(Into::into),
+            use_key_tab: is_set("useKeyTab"),
+            store_key: is_set("storeKey"),
+            use_ticket_cache: is_set("useTicketCache"),
+            ticket_cache: value("ticketCache").map(Into::into),
+        }
+    }
+}
+
+/// The names of a file's sections, for somebody who misspelt one.
+fn present(file: &JaasFile) -> String {
+    let names: Vec<_> =
+        file.sections().iter().map(|section| format!("`{}`", section.name)).collect();
+    if names.is_empty() { "no section".to_string() } else { names.join(", ") }
+}

@@ -1,0 +1,74 @@
+//! Bytes from strangers: whatever comes, there is an answer or an error, and no panic.
+
+use herdsman_sasl::JaasFile;
+use herdsman_sasl::digest_md5::Service;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{challenge, client, response, server};
+
+/// Pieces of which tokens are made, so that random ones get further than their first byte.
+fn token() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        any::<u8>().prop_map(|byte| vec![byte]),
+        prop::sample::select(vec![
+            "username=",
+            "realm=\"",
+            "nonce=",
+            "cnonce=\"",
+            "nc=00000001",
+            "qop=auth",
+            "algorithm=md5-sess",
+            "charset=utf-8",
+            "digest-uri=\"",
+            "response=",
+            "rspauth=",
+            "authzid=",
+            "\"",
+            "\\",
+            ",",
+            " ",
+            "zk-sasl-md5",
+            "zookeeper/zk-sasl-md5",
+            "OA6MG9tEQGm2hh",
+        ])
+        .prop_map(|piece| piece.as_bytes().to_vec()),
+    ];
+    vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_token_lets_a_stranger_in(token in token()) {
+        let mut server = server(&Service::CLIENT_PORT, &[("bob", "secret")]);
+        challenge(&mut server);
+        prop_assert!(server.step(&token).is_err());
+    }
+
+    #[test]
+    fn no_token_convinces_a_client(first in token(), second in token()) {
+        let mut client = client(&Service::CLIENT_PORT, "bob", "secret");
+        if response(&mut client, &first).is_ok() {
+            prop_assert!(client.step(&second).is_err());
+        }
+    }
+
+    #[test]
+    fn no_file_is_too_strange(text in "([a-z$_.{};=\"\\\\/*# \n-]|\\PC){0,60}") {
+        let _ = JaasFile::parse(&text);
+    }
+
+    /// Errors come from files that hold passwords: cut one anywhere and look at what is said.
+    #[test]
+    fn no_error_repeats_a_value(cut in 0usize..400, with in "[{};=\"/# ]") {
+        let file = "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  \
+            user_bob=\"hunter2\"\n  user_alice=hunter2;\n};\nClient { x.y optional password=\"hunter2\"; };\n";
+        let cut = cut % file.len();
+        let changed = format!("{}{with}{}", &file[..cut], &file[cut..]);
+        let said = match JaasFile::parse(&changed) {
+            Ok(parsed) => format!("{parsed:?}"),
+            Err(error) => format!("{error} {error:?}"),
+        };
+        prop_assert!(!said.contains("hunter2"), "{} -> {}", changed, said);
+    }
+}

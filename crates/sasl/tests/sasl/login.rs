@@ -1,0 +1,115 @@
+//! What the sections of a JAAS file mean.
+
+use herdsman_sasl::{JaasFile, Login, LoginError};
+
+fn login(file: &str, section: &str) -> Result<Login, LoginError> {
+    Login::from_file(&JaasFile::parse(file).expect("a good file"), section)
+}
+
+/// The error as an operator reads it.
+fn complaint(file: &str, section: &str) -> String {
+    login(file, section).expect_err("a useless section").to_string()
+}
+
+const FILE: &str = r#"
+Server {
+    org.apache.zookeeper.server.auth.DigestLoginModule required
+    user_super="adminsecret"
+    user_bob="bobsecret";
+};
+Client {
+    org.apache.zookeeper.server.auth.DigestLoginModule required
+    username="bob"
+    password="bobsecret";
+};
+KerberosServer {
+    com.sun.security.auth.module.Krb5LoginModule required
+    useKeyTab=true
+    keyTab="/etc/zookeeper.keytab"
+    storeKey=TRUE
+    useTicketCache=false
+    principal="zookeeper/host.example.com@EXAMPLE.COM";
+};
+KerberosClient {
+    com.ibm.security.auth.module.Krb5LoginModule required useTicketCache=true ticketCache="/tmp/cc";
+};
+Empty { };
+"#;
+
+#[test]
+fn a_server_section_names_its_users() {
+    let Ok(Login::Digest(digest)) = login(FILE, "Server") else {
+        panic!("not a section with passwords");
+    };
+    assert_eq!(digest.users.names().collect::<Vec<_>>(), ["bob", "super"]);
+    assert_eq!(digest.users.password("bob").map(|password| password.expose()), Some("bobsecret"));
+    assert!(digest.users.password("eve").is_none());
+    assert!(digest.credentials.is_none());
+}
+
+#[test]
+fn a_client_section_names_one_user() {
+    let Ok(Login::Digest(digest)) = login(FILE, "Client") else {
+        panic!("not a section with passwords");
+    };
+    let credentials = digest.credentials.expect("a user name and a password");
+    assert_eq!(credentials.username, "bob");
+    assert_eq!(credentials.password.expose(), "bobsecret");
+    assert!(digest.users.is_empty());
+}
+
+#[test]
+fn kerberos_sections_keep_their_options() {
+    let Ok(Login::Kerberos(server)) = login(FILE, "KerberosServer") else {
+        panic!("not a section for Kerberos");
+    };
+    assert_eq!(server.principal.as_deref(), Some("zookeeper/host.example.com@EXAMPLE.COM"));
+    assert_eq!(server.key_tab, Some("/etc/zookeeper.keytab".into()));
+    assert!(server.use_key_tab && server.store_key && !server.use_ticket_cache);
+    let Ok(Login::Kerberos(client)) = login(FILE, "KerberosClient") else {
+        panic!("not a section for Kerberos");
+    };
+    assert!(client.use_ticket_cache && !client.use_key_tab);
+    assert_eq!(client.ticket_cache, Some("/tmp/cc".into()));
+}
+
+/// Apache puts the options of all modules together.
+#[test]
+fn users_of_several_modules_are_all_known() {
+    let class = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    let file =
+        format!("S {{ {class} required user_a=x user_b=x; {class} optional user_b=y user_=z; }};");
+    let Ok(Login::Digest(digest)) = login(&file, "S") else {
+        panic!("not a section with passwords");
+    };
+    assert_eq!(digest.users.names().collect::<Vec<_>>(), ["", "a", "b"]);
+    assert_eq!(digest.users.password("b").map(|password| password.expose()), Some("y"));
+}
+
+#[test]
+fn a_useless_section_is_said_to_be_so_in_one_line() {
+    assert_eq!(
+        complaint(FILE, "Sever"),
+        "no section `Sever` with a login module; the file has `Server`, `Client`, `KerberosServer`, \
+         `KerberosClient`, `Empty`"
+    );
+    assert_eq!(
+        complaint("", "Server"),
+        "no section `Server` with a login module; the file has no section"
+    );
+    assert!(complaint(FILE, "Empty").starts_with("no section `Empty` with a login module"));
+    assert_eq!(
+        complaint("S { com.example.Other required password=x; };", "S"),
+        "section `S`: login module `com.example.Other` is not known; use \
+         `org.apache.zookeeper.server.auth.DigestLoginModule` or \
+         `com.sun.security.auth.module.Krb5LoginModule`"
+    );
+    let digest = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    for (options, missing) in [("username=bob", "password"), ("password=x", "username")] {
+        let said = complaint(&format!("S {{ {digest} {options}; }};"), "S");
+        assert_eq!(said, format!("section `S`: option `{missing}` is missing"));
+    }
+    let mixed =
+        format!("S {{ {digest}; com.sun.security.auth.module.Krb5LoginModule required; }};");
+    assert!(complaint(&mixed, "S").contains("leave one kind"));
+}
