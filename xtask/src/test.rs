@@ -144,6 +144,12 @@ const STEPS: &[Step] = &[
         command: &["xtask", "chaos", "--seconds", "30", "--seed", "1"],
     },
     Step {
+        name: "secured",
+        about: "TLS, certificates and SASL with Apache's clients and beside Apache's servers",
+        needs: &[Peer::Java, Peer::Zookeeper, Peer::Kazoo],
+        command: &["xtask", "interop", "secured"],
+    },
+    Step {
         name: "admin",
         about: "the admin server answers as Apache's does; snapshots go both ways",
         needs: &[Peer::Java, Peer::Zookeeper],

@@ -46,9 +46,9 @@ pub use flags::SystemProperties;
 pub use markdown::settings_markdown;
 pub use quorum::{Mode, Quorum, QuorumSecurity, QuorumTuning};
 pub use types::{
-    Access, Admin, AdminWriters, Compression, ConnectionThrottle, DigestAlgorithm, FourLetterWords,
-    Given, Limits, Listen, Logging, Metrics, Purge, RequestThrottle, Secret, Sessions, Storage,
-    Znodes,
+    Access, Admin, AdminWriters, ClientAuth, ClientTls, Compression, ConnectionThrottle,
+    DigestAlgorithm, FourLetterWords, Given, Limits, Listen, Logging, Metrics, Purge,
+    RequestThrottle, Sasl, Secret, Sessions, Storage, Tls, Znodes,
 };
 
 /// Everything a server is told.
@@ -70,6 +70,14 @@ pub struct Config {
     pub connection_throttle: ConnectionThrottle,
     /// Who may do what.
     pub access: Access,
+    /// Logging in with SASL.
+    pub sasl: Sasl,
+    /// TLS for clients.
+    pub tls: Tls,
+    /// What only the client port's TLS has.
+    pub client_tls: ClientTls,
+    /// TLS between servers.
+    pub quorum_tls: Tls,
     /// Kinds of znodes, and quotas.
     pub znodes: Znodes,
     /// Which four-letter words are answered.

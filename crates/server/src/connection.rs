@@ -12,6 +12,7 @@
 mod credentials;
 mod handshake;
 mod reads;
+mod sasl;
 mod serve;
 mod submit;
 mod submitted;
@@ -25,9 +26,8 @@ use std::time::Duration;
 
 use herdsman_node::Input;
 use herdsman_proto::{Id, SessionId};
+use herdsman_sasl::digest_md5;
 use herdsman_tree::auth;
-use rustix::net::Shutdown;
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tracing::debug;
 
@@ -36,6 +36,7 @@ use crate::intake::{BadLength, Intake};
 use crate::io_threads::Shared;
 use crate::outbox::{Closing, Taken};
 use crate::spare;
+use crate::wire::Wire;
 use submitted::SubmittedQueue;
 
 /// Replies that may wait for a client before its next request is served.
@@ -81,7 +82,7 @@ enum Stage {
 pub(crate) struct Connection {
     shared: Arc<Shared>,
     client: Arc<Client>,
-    stream: TcpStream,
+    wire: Wire,
     intake: Intake,
     output: Vec<u8>,
     /// How much of `output` is written.
@@ -91,6 +92,10 @@ pub(crate) struct Connection {
     /// What is known of them.
     submitted: SubmittedQueue,
     ids: Arc<[Id]>,
+    /// What it has proven is not enough for anything but a login.
+    must_log_in: bool,
+    /// The SASL login that is under way.
+    login: Option<Box<digest_md5::Server>>,
     session: SessionId,
     stage: Stage,
     ended: Option<Ended>,
@@ -108,16 +113,21 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn new(shared: Arc<Shared>, client: Arc<Client>, stream: TcpStream) -> Self {
+    pub fn new(shared: Arc<Shared>, client: Arc<Client>, wire: Wire) -> Self {
         let sessionless = Duration::from_millis(shared.settings.sessionless_timeout_ms);
-        let ids = Arc::from([auth::ip_id(client.peer.ip())]);
+        let mut ids = vec![auth::ip_id(client.peer.ip())];
+        if let Some(subject) = wire.peer_subject() {
+            ids.extend(shared.settings.schemes.of_certificate(&subject));
+        }
         Connection {
             intake: shared.settings.intake(),
             output: Vec::new(),
             written: 0,
             in_flight: 0,
             submitted: SubmittedQueue::default(),
-            ids,
+            must_log_in: shared.settings.asks_for_login(&ids),
+            login: None,
+            ids: ids.into(),
             session: SessionId::NONE,
             stage: Stage::AwaitingConnect,
             ended: None,
@@ -129,7 +139,7 @@ impl Connection {
             events: (0, 0),
             shared,
             client,
-            stream,
+            wire,
         }
     }
 
@@ -157,8 +167,8 @@ impl Connection {
     async fn serve_until_closed(&mut self) -> Result<Ended, Ended> {
         loop {
             self.work()?;
-            if self.stage == Stage::Closing && self.output.is_empty() {
-                self.say_goodbye();
+            if self.stage == Stage::Closing && !self.has_unsent() {
+                self.wire.say_goodbye();
                 return Err(self.ended.take().unwrap_or(Ended::ByClient));
             }
             if self.can_go_on() {
@@ -190,14 +200,6 @@ impl Connection {
             && !self.held
             && !self.is_throttled()
             && !matches!(self.intake.peek(), Ok(None))
-    }
-
-    /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
-    /// the client could lose the last reply.
-    fn say_goodbye(&mut self) {
-        _ = rustix::net::shutdown(&self.stream, Shutdown::Write);
-        let mut unread = [0; 4096];
-        while let Ok(1..) = self.stream.try_read(&mut unread) {}
     }
 
     /// Does all that can be done with the bytes that are here.
@@ -268,24 +270,28 @@ impl Connection {
 
     /// One write, as much as the socket takes.
     fn write(&mut self) -> Result<(), Ended> {
-        while self.written < self.output.len() {
-            match self.stream.try_write(&self.output[self.written..]) {
-                Ok(0) => return Err(Ended::ByClient),
-                Ok(count) => {
-                    self.written += count;
-                    self.shared.core.stats.bytes_sent.add(count as u64);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.forget_written();
-                    return Ok(());
-                }
-                Err(error) => return Err(error.into()),
+        match self.write_output() {
+            Ok(()) => {
+                self.written = 0;
+                spare::give_output(std::mem::take(&mut self.output));
+                self.note_delivered();
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.forget_written(),
+            Err(error) => return Err(error.into()),
         }
-        self.written = 0;
-        spare::give_output(std::mem::take(&mut self.output));
-        self.note_delivered();
         Ok(())
+    }
+
+    fn write_output(&mut self) -> io::Result<()> {
+        while self.written < self.output.len() {
+            let count = self.wire.try_write(&self.output[self.written..])?;
+            if count == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.written += count;
+            self.shared.core.stats.bytes_sent.add(count as u64);
+        }
+        self.wire.flush()
     }
 
     /// All events that were taken from the outbox are with the socket.
@@ -308,6 +314,11 @@ impl Connection {
 
     fn unsent(&self) -> usize {
         self.output.len() - self.written
+    }
+
+    /// Something waits for the socket to take it.
+    fn has_unsent(&self) -> bool {
+        self.unsent() > 0 || !self.wire.is_flushed()
     }
 
     /// Reading more makes sense: somebody will serve it soon.

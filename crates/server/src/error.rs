@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError};
 
 use crate::config::ConfigError;
+use crate::logins::LoginsError;
 
 /// Why a server does not start. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,17 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// Keys or certificates cannot be used.
+    #[error("cannot speak TLS {purpose}: {source}")]
+    Tls {
+        /// With whom.
+        purpose: &'static str,
+        /// What is wrong.
+        source: herdsman_tls::TlsError,
+    },
+    /// Logins cannot be had as they are configured.
+    #[error("cannot let anybody log in with SASL: {0}")]
+    Logins(LoginsError),
     /// A thread or socket cannot be had.
     #[error("the system refuses what the server needs: {0}")]
     System(#[from] io::Error),
@@ -73,6 +85,7 @@ impl StartError {
             StartError::Config(error) => error.exit_code(),
             StartError::Directory { .. } | StartError::Lock(_) => 3,
             StartError::MyId { .. } | StartError::AuditFile { .. } => 2,
+            StartError::Tls { .. } | StartError::Logins(_) => 2,
             StartError::Snapshot(_) => 10,
             StartError::PeerPort(_) => 14,
             StartError::Epoch(_)

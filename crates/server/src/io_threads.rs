@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use herdsman_node::Node;
+use herdsman_proto::Id;
 use herdsman_tree::auth::Schemes;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
@@ -17,9 +20,13 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::intake::Intake;
+use crate::logins::Logins;
+use crate::reports::Reports;
 use crate::snapshots::SnapshotDesk;
 use crate::spawn::spawn;
 use crate::throttle::SessionThrottle;
+use crate::wire::Wire;
+use crate::wire::handshake::{Failure, Speaks, TlsDoor};
 
 /// Accepted connections that may wait for a thread to take them.
 const ACCEPTED_MAX: usize = 1024;
@@ -38,9 +45,25 @@ pub(crate) struct ConnSettings {
     pub touch_step_ms: u64,
     pub tcp_keep_alive: bool,
     pub schemes: Schemes,
+    /// The schemes of which a client must use one before anything else.
+    pub required_schemes: Option<Vec<String>>,
+    /// A client whose SASL login failed may go on without.
+    pub tolerate_failed_sasl: bool,
 }
 
 impl ConnSettings {
+    /// Somebody who has proven these has to prove more.
+    pub fn asks_for_login(&self, ids: &[Id]) -> bool {
+        self.required_schemes
+            .as_ref()
+            .is_some_and(|schemes| !ids.iter().any(|id| schemes.contains(&id.scheme)))
+    }
+
+    /// A login by this scheme is asked for.
+    pub fn requires(&self, scheme: &str) -> bool {
+        self.required_schemes.as_ref().is_some_and(|schemes| schemes.iter().any(|it| it == scheme))
+    }
+
     /// Where a connection's bytes come in.
     pub fn intake(&self) -> Intake {
         Intake::new(self.frame_bytes_max)
@@ -59,9 +82,20 @@ pub(crate) struct Shared {
     pub stopping: AtomicBool,
     /// Where snapshots are asked for.
     pub snapshots: SnapshotDesk,
+    /// Who may log in with SASL.
+    pub logins: Logins,
+    /// TLS for clients, if there is a port for it.
+    pub tls: Option<TlsDoor>,
+    /// Connections that are not let in.
+    pub refusals: Reports,
 }
 
-type Accepted = (std::net::TcpStream, Arc<Client>);
+/// A connection on its way to its thread.
+struct Accepted {
+    stream: std::net::TcpStream,
+    client: Arc<Client>,
+    speaks: Speaks,
+}
 
 /// The running threads.
 pub(crate) struct IoThreads {
@@ -88,9 +122,9 @@ impl IoDoor {
             shared.core.stats.connections_rejected.add(1);
             io::Error::new(io::ErrorKind::QuotaExceeded, refused)
         })?;
-        sender.try_send((stream, client)).map_err(|unsent| {
-            let (_, client) = unsent.into_inner();
-            shared.core.clients.remove(&client);
+        let accepted = Accepted { stream, client, speaks: Speaks::Plain };
+        sender.try_send(accepted).map_err(|unsent| {
+            shared.core.clients.remove(&unsent.into_inner().client);
             io::Error::new(io::ErrorKind::ResourceBusy, "too many new connections at once")
         })
     }
@@ -112,20 +146,29 @@ impl IoThreads {
     }
 
     /// Gives a new connection to the next thread.
-    pub fn hand_over(&self, shared: &Shared, stream: std::net::TcpStream, peer: SocketAddr) {
+    pub fn hand_over(
+        &self,
+        shared: &Shared,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+        speaks: Speaks,
+    ) {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
         let client = match shared.core.clients.admit(peer, next, clock::wall_ms()) {
             Ok(client) => client,
             Err(refused) => {
                 shared.core.stats.connections_rejected.add(1);
-                warn!(%peer, "connection refused: {refused}");
+                shared.refusals.warn(format_args!("connection from {peer} refused: {refused}"));
                 return;
             }
         };
-        if let Err(unsent) = self.senders[next].try_send((stream, client)) {
-            let (_, client) = unsent.into_inner();
-            warn!(%peer, "connection refused: too many new connections at once");
-            shared.core.clients.remove(&client);
+        let accepted = Accepted { stream, client, speaks };
+        if let Err(unsent) = self.senders[next].try_send(accepted) {
+            shared.core.stats.connections_rejected.add(1);
+            shared.refusals.warn(format_args!(
+                "connection from {peer} refused: too many new connections at once"
+            ));
+            shared.core.clients.remove(&unsent.into_inner().client);
         }
     }
 
@@ -160,18 +203,70 @@ async fn take_connections(
     mut accepted: mpsc::Receiver<Accepted>,
     connections: &TaskTracker,
 ) {
-    while let Some((stream, client)) = accepted.recv().await {
-        match prepare(&shared, stream) {
-            Ok(stream) => {
-                let connection = Connection::new(Arc::clone(&shared), client, stream);
+    while let Some(Accepted { stream, client, speaks }) = accepted.recv().await {
+        match (prepare(&shared, stream), speaks) {
+            (Ok(stream), Speaks::Plain) => {
+                let connection = Connection::new(Arc::clone(&shared), client, Wire::Plain(stream));
                 connections.spawn(connection.run());
             }
-            Err(error) => {
+            (Ok(stream), _) => {
+                connections.spawn(serve_after_handshake(
+                    Arc::clone(&shared),
+                    client,
+                    stream,
+                    speaks,
+                ));
+            }
+            (Err(error), _) => {
                 warn!(peer = %client.peer, "connection lost before it began: {error}");
                 shared.core.clients.remove(&client);
             }
         }
     }
+}
+
+async fn serve_after_handshake(
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    stream: tokio::net::TcpStream,
+    speaks: Speaks,
+) {
+    // Boxed, so that the room for a handshake is not kept for as long as the connection lasts.
+    match Box::pin(open(&shared, &client, stream, speaks)).await {
+        Some(wire) => Connection::new(shared, client, wire).run().await,
+        None => shared.core.clients.remove(&client),
+    }
+}
+
+/// Opens a connection through a TLS port, or says in the log why not.
+async fn open(
+    shared: &Shared,
+    client: &Client,
+    stream: tokio::net::TcpStream,
+    speaks: Speaks,
+) -> Option<Wire> {
+    let tls = shared.tls.as_ref()?;
+    let stats = &shared.core.stats;
+    if shared.config.client_tls.drop_while_not_serving
+        && shared.core.with_node(Node::serves_as).is_none()
+    {
+        stats.connections_rejected.add(1);
+        return None;
+    }
+    let timeout = Duration::from_millis(shared.settings.sessionless_timeout_ms);
+    let failure = match tls.open(stream, speaks, client, timeout).await {
+        Ok(wire) => return Some(wire),
+        Err(failure) => failure,
+    };
+    match failure {
+        Failure::TooMany(_) => stats.tls_handshakes_refused.add(1),
+        _ => {
+            stats.tls_handshakes_failed.add(1);
+            stats.auth_failed.add(1);
+        }
+    }
+    tls.complain(client, &failure);
+    None
 }
 
 fn prepare(shared: &Shared, stream: std::net::TcpStream) -> io::Result<tokio::net::TcpStream> {

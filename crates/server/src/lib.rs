@@ -6,6 +6,8 @@
 
 pub mod audit;
 mod bells;
+mod certificates;
+mod client_sockets;
 pub mod clients;
 pub mod clock;
 pub mod commit;
@@ -20,10 +22,12 @@ pub mod intake;
 mod io_threads;
 pub mod listener;
 pub mod log_level;
+pub mod logins;
 pub mod metrics;
 pub mod outbox;
 pub mod peers;
 pub mod quorum;
+mod reports;
 pub mod role_log;
 pub mod server;
 mod settings;
@@ -38,8 +42,10 @@ pub mod test_proxy;
 pub mod test_server;
 pub mod throttle;
 mod ticker;
+mod wire;
 pub mod words;
 
+pub use certificates::tls_settings;
 pub use config::Config;
 pub use error::StartError;
 pub use expire_session::expire_session;

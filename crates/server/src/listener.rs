@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use crate::config::Endpoint;
 use crate::io_threads::{IoThreads, Shared};
 use crate::spawn::spawn;
+use crate::wire::handshake::Speaks;
 
 /// What the system takes by default in Java; ours is larger because accepting is cheap here.
 const BACKLOG: i32 = 1024;
@@ -128,7 +129,7 @@ fn wake(mut address: SocketAddr) {
 pub(crate) struct Listener {
     address: SocketAddr,
     port: Arc<ClientPort>,
-    handle: JoinHandle<IoThreads>,
+    handle: JoinHandle<()>,
 }
 
 impl Listener {
@@ -136,27 +137,22 @@ impl Listener {
         listener: TcpListener,
         port: Arc<ClientPort>,
         shared: Arc<Shared>,
-        threads: IoThreads,
+        threads: Arc<IoThreads>,
+        speaks: Speaks,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         port.opened(address);
         let accepting = Arc::clone(&port);
-        let accept = move || {
-            accept_until_stopped(listener, &accepting, &shared, &threads);
-            threads
-        };
-        let handle = spawn("accept", accept)?;
+        let accept = move || accept_until_stopped(listener, &accepting, &shared, &threads, speaks);
+        let name = if speaks == Speaks::Plain { "accept" } else { "accept-tls" };
+        let handle = spawn(name, accept)?;
         Ok(Listener { address, port, handle })
     }
 
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// Stops accepting: `Shared::stopping` is set, and a last connection wakes the thread up.
-    pub fn stop(self) -> Option<IoThreads> {
+    pub fn stop(self) {
         wake(self.port.address().unwrap_or(self.address));
-        self.handle.join().ok()
+        _ = self.handle.join();
     }
 }
 
@@ -165,6 +161,7 @@ fn accept_until_stopped(
     port: &ClientPort,
     shared: &Shared,
     threads: &IoThreads,
+    speaks: Speaks,
 ) {
     loop {
         let accepted = listener.accept();
@@ -179,7 +176,7 @@ fn accept_until_stopped(
             port.opened(address);
         }
         match accepted {
-            Ok((stream, peer)) => threads.hand_over(shared, stream, peer),
+            Ok((stream, peer)) => threads.hand_over(shared, stream, peer, speaks),
             Err(error) => {
                 warn!("cannot accept connections: {error}");
                 std::thread::sleep(ACCEPT_RETRY);

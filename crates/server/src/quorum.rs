@@ -5,13 +5,14 @@
 //! none of these calls blocks. Out: [`herdsman_zab::Input`]s through a [`Receiver`], from network
 //! threads, which do block: a handful of peers need no event loop, and a thread per direction can be
 //! read from top to bottom. Deliberately not here: who leads, what a packet means, when to connect,
-//! how a tree is encoded; TLS and SASL between servers.
+//! how a tree is encoded.
 //!
 //! The code map: [`settings`] and [`receiver`] are the interface. `threads` knows every thread and
-//! socket, so that all of them can be ended; `port` listens, `places` limits who gets in, `reports`
-//! limits what is logged about them, `address` finds and dials others, `incoming` buffers what they
-//! say. `election` keeps one connection per peer, with one message waiting at the most. `links` are the
-//! connections between a leader and its learners, `connect` opens one.
+//! socket, so that all of them can be ended; `port` listens, `places` limits who gets in,
+//! `security` says how connections are protected, `address` finds and dials others, `stream` is a
+//! connection and `incoming` buffers what comes over it. `election` keeps one connection per peer, with
+//! one message waiting at the most. `links` are the connections between a leader and its learners,
+//! `connect` opens one.
 //!
 //! Invariants: everything about one link comes from one thread, in order, beginning with `LinkOpened`
 //! or [`Receiver::handle_connect`] and ending with `LinkLost` unless it was closed from here. A peer
@@ -51,11 +52,13 @@ mod context;
 mod election;
 mod incoming;
 mod links;
+pub mod login;
 mod places;
 mod port;
 pub mod receiver;
-mod reports;
+pub mod security;
 pub mod settings;
+mod stream;
 mod threads;
 
 pub use links::LinkReport;

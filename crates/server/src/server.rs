@@ -7,26 +7,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use herdsman_node::{Node, NodeSettings, Outputs, ServesAs};
+use herdsman_node::{Node, Outputs, ServesAs};
 use herdsman_proto::Zxid;
 use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, Recovered, write_snapshot};
 use herdsman_zab::{Origin, ZabSettings};
 use tracing::info;
 
 use crate::audit::{self, Audit};
+use crate::certificates::{CertificateWatch, Certificates};
+use crate::client_sockets::ClientSockets;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::commit::{CommitQueue, Committer};
-use crate::config::{Config, Endpoint};
+use crate::config::Config;
 use crate::core::Core;
 use crate::disk_keeper::DiskKeeper;
 use crate::error::StartError;
 use crate::handle::ServerHandle;
 use crate::io_threads::{IoDoor, IoThreads, Shared};
-use crate::listener::{self, ClientPort, Listener};
+use crate::listener::{ClientPort, Listener};
+use crate::logins::Logins;
 use crate::outbox::Closing;
 use crate::peers::{PeerReceiver, Peers};
 use crate::quorum::{NetworkSettings, QuorumNetwork};
+use crate::reports::Reports;
 use crate::settings;
 use crate::slow_requests::SlowRequests;
 use crate::snapshots::{SnapshotDesk, SnapshotRequests, SnapshotSettings, Snapshotter};
@@ -34,6 +38,7 @@ use crate::spawn::spawn;
 use crate::startup;
 use crate::stats::ServerStats;
 use crate::ticker::Ticker;
+use crate::wire::handshake::TlsDoor;
 
 /// Clients get this long to read their last replies when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -42,12 +47,15 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 pub struct Server {
     running: Option<Running>,
     address: Option<SocketAddr>,
+    secure_address: Option<SocketAddr>,
 }
 
 struct Running {
     shared: Arc<Shared>,
     door: Option<IoDoor>,
-    listener: Option<Listener>,
+    threads: Option<Arc<IoThreads>>,
+    listeners: Vec<Listener>,
+    certificates: Option<CertificateWatch>,
     ticker: Ticker,
     commit_queue: Arc<CommitQueue>,
     committer: JoinHandle<()>,
@@ -80,6 +88,8 @@ impl Server {
         audit: Option<Arc<Audit>>,
     ) -> Result<Self, StartError> {
         let hash_seed = settings::random_seed();
+        let certificates = Certificates::load(&config)?;
+        let logins = Logins::load(&config)?;
         let stats = ServerStats::default();
         let storage = &config.storage;
         let dirs = Dirs::below(&storage.data_dir, &storage.log_dir);
@@ -93,12 +103,7 @@ impl Server {
             let SnapshotSettings { compression, last_zxid, .. } = snapshot_settings;
             write_snapshot(Arc::clone(disk), &dirs.data, compression, &recovered.tree, last_zxid)?;
         }
-        let listener = config
-            .listen
-            .client
-            .as_ref()
-            .map(|endpoint| bind(endpoint, config.listen.backlog))
-            .transpose()?;
+        let sockets = ClientSockets::bind(&mut config, certificates.clients.clone())?;
         let log = LogWriter::new(
             Arc::clone(disk),
             &dirs.log,
@@ -120,9 +125,6 @@ impl Server {
             client_port: Arc::new(ClientPort::at(config.listen.client.clone())),
             requests: Arc::new(SnapshotRequests::default()),
         };
-        if let (Some(listener), Some(client)) = (&listener, &mut config.listen.client) {
-            client.port = listener.local_addr()?.port();
-        }
         let parts = Parts {
             config,
             hash_seed,
@@ -134,16 +136,24 @@ impl Server {
             log,
             keeper,
             audit,
+            certificates,
+            logins,
         };
-        let running = parts.run(listener)?;
-        let address = running.listener.as_ref().map(Listener::address);
-        Ok(Server { running: Some(running), address })
+        let (address, secure_address) = (sockets.address(), sockets.secure_address());
+        let running = parts.run(sockets)?;
+        Ok(Server { running: Some(running), address, secure_address })
     }
 
     /// Where clients connect; `None` without a client port.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where clients connect with TLS; `None` without such a port.
+    #[must_use]
+    pub fn secure_address(&self) -> Option<SocketAddr> {
+        self.secure_address
     }
 
     /// Waits until something has failed without which the server is of no use, and says what: one of
@@ -209,11 +219,6 @@ impl Drop for Server {
     }
 }
 
-fn bind(endpoint: &Endpoint, backlog: Option<u32>) -> Result<std::net::TcpListener, StartError> {
-    listener::bind(endpoint, backlog)
-        .map_err(|source| StartError::Bind { endpoint: endpoint.to_string(), source })
-}
-
 /// What a server is put together from.
 struct Parts {
     config: Config,
@@ -227,10 +232,12 @@ struct Parts {
     log: LogWriter,
     keeper: DiskKeeper,
     audit: Option<Arc<Audit>>,
+    certificates: Certificates,
+    logins: Logins,
 }
 
 impl Parts {
-    fn run(self, listener: Option<std::net::TcpListener>) -> Result<Running, StartError> {
+    fn run(self, sockets: ClientSockets) -> Result<Running, StartError> {
         let Parts {
             config,
             hash_seed,
@@ -242,27 +249,27 @@ impl Parts {
             log,
             keeper,
             audit,
+            certificates,
+            logins,
         } = self;
         let clock = Clock::start();
-        let node_settings: NodeSettings = settings::node_settings(&config, hash_seed);
+        let node_settings = settings::node_settings(&config, hash_seed);
         let touch_step_ms = node_settings.touch_step_ms;
         let mut outputs = Outputs::default();
         let Recovered { tree, txns_replayed, .. } = recovered;
         let tree_options = keeper.recover.tree.clone();
-        let settings_of = |(zab, _): &(ZabSettings, Origin)| {
-            settings::peer_settings(&config, zab, tree_options.clone())
-        };
-        let peer_settings = member.as_ref().map(settings_of);
+        let peer_settings = member
+            .as_ref()
+            .map(|(zab, _)| settings::peer_settings(&config, zab, tree_options.clone()));
+        let now = clock.now();
         let node = match member {
-            None => Node::new(node_settings, &tree, clock.now()),
-            Some((zab, origin)) => {
-                Node::join(node_settings, zab, origin, &tree, clock.now(), &mut outputs)
-            }
+            None => Node::new(node_settings, &tree, now),
+            Some((zab, origin)) => Node::join(node_settings, zab, origin, &tree, now, &mut outputs),
         };
         let commit_queue = Arc::new(CommitQueue::default());
         let clients = Clients::new(settings::conn_limits(&config), settings::io_threads());
         let queue = Arc::clone(&commit_queue);
-        let network = NetworkSettings::from_config(&config).map(QuorumNetwork::new);
+        let network = network(&config, &certificates, &logins);
         let core = Arc::new_cyclic(|core| {
             let peers = network.zip(peer_settings).map(|(network, settings)| {
                 Peers::new(network, Arc::clone(&queue), settings, core.clone())
@@ -271,8 +278,7 @@ impl Parts {
                 .with_logs(audit, SlowRequests::above(config.logging.slow_request_ms))
         });
         let requests = Arc::clone(&keeper.requests);
-        let desk =
-            SnapshotDesk::new(Arc::clone(&requests), snapshot_settings.clone(), tree_options);
+        let desk = SnapshotDesk::new(requests.clone(), snapshot_settings.clone(), tree_options);
         let client_port = Arc::clone(&keeper.client_port);
         let committer = Committer::new(
             Arc::clone(&core),
@@ -286,15 +292,16 @@ impl Parts {
         let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
         take_up_role(&core, outputs)?;
         let ticker = Ticker::start(Arc::clone(&core))?;
-        let shared = Arc::new(shared(core, config, touch_step_ms, desk));
-        let (listener, door) = match listener {
-            None => (None, None),
-            Some(listener) => open(listener, client_port, &shared).map(|(l, d)| (Some(l), d))?,
-        };
+        let certificates = certificates.watch(&config)?;
+        let tls = sockets.tls_door(&config);
+        let shared = Arc::new(shared(core, config, touch_step_ms, desk, tls, logins));
+        let (threads, listeners) = sockets.open(client_port, &shared)?;
         Ok(Running {
+            door: threads.as_ref().and_then(|threads| threads.door()),
             shared,
-            door,
-            listener,
+            threads,
+            listeners,
+            certificates,
             ticker,
             commit_queue,
             committer,
@@ -302,6 +309,13 @@ impl Parts {
             _lock: lock,
         })
     }
+}
+
+/// The connections with the other members; none alone.
+fn network(config: &Config, certificates: &Certificates, logins: &Logins) -> Option<QuorumNetwork> {
+    let settings = NetworkSettings::from_config(config)?;
+    let protection = certificates.quorum_protection(config, logins);
+    Some(QuorumNetwork::new(NetworkSettings { protection, ..settings }))
 }
 
 /// A standalone server settles what its last life has left; a member looks for the others.
@@ -316,18 +330,14 @@ fn take_up_role(core: &Arc<Core>, outputs: Outputs) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes clients from now on.
-fn open(
-    listener: std::net::TcpListener,
-    port: Arc<ClientPort>,
-    shared: &Arc<Shared>,
-) -> io::Result<(Listener, Option<IoDoor>)> {
-    let threads = IoThreads::start(shared, settings::io_threads())?;
-    let door = threads.door();
-    Ok((Listener::start(listener, port, Arc::clone(shared), threads)?, door))
-}
-
-fn shared(core: Arc<Core>, config: Config, touch_step_ms: u64, snapshots: SnapshotDesk) -> Shared {
+fn shared(
+    core: Arc<Core>,
+    config: Config,
+    touch_step_ms: u64,
+    snapshots: SnapshotDesk,
+    tls: Option<TlsDoor>,
+    logins: Logins,
+) -> Shared {
     Shared {
         core,
         settings: settings::conn_settings(&config, touch_step_ms),
@@ -340,18 +350,35 @@ fn shared(core: Arc<Core>, config: Config, touch_step_ms: u64, snapshots: Snapsh
         trace_mask: AtomicU64::new(settings::TRACE_MASK_DEFAULT),
         stopping: AtomicBool::new(false),
         snapshots,
+        tls,
+        logins,
+        refusals: Reports::default(),
     }
 }
 
 impl Running {
     fn stop(self) {
         let Running {
-            shared, listener, ticker, commit_queue, committer, snapshotter, _lock, ..
+            shared,
+            threads,
+            listeners,
+            certificates,
+            ticker,
+            commit_queue,
+            committer,
+            snapshotter,
+            _lock,
+            door: _,
         } = self;
         info!("stopping");
         shared.core.audit().inspect(|audit| audit.server_stops());
         shared.stopping.store(true, Ordering::Release);
-        let threads = listener.and_then(Listener::stop);
+        for listener in listeners {
+            listener.stop();
+        }
+        if let Some(certificates) = certificates {
+            certificates.stop();
+        }
         ticker.stop();
         if let Some(peers) = shared.core.peers() {
             peers.network.stop();
@@ -364,7 +391,7 @@ impl Running {
             client.outbox.close(Closing::Shutdown);
         }
         shared.core.clients.bells.ring_for(&mut clients);
-        if let Some(threads) = threads {
+        if let Some(threads) = threads.and_then(Arc::into_inner) {
             threads.join();
         }
         snapshotter.stop();

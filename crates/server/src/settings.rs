@@ -13,7 +13,7 @@ use herdsman_proto::membership::Role;
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{Compression, Dirs, Disk, LogOptions, RecoverOptions, SyncMode};
 use herdsman_tree::TreeOptions;
-use herdsman_tree::auth::{DigestAlgorithm, Schemes};
+use herdsman_tree::auth::{DigestAlgorithm, SaslScheme, Schemes, X509Scheme};
 use herdsman_tree::owner::OwnerRules;
 use herdsman_zab::ZabSettings;
 use herdsman_zab::history::HistoryLimits;
@@ -71,6 +71,15 @@ fn schemes(config: &Config) -> Schemes {
             config::DigestAlgorithm::Sha512 => DigestAlgorithm::Sha512,
         },
         super_digest: config.access.super_digest.as_ref().map(|secret| secret.0.clone()),
+        x509: config
+            .access
+            .x509_scheme
+            .then(|| X509Scheme { super_user: config.access.x509_super_user.clone() }),
+        sasl: config
+            .access
+            .sasl_scheme
+            .then(|| SaslScheme { anybody: config.access.any_sasl_user.clone() }),
+        sasl_super_users: config.access.sasl_super_users.clone(),
     }
 }
 
@@ -228,6 +237,8 @@ pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings
         touch_step_ms,
         tcp_keep_alive: config.listen.tcp_keep_alive,
         schemes: schemes(config),
+        required_schemes: config.access.required_schemes.clone(),
+        tolerate_failed_sasl: config.access.tolerate_failed_sasl,
     }
 }
 

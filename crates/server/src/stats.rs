@@ -168,6 +168,10 @@ pub struct ServerStats {
     pub sessions_expired: Counter,
     /// Credentials that were refused.
     pub auth_failed: Counter,
+    /// TLS handshakes that failed.
+    pub tls_handshakes_failed: Counter,
+    /// TLS connections refused because too many handshakes were under way.
+    pub tls_handshakes_refused: Counter,
     /// Requests that cost their connection by their size.
     pub large_requests_rejected: Counter,
     /// Requests answered with `ThrottledOp`.
@@ -254,7 +258,7 @@ impl ServerStats {
         }
     }
 
-    fn counters(&self) -> [&Counter; 23] {
+    fn counters(&self) -> [&Counter; 25] {
         [
             &self.packets_received,
             &self.packets_sent,
@@ -267,6 +271,8 @@ impl ServerStats {
             &self.connections_dropped,
             &self.sessionless_expired,
             &self.sessions_expired,
+            &self.tls_handshakes_failed,
+            &self.tls_handshakes_refused,
             &self.large_requests_rejected,
             &self.throttled_ops,
             &self.slow_requests,

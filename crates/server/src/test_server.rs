@@ -71,6 +71,12 @@ impl TestServer {
         self.server.as_ref().and_then(Server::address).expect("the server is running")
     }
 
+    /// Where clients connect with TLS; there must be such a port.
+    #[must_use]
+    pub fn secure_address(&self) -> SocketAddr {
+        self.server.as_ref().and_then(Server::secure_address).expect("there is a TLS port")
+    }
+
     /// The address as a connect string.
     #[must_use]
     pub fn connect_string(&self) -> String {
@@ -117,6 +123,10 @@ impl TestServer {
     pub fn try_start(&mut self) -> Result<(), StartError> {
         let server = Server::start(self.config.clone())?;
         if let (Some(address), Some(client)) = (server.address(), &mut self.config.listen.client) {
+            client.port = address.port();
+        }
+        let secure_client = &mut self.config.listen.secure_client;
+        if let (Some(address), Some(client)) = (server.secure_address(), secure_client) {
             client.port = address.port();
         }
         self.server = Some(server);

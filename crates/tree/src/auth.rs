@@ -1,8 +1,9 @@
 //! Authentication schemes: credentials → ids, and ids against the entries of an ACL.
-//! Apache: `DigestAuthenticationProvider`, `IPAuthenticationProvider`.
+//! Apache: `DigestAuthenticationProvider`, `IPAuthenticationProvider`, `X509AuthenticationProvider`,
+//! `SASLAuthenticationProvider`.
 //!
-//! `world` and `super` need no credentials; `x509` and `sasl` have their place in [`Schemes`] and
-//! come with the transports that carry them.
+//! `world` and `super` need no credentials. Who shows a certificate or logs in with SASL is found out by the
+//! connection; what that makes of him is said here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,6 +20,10 @@ pub const AUTH: &str = "auth";
 pub const DIGEST: &str = "digest";
 /// The address a connection comes from.
 pub const IP: &str = "ip";
+/// The subject of a client certificate.
+pub const X509: &str = "x509";
+/// A user who has logged in with SASL.
+pub const SASL: &str = "sasl";
 /// May do everything.
 pub const SUPER: &str = "super";
 
@@ -45,11 +50,41 @@ pub struct Schemes {
     pub digest_algorithm: DigestAlgorithm,
     /// `user:hash` that becomes the super user.
     pub super_digest: Option<String>,
+    /// `x509`, if ACLs may name it.
+    pub x509: Option<X509Scheme>,
+    /// `sasl`, if ACLs may name it.
+    pub sasl: Option<SaslScheme>,
+    /// SASL users who become the super user.
+    pub sasl_super_users: Vec<String>,
 }
+
+/// Client certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct X509Scheme {
+    /// The subject that becomes the super user.
+    pub super_user: Option<String>,
+}
+
+/// SASL users.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SaslScheme {
+    /// The name in an ACL that stands for every one of them (`letAnySaslUserDoX`).
+    pub anybody: Option<String>,
+}
+
+/// The SASL user that Apache lets pass for every other.
+const SASL_SUPER: &str = "super";
 
 impl Default for Schemes {
     fn default() -> Self {
-        Schemes { digest: true, digest_algorithm: DigestAlgorithm::default(), super_digest: None }
+        Schemes {
+            digest: true,
+            digest_algorithm: DigestAlgorithm::default(),
+            super_digest: None,
+            x509: None,
+            sasl: None,
+            sasl_super_users: Vec::new(),
+        }
     }
 }
 
@@ -83,9 +118,26 @@ impl Schemes {
         ids
     }
 
-    /// The scheme is one that this server can match.
-    fn knows(&self, scheme: &str) -> bool {
-        scheme == IP || (scheme == DIGEST && self.digest)
+    /// What the subject of a certificate that was found good makes of its owner.
+    #[must_use]
+    pub fn of_certificate(&self, subject: &str) -> Vec<Id> {
+        let Some(x509) = &self.x509 else { return Vec::new() };
+        let mut ids = Vec::new();
+        if x509.super_user.as_deref() == Some(subject) {
+            ids.push(Id::new(SUPER, subject));
+        }
+        ids.push(Id::new(X509, subject));
+        ids
+    }
+
+    /// What a SASL login makes of a user. Apache keeps the id even if no ACL can name it.
+    #[must_use]
+    pub fn of_sasl_user(&self, user: &str) -> Vec<Id> {
+        let mut ids = vec![Id::new(SASL, user)];
+        if self.sasl_super_users.iter().any(|super_user| super_user == user) {
+            ids.push(Id::new(SUPER, ""));
+        }
+        ids
     }
 
     /// An ACL may name this id.
@@ -95,6 +147,8 @@ impl Schemes {
             WORLD => id.id == "anyone",
             DIGEST if self.digest => is_digest_form(&id.id),
             IP => parse_network(&id.id).is_some(),
+            X509 if self.x509.is_some() => is_distinguished_name(&id.id),
+            SASL if self.sasl.is_some() => is_kerberos_name(&id.id),
             _ => false,
         }
     }
@@ -102,19 +156,33 @@ impl Schemes {
     /// The id proves who somebody is, so that `auth` may stand for it.
     #[must_use]
     pub fn is_authenticated(&self, id: &Id) -> bool {
-        id.scheme == DIGEST && self.digest
+        match id.scheme.as_str() {
+            DIGEST => self.digest,
+            X509 => self.x509.is_some(),
+            SASL => self.sasl.is_some(),
+            _ => false,
+        }
     }
 
     /// `presented` is what the ACL's `wanted` means.
     #[must_use]
     pub fn matches(&self, presented: &Id, wanted: &Id) -> bool {
-        presented.scheme == wanted.scheme
-            && self.knows(&wanted.scheme)
-            && if wanted.scheme == IP {
-                ip_matches(&presented.id, &wanted.id)
-            } else {
-                presented.id == wanted.id
-            }
+        if presented.scheme != wanted.scheme {
+            return false;
+        }
+        let is_same = presented.id == wanted.id;
+        match wanted.scheme.as_str() {
+            IP => ip_matches(&presented.id, &wanted.id),
+            DIGEST => self.digest && is_same,
+            X509 => self
+                .x509
+                .as_ref()
+                .is_some_and(|x509| is_same || x509.super_user.as_ref() == Some(&presented.id)),
+            SASL => self.sasl.as_ref().is_some_and(|sasl| {
+                is_same || presented.id == SASL_SUPER || sasl.anybody.as_ref() == Some(&wanted.id)
+            }),
+            _ => false,
+        }
     }
 
     /// The name that whoAmI shows: never the hash.
@@ -123,6 +191,8 @@ impl Schemes {
         match id.scheme.as_str() {
             DIGEST if self.digest => id.id.split(':').next().unwrap_or_default(),
             IP => &id.id,
+            X509 if self.x509.is_some() => &id.id,
+            SASL if self.sasl.is_some() => &id.id,
             _ => "",
         }
     }
@@ -153,6 +223,37 @@ fn is_digest_form(id: &str) -> bool {
         parts.pop();
     }
     parts.len() == 2
+}
+
+/// `key=value` pairs with commas or `+` between, as far as it takes to keep mistakes out of ACLs.
+fn is_distinguished_name(id: &str) -> bool {
+    id.is_empty()
+        || split_unescaped(id).all(|part| {
+            part.split_once('=').is_some_and(|(key, _)| {
+                let key = key.trim();
+                !key.is_empty()
+                    && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-')
+            })
+        })
+}
+
+/// Parts between commas, semicolons and plus signs that are neither escaped nor quoted.
+fn split_unescaped(text: &str) -> impl Iterator<Item = &str> {
+    let (mut escaped, mut quoted) = (false, false);
+    text.split(move |c| {
+        let separates = !escaped && !quoted && matches!(c, ',' | ';' | '+');
+        quoted ^= c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        separates
+    })
+}
+
+/// `service[/host]@realm`, or anything without an `@`.
+fn is_kerberos_name(id: &str) -> bool {
+    match id.split_once('@') {
+        None => true,
+        Some((name, realm)) => !realm.contains(['@', '/']) && name.split('/').count() <= 2,
+    }
 }
 
 /// The id of a connection's address. Java writes IPv6 addresses in full.
@@ -233,6 +334,45 @@ mod tests {
         assert_eq!(ids.iter().map(|id| id.scheme.as_str()).collect::<Vec<_>>(), [SUPER, DIGEST]);
         assert_eq!(schemes.authenticate(DIGEST, Some(b"root:no"), peer).unwrap().len(), 1);
         assert_eq!(schemes.authenticate("nope", Some(b""), peer), Err(ErrorCode::AuthFailed));
+    }
+
+    #[test]
+    fn a_certificate_is_its_subject_and_maybe_the_super_user() {
+        let subject = "CN=kafka,O=Example";
+        let none = Schemes::default();
+        assert_eq!(none.of_certificate(subject), []);
+        assert!(!none.is_valid_id(&Id::new(X509, subject)));
+        let x509 = Some(X509Scheme { super_user: Some("CN=root".to_owned()) });
+        let schemes = Schemes { x509, ..Schemes::default() };
+        assert_eq!(schemes.of_certificate(subject), [Id::new(X509, subject)]);
+        let root = schemes.of_certificate("CN=root");
+        assert_eq!(root, [Id::new(SUPER, "CN=root"), Id::new(X509, "CN=root")]);
+        assert!(schemes.is_valid_id(&Id::new(X509, r"CN=a\,b+OU=c,O=d")));
+        for invalid in ["kafka", "CN=a,b", "=a"] {
+            assert!(!schemes.is_valid_id(&Id::new(X509, invalid)), "{invalid}");
+        }
+        let matches =
+            |presented, wanted| schemes.matches(&Id::new(X509, presented), &Id::new(X509, wanted));
+        assert!(matches(subject, subject));
+        assert!(matches("CN=root", subject));
+        assert!(!matches("CN=other", subject));
+    }
+
+    #[test]
+    fn a_sasl_user_is_matched_only_where_the_scheme_exists() {
+        let alice = Id::new(SASL, "alice");
+        assert!(!Schemes::default().matches(&alice, &alice));
+        let sasl = Some(SaslScheme { anybody: Some("x".to_owned()) });
+        let sasl_super_users = vec!["root".to_owned()];
+        let schemes = Schemes { sasl, sasl_super_users, ..Schemes::default() };
+        assert_eq!(schemes.of_sasl_user("alice"), [alice.clone()]);
+        assert_eq!(schemes.of_sasl_user("root"), [Id::new(SASL, "root"), Id::new(SUPER, "")]);
+        assert!(schemes.matches(&alice, &alice));
+        assert!(schemes.matches(&alice, &Id::new(SASL, "x")));
+        assert!(schemes.matches(&Id::new(SASL, "super"), &alice));
+        assert!(!schemes.matches(&Id::new(SASL, "bob"), &alice));
+        assert!(schemes.is_valid_id(&Id::new(SASL, "hdfs/host@REALM")));
+        assert!(!schemes.is_valid_id(&Id::new(SASL, "a@b@c")));
     }
 
     #[test]

@@ -178,7 +178,8 @@ pub fn spec(program: Program, data_dir: &Path) -> Spec {
 pub fn ensemble_settings() -> Settings {
     let force_sync = ("zookeeper.forceSync".to_string(), "yes".to_string());
     let jvm = Jvm::Usual { heap_mib: HEAP_MIB };
-    Settings { tick_ms: TICK_MS, sync_limit: SYNC_LIMIT, properties: vec![force_sync], jvm }
+    let (properties, lines) = (vec![force_sync], Vec::new());
+    Settings { tick_ms: TICK_MS, sync_limit: SYNC_LIMIT, properties, lines, jvm }
 }
 
 fn start_three(program: Program, dir: &Path) -> Result<Ensemble> {

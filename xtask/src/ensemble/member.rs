@@ -68,6 +68,8 @@ pub struct Member {
     address: String,
     within: Vec<String>,
     properties: Vec<(String, String)>,
+    /// Its zoo.cfg without what [`Member::configure`] adds.
+    config: Vec<String>,
     jvm: Jvm,
     process: Process,
 }
@@ -97,7 +99,7 @@ impl Member {
     ) -> Result<Member> {
         let dir = work.join(format!("server-{id}"));
         let (host, port) = &place.client;
-        let member = Member {
+        let mut member = Member {
             id,
             program,
             role,
@@ -105,6 +107,7 @@ impl Member {
             address: format!("{host}:{port}"),
             within: place.within,
             properties: settings.properties.clone(),
+            config: Vec::new(),
             jvm: settings.jvm,
             process: Process::Down,
         };
@@ -125,8 +128,17 @@ impl Member {
             lines.push("peerType=observer".into());
         }
         lines.extend(servers.iter().cloned());
-        fs::write(member.config_path(), lines.join("\n") + "\n")?;
+        member.config = lines;
+        member.configure(&settings.lines)?;
         Ok(member)
+    }
+
+    /// Gives it these further lines in its zoo.cfg, for its next start.
+    pub fn configure(&self, lines: &[String]) -> Result<()> {
+        let text: String =
+            self.config.iter().chain(lines).map(|line| format!("{line}\n")).collect();
+        fs::write(self.config_path(), text)?;
+        Ok(())
     }
 
     /// Its id.

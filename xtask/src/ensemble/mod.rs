@@ -35,6 +35,8 @@ pub struct Settings {
     pub sync_limit: u32,
     /// System properties, as `-Dname=value`.
     pub properties: Vec<(String, String)>,
+    /// Further lines of everybody's zoo.cfg.
+    pub lines: Vec<String>,
     /// How Java runs Apache's servers.
     pub jvm: Jvm,
 }
@@ -50,7 +52,7 @@ impl Settings {
         ];
         let owned = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
         let properties = properties.map(owned).to_vec();
-        Settings { tick_ms, sync_limit, properties, jvm: Jvm::Quick }
+        Settings { tick_ms, sync_limit, properties, lines: Vec::new(), jvm: Jvm::Quick }
     }
 
     /// Sets a system property.

@@ -12,6 +12,7 @@ mod disk;
 mod kazoo;
 mod mixed;
 mod recipes;
+mod secured;
 mod shell;
 mod zkcli;
 
@@ -31,6 +32,8 @@ pub enum Suite {
     Crash,
     /// Ensembles of both kinds of server, and a rolling replacement.
     Mixed,
+    /// TLS and SASL, with Apache's clients and beside Apache's servers.
+    Secured,
     /// The admin server answers as Apache's does; snapshots go both ways.
     Admin,
     /// The C client: a program of ours and cli_mt.
@@ -59,6 +62,7 @@ pub fn run(suite: Suite, program: Program) -> Result<()> {
         Suite::Disk => disk::run(program),
         Suite::Crash => crash::run(program),
         Suite::Mixed => mixed::run(program),
+        Suite::Secured => secured::run(program),
         Suite::Admin => admin::run(program),
         Suite::C => c::run(program),
         Suite::Zkcli => zkcli::run(program),

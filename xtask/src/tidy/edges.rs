@@ -8,18 +8,20 @@ use super::Source;
 /// Crate (folder under `crates/`) and what of ours it may use.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proto", &[]),
+    ("tls", &[]),
+    ("sasl", &[]),
     ("tree", &["proto"]),
     ("zab", &["proto"]),
     ("store", &["proto", "tree"]),
     ("node", &["proto", "tree", "zab"]),
-    ("server", &["proto", "tree", "zab", "store", "node"]),
-    ("client", &["proto"]),
+    ("server", &["proto", "tree", "zab", "store", "node", "tls", "sasl"]),
+    ("client", &["proto", "tls", "sasl"]),
     ("recipes", &["client"]),
-    ("bench", &["proto"]),
+    ("bench", &["proto", "tls"]),
     ("shell", &["proto", "client"]),
     ("inspect", &["proto", "tree", "store"]),
-    ("admin", &["proto", "tree", "store", "node", "server", "client", "recipes"]),
-    ("cli", &["server", "client", "recipes", "store", "admin", "shell", "inspect", "bench"]),
+    ("admin", &["proto", "tree", "store", "node", "server", "client", "recipes", "tls"]),
+    ("cli", &["server", "client", "recipes", "store", "admin", "shell", "inspect", "bench", "tls"]),
     ("sim", &["proto", "tree", "zab", "store", "node", "server", "client", "recipes"]),
 ];
 const PREFIX: &str = "herdsman-";

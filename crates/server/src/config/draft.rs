@@ -2,7 +2,7 @@
 //! `rules` turns into final fields when everything is known.
 
 use super::field::{Field, FromWord};
-use super::types::{AdminWriters, DigestAlgorithm};
+use super::types::{AdminWriters, ClientAuth, DigestAlgorithm};
 use super::{Config, Role};
 
 /// A configuration that is not complete yet.
@@ -32,6 +32,7 @@ pub(super) struct Raw {
     pub(super) accept_loss_after: String,
     pub(super) sasl_required: bool,
     pub(super) auth_enforced: bool,
+    pub(super) enforced_schemes: Vec<String>,
     pub(super) purge_interval: Interval,
     pub(super) snapshots_kept: i64,
     pub(super) frame_extra_bytes: Option<i64>,
@@ -97,6 +98,17 @@ impl FromWord for DigestAlgorithm {
             "SHA384" => Ok(Self::Sha384),
             "SHA512" => Ok(Self::Sha512),
             _ => Err("SHA1, SHA-256, SHA-384 or SHA-512"),
+        }
+    }
+}
+
+impl FromWord for ClientAuth {
+    fn from_word(word: &str) -> Result<Self, &'static str> {
+        match word.to_ascii_lowercase().as_str() {
+            "none" => Ok(Self::None),
+            "want" => Ok(Self::Want),
+            "need" | "" => Ok(Self::Need),
+            _ => Err("none, want or need"),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::error::{ConfigError, Place};
 use super::load::{self, Loading, ReadFile};
 use super::quorum::Mode;
+use super::rules;
 use super::{Endpoint, Member, Membership, Role, ServerId};
 
 /// The largest server number that TTL znodes leave room for.
@@ -52,11 +53,12 @@ pub(super) fn decide(
         loading.warn(loading.place("peerType"), text);
     }
     loading.draft.config.quorum.membership = membership;
+    let listen = &loading.draft.config.listen;
     if ensemble {
-        check_quorum_security(loading)?;
+        rules::access::quorum_tls(loading)?;
         let my_id = check_ensemble(loading, my_id)?;
         loading.draft.config.mode = Mode::Ensemble { my_id, role };
-    } else if loading.draft.config.listen.client.is_none() {
+    } else if listen.client.is_none() && listen.secure_client.is_none() {
         loading
             .warn(loading.place("clientPort"), "clientPort is not set, so no client can connect");
     }
@@ -250,25 +252,4 @@ fn check_ensemble(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId
         }
         Some(id) => Ok(id),
     }
-}
-
-/// A lock that this server cannot turn must not be taken for a locked door; and servers that insist on
-/// it would not talk to this one.
-fn check_quorum_security(loading: &Loading) -> Result<(), ConfigError> {
-    let security = &loading.draft.config.quorum_security;
-    for (key, required) in [
-        ("sslQuorum", security.tls),
-        ("quorum.auth.serverRequireSasl", security.server_requires_sasl),
-        ("quorum.auth.learnerRequireSasl", security.learner_requires_sasl),
-    ] {
-        if required {
-            let problem = format!(
-                "{key}=true asks for a protection between servers that is not there yet; without it \
-                 the ports between servers must be out of strangers' reach. Remove the line from \
-                 the configuration of every server if they are"
-            );
-            return Err(loading.broken(key, problem));
-        }
-    }
-    Ok(())
 }

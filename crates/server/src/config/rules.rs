@@ -2,6 +2,8 @@
 //! moves a value into, and combinations that it refuses. Apache: the end of
 //! `QuorumPeerConfig.parseProperties`, and the static blocks of the classes that read properties.
 
+pub(super) mod access;
+
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
 use super::Endpoint;
@@ -21,28 +23,10 @@ pub(super) fn finish(loading: &mut Loading) -> Checked {
     sessions(loading)?;
     limits(loading);
     connection_weights(loading);
-    authentication(loading)?;
+    access::finish(loading)?;
     four_letter_words(loading);
     admin(loading)?;
-    quorum(loading)?;
-    quorum_sasl(loading)
-}
-
-/// A lock that this server cannot turn must not be taken for a locked door.
-fn authentication(loading: &Loading) -> Checked {
-    let raw = &loading.draft.raw;
-    for (key, required) in [
-        ("sessionRequireClientSASLAuth", raw.sasl_required),
-        ("enforce.auth.enabled", raw.auth_enforced),
-    ] {
-        if required {
-            let problem = format!(
-                "{key}=true asks for logins that this server cannot check yet; it would let everybody in. Remove the line if that is what you want"
-            );
-            return Err(loading.broken(key, problem));
-        }
-    }
-    Ok(())
+    quorum(loading)
 }
 
 fn directories(loading: &mut Loading) -> Checked {
@@ -291,26 +275,4 @@ fn quorum(loading: &mut Loading) -> Checked {
     config.quorum_tuning.log_sync_factor =
         (factor >= 0.0).then_some(if factor > 1.0 { 0.33 } else { factor });
     Ok(())
-}
-
-fn quorum_sasl(loading: &Loading) -> Checked {
-    let security = &loading.draft.config.quorum_security;
-    let (sasl, server, learner) =
-        (security.sasl, security.server_requires_sasl, security.learner_requires_sasl);
-    let (enable, server_key, learner_key) = (
-        "quorum.auth.enableSasl",
-        "quorum.auth.serverRequireSasl",
-        "quorum.auth.learnerRequireSasl",
-    );
-    let needs =
-        |key: &str, other: &str| Err(loading.broken(key, format!("{key}=true needs {other}=true")));
-    if server && !sasl {
-        needs(server_key, enable)
-    } else if learner && !sasl {
-        needs(learner_key, enable)
-    } else if server && !learner {
-        needs(server_key, learner_key)
-    } else {
-        Ok(())
-    }
 }

@@ -88,11 +88,9 @@ fn kafkas_file_runs_standalone_without_a_word() {
 #[test]
 fn a_grown_file_is_accepted_and_says_what_has_no_effect() {
     let (config, warnings) = load(GROWN, "");
-    let expected = [
-        "zoo.cfg:18: authProvider.1 is not acted on yet",
-        "zoo.cfg:21: unknown setting confluent.support.metrics.enable; kept as system property \
-         zookeeper.confluent.support.metrics.enable",
-    ];
+    let expected =
+        ["zoo.cfg:21: unknown setting confluent.support.metrics.enable; kept as system property \
+         zookeeper.confluent.support.metrics.enable"];
     assert_eq!(warnings, expected);
     assert_eq!(config.listen.client, Some(Endpoint { host: Some("10.0.0.5".into()), port: 2181 }));
     assert_eq!(config.storage.log_dir, Path::new("/srv/zk/log"));
@@ -102,6 +100,7 @@ fn a_grown_file_is_accepted_and_says_what_has_no_effect() {
     }
     assert!(!config.storage.force_sync);
     assert_eq!(config.unknown[0].value, Secret("false".into()));
+    assert!(config.access.sasl_scheme && !config.access.x509_scheme);
     let kept = config.given.iter().find(|given| given.key == "authProvider.1");
     assert_eq!(kept.map(|given| given.place.clone()), Some(Place::Line("zoo.cfg".into(), 18)));
 }
@@ -172,11 +171,9 @@ fn secrets_are_never_shown() {
     let config = check_warnings(
         "DigestAuthenticationProvider.superDigest=super:hunter2\nssl.keyStore.password=hunter2",
         "-Dzookeeper.unknownPassword=hunter2",
-        &[
-            "zoo.cfg:4: ssl.keyStore.password is not acted on yet",
-            "-Dzookeeper.unknownPassword: unknown setting",
-        ],
+        &["-Dzookeeper.unknownPassword: unknown setting"],
     );
+    assert_eq!(config.tls.key_store_password, Some(Secret("hunter2".into())));
     assert_eq!(config.access.super_digest, Some(Secret("super:hunter2".into())));
     assert!(!format!("{config:?}").contains("hunter2"));
 }

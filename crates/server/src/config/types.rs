@@ -34,6 +34,70 @@ pub struct Listen {
     pub sessionless_timeout_ms: u32,
 }
 
+/// Whether those who connect must show a certificate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked.
+    None,
+    /// They are asked, and may decline.
+    Want,
+    /// They must.
+    #[default]
+    Need,
+}
+
+/// TLS of one kind of ports, as it is set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tls {
+    /// The newest protocol that is spoken.
+    pub protocol: String,
+    /// Protocols that are spoken; empty means `protocol` and those before it.
+    pub protocols: Vec<String>,
+    /// Cipher suites that are spoken; empty means all that are known.
+    pub cipher_suites: Vec<String>,
+    /// File of the own key and certificate.
+    pub key_store: Option<PathBuf>,
+    /// Its password.
+    pub key_store_password: Option<Secret>,
+    /// File that holds its password.
+    pub key_store_password_file: Option<PathBuf>,
+    /// Its format; by its extension if not set.
+    pub key_store_kind: Option<String>,
+    /// File of the certificates that are trusted.
+    pub trust_store: Option<PathBuf>,
+    /// Its password.
+    pub trust_store_password: Option<Secret>,
+    /// File that holds its password.
+    pub trust_store_password_file: Option<PathBuf>,
+    /// Its format; by its extension if not set.
+    pub trust_store_kind: Option<String>,
+    /// Whether a certificate must name its host, on both sides.
+    pub verify_hosts: bool,
+    /// Whether that holds for those who connect to us, too.
+    pub verify_client_hosts: bool,
+    /// Whether revocation lists are consulted.
+    pub revocation: bool,
+    /// File of revocation lists, beside those in the trust store.
+    pub revocation_lists: Option<PathBuf>,
+    /// Whether those who connect must show a certificate.
+    pub client_auth: ClientAuth,
+    /// How long a port for both TLS and plain waits to see which it is.
+    pub detection_timeout_ms: u32,
+}
+
+/// TLS on the client port, beyond what both kinds of ports have.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClientTls {
+    /// Whether the TLS client port takes plain connections, too.
+    pub port_unification: bool,
+    /// Whether changed certificate files are read again.
+    pub reload_certificates: bool,
+    /// Handshakes under way at the same time.
+    pub handshakes_max: Option<NonZeroU32>,
+    /// Whether connections are dropped before the handshake while there is no leader.
+    pub drop_while_not_serving: bool,
+}
+
 /// The compression of new snapshots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -192,6 +256,35 @@ pub struct Access {
     pub digest_algorithm: DigestAlgorithm,
     /// `super:<digest>` of the user that may do everything.
     pub super_digest: Option<Secret>,
+    /// Subject of the client certificate that may do everything.
+    pub x509_super_user: Option<String>,
+    /// Whether ACLs may name subjects of client certificates.
+    pub x509_scheme: bool,
+    /// Whether ACLs may name SASL users.
+    pub sasl_scheme: bool,
+    /// SASL users who may do everything.
+    pub sasl_super_users: Vec<String>,
+    /// The name in an ACL that stands for every SASL user.
+    pub any_sasl_user: Option<String>,
+    /// Whether a client whose SASL login failed may go on without.
+    pub tolerate_failed_sasl: bool,
+    /// The schemes of which a client must use one before anything else; `None` asks for none.
+    pub required_schemes: Option<Vec<String>>,
+}
+
+/// Logging in with SASL.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sasl {
+    /// The JAAS file.
+    pub login_file: Option<PathBuf>,
+    /// Its section for clients.
+    pub login_context: String,
+    /// Password of the user `super` that counts before the JAAS file's.
+    pub super_password: Option<Secret>,
+    /// Whether the host is cut from a Kerberos principal.
+    pub remove_host: bool,
+    /// Whether the realm is cut from a Kerberos principal.
+    pub remove_realm: bool,
 }
 
 /// Kinds of znodes beyond the plain ones, and quotas.
@@ -280,6 +373,47 @@ pub struct Metrics {
     pub http_host: String,
     /// The port, if one is set.
     pub http_port: Option<u16>,
+    /// The port with HTTPS, if one is set.
+    pub https_port: Option<u16>,
+    /// File of its key and certificate.
+    pub key_store: Option<PathBuf>,
+    /// Its password.
+    pub key_store_password: Option<Secret>,
+    /// Its format; by its extension if not set.
+    pub key_store_kind: Option<String>,
+    /// File of the certificates that are trusted.
+    pub trust_store: Option<PathBuf>,
+    /// Its password.
+    pub trust_store_password: Option<Secret>,
+    /// Its format; by its extension if not set.
+    pub trust_store_kind: Option<String>,
+    /// Protocols that are spoken; empty means all that are known.
+    pub protocols: Vec<String>,
+    /// Cipher suites that are spoken; empty means all that are known.
+    pub cipher_suites: Vec<String>,
+    /// Whether those who connect must show a certificate.
+    pub needs_certificates: bool,
+    /// Whether they are asked for one.
+    pub wants_certificates: bool,
+}
+
+impl Metrics {
+    /// TLS of the port with HTTPS.
+    #[must_use]
+    pub fn tls(&self) -> Tls {
+        Tls {
+            protocol: "TLSv1.3".to_owned(),
+            protocols: self.protocols.clone(),
+            cipher_suites: self.cipher_suites.clone(),
+            key_store: self.key_store.clone(),
+            key_store_password: self.key_store_password.clone(),
+            key_store_kind: self.key_store_kind.clone(),
+            trust_store: self.trust_store.clone(),
+            trust_store_password: self.trust_store_password.clone(),
+            trust_store_kind: self.trust_store_kind.clone(),
+            ..Tls::default()
+        }
+    }
 }
 
 /// What is written down beside the data.

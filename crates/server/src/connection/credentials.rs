@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use herdsman_node::Input;
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{JuteWrite, OpCode, Reader, Request, Xid, Zxid, reply};
-use tracing::{info, warn};
+use herdsman_proto::{ErrorCode, Id, OpCode, Reader, Request, Xid, Zxid, reply};
+use tracing::info;
 
 use super::{Connection, Ended};
 
@@ -22,14 +22,7 @@ impl Connection {
                 let scheme = scheme.into_owned();
                 self.present_credentials(header.xid, &scheme, credentials)
             }
-            Ok(Request::Sasl { .. }) => {
-                // No mechanism is configured: the exchange ends with an empty token, as in Apache.
-                _ = reply::reply(&mut self.output, header.xid, Zxid::ZERO, |out| {
-                    out.put_buffer(None);
-                    Ok(())
-                });
-                Ok(())
-            }
+            Ok(Request::Sasl { token }) => self.take_sasl_token(header.xid, token),
             _ => Err(Ended::Undecodable("auth packet")),
         }
     }
@@ -44,20 +37,43 @@ impl Connection {
         match self.shared.settings.schemes.authenticate(scheme, credentials, peer.ip()) {
             Ok(proven) => {
                 info!(%peer, session = %self.session, "authenticated by scheme {scheme}");
-                let mut ids = self.ids.to_vec();
-                ids.extend(proven.into_iter().filter(|id| !self.ids.contains(id)));
-                self.ids = ids.into();
-                let ids = Arc::clone(&self.ids);
-                self.shared.core.step(Input::Identified { conn: self.client.id, ids });
+                self.add_ids(proven);
                 reply::header_only(&mut self.output, xid, Zxid::ZERO, None);
                 Ok(())
             }
             Err(code) => {
-                warn!(%peer, session = %self.session, "authentication by scheme {scheme:?} failed");
+                let session = self.session;
+                self.shared.refusals.warn(format_args!(
+                    "authentication by scheme {scheme:?} from {peer} in session {session} failed"
+                ));
                 self.shared.core.stats.auth_failed.add(1);
                 reply::header_only(&mut self.output, xid, Zxid::ZERO, Some(code));
                 Err(Ended::Refused("authentication failed"))
             }
         }
+    }
+
+    /// The client has proven these, too.
+    pub(super) fn add_ids(&mut self, proven: Vec<Id>) {
+        let mut ids = self.ids.to_vec();
+        ids.extend(proven.into_iter().filter(|id| !self.ids.contains(id)));
+        self.ids = ids.into();
+        self.must_log_in = self.shared.settings.asks_for_login(&self.ids);
+        let ids = Arc::clone(&self.ids);
+        self.shared.core.step(Input::Identified { conn: self.client.id, ids });
+    }
+
+    /// A request of a client that has to log in first. Apache: `AuthenticationHelper`.
+    pub(super) fn refuse_unauthenticated(&mut self, header: RequestHeader) -> Ended {
+        self.note_received();
+        let (peer, session) = (self.client.peer, self.session);
+        self.shared.refusals.warn(format_args!(
+            "{peer} in session {session} has not logged in with one of the required schemes"
+        ));
+        self.shared.core.stats.auth_failed.add(1);
+        self.shared.core.stats.packets_sent.add(1);
+        let code = ErrorCode::SessionClosedRequireAuth;
+        reply::header_only(&mut self.output, header.xid, Zxid::ZERO, Some(code));
+        Ended::Refused("not logged in")
     }
 }

@@ -76,6 +76,9 @@ impl Connection {
             self.refuse_throttled(header, bytes);
             return Ok(ControlFlow::Continue(()));
         }
+        if self.must_log_in && door != Door::Auth {
+            return Err(self.refuse_unauthenticated(header));
+        }
         match (door, self.in_flight) {
             (Door::Read, 0) => self.serve_reads(),
             (Door::Read | Door::Core, _) => self.submit_arrived(),

@@ -8,18 +8,14 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll};
-
-use tokio::io::Interest;
-use tokio_util::io::poll_read_buf;
 
 use super::{Connection, Ended};
 
 impl Connection {
     /// Waits until there is something to do. Bytes that the client sent meanwhile are in the intake.
     pub(super) async fn wait(&mut self) -> Result<(), Ended> {
-        if self.may_read() || self.unsent() > 0 {
+        if self.may_read() || self.has_unsent() {
             poll_fn(|context| self.poll_wait(context)).await
         } else {
             self.wait_for_core().await
@@ -32,8 +28,8 @@ impl Connection {
         {
             return Poll::Ready(read);
         }
-        if self.unsent() > 0
-            && let Poll::Ready(writable) = self.stream.poll_write_ready(context)
+        if self.has_unsent()
+            && let Poll::Ready(writable) = self.wire.poll_write_ready(context)
         {
             return Poll::Ready(writable.map_err(Ended::from));
         }
@@ -45,7 +41,7 @@ impl Connection {
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let room = self.intake.room();
-        let read = poll_read_buf(Pin::new(&mut self.stream), context, room);
+        let read = self.wire.poll_read(context, room);
         if read.is_pending() {
             self.intake.rest();
         }
@@ -74,7 +70,7 @@ impl Connection {
     async fn wait_for_core(&mut self) -> Result<(), Ended> {
         tokio::select! {
             biased;
-            gone = self.stream.ready(Interest::ERROR) => Err(gone.err().map_or(Ended::ByClient, Ended::Io)),
+            gone = self.wire.gone() => Err(gone.err().map_or(Ended::ByClient, Ended::Io)),
             () = self.client.outbox.filled() => Ok(()),
             () = until(self.deadline.as_mut()) => Err(self.patience_ended()),
         }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::io_threads::Shared;
 use crate::stats::Series;
+use crate::wire::handshake::TlsDoor;
 use crate::words::{process, status};
 
 /// All gauges at one moment.
@@ -26,6 +27,7 @@ pub(crate) struct Moment {
     pub response_size: Series,
     pub last_response_bytes: u64,
     pub auth_failed: u64,
+    pub tls_handshakes: usize,
 }
 
 impl Moment {
@@ -57,6 +59,7 @@ impl Moment {
             response_size: stats.response_size.get(),
             last_response_bytes: stats.last_response_bytes.load(Ordering::Relaxed),
             auth_failed: stats.auth_failed.get(),
+            tls_handshakes: shared.tls.as_ref().map_or(0, TlsDoor::under_way),
         }
     }
 

@@ -61,7 +61,21 @@ pub(crate) const TABLE: &[Metric] = &[
         "Bytes of the smallest one.",
         Gauge(|now| now.of_responses(now.response_size.min)),
     ),
-    metric("outstanding_tls_handshake", "TLS handshakes under way: none.", Gauge(|_| 0)),
+    metric(
+        "outstanding_tls_handshake",
+        "TLS handshakes under way.",
+        Gauge(|now| now.tls_handshakes as i64),
+    ),
+    metric(
+        "tls_handshake_exceeded",
+        "TLS connections refused because too many handshakes were under way.",
+        Counter(|stats| &stats.tls_handshakes_refused),
+    ),
+    metric(
+        "unsuccessful_handshake",
+        "TLS handshakes that failed.",
+        Counter(|stats| &stats.tls_handshakes_failed),
+    ),
     metric("auth_failed_count", "Credentials refused.", Gauge(|now| now.auth_failed as i64)),
     metric("non_mtls_remote_conn_count", "Counted by TLS ports: none.", Gauge(|_| 0)),
     metric("non_mtls_local_conn_count", "Counted by TLS ports: none.", Gauge(|_| 0)),
@@ -356,7 +370,7 @@ pub(crate) const SCRAPED_NEVER: Never = Never {
     ],
 };
 
-/// What needs TLS, the admin server, a JVM, or a part of Apache's that is not here: its
+/// What needs the admin server, a JVM, or a part of Apache's that is not here: its
 /// commit processor, its cache of replies, its cleaner of watches.
 pub(crate) const NEVER: Never = Never {
     counters: &[
@@ -375,8 +389,6 @@ pub(crate) const NEVER: Never = Never {
         "response_packet_get_children_cache_hits",
         "response_packet_get_children_cache_misses",
         "skip_learner_request_to_next_processor_count",
-        "tls_handshake_exceeded",
-        "unsuccessful_handshake",
     ],
     summaries: &[
         "commit_commit_proc_req_queued",

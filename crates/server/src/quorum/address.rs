@@ -53,18 +53,24 @@ pub(crate) fn resolve(endpoint: &Endpoint) -> io::Result<Vec<SocketAddr>> {
     Ok((host, endpoint.port).to_socket_addrs()?.collect())
 }
 
+/// A socket that was dialled, and the host that was meant.
+pub(crate) struct Dialled {
+    pub socket: Arc<TcpStream>,
+    pub host: String,
+}
+
 /// Connects to the first address that answers. `limit` is for all of them together.
 pub(crate) fn dial_any(
     threads: &Threads,
     settings: &NetworkSettings,
     endpoints: &[Endpoint],
     limit: Duration,
-) -> io::Result<Arc<TcpStream>> {
+) -> io::Result<Dialled> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "it has no address");
     let mut addresses = Vec::new();
     for endpoint in endpoints {
         match resolve(endpoint) {
-            Ok(found) => addresses.extend(found),
+            Ok(found) => addresses.extend(found.into_iter().map(|address| (address, endpoint))),
             Err(error) => failure = describe(&error, &endpoint.to_string()),
         }
     }
@@ -74,13 +80,16 @@ pub(crate) fn dial_any(
         0 | 1 => settings.connect_timeout,
         _ => settings.address_timeout.min(settings.connect_timeout),
     };
-    for address in addresses {
+    for (address, endpoint) in addresses {
         let rest = limit.saturating_sub(started.elapsed());
         if threads.is_stopping() || rest.is_zero() {
             break;
         }
         match dial(threads, address, patience.min(rest)) {
-            Ok(stream) => return Ok(stream),
+            Ok(socket) => {
+                let host = endpoint.host.clone().unwrap_or_default();
+                return Ok(Dialled { socket, host });
+            }
             Err(error) => failure = describe(&error, &address.to_string()),
         }
     }

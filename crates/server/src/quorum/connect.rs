@@ -6,7 +6,6 @@
 //! not answer for the old leader does not hold up the connection to the new one.
 
 use std::io;
-use std::net::TcpStream;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +17,8 @@ use tracing::{debug, warn};
 
 use super::address::{dial_any, observer_master_endpoints, quorum_endpoints};
 use super::context::Context;
-use super::links::Links;
+use super::incoming::Incoming;
+use super::links::{Links, ROOM_BYTES};
 use super::receiver::{ConnectResult, Receiver};
 
 /// Attempts that nobody wants any more end when their socket or the resolver gives up. If so many are
@@ -125,13 +125,13 @@ impl Connector {
 
     fn attempt(&self, wish: Wish, receiver: &Arc<dyn Receiver>) {
         let Wish { link, to, .. } = wish;
-        let stream = self.dial_until(wish);
+        let incoming = self.dial_until(wish);
         if !self.finish(link) || self.context.threads.is_stopping() {
             debug!("the connection to server {to} is not wanted any more");
             return;
         }
-        match stream {
-            Some(stream) => self.links.run_connected(link, stream, receiver),
+        match incoming {
+            Some(incoming) => self.links.run_connected(link, incoming, receiver),
             None => receiver.handle_connect(link, ConnectResult::Failed),
         }
     }
@@ -149,7 +149,7 @@ impl Connector {
     }
 
     /// Dials until somebody answers; `None` if the time is up or nobody wants it any more.
-    fn dial_until(&self, wish: Wish) -> Option<Arc<TcpStream>> {
+    fn dial_until(&self, wish: Wish) -> Option<Incoming> {
         let Wish { link, to, door } = wish;
         let settings = &self.context.settings;
         let deadline = Instant::now() + settings.connect_limit;
@@ -161,7 +161,7 @@ impl Connector {
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             let failure = match self.dial_once(wish, rest) {
-                Ok(stream) => return Some(stream),
+                Ok(incoming) => return Some(incoming),
                 Err(failure) => failure,
             };
             tries += 1;
@@ -178,7 +178,8 @@ impl Connector {
         }
     }
 
-    fn dial_once(&self, wish: Wish, limit: Duration) -> io::Result<Arc<TcpStream>> {
+    fn dial_once(&self, wish: Wish, limit: Duration) -> io::Result<Incoming> {
+        let by = Instant::now() + limit;
         let (membership, settings) = (self.context.membership(), &self.context.settings);
         let member = membership.members.get(&wish.to);
         let endpoints = match (wish.door, settings.observer_master_port) {
@@ -187,7 +188,12 @@ impl Connector {
                 port.and_then(|port| member.map(|at| observer_master_endpoints(at, port)))
             }
         };
-        dial_any(&self.context.threads, settings, &endpoints.unwrap_or_default(), limit)
+        let endpoints = endpoints.unwrap_or_default();
+        let dialled = dial_any(&self.context.threads, settings, &endpoints, limit)?;
+        let stream = settings.protection.dialled(dialled, by)?;
+        let mut incoming = Incoming::new(Arc::new(stream), ROOM_BYTES);
+        settings.protection.log_in(&mut incoming, by)?;
+        Ok(incoming)
     }
 
     /// Waits before the next try; false if there should be none.

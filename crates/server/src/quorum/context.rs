@@ -1,7 +1,9 @@
 //! What every part of the network shares.
 
-use std::net::TcpStream;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Instant;
 
 use herdsman_proto::Membership;
 use parking_lot::Mutex;
@@ -10,6 +12,7 @@ use tracing::debug;
 
 use super::receiver::Receiver;
 use super::settings::NetworkSettings;
+use super::stream::PeerStream;
 use super::threads::Threads;
 
 pub(crate) struct Context {
@@ -47,6 +50,16 @@ impl Context {
         let receiver = self.receiver.lock().take();
         // Its end may end the network, which asks for the lock again.
         drop(receiver);
+    }
+
+    /// Makes a stream of an accepted socket; waits for the peer, until then.
+    pub fn protect(
+        &self,
+        socket: Arc<TcpStream>,
+        from: SocketAddr,
+        by: Instant,
+    ) -> io::Result<PeerStream> {
+        self.settings.protection.accept(socket, from, &self.membership(), by)
     }
 
     /// Options that all connections have. A socket that refuses them is broken, and the next read says

@@ -35,7 +35,7 @@ use super::context::{Context, NoDelay};
 use super::incoming::{Fill, Incoming};
 use super::places::{Place, Places};
 use super::receiver::Receiver;
-use super::reports::Reports;
+use crate::reports::Reports;
 use peer::Peer;
 
 /// Peers that are no members.
@@ -146,15 +146,15 @@ impl Election {
     /// Somebody has connected to the election port.
     pub fn accept(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let Some(receiver) = self.context.receiver() else { return };
-        let stream = Arc::new(stream);
-        self.context.threads.watch(&stream);
+        let socket = Arc::new(stream);
+        self.context.threads.watch(&socket);
         let members = self.context.membership().members.len();
         let places_max = members + STRANGER_CONNECTIONS_MAX;
-        let Some(place) = self.places.take(&stream, from, places_max) else { return };
-        self.context.set_options(&stream, NoDelay::On);
+        let Some(place) = self.places.take(&socket, from, places_max) else { return };
+        self.context.set_options(&socket, NoDelay::On);
         let election = Arc::clone(self);
         let welcome = move || {
-            if let Err(problem) = election.welcome(&stream, from, &place, receiver) {
+            if let Err(problem) = election.welcome(socket, from, &place, receiver) {
                 election.complain(from, &problem);
             }
         };
@@ -177,13 +177,16 @@ impl Election {
     /// happens on a connection that is kept is reported there.
     fn welcome(
         self: &Arc<Self>,
-        stream: &Arc<TcpStream>,
+        socket: Arc<TcpStream>,
         from: SocketAddr,
         place: &Place,
         receiver: Arc<dyn Receiver>,
     ) -> io::Result<()> {
-        let mut incoming = Incoming::new(Arc::clone(stream), ROOM_BYTES);
-        let hello = self.read_hello(&mut incoming)?;
+        let by = Instant::now() + self.context.settings.hello_timeout;
+        let stream = Arc::new(self.context.protect(socket, from, by)?);
+        let mut incoming = Incoming::new(Arc::clone(&stream), ROOM_BYTES);
+        let hello = self.read_hello(&mut incoming, by)?;
+        self.context.settings.protection.check_login(&mut incoming, by)?;
         let my_id = self.context.settings.my_id;
         let id = hello.server;
         // The largest number is what observers of long ago called themselves, all of them.
@@ -203,11 +206,10 @@ impl Election {
             debug!("server {id} asks from {from} to be called");
             return Ok(());
         }
-        connection::serve_accepted(self, &peer, incoming, stream, receiver)
+        connection::serve_accepted(self, &peer, incoming, &stream, receiver)
     }
 
-    fn read_hello(&self, incoming: &mut Incoming) -> io::Result<Hello> {
-        let deadline = Instant::now() + self.context.settings.hello_timeout;
+    fn read_hello(&self, incoming: &mut Incoming, by: Instant) -> io::Result<Hello> {
         loop {
             let bytes = incoming.bytes();
             let mut reader = Reader::new(bytes);
@@ -220,7 +222,7 @@ impl Election {
                 Err(DecodeError::Truncated { .. }) => {}
                 Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
             }
-            let rest = deadline.saturating_duration_since(Instant::now());
+            let rest = by.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not say who it is"));
             }

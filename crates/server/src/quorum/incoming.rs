@@ -1,9 +1,10 @@
 //! What a peer has sent and nobody has understood yet.
 
-use std::io::{self, Read};
-use std::net::TcpStream;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+
+use super::stream::PeerStream;
 
 /// A buffer that grew beyond this for one large packet is given back when it is empty.
 const KEPT_BYTES_MAX: usize = 1 << 20;
@@ -22,7 +23,7 @@ pub(crate) enum Fill {
 /// The reading side of a connection. The buffer grows with the bytes that are really there and not
 /// understood; who reads from it limits that.
 pub(crate) struct Incoming {
-    stream: Arc<TcpStream>,
+    stream: Arc<PeerStream>,
     /// Only `start..end` means something; the rest is room that was zeroed once.
     buffer: Vec<u8>,
     start: usize,
@@ -32,8 +33,13 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub fn new(stream: Arc<TcpStream>, room_bytes: usize) -> Self {
+    pub fn new(stream: Arc<PeerStream>, room_bytes: usize) -> Self {
         Incoming { stream, buffer: vec![0; room_bytes], start: 0, end: 0, timeout: None }
+    }
+
+    /// Where it comes from.
+    pub fn stream(&self) -> &Arc<PeerStream> {
+        &self.stream
     }
 
     /// What is there.
@@ -50,12 +56,12 @@ impl Incoming {
     /// Waits for more bytes, for ever if there is no timeout.
     pub fn fill(&mut self, timeout: Option<Duration>) -> io::Result<Fill> {
         if self.timeout != Some(timeout) {
-            self.stream.set_read_timeout(timeout)?;
+            self.stream.socket().set_read_timeout(timeout)?;
             self.timeout = Some(timeout);
         }
         self.make_room();
         loop {
-            match (&*self.stream).read(&mut self.buffer[self.end..]) {
+            match self.stream.read(&mut self.buffer[self.end..]) {
                 Ok(0) => return Ok(Fill::End),
                 Ok(count) => {
                     self.end += count;

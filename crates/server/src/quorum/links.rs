@@ -7,9 +7,11 @@
 //! exactly once, and by one thread.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use herdsman_proto::{QuorumPacket, Zxid};
 use herdsman_zab::{Door, Input, LinkId};
@@ -22,15 +24,19 @@ mod traffic;
 mod writer;
 
 use super::context::{Context, NoDelay};
+use super::incoming::Incoming;
 use super::places::{Place, Places};
 use super::receiver::{ConnectResult, Receiver, TreeSource};
-use super::reports::Reports;
+use super::stream::PeerStream;
+use crate::reports::Reports;
 use link::{Ended, Link, Loss, Origin};
 use reader::LinkReader;
 pub use traffic::LinkReport;
 
 /// Accepted links beyond one for each member.
 const STRANGERS_MAX: usize = 32;
+/// What is read ahead on a link.
+pub(crate) const ROOM_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Links {
     context: Arc<Context>,
@@ -117,18 +123,18 @@ impl Links {
     /// Somebody has connected to a port for learners.
     pub fn accept(self: &Arc<Self>, door: Door, stream: TcpStream, peer: SocketAddr) {
         let Some(receiver) = self.context.receiver() else { return };
-        let stream = Arc::new(stream);
-        self.context.threads.watch(&stream);
+        let socket = Arc::new(stream);
+        self.context.threads.watch(&socket);
         let places_max = self.context.membership().members.len() + STRANGERS_MAX;
-        let Some(place) = self.places.take(&stream, peer, places_max) else { return };
-        self.context.set_options(&stream, NoDelay::from(self.context.settings.leader_no_delay));
+        let Some(place) = self.places.take(&socket, peer, places_max) else { return };
+        self.context.set_options(&socket, NoDelay::from(self.context.settings.leader_no_delay));
         let id = self.next_id();
         let links = Arc::clone(self);
         let run = move || {
             debug!("link {} is from {peer}", id.0);
-            if let Some(link) = links.open(id, stream, peer, Origin::Accepted) {
-                receiver.handle(&mut vec![Input::LinkOpened { link: id, door }]);
-                links.run(&link, Some(place), &receiver);
+            match links.welcome(socket, peer) {
+                Ok(incoming) => links.run_accepted(id, door, incoming, peer, place, &receiver),
+                Err(problem) => links.complain(peer, &problem),
             }
         };
         if let Err(error) = self.context.threads.spawn(format!("link-{}", id.0), run) {
@@ -136,10 +142,47 @@ impl Links {
         }
     }
 
+    /// Finds out whether the caller may be here.
+    fn welcome(&self, socket: Arc<TcpStream>, peer: SocketAddr) -> io::Result<Incoming> {
+        let by = Instant::now() + self.context.settings.init_limit;
+        let stream = self.context.protect(socket, peer, by)?;
+        let mut incoming = Incoming::new(Arc::new(stream), ROOM_BYTES);
+        self.context.settings.protection.check_login(&mut incoming, by)?;
+        Ok(incoming)
+    }
+
+    fn complain(&self, peer: SocketAddr, problem: &io::Error) {
+        if problem.kind() == io::ErrorKind::UnexpectedEof {
+            // Probes of the port do so all the time.
+            debug!("somebody at {peer} connected to a port for learners and hung up");
+            return;
+        }
+        self.warnings
+            .warn(format_args!("somebody at {peer} connected to a port for learners: {problem}"));
+    }
+
+    fn run_accepted(
+        &self,
+        id: LinkId,
+        door: Door,
+        incoming: Incoming,
+        peer: SocketAddr,
+        place: Place,
+        receiver: &Arc<dyn Receiver>,
+    ) {
+        let stream = Arc::clone(incoming.stream());
+        if let Some(link) = self.open(id, stream, peer, Origin::Accepted) {
+            receiver.handle(&mut vec![Input::LinkOpened { link: id, door }]);
+            self.run(&link, incoming, Some(place), receiver);
+        }
+    }
+
     /// Serves a connection that `connect` has made, to its end.
-    pub fn run_connected(&self, id: LinkId, stream: Arc<TcpStream>, receiver: &Arc<dyn Receiver>) {
-        self.context.set_options(&stream, NoDelay::from(self.context.settings.follower_no_delay));
-        let link = match stream.peer_addr() {
+    pub fn run_connected(&self, id: LinkId, incoming: Incoming, receiver: &Arc<dyn Receiver>) {
+        let stream = Arc::clone(incoming.stream());
+        let no_delay = NoDelay::from(self.context.settings.follower_no_delay);
+        self.context.set_options(stream.socket(), no_delay);
+        let link = match stream.socket().peer_addr() {
             Ok(peer) => self.open(id, stream, peer, Origin::Connected),
             // It was reset already.
             Err(_) => None,
@@ -150,14 +193,14 @@ impl Links {
         };
         debug!("link {} is connected to {}", id.0, link.peer);
         receiver.handle_connect(id, ConnectResult::Connected);
-        self.run(&link, None, receiver);
+        self.run(&link, incoming, None, receiver);
     }
 
     /// Puts a link into the table and starts its writer.
     fn open(
         &self,
         id: LinkId,
-        stream: Arc<TcpStream>,
+        stream: Arc<PeerStream>,
         peer: SocketAddr,
         origin: Origin,
     ) -> Option<Arc<Link>> {
@@ -176,15 +219,23 @@ impl Links {
     }
 
     /// Reads until the link ends, and reports that unless it was closed here.
-    fn run(&self, link: &Arc<Link>, place: Option<Place>, receiver: &Arc<dyn Receiver>) {
-        let context = Arc::clone(&self.context);
-        let mut reader = LinkReader::new(Arc::clone(link), place, context, Arc::clone(receiver));
+    fn run(
+        &self,
+        link: &Arc<Link>,
+        incoming: Incoming,
+        place: Option<Place>,
+        receiver: &Arc<dyn Receiver>,
+    ) {
+        let (link, context) = (Arc::clone(link), Arc::clone(&self.context));
+        let receiver = Arc::clone(receiver);
+        let mut reader =
+            LinkReader::new(Arc::clone(&link), incoming, place, context, Arc::clone(&receiver));
         let loss = reader.run();
         match link.end(loss) {
             Ended::Closed { by } => reader.drain(by),
             Ended::Lost(loss) if self.context.threads.is_stopping() => debug!("{loss}"),
             Ended::Lost(loss) => {
-                self.report(link, &loss, &reader);
+                self.report(&link, &loss, &reader);
                 receiver.handle(&mut vec![Input::LinkLost { link: link.id }]);
             }
         }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::reports::Reports;
 use super::threads::cut;
+use crate::reports::Reports;
 
 /// How long a newcomer waits for the one that was cut.
 const LEAVE_WAIT: Duration = Duration::from_millis(100);

@@ -18,8 +18,8 @@ use tracing::info;
 use super::address::resolve;
 use super::context::Context;
 use super::receiver::{PortFailure, PortKind};
-use super::reports::Reports;
 use crate::listener;
+use crate::reports::Reports;
 
 const BIND_RETRY: Duration = Duration::from_secs(1);
 /// After a failed accept (no file descriptors left), wait for some to come free.

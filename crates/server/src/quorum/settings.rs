@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use herdsman_proto::{Membership, ServerId};
 
+use super::security::QuorumProtection;
 use crate::config::{Config, Mode};
 
 /// A leader that was elected listens soon or never: then it is better to look for another one.
@@ -55,6 +56,8 @@ pub struct NetworkSettings {
     pub field_bytes_max: usize,
     /// Unsent bytes of one link.
     pub queue_bytes_max: usize,
+    /// How the connections are protected.
+    pub protection: QuorumProtection,
 }
 
 impl NetworkSettings {
@@ -97,6 +100,7 @@ impl NetworkSettings {
             field_bytes_max: (config.limits.frame_bytes_max as usize)
                 .saturating_add(config.limits.frame_extra_bytes_max as usize),
             queue_bytes_max: QUEUE_BYTES_MAX,
+            protection: QuorumProtection::default(),
         })
     }
 }

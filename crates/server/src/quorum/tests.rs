@@ -204,6 +204,7 @@ fn settings(id: i64) -> NetworkSettings {
         follower_no_delay: true,
         field_bytes_max: 1 << 20,
         queue_bytes_max: 64 << 20,
+        protection: super::security::QuorumProtection::default(),
     }
 }
 

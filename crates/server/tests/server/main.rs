@@ -5,16 +5,20 @@
 
 mod audit;
 mod basics;
+mod certificates;
 mod client;
 mod durability;
 mod ensemble;
+mod ensemble_security;
 mod ensemble_words;
 mod hostile;
 mod limits;
 mod metrics;
 mod proxy;
+mod sasl;
 mod sessions;
 mod snapshots;
 mod storage;
+mod tls;
 mod watches;
 mod words;

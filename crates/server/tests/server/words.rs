@@ -64,7 +64,7 @@ fn metrics(server: &TestServer) -> BTreeMap<String, String> {
     all
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain for {what}");

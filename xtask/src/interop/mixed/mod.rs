@@ -6,7 +6,7 @@
 //! apache` runs the same with Apache's servers only, which shows that the test itself is right.
 
 mod comeback;
-mod exchange;
+pub(super) mod exchange;
 mod rolling;
 
 use std::time::Instant;

@@ -3,7 +3,7 @@
 use crate::config::field::settings;
 use crate::config::setting::Initial::{Derived, Is, Unset};
 use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ignored, NotYet};
+use crate::config::setting::Status::{Acted, Ignored};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "clientPort", File Port => raw.client_port, Unset, "", Acted,
@@ -12,9 +12,9 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Address or host name that the client port listens on.";
     "clientPortListenBacklog", File Int => listen.backlog, Is("-1"), "connections", Acted,
         "How many connections may wait to be accepted; negative leaves it to the system.";
-    "secureClientPort", File Port => raw.secure_client_port, Unset, "", NotYet,
+    "secureClientPort", File Port => raw.secure_client_port, Unset, "", Acted,
         "Port for clients that speak TLS.";
-    "secureClientPortAddress", File Text => raw.secure_client_port_address, Derived("all addresses"), "", NotYet,
+    "secureClientPortAddress", File Text => raw.secure_client_port_address, Derived("all addresses"), "", Acted,
         "Address or host name that the TLS client port listens on.";
     "clientTcpKeepAlive", Property Flag => listen.tcp_keep_alive, Is("false"), "", Acted,
         "Whether client connections get TCP keep-alive probes.";

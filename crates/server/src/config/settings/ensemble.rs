@@ -44,21 +44,21 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Whether addresses are tried before one is used.";
     "oraclePath", File Text => quorum.oracle_path, Unset, "", NotYet,
         "File whose content 1 lets one of two servers go on alone.";
-    "sslQuorum", File Bool => quorum_security.tls, Is("false"), "", NotYetUnless("false"),
+    "sslQuorum", File Bool => quorum_security.tls, Is("false"), "", Ensemble,
         "Whether servers speak TLS with each other.";
-    "portUnification", File Bool => quorum_security.port_unification, Is("false"), "", NotYetUnless("false"),
+    "portUnification", File Bool => quorum_security.port_unification, Is("false"), "", Ensemble,
         "Whether the ports between servers take plain connections, too.";
-    "sslQuorumReloadCertFiles", File Bool => quorum_security.reload_certificates, Is("false"), "", NotYetUnless("false"),
+    "sslQuorumReloadCertFiles", File Bool => quorum_security.reload_certificates, Is("false"), "", Ensemble,
         "Whether changed certificate files are read again.";
-    "quorum.auth.enableSasl", File Bool => quorum_security.sasl, Is("false"), "", NotYetUnless("false"),
+    "quorum.auth.enableSasl", File Bool => quorum_security.sasl, Is("false"), "", Ensemble,
         "Whether servers may log in to each other with SASL.";
-    "quorum.auth.serverRequireSasl", File Bool => quorum_security.server_requires_sasl, Is("false"), "", NotYetUnless("false"),
+    "quorum.auth.serverRequireSasl", File Bool => quorum_security.server_requires_sasl, Is("false"), "", Ensemble,
         "Whether a server refuses others that do not; needs learnerRequireSasl.";
-    "quorum.auth.learnerRequireSasl", File Bool => quorum_security.learner_requires_sasl, Is("false"), "", NotYetUnless("false"),
+    "quorum.auth.learnerRequireSasl", File Bool => quorum_security.learner_requires_sasl, Is("false"), "", Ensemble,
         "Whether a learner joins only with SASL; needs enableSasl.";
-    "quorum.auth.learner.saslLoginContext", File Text => quorum_security.learner_login_context, Is("QuorumLearner"), "", NotYet,
+    "quorum.auth.learner.saslLoginContext", File Text => quorum_security.learner_login_context, Is("QuorumLearner"), "", Ensemble,
         "JAAS section of a learner.";
-    "quorum.auth.server.saslLoginContext", File Text => quorum_security.server_login_context, Is("QuorumServer"), "", NotYet,
+    "quorum.auth.server.saslLoginContext", File Text => quorum_security.server_login_context, Is("QuorumServer"), "", Ensemble,
         "JAAS section of a server.";
     "quorum.auth.kerberos.servicePrincipal", File Text => quorum_security.kerberos_principal, Is("zkquorum/localhost"), "", NotYet,
         "Kerberos principal of the servers; `_HOST` stands for the host.";

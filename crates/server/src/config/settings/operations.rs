@@ -24,11 +24,11 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "admin.httpVersion", Property LooseInt => kept, Is("11"), "", Ignored("it speaks HTTP/1.1"),
         "HTTP version it speaks.";
     "admin.portUnification", Property Flag => admin.port_unification, Is("false"), "", Acted,
-        "Whether its port takes both HTTP and HTTPS. With true it stays closed: it cannot do TLS yet.";
+        "Whether its port takes both HTTP and HTTPS, with the files of ssl.quorum.";
     "admin.forceHttps", Property Flag => admin.https_only, Is("false"), "", Acted,
-        "Whether it takes HTTPS only. With true it stays closed: it cannot do TLS yet.";
+        "Whether it takes HTTPS only, with the files of ssl.quorum; plain HTTP is answered with 403.";
     "admin.needClientAuth", Property Flag => admin.client_certificates, Is("false"), "", Acted,
-        "Whether it asks for a client certificate. With true it stays closed: it cannot do TLS yet.";
+        "Whether those who come by HTTPS must show a certificate. Without HTTPS the port stays closed.";
     "admin.snapshot.enabled", Property Flag => admin.snapshots, Is("true"), "", Acted,
         "Whether a snapshot can be fetched from it.";
     "admin.restore.enabled", Property Flag => admin.restores, Is("true"), "", Acted,
@@ -45,14 +45,34 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Address of the metrics port.";
     "metricsProvider.httpPort", File Port => metrics.http_port, Unset, "", Acted,
         "Port for metrics over HTTP, 7000 with the Prometheus class; they are on the admin port, too.";
-    "metricsProvider.httpsPort", File Port => kept, Unset, "", NotYet,
-        "Port for metrics over HTTPS.";
+    "metricsProvider.httpsPort", File Port => metrics.https_port, Unset, "", Acted,
+        "Port for metrics over HTTPS; without httpPort there is then none over HTTP.";
+    "metricsProvider.ssl.keyStore.location", File Path => metrics.key_store, Unset, "", Acted,
+        "File of its key and certificate.";
+    "metricsProvider.ssl.keyStore.password", File Secret => metrics.key_store_password, Unset, "", Acted,
+        "Its password.";
+    "metricsProvider.ssl.keyStore.type", File Text => metrics.key_store_kind, Derived("by extension"), "", Acted,
+        "PEM, PKCS12 or JKS.";
+    "metricsProvider.ssl.trustStore.location", File Path => metrics.trust_store, Unset, "", Acted,
+        "File of the certificates that are trusted on it.";
+    "metricsProvider.ssl.trustStore.password", File Secret => metrics.trust_store_password, Unset, "", Acted,
+        "Its password.";
+    "metricsProvider.ssl.trustStore.type", File Text => metrics.trust_store_kind, Derived("by extension"), "", Acted,
+        "PEM, PKCS12 or JKS.";
+    "metricsProvider.ssl.enabledProtocols", File Text => metrics.protocols, Derived("all that are known"), "", Acted,
+        "Protocols that are spoken on it, with commas between.";
+    "metricsProvider.ssl.ciphersuites", File Text => metrics.cipher_suites, Derived("all that are known"), "", Acted,
+        "Cipher suites that are spoken on it, with commas between.";
+    "metricsProvider.ssl.need.client.auth", File Flag => metrics.needs_certificates, Is("true"), "", Acted,
+        "Whether those who ask there must show a certificate.";
+    "metricsProvider.ssl.want.client.auth", File Flag => metrics.wants_certificates, Is("true"), "", Acted,
+        "Whether they are asked for one.";
     "metricsProvider.exportJvmInfo", File Text => kept, Is("true"), "", Ignored("there is no JVM"),
         "Whether metrics of the JVM are published.";
     "metricsProvider.numWorkerThreads", File Text => kept, Is("10"), "threads", Ignored("metrics need no threads"),
         "Threads that compute summaries.";
     "metricsProvider.*", File Secret => kept, Unset, "", NotYet,
-        "Further settings of the metrics provider, `ssl.` ones among them.";
+        "Further settings of the metrics provider.";
     "audit.enable", Property Flag => logging.audit, Is("false"), "", Acted,
         "Whether an audit log is written: a line for each change, with who asked for it and what became of it.";
     "herdsman.auditFile", PropertyOrBare Text => logging.audit_file, Is(""), "", Acted,

@@ -31,37 +31,37 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
         "`super:<digest>` of the user who may do everything.";
     "DigestAuthenticationProvider.digestAlg", Property Word => access.digest_algorithm, Is("SHA1"), "", Acted,
         "Hash of the digest scheme: SHA1, SHA-256, SHA-384 or SHA-512.";
-    "authProvider.*", Property Text => kept, Unset, "", NotYet,
-        "Java class of a further authentication scheme.";
-    "superUser", Property Text => kept, Unset, "", NotYet,
+    "authProvider.*", Property Text => kept, Unset, "", Acted,
+        "Java class of a further authentication scheme: Apache's for x509, sasl, digest and ip are known.";
+    "superUser", Property Text => kept, Unset, "", Acted,
         "SASL user who may do everything.";
-    "superUser.*", Property Text => kept, Unset, "", NotYet,
+    "superUser.*", Property Text => kept, Unset, "", Acted,
         "Further SASL users who may do everything.";
-    "X509AuthenticationProvider.superUser", Property Text => kept, Unset, "", NotYet,
+    "X509AuthenticationProvider.superUser", Property Text => access.x509_super_user, Unset, "", Acted,
         "Subject of the client certificate that may do everything.";
-    "SASLAuthenticationProvider.superPassword", Property Secret => kept, Unset, "", NotYet,
+    "SASLAuthenticationProvider.superPassword", Property Secret => sasl.super_password, Unset, "", Acted,
         "SASL password of the user `super`.";
-    "letAnySaslUserDoX", Property Text => kept, Unset, "", NotYet,
-        "SASL user as whom every SASL user counts.";
+    "letAnySaslUserDoX", Property Text => access.any_sasl_user, Unset, "", Acted,
+        "The name in an ACL that stands for every SASL user.";
     "IPAuthenticationProvider.usexforwardedfor", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
         "Whether the admin server believes X-Forwarded-For.";
-    "allowSaslFailedClients", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+    "allowSaslFailedClients", Property Flag => access.tolerate_failed_sasl, Is("false"), "", Acted,
         "Whether a client whose SASL login failed may go on without.";
-    "sessionRequireClientSASLAuth", Property Flag => raw.sasl_required, Is("false"), "", NotYetUnless("false"),
-        "Whether clients must log in with SASL; `true` is refused, as it would have no effect.";
-    "enforce.auth.enabled", Property Flag => raw.auth_enforced, Is("false"), "", NotYetUnless("false"),
-        "Whether clients must log in with one of enforce.auth.schemes; `true` is refused, as it would have no effect.";
-    "enforce.auth.schemes", Property Text => kept, Unset, "", NotYet,
+    "sessionRequireClientSASLAuth", Property Flag => raw.sasl_required, Is("false"), "", Acted,
+        "Whether clients must log in with SASL.";
+    "enforce.auth.enabled", Property Flag => raw.auth_enforced, Is("false"), "", Acted,
+        "Whether clients must log in with one of enforce.auth.schemes.";
+    "enforce.auth.schemes", Property Text => raw.enforced_schemes, Unset, "", Acted,
         "The schemes of which a client must use one.";
     "ensembleAuthName", Property Text => kept, Unset, "", NotYet,
         "Names of the ensemble, one of which a client of the ensemble scheme must give.";
-    "sasl.serverconfig", Property Text => kept, Is("Server"), "", NotYet,
+    "sasl.serverconfig", Property Text => sasl.login_context, Is("Server"), "", Acted,
         "JAAS section of the server for its clients.";
-    "java.security.auth.login.config", Bare Path => kept, Unset, "", NotYet,
+    "java.security.auth.login.config", Bare Path => sasl.login_file, Unset, "", Acted,
         "The JAAS file.";
-    "kerberos.removeHostFromPrincipal", Property OnlyTrue => kept, Is("false"), "", NotYetUnless("false"),
+    "kerberos.removeHostFromPrincipal", Property OnlyTrue => sasl.remove_host, Is("false"), "", Acted,
         "Whether the host is cut from a Kerberos principal.";
-    "kerberos.removeRealmFromPrincipal", Property OnlyTrue => kept, Is("false"), "", NotYetUnless("false"),
+    "kerberos.removeRealmFromPrincipal", Property OnlyTrue => sasl.remove_realm, Is("false"), "", Acted,
         "Whether the realm is cut from a Kerberos principal.";
     "kerberos.canonicalizeHostNames", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
         "Whether host names of servers are made canonical for Kerberos.";

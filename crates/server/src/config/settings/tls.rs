@@ -3,72 +3,75 @@
 use crate::config::field::settings;
 use crate::config::setting::Initial::{Derived, Is, Unset};
 use crate::config::setting::Setting;
-use crate::config::setting::Status::{Ignored, NotYet, NotYetUnless};
+use crate::config::setting::Status::{Acted, Ignored, NotYetUnless};
 
 macro_rules! tls {
-    ($prefix:literal, $verify_clients:literal) => {
+    ($prefix:literal, $area:ident, $verify_clients:literal) => {
         settings! {
-            concat!($prefix, "protocol"), Property Text => kept, Is("TLSv1.3"), "", NotYet,
-                "Protocol that is offered.";
-            concat!($prefix, "enabledProtocols"), Property Text => kept, Derived("protocol"), "", NotYet,
-                "Protocols that are accepted, with commas between.";
-            concat!($prefix, "ciphersuites"), Property Text => kept, Derived("a safe list"), "", NotYet,
-                "Cipher suites that are accepted, with commas between.";
-            concat!($prefix, "keyStore.location"), Property Path => kept, Unset, "", NotYet,
+            concat!($prefix, "protocol"), Property Text => $area.protocol, Is("TLSv1.3"), "", Acted,
+                "The newest protocol that is spoken: TLSv1.3 or TLSv1.2.";
+            concat!($prefix, "enabledProtocols"), Property Text => $area.protocols, Derived("protocol and those before it"), "", Acted,
+                "Protocols that are spoken, with commas between.";
+            concat!($prefix, "ciphersuites"), Property Text => $area.cipher_suites, Derived("all that are known"), "", Acted,
+                "Cipher suites that are spoken, with commas between.";
+            concat!($prefix, "keyStore.location"), Property Path => $area.key_store, Unset, "", Acted,
                 "File of the server's key and certificate.";
-            concat!($prefix, "keyStore.password"), Property Secret => kept, Unset, "", NotYet,
+            concat!($prefix, "keyStore.password"), Property Secret => $area.key_store_password, Unset, "", Acted,
                 "Its password.";
-            concat!($prefix, "keyStore.passwordPath"), Property Path => kept, Unset, "", NotYet,
+            concat!($prefix, "keyStore.passwordPath"), Property Path => $area.key_store_password_file, Unset, "", Acted,
                 "File that holds its password.";
-            concat!($prefix, "keyStore.type"), Property Text => kept, Derived("by extension"), "", NotYet,
-                "JKS, PEM, PKCS12 or BCFKS.";
-            concat!($prefix, "trustStore.location"), Property Path => kept, Unset, "", NotYet,
+            concat!($prefix, "keyStore.type"), Property Text => $area.key_store_kind, Derived("by extension"), "", Acted,
+                "PEM, PKCS12 or JKS.";
+            concat!($prefix, "trustStore.location"), Property Path => $area.trust_store, Unset, "", Acted,
                 "File of the certificates that are trusted.";
-            concat!($prefix, "trustStore.password"), Property Secret => kept, Unset, "", NotYet,
+            concat!($prefix, "trustStore.password"), Property Secret => $area.trust_store_password, Unset, "", Acted,
                 "Its password.";
-            concat!($prefix, "trustStore.passwordPath"), Property Path => kept, Unset, "", NotYet,
+            concat!($prefix, "trustStore.passwordPath"), Property Path => $area.trust_store_password_file, Unset, "", Acted,
                 "File that holds its password.";
-            concat!($prefix, "trustStore.type"), Property Text => kept, Derived("by extension"), "", NotYet,
-                "JKS, PEM, PKCS12 or BCFKS.";
+            concat!($prefix, "trustStore.type"), Property Text => $area.trust_store_kind, Derived("by extension"), "", Acted,
+                "PEM, PKCS12 or JKS.";
             concat!($prefix, "context.supplier.class"), Property Text => kept, Unset, "",
                 Ignored("Java classes are not loaded"),
                 "Java class that makes the TLS context.";
-            concat!($prefix, "hostnameVerification"), Property Flag => kept, Is("true"), "", NotYet,
+            concat!($prefix, "hostnameVerification"), Property Flag => $area.verify_hosts, Is("true"), "", Acted,
                 "Whether the name in a peer's certificate must match its host.";
-            concat!($prefix, "clientHostnameVerification"), Property Flag => kept, Is($verify_clients), "", NotYet,
+            concat!($prefix, "clientHostnameVerification"), Property Flag => $area.verify_client_hosts, Is($verify_clients), "", Acted,
                 "Whether that holds for those who connect to us, too.";
-            concat!($prefix, "allowReverseDnsLookup"), Property Flag => kept, Is("false"), "", NotYet,
+            concat!($prefix, "allowReverseDnsLookup"), Property Flag => kept, Is("false"), "",
+                Ignored("a name that an address claims proves nothing; a certificate between servers may name any member"),
                 "Whether a host name may be found by reverse lookup.";
-            concat!($prefix, "crl"), Property Flag => kept, Is("false"), "", NotYetUnless("false"),
-                "Whether revocation lists are consulted.";
+            concat!($prefix, "crl"), Property Flag => $area.revocation, Is("false"), "", Acted,
+                "Whether revocation lists are consulted: those in a PEM trust store, and crl.file.";
+            concat!($prefix, "crl.file"), Property Path => $area.revocation_lists, Unset, "", Acted,
+                "File of revocation lists, PEM or DER. Herdsman's own setting.";
             concat!($prefix, "ocsp"), Property Flag => kept, Is("false"), "", NotYetUnless("false"),
                 "Whether revocation is asked for online.";
-            concat!($prefix, "clientAuth"), Property Text => kept, Is("need"), "", NotYet,
+            concat!($prefix, "clientAuth"), Property Word => $area.client_auth, Is("need"), "", Acted,
                 "Whether those who connect must show a certificate: none, want or need.";
-            concat!($prefix, "handshakeDetectionTimeoutMillis"), Property LooseInt => kept, Is("5000"), "ms", NotYet,
+            concat!($prefix, "handshakeDetectionTimeoutMillis"), Property LooseInt => $area.detection_timeout_ms, Is("5000"), "ms", Acted,
                 "How long a port for both TLS and plain waits to see which it is.";
         }
     };
 }
 
-pub(super) static SERVERS: &[Setting] = tls!("ssl.quorum.", "true");
+pub(super) static SERVERS: &[Setting] = tls!("ssl.quorum.", quorum_tls, "true");
 
-pub(super) static CLIENTS: &[Setting] = tls!("ssl.", "false");
+pub(super) static CLIENTS: &[Setting] = tls!("ssl.", tls, "false");
 
 /// TLS for clients beyond what both kinds have.
 pub(super) static CLIENTS_ONLY: &[Setting] = settings! {
-    "ssl.authProvider", Property Text => kept, Is("x509"), "", NotYet,
+    "ssl.authProvider", Property Text => kept, Is("x509"), "", Ignored("there is one scheme for certificates: x509"),
         "Scheme that makes a user of a client certificate.";
     "ssl.sslProvider", Property Text => kept, Is("JDK"), "", Ignored("there is one TLS library"),
         "TLS library of Apache's Netty stack.";
-    "fips-mode", Property Flag => kept, Is("true"), "", NotYet,
+    "fips-mode", Property Flag => kept, Is("true"), "", Ignored("only safe protocols and suites are spoken, and hosts are verified with it or without"),
         "Whether only FIPS algorithms and checks are used.";
-    "client.portUnification", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+    "client.portUnification", Property Flag => client_tls.port_unification, Is("false"), "", Acted,
         "Whether the TLS client port takes plain connections, too.";
-    "client.certReload", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+    "client.certReload", Property Flag => client_tls.reload_certificates, Is("false"), "", Acted,
         "Whether changed certificate files are read again.";
-    "netty.server.outstandingHandshake.limit", Property LooseInt => kept, Is("-1"), "handshakes", NotYetUnless("-1"),
-        "TLS handshakes in progress at the same time; -1 sets no limit.";
-    "netty.server.earlyDropSecureConnectionHandshakes", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+    "netty.server.outstandingHandshake.limit", Property LooseInt => client_tls.handshakes_max, Is("-1"), "handshakes", Acted,
+        "TLS handshakes in progress at the same time; -1 leaves it at 1,024.";
+    "netty.server.earlyDropSecureConnectionHandshakes", Property Flag => client_tls.drop_while_not_serving, Is("false"), "", Acted,
         "Whether TLS connections are dropped before the handshake while the server is not serving.";
 };

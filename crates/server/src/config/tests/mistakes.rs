@@ -21,21 +21,13 @@ fn what_cannot_be_used_is_reported_once() {
     check_warnings(
         "# \u{e9}\nsuperUser=\u{e9}",
         "",
-        &[
-            "zoo.cfg:4: is read as UTF-8; Apache reads ISO-8859-1",
-            "zoo.cfg:4: superUser is not acted on yet",
-        ],
+        &["zoo.cfg:4: is read as UTF-8; Apache reads ISO-8859-1"],
     );
 }
 
 #[test]
 fn what_is_not_there_yet_is_silent_when_it_is_turned_off() {
     check_warnings("admin.enableServer=false\npathStats.enabled=FALSE", "", &[]);
-    check_warnings(
-        "secureClientPort=2281",
-        "",
-        &["zoo.cfg:3: secureClientPort is not acted on yet"],
-    );
     check_warnings(
         "pathStats.enabled=true",
         "",
@@ -130,6 +122,16 @@ const REFUSED: &[(&str, &str)] = &[
         "DigestAuthenticationProvider.digestAlg=MD6",
         "DigestAuthenticationProvider.digestAlg=MD6: expected SHA1, SHA-256, SHA-384 or SHA-512",
     ),
+    (
+        "secureClientPort=2281",
+        "secureClientPort needs a key: set ssl.keyStore.location to a PEM, PKCS12 or JKS file",
+    ),
+    ("ssl.clientAuth=maybe", "ssl.clientAuth=maybe: expected none, want or need"),
+    ("enforce.auth.enabled=true", "enforce.auth.enabled=true needs enforce.auth.schemes"),
+    (
+        "sessionRequireClientSASLAuth=true",
+        "sessionRequireClientSASLAuth=true asks for the scheme sasl, which is not there; for sasl and x509 add authProvider.1=<Apache's class of it>",
+    ),
 ];
 
 #[test]
@@ -138,18 +140,32 @@ fn files_that_apache_refuses_are_refused_with_the_line() {
         check_refused(&format!("{MINIMAL}{line}"), &[], &format!("zoo.cfg:3: {message}"));
     }
     check_refused("", &[], "zoo.cfg: dataDir is not set; add a line dataDir=<directory>");
-    for key in ["sessionRequireClientSASLAuth", "enforce.auth.enabled"] {
-        let message = format!(
-            "zoo.cfg:3: {key}=true asks for logins that this server cannot check yet; it would let everybody in. Remove the line if that is what you want"
-        );
-        check_refused(&format!("{MINIMAL}{key}=true"), &[], &message);
-        load(&format!("{MINIMAL}{key}=false"), "");
-    }
     check_refused("dataDir=", &[], "zoo.cfg:1: dataDir=: expected a path that is not empty");
     let alone = "zoo.cfg:2: clientPortAddress is set but clientPort is not";
     check_refused("dataDir=/d\nclientPortAddress=::1", &[], alone);
     let escape = "malformed \\u escape: four hexadecimal digits must follow, as in \\u00e9";
     check_refused("a=\\u12", &[], &format!("zoo.cfg:1: {escape}"));
+}
+
+#[test]
+fn schemes_exist_by_their_class_and_can_be_required() {
+    let sasl = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+    let config = check_warnings(&format!("{sasl}\nsessionRequireClientSASLAuth=true"), "", &[]);
+    assert_eq!(config.access.required_schemes, Some(vec!["sasl".to_owned()]));
+    let lines = "enforce.auth.enabled=true\nenforce.auth.schemes=digest, x509\n\
+                 secureClientPort=2281\nssl.keyStore.location=/keys.p12";
+    let config = check_warnings(lines, "", &[]);
+    assert!(config.access.x509_scheme && !config.access.sasl_scheme);
+    assert_eq!(config.access.required_schemes, Some(vec!["digest".into(), "x509".into()]));
+    let config = check_warnings("superUser=a\nsuperUser.1=b", "-Dzookeeper.superUser.2=c", &[]);
+    assert_eq!(config.access.sasl_super_users, ["a", "b", "c"]);
+    check_warnings(
+        "authProvider.1=com.example.Own",
+        "",
+        &[
+            "zoo.cfg: com.example.Own is a Java class that this server cannot run; its scheme does not exist here",
+        ],
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A connection that is kept: messages with a length in front, both ways, for as long as it lasts.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,10 +10,11 @@ use herdsman_proto::{Notification, Reader};
 use herdsman_zab::Input;
 use tracing::debug;
 
+use super::Election;
 use super::peer::{Delivery, Peer};
-use super::{Election, ROOM_BYTES};
 use crate::quorum::incoming::{Fill, Incoming};
 use crate::quorum::receiver::Receiver;
+use crate::quorum::stream::PeerStream;
 use crate::quorum::threads::cut;
 
 /// The longest message.
@@ -33,10 +34,10 @@ pub(super) fn serve_accepted(
     election: &Arc<Election>,
     peer: &Arc<Peer>,
     incoming: Incoming,
-    stream: &Arc<TcpStream>,
+    stream: &Arc<PeerStream>,
     receiver: Arc<dyn Receiver>,
 ) -> io::Result<()> {
-    stream.set_write_timeout(Some(election.context.settings.connect_timeout))?;
+    stream.socket().set_write_timeout(Some(election.context.settings.connect_timeout))?;
     let Some(serial) = begin(election, peer, stream)? else { return Ok(()) };
     Connection { election: Arc::clone(election), peer: Arc::clone(peer), serial, receiver }
         .read(incoming);
@@ -47,13 +48,13 @@ pub(super) fn serve_accepted(
 pub(super) fn serve_dialled(
     election: &Arc<Election>,
     peer: &Arc<Peer>,
-    stream: Arc<TcpStream>,
+    incoming: Incoming,
     receiver: Arc<dyn Receiver>,
 ) -> io::Result<()> {
-    let Some(serial) = begin(election, peer, &stream)? else { return Ok(()) };
+    let Some(serial) = begin(election, peer, incoming.stream())? else { return Ok(()) };
     let connection =
         Connection { election: Arc::clone(election), peer: Arc::clone(peer), serial, receiver };
-    let read = move || connection.read(Incoming::new(stream, ROOM_BYTES));
+    let read = move || connection.read(incoming);
     let started = election.context.threads.spawn(format!("votes-{}", peer.id), read);
     if started.is_err() {
         peer.disconnected(serial, Delivery::Doubtful);
@@ -65,10 +66,10 @@ pub(super) fn serve_dialled(
 fn begin(
     election: &Arc<Election>,
     peer: &Arc<Peer>,
-    stream: &Arc<TcpStream>,
+    stream: &Arc<PeerStream>,
 ) -> io::Result<Option<u64>> {
-    give_up_in_time(election, stream);
-    let address = stream.peer_addr()?;
+    give_up_in_time(election, stream.socket());
+    let address = stream.socket().peer_addr()?;
     let Some(serial) = peer.connected(Arc::clone(stream), Instant::now()) else {
         return Ok(None);
     };
@@ -97,8 +98,7 @@ fn give_up_in_time(election: &Election, stream: &TcpStream) {
 #[cfg(not(target_os = "linux"))]
 fn give_up_in_time(_election: &Election, _stream: &TcpStream) {}
 
-fn write(election: &Election, peer: &Peer, serial: u64, stream: &TcpStream) {
-    let mut stream = stream;
+fn write(election: &Election, peer: &Peer, serial: u64, stream: &PeerStream) {
     let mut next = peer.first_frame(serial);
     loop {
         if let Some(frame) = &next
@@ -114,7 +114,7 @@ fn write(election: &Election, peer: &Peer, serial: u64, stream: &TcpStream) {
         }
     }
     // The reader sees the end.
-    cut(stream);
+    cut(stream.socket());
 }
 
 struct Connection {

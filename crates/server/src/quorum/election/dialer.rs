@@ -2,8 +2,7 @@
 //!
 //! Every peer has a thread for that, so one that cannot be reached delays no other.
 
-use std::io::{self, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,10 +10,12 @@ use herdsman_proto::membership::Endpoint;
 use herdsman_proto::notification::Hello;
 
 use super::peer::Peer;
-use super::{Election, connection};
+use super::{Election, ROOM_BYTES, connection};
 use crate::quorum::address::{dial_any, election_endpoints, hello_text};
 use crate::quorum::context::NoDelay;
+use crate::quorum::incoming::Incoming;
 use crate::quorum::receiver::Receiver;
+use crate::quorum::stream::PeerStream;
 
 /// Starts the thread.
 pub(super) fn start(
@@ -44,24 +45,28 @@ fn call(
     let settings = &election.context.settings;
     // However many addresses it has, there may soon be a newer vote and another place to call.
     let limit = settings.connect_timeout * 2;
-    let stream = dial_any(&election.context.threads, settings, endpoints, limit)?;
+    let by = Instant::now() + limit;
+    let dialled = dial_any(&election.context.threads, settings, endpoints, limit)?;
+    let stream = Arc::new(settings.protection.dialled(dialled, by)?);
     // With the larger id it may have called meanwhile, and to ask it again would break that.
     if settings.my_id < peer.id && peer.is_connected() {
         return Ok(());
     }
-    election.context.set_options(&stream, NoDelay::On);
-    stream.set_write_timeout(Some(settings.connect_timeout))?;
+    election.context.set_options(stream.socket(), NoDelay::On);
+    stream.socket().set_write_timeout(Some(settings.connect_timeout))?;
     say_hello(election, &stream)?;
+    let mut incoming = Incoming::new(Arc::clone(&stream), ROOM_BYTES);
+    settings.protection.log_in(&mut incoming, by)?;
     peer.warnings.reset();
     if settings.my_id < peer.id {
-        stream.shutdown(Shutdown::Write)?;
+        stream.end_writing();
         peer.asked_to_call(Instant::now());
         return Ok(());
     }
-    connection::serve_dialled(election, peer, stream, Arc::clone(receiver))
+    connection::serve_dialled(election, peer, incoming, Arc::clone(receiver))
 }
 
-fn say_hello(election: &Election, stream: &TcpStream) -> io::Result<()> {
+fn say_hello(election: &Election, stream: &PeerStream) -> io::Result<()> {
     let settings = &election.context.settings;
     let membership = election.context.membership();
     let own = membership.members.get(&settings.my_id).map(election_endpoints).unwrap_or_default();
@@ -73,6 +78,5 @@ fn say_hello(election: &Election, stream: &TcpStream) -> io::Result<()> {
     };
     let mut hello = Vec::new();
     Hello { server: settings.my_id, addresses }.encode(&mut hello);
-    let mut stream = stream;
     stream.write_all(&hello)
 }

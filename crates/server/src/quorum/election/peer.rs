@@ -3,7 +3,6 @@
 //! Three kinds of threads meet here: the one that dials, and the two of a connection. A connection has
 //! a serial number, so that what an old one still does is not taken for the new one's.
 
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,9 @@ use herdsman_proto::ServerId;
 use herdsman_proto::membership::Endpoint;
 use parking_lot::{Condvar, Mutex};
 
-use crate::quorum::reports::Reports;
+use crate::quorum::stream::PeerStream;
 use crate::quorum::threads::{Threads, cut};
+use crate::reports::Reports;
 
 pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 /// Between two calls that failed; doubles up to the second.
@@ -48,7 +48,7 @@ struct State {
     waiting: Option<Message>,
     /// The last one that was sent, maybe in vain.
     last: Option<Message>,
-    connection: Option<(u64, Arc<TcpStream>)>,
+    connection: Option<(u64, Arc<PeerStream>)>,
     serial: u64,
     next_call: Instant,
     pause: Duration,
@@ -70,7 +70,7 @@ impl State {
 
     fn hang_up(&mut self) {
         if let Some((_, stream)) = self.connection.take() {
-            cut(&stream);
+            cut(stream.socket());
         }
     }
 
@@ -191,7 +191,7 @@ impl Peer {
 
     /// Talks over this connection from now on, and no longer over the one before. `None` if the peer
     /// was ended meanwhile.
-    pub fn connected(&self, stream: Arc<TcpStream>, now: Instant) -> Option<u64> {
+    pub fn connected(&self, stream: Arc<PeerStream>, now: Instant) -> Option<u64> {
         let mut state = self.state.lock();
         if state.retired {
             return None;

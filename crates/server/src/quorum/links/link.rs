@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use herdsman_proto::{DecodeError, QuorumPacket, Zxid};
 use herdsman_zab::LinkId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rustix::net::SendFlags;
 
 use super::traffic::{LinkReport, Traffic};
 use crate::clock::millis;
 use crate::quorum::receiver::TreeSource;
 use crate::quorum::settings::NetworkSettings;
+use crate::quorum::stream::PeerStream;
 use crate::quorum::threads::{Threads, cut};
 
 /// How long a link that is closed may take to get its queue out.
@@ -141,7 +141,7 @@ pub(super) enum Written {
 
 pub(super) struct Link {
     pub id: LinkId,
-    pub stream: Arc<TcpStream>,
+    pub stream: Arc<PeerStream>,
     pub peer: SocketAddr,
     pub origin: Origin,
     outgoing: Mutex<Outgoing>,
@@ -156,7 +156,7 @@ pub(super) struct Link {
 impl Link {
     pub fn new(
         id: LinkId,
-        stream: Arc<TcpStream>,
+        stream: Arc<PeerStream>,
         peer: SocketAddr,
         origin: Origin,
         settings: &NetworkSettings,
@@ -232,11 +232,7 @@ impl Link {
             return;
         }
         let Some(Piece::Packets(buffer)) = outgoing.pop() else { return };
-        let sent = MutexGuard::unlocked(&mut outgoing, || {
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            // What is wrong with the socket, the writer finds out.
-            rustix::net::send(&*self.stream, &buffer, flags).unwrap_or(0)
-        });
+        let sent = MutexGuard::unlocked(&mut outgoing, || self.stream.try_write(&buffer));
         outgoing.put_back(buffer, sent);
         if !outgoing.pieces.is_empty() || !matches!(outgoing.state, State::Open) {
             self.changed.notify_one();
@@ -325,7 +321,7 @@ impl Link {
         if matches!(outgoing.state, State::Open) {
             outgoing.state = State::Lost(Some(loss));
         }
-        cut(&self.stream);
+        cut(self.stream.socket());
     }
 
     /// The reader has ended. From here on the link takes nothing any more.
@@ -340,7 +336,7 @@ impl Link {
             }
         };
         if matches!(ended, Ended::Lost(_)) {
-            cut(&self.stream);
+            cut(self.stream.socket());
         }
         drop(outgoing);
         self.changed.notify_one();

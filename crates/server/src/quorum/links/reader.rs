@@ -16,7 +16,6 @@ use crate::quorum::receiver::Receiver;
 
 /// How often a reader that waits for the other side looks whether it should go on.
 const LOOK: Duration = Duration::from_millis(250);
-const ROOM_BYTES: usize = 64 * 1024;
 /// What a packet may have besides its longest field: its head, and what a client has proven to be.
 const OVERHEAD_BYTES_MAX: usize = 1 << 20;
 
@@ -36,11 +35,11 @@ pub(super) struct LinkReader {
 impl LinkReader {
     pub fn new(
         link: Arc<Link>,
+        incoming: Incoming,
         place: Option<Place>,
         context: Arc<Context>,
         receiver: Arc<dyn Receiver>,
     ) -> Self {
-        let incoming = Incoming::new(Arc::clone(&link.stream), ROOM_BYTES);
         let first_packet_by = Some(Instant::now() + context.settings.init_limit);
         LinkReader {
             link,

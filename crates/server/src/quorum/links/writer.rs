@@ -1,8 +1,7 @@
 //! Writes what waits on one link: trees, in steps, and the packets that the socket did not take when they were
 //! flushed, all that have gathered with one call.
 
-use std::io::{self, Write};
-use std::net::Shutdown;
+use std::io;
 use std::time::Duration;
 
 use herdsman_proto::{QuorumPacket, Zxid};
@@ -22,14 +21,14 @@ pub(super) fn run(link: &Link, threads: &Threads) {
     match write_all_pieces(link, threads) {
         // What was queued is out. The other side reads it and then the end, and the reader waits for
         // its end in turn: to close at once could take back what is on its way.
-        Ok(()) => _ = link.stream.shutdown(Shutdown::Write),
+        Ok(()) => link.stream.end_writing(),
         Err(loss) => link.lose(loss),
     }
     drop(link.take_rest());
 }
 
 fn write_all_pieces(link: &Link, threads: &Threads) -> Result<(), Loss> {
-    link.stream.set_write_timeout(Some(LOOK))?;
+    link.stream.socket().set_write_timeout(Some(LOOK))?;
     let mut written = Written::Nothing;
     while let Some(piece) = link.next_piece(written, threads) {
         written = match piece {
@@ -71,8 +70,13 @@ fn write_tree(
 
 fn write(link: &Link, threads: &Threads, mut bytes: &[u8]) -> Result<(), Loss> {
     let mut stuck = Duration::ZERO;
-    while !bytes.is_empty() {
-        match (&*link.stream).write(bytes) {
+    loop {
+        let written = match bytes {
+            [] => link.stream.flush().map(|()| 0),
+            bytes => link.stream.write(bytes),
+        };
+        match written {
+            Ok(0) if bytes.is_empty() => return Ok(()),
             Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
             Ok(count) => {
                 bytes = &bytes[count..];
@@ -93,5 +97,4 @@ fn write(link: &Link, threads: &Threads, mut bytes: &[u8]) -> Result<(), Loss> {
             return Err(Loss::Closed);
         }
     }
-    Ok(())
 }

@@ -1,0 +1,130 @@
+//! How clients and servers prove who they are: schemes that exist, logins that are demanded, and what they
+//! need. A lock that this server cannot turn must not be taken for a locked door.
+
+use super::Checked;
+use crate::config::Tls;
+use crate::config::load::Loading;
+
+/// Apache's class of the scheme → the scheme.
+const PROVIDERS: [(&str, &str); 4] = [
+    ("org.apache.zookeeper.server.auth.X509AuthenticationProvider", "x509"),
+    ("org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "sasl"),
+    ("org.apache.zookeeper.server.auth.DigestAuthenticationProvider", "digest"),
+    ("org.apache.zookeeper.server.auth.IPAuthenticationProvider", "ip"),
+];
+
+pub(super) fn finish(loading: &mut Loading) -> Checked {
+    schemes(loading);
+    let users = given(loading, "superUser").chain(given(loading, "superUser.")).collect();
+    loading.draft.config.access.sasl_super_users = users;
+    required_schemes(loading)?;
+    tls(loading)?;
+    quorum_sasl(loading)
+}
+
+/// The values of a key, or of all keys with a prefix that ends in a dot.
+fn given<'a>(loading: &'a Loading, key: &'a str) -> impl Iterator<Item = String> + 'a {
+    let matches = move |given: &str| {
+        given == key || (key.ends_with('.') && given.starts_with(key) && given.len() > key.len())
+    };
+    let given = loading.draft.config.given.iter().filter(move |given| matches(&given.key));
+    given.map(|given| given.value.0.clone())
+}
+
+/// A TLS client port brings x509 with it, as in Apache; other schemes are named by their class.
+fn schemes(loading: &mut Loading) {
+    let classes: Vec<_> = given(loading, "authProvider.").collect();
+    let named = |scheme| {
+        PROVIDERS.iter().any(|(class, of)| *of == scheme && classes.iter().any(|it| it == class))
+    };
+    let has_tls_port = loading.draft.config.listen.secure_client.is_some();
+    let (x509, sasl) = (named("x509") || has_tls_port, named("sasl"));
+    for class in classes.iter().filter(|class| PROVIDERS.iter().all(|(known, _)| known != class)) {
+        let text = format!(
+            "{class} is a Java class that this server cannot run; its scheme does not exist here"
+        );
+        loading.warn(loading.place("authProvider"), text);
+    }
+    let access = &mut loading.draft.config.access;
+    (access.x509_scheme, access.sasl_scheme) = (x509, sasl);
+}
+
+fn required_schemes(loading: &mut Loading) -> Checked {
+    let raw = &loading.draft.raw;
+    let (key, schemes) = match (raw.sasl_required, raw.auth_enforced) {
+        (true, _) => ("sessionRequireClientSASLAuth", vec!["sasl".to_owned()]),
+        (false, true) => ("enforce.auth.enabled", raw.enforced_schemes.clone()),
+        (false, false) => return Ok(()),
+    };
+    if schemes.is_empty() {
+        let problem = "enforce.auth.enabled=true needs enforce.auth.schemes";
+        return Err(loading.broken(key, problem));
+    }
+    let access = &loading.draft.config.access;
+    for scheme in &schemes {
+        let exists = match scheme.as_str() {
+            "digest" => access.digest_scheme,
+            "ip" => true,
+            "x509" => access.x509_scheme,
+            "sasl" => access.sasl_scheme,
+            _ => false,
+        };
+        if !exists {
+            let problem = format!(
+                "{key}=true asks for the scheme {scheme}, which is not there; for sasl and x509 add authProvider.1=<Apache's class of it>"
+            );
+            return Err(loading.broken(key, problem));
+        }
+    }
+    loading.draft.config.access.required_schemes = Some(schemes);
+    Ok(())
+}
+
+/// A port that is to speak TLS needs a key to speak it with.
+fn tls(loading: &Loading) -> Checked {
+    match loading.draft.config.listen.secure_client {
+        Some(_) => needs_key(loading, "secureClientPort", "ssl.", &loading.draft.config.tls),
+        None => Ok(()),
+    }
+}
+
+/// The same for the ports between servers, if there are any.
+pub(in crate::config) fn quorum_tls(loading: &Loading) -> Checked {
+    let config = &loading.draft.config;
+    match (config.quorum_security.tls, config.quorum_security.port_unification) {
+        (true, _) => needs_key(loading, "sslQuorum", "ssl.quorum.", &config.quorum_tls),
+        (_, true) => needs_key(loading, "portUnification", "ssl.quorum.", &config.quorum_tls),
+        _ => Ok(()),
+    }
+}
+
+fn needs_key(loading: &Loading, key: &str, prefix: &str, tls: &Tls) -> Checked {
+    if tls.key_store.is_some() {
+        return Ok(());
+    }
+    let problem =
+        format!("{key} needs a key: set {prefix}keyStore.location to a PEM, PKCS12 or JKS file");
+    Err(loading.broken(key, problem))
+}
+
+fn quorum_sasl(loading: &Loading) -> Checked {
+    let security = &loading.draft.config.quorum_security;
+    let (sasl, server, learner) =
+        (security.sasl, security.server_requires_sasl, security.learner_requires_sasl);
+    let (enable, server_key, learner_key) = (
+        "quorum.auth.enableSasl",
+        "quorum.auth.serverRequireSasl",
+        "quorum.auth.learnerRequireSasl",
+    );
+    let needs =
+        |key: &str, other: &str| Err(loading.broken(key, format!("{key}=true needs {other}=true")));
+    if server && !sasl {
+        needs(server_key, enable)
+    } else if learner && !sasl {
+        needs(learner_key, enable)
+    } else if server && !learner {
+        needs(server_key, learner_key)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Logging in with SASL: tokens go back and forth until the server knows who it is. Apache:
+//! `ZooKeeperServer.processSasl`.
+
+use herdsman_proto::{ErrorCode, JuteWrite, Xid, Zxid, reply};
+use herdsman_sasl::digest_md5::{Accepted, ServerStep};
+use herdsman_tree::auth::SASL;
+use tracing::info;
+
+use super::{Connection, Ended};
+
+impl Connection {
+    pub(super) fn take_sasl_token(&mut self, xid: Xid, token: &[u8]) -> Result<(), Ended> {
+        let Some(desk) = &self.shared.logins.clients else {
+            // Nobody can log in here: the exchange ends with an empty token, as in Apache.
+            self.answer_sasl(xid, None);
+            return Ok(());
+        };
+        let mut login = match self.login.take() {
+            Some(login) => login,
+            None => match desk.begin() {
+                Ok(login) => Box::new(login),
+                Err(error) => return self.refuse_sasl(xid, &error.to_string()),
+            },
+        };
+        match login.step(token) {
+            Ok(ServerStep::Challenge(token)) => {
+                self.login = Some(login);
+                self.answer_sasl(xid, Some(&token));
+                Ok(())
+            }
+            Ok(ServerStep::Accepted(Accepted { id, token })) => {
+                let (peer, session) = (self.client.peer, self.session);
+                info!(%peer, %session, "logged in with SASL as {id}");
+                let proven = self.shared.settings.schemes.of_sasl_user(id.as_str());
+                self.add_ids(proven);
+                self.answer_sasl(xid, Some(&token));
+                Ok(())
+            }
+            Err(error) => self.refuse_sasl(xid, &error.to_string()),
+        }
+    }
+
+    fn answer_sasl(&mut self, xid: Xid, token: Option<&[u8]>) {
+        _ = reply::reply(&mut self.output, xid, Zxid::ZERO, |out| {
+            out.put_buffer(token);
+            Ok(())
+        });
+    }
+
+    fn refuse_sasl(&mut self, xid: Xid, why: &str) -> Result<(), Ended> {
+        let (peer, session) = (self.client.peer, self.session);
+        self.shared
+            .refusals
+            .warn(format_args!("SASL login from {peer} in session {session} failed: {why}"));
+        self.shared.core.stats.auth_failed.add(1);
+        let settings = &self.shared.settings;
+        let is_required = settings.requires(SASL);
+        if settings.tolerate_failed_sasl && !is_required {
+            self.answer_sasl(xid, None);
+            return Ok(());
+        }
+        let code = match is_required {
+            true => ErrorCode::SessionClosedRequireAuth,
+            false => ErrorCode::AuthFailed,
+        };
+        reply::header_only(&mut self.output, xid, Zxid::ZERO, Some(code));
+        Err(Ended::Refused("SASL login failed"))
+    }
+}

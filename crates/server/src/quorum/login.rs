@@ -1,0 +1,136 @@
+//! Servers that log in to each other with SASL, before anything else is said on a port for learners, and
+//! after the hello on the election port. Apache: `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use herdsman_proto::quorum_auth::{self, AuthStatus, QuorumAuthPacket};
+use herdsman_proto::{DecodeError, Reader};
+use herdsman_sasl::SaslError;
+use herdsman_sasl::digest_md5::{Accepted, Client, ClientStep, ServerStep};
+use tracing::{debug, warn};
+
+use super::incoming::{Fill, Incoming};
+use crate::logins::{LoginDesk, OwnLogin};
+
+/// The shortest wait that a socket knows.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Logins between servers.
+#[derive(Clone, Debug)]
+pub struct QuorumSasl {
+    pub(crate) desk: LoginDesk,
+    pub(crate) own: OwnLogin,
+    /// Who does not log in is not let in (`quorum.auth.serverRequireSasl`).
+    pub(crate) required_here: bool,
+    /// This server logs in to others (`quorum.auth.learnerRequireSasl`).
+    pub(crate) done_there: bool,
+}
+
+impl QuorumSasl {
+    /// Lets a caller log in, or finds that it does not want to.
+    pub(super) fn check(&self, incoming: &mut Incoming, by: Instant) -> io::Result<()> {
+        match self.hear_out(incoming, by) {
+            Ok(()) => Ok(()),
+            Err(error) if self.required_here => Err(error),
+            // While an ensemble is on its way to logins, those without are taken.
+            Err(error) => {
+                debug!("a server that did not log in is let in: {error}");
+                Ok(())
+            }
+        }
+    }
+
+    fn hear_out(&self, incoming: &mut Incoming, by: Instant) -> io::Result<()> {
+        while incoming.bytes().len() < quorum_auth::MAGIC.len() {
+            fill(incoming, by)?;
+        }
+        if !incoming.bytes().starts_with(&quorum_auth::MAGIC) {
+            let problem = "it does not log in, which quorum.auth.serverRequireSasl=true asks for";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+        }
+        let mut login = self.desk.begin().map_err(io::Error::other)?;
+        loop {
+            let (_, token) = receive(incoming, by)?;
+            match login.step(&token) {
+                Ok(ServerStep::Challenge(token)) => send(incoming, AuthStatus::InProgress, &token)?,
+                Ok(ServerStep::Accepted(Accepted { id, token })) => {
+                    debug!("a server has logged in as {id}");
+                    return send(incoming, AuthStatus::Success, &token);
+                }
+                Err(error) => {
+                    send(incoming, AuthStatus::Error, &[])?;
+                    return Err(refused(&error));
+                }
+            }
+        }
+    }
+
+    /// Logs in to the other side, if that is wanted.
+    pub(super) fn log_in(&self, incoming: &mut Incoming, by: Instant) -> io::Result<()> {
+        if !self.done_there {
+            return Ok(());
+        }
+        let mut login = self.own.begin().map_err(io::Error::other)?;
+        send(incoming, AuthStatus::InProgress, Client::OPENING)?;
+        loop {
+            let (status, token) = receive(incoming, by)?;
+            if status == AuthStatus::Error {
+                warn!("another server refuses the login of this one (see its log)");
+                return Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    "it refuses the login of this server",
+                ));
+            }
+            match login.step(&token).map_err(|error| refused(&error))? {
+                ClientStep::Response(token) => send(incoming, AuthStatus::InProgress, &token)?,
+                ClientStep::Accepted if status == AuthStatus::Success => return Ok(()),
+                ClientStep::Accepted => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "it ended the login without saying that it succeeded",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn refused(error: &SaslError) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("the login failed: {error}"))
+}
+
+fn send(incoming: &Incoming, status: AuthStatus, token: &[u8]) -> io::Result<()> {
+    let mut packet = Vec::new();
+    QuorumAuthPacket { status, token }.encode(&mut packet);
+    incoming.stream().write_all(&packet)
+}
+
+/// Waits for a packet.
+fn receive(incoming: &mut Incoming, by: Instant) -> io::Result<(AuthStatus, Vec<u8>)> {
+    loop {
+        let bytes = incoming.bytes();
+        let mut reader = Reader::new(bytes);
+        match QuorumAuthPacket::decode(&mut reader) {
+            Ok(packet) => {
+                let received = (packet.status, packet.token.to_vec());
+                let packet_bytes = bytes.len() - reader.rest().len();
+                incoming.consume(packet_bytes);
+                return Ok(received);
+            }
+            Err(DecodeError::Truncated { .. }) => fill(incoming, by)?,
+            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
+}
+
+fn fill(incoming: &mut Incoming, by: Instant) -> io::Result<()> {
+    let rest = by.saturating_duration_since(Instant::now());
+    if rest.is_zero() {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not log in in time"));
+    }
+    match incoming.fill(Some(rest.max(MILLISECOND)))? {
+        Fill::End => Err(io::ErrorKind::UnexpectedEof.into()),
+        Fill::Bytes | Fill::Nothing => Ok(()),
+    }
+}

@@ -1,0 +1,100 @@
+//! The bytes of a client's connection, plain or through TLS, as the connection's loop wants them: a read
+//! that is polled, a write that takes what it can, and readiness.
+//!
+//! A handshake is done before the loop begins, see [`handshake`].
+
+pub(crate) mod handshake;
+mod tls;
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use rustix::net::Shutdown;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio_util::io::poll_read_buf;
+
+use tls::TlsWire;
+
+/// An open connection.
+pub(crate) enum Wire {
+    Plain(TcpStream),
+    Tls(Box<TlsWire>),
+}
+
+impl Wire {
+    /// Reads what has arrived; 0 bytes are the end.
+    pub fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut BytesMut,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Wire::Plain(stream) => poll_read_buf(Pin::new(stream), context, room),
+            Wire::Tls(wire) => wire.poll_read(context, room),
+        }
+    }
+
+    /// Takes as many bytes as it can without waiting.
+    pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(stream) => stream.try_write(bytes),
+            Wire::Tls(wire) => wire.try_write(bytes),
+        }
+    }
+
+    /// Gives the socket what was taken and waits to be sent, as far as it takes it.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Wire::Plain(_) => Ok(()),
+            Wire::Tls(wire) => wire.flush(),
+        }
+    }
+
+    /// All that was taken is with the socket.
+    pub fn is_flushed(&self) -> bool {
+        match self {
+            Wire::Plain(_) => true,
+            Wire::Tls(wire) => wire.is_flushed(),
+        }
+    }
+
+    /// The socket takes more.
+    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket().poll_write_ready(context)
+    }
+
+    /// Waits until the other side has gone.
+    pub async fn gone(&self) -> io::Result<()> {
+        self.socket().ready(Interest::ERROR).await.map(|_| ())
+    }
+
+    /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
+    /// the client could lose the last reply.
+    pub fn say_goodbye(&mut self) {
+        if let Wire::Tls(wire) = self {
+            wire.say_goodbye();
+        }
+        let socket = self.socket();
+        _ = rustix::net::shutdown(socket, Shutdown::Write);
+        let mut unread = [0; 4096];
+        while let Ok(1..) = socket.try_read(&mut unread) {}
+    }
+
+    /// The subject of the certificate that the client has shown and that was found good.
+    pub fn peer_subject(&self) -> Option<String> {
+        match self {
+            Wire::Plain(_) => None,
+            Wire::Tls(wire) => herdsman_tls::subject_name(wire.peer_certificate()?).ok(),
+        }
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Wire::Plain(stream) => stream,
+            Wire::Tls(wire) => wire.socket(),
+        }
+    }
+}

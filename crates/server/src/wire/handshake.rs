@@ -1,0 +1,138 @@
+//! From an accepted socket to a [`Wire`]: what the port speaks, and the TLS handshake. Apache:
+//! `NettyServerCnxnFactory` with its `DualModeSslHandler` and `CertificateVerifier`.
+//!
+//! Limits: the time (that of a connection without a session), and handshakes under way. A handshake costs
+//! far more than anything else that a stranger can ask for.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use herdsman_tls::{Peer, TlsContext, looks_like_tls};
+use rustls::ServerConnection;
+use tokio::net::TcpStream;
+
+use super::Wire;
+use super::tls::TlsWire;
+use crate::clients::Client;
+use crate::reports::Reports;
+
+/// What a client port speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    Plain,
+    Tls,
+    /// What the client begins with.
+    Either,
+}
+
+/// The TLS of the client ports.
+pub(crate) struct TlsDoor {
+    pub context: Arc<TlsContext>,
+    pub handshakes_max: usize,
+    pub detection_timeout: Duration,
+    under_way: AtomicUsize,
+    warnings: Reports,
+}
+
+/// Why there is no wire.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0} TLS handshakes are under way (netty.server.outstandingHandshake.limit)")]
+    TooMany(usize),
+    #[error("{0}")]
+    Handshake(String),
+    #[error("nothing within the time allowed")]
+    Late,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl TlsDoor {
+    pub fn new(
+        context: Arc<TlsContext>,
+        handshakes_max: usize,
+        detection_timeout: Duration,
+    ) -> Self {
+        let (under_way, warnings) = (AtomicUsize::new(0), Reports::default());
+        TlsDoor { context, handshakes_max, detection_timeout, under_way, warnings }
+    }
+
+    /// Handshakes that have begun and not ended.
+    pub fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Opens a connection as the port speaks; `timeout` is for all of it.
+    pub async fn open(
+        &self,
+        stream: TcpStream,
+        speaks: Speaks,
+        client: &Client,
+        timeout: Duration,
+    ) -> Result<Wire, Failure> {
+        let opening = async {
+            if speaks == Speaks::Either && !self.begins_with_tls(&stream).await? {
+                return Ok(Wire::Plain(stream));
+            }
+            self.shake_hands(stream, client).await
+        };
+        tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Failure::Late))
+    }
+
+    /// One line about a connection that did not come to be; a flood of them does not fill the log.
+    pub fn complain(&self, client: &Client, failure: &Failure) {
+        self.warnings.warn(format_args!(
+            "connection from {} refused on the TLS port: {failure}",
+            client.peer
+        ));
+    }
+
+    /// Looks at the first byte and leaves it there.
+    async fn begins_with_tls(&self, stream: &TcpStream) -> Result<bool, Failure> {
+        let mut first = [0; 1];
+        let peeked = tokio::time::timeout(self.detection_timeout, stream.peek(&mut first)).await;
+        match peeked.map_err(|_| Failure::Late)?? {
+            0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            // No plain request begins with a byte that TLS may begin with.
+            _ => Ok(looks_like_tls(&first) != Some(false)),
+        }
+    }
+
+    async fn shake_hands(&self, stream: TcpStream, client: &Client) -> Result<Wire, Failure> {
+        let _place = self.take_place()?;
+        let config = self
+            .context
+            .server_config(&Peer::at(client.peer.ip()))
+            .map_err(|error| Failure::Handshake(error.to_string()))?;
+        let session =
+            ServerConnection::new(config).map_err(|error| Failure::Handshake(error.to_string()))?;
+        let mut wire = TlsWire::new(stream, session);
+        wire.handshake().await.map_err(|error| describe(&error))?;
+        Ok(Wire::Tls(Box::new(wire)))
+    }
+
+    fn take_place(&self) -> Result<Place<'_>, Failure> {
+        let before = self.under_way.fetch_add(1, Ordering::Relaxed);
+        let place = Place(&self.under_way);
+        if before >= self.handshakes_max {
+            return Err(Failure::TooMany(before));
+        }
+        Ok(place)
+    }
+}
+
+/// What went wrong, in words for an operator.
+fn describe(error: &io::Error) -> Failure {
+    Failure::Handshake(herdsman_tls::describe_io_failure(error))
+}
+
+/// A handshake under way, until dropped.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

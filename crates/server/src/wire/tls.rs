@@ -1,0 +1,165 @@
+//! A connection through TLS: records in and out of the socket, never waiting.
+
+use std::io::{self, BufRead, Read, Write};
+use std::task::{Context, Poll, ready};
+
+use bytes::BytesMut;
+use rustls::ServerConnection;
+use rustls::pki_types::CertificateDer;
+use tokio::net::TcpStream;
+
+/// Replies that are encrypted ahead of the socket. More would only wait here instead of in the connection's
+/// output, which knows its limits.
+const AHEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// A socket and the TLS session on it.
+pub(crate) struct TlsWire {
+    stream: TcpStream,
+    session: ServerConnection,
+}
+
+impl TlsWire {
+    pub fn new(stream: TcpStream, mut session: ServerConnection) -> Self {
+        session.set_buffer_limit(Some(AHEAD_BYTES_MAX));
+        TlsWire { stream, session }
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Goes through the handshake, to its end or its failure.
+    pub async fn handshake(&mut self) -> io::Result<()> {
+        while self.session.is_handshaking() {
+            self.flush_all().await?;
+            if !self.session.is_handshaking() {
+                break;
+            }
+            self.stream.readable().await?;
+            match self.receive() {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    // The alert tells the other side what was wrong.
+                    _ = self.flush();
+                    return Err(error);
+                }
+            }
+        }
+        self.flush_all().await
+    }
+
+    async fn flush_all(&mut self) -> io::Result<()> {
+        while let Err(error) = self.flush() {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(error);
+            }
+            self.stream.writable().await?;
+        }
+        Ok(())
+    }
+
+    /// The other side's certificate, if it has shown one.
+    pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.session.peer_certificates()?.first()
+    }
+
+    pub fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut BytesMut,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.take_decrypted(room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return Poll::Ready(other),
+            }
+            ready!(self.stream.poll_read_ready(context))?;
+            match self.receive() {
+                // The end, in order or not: what is decrypted is all there is.
+                Ok(0) => return Poll::Ready(self.take_decrypted(room).or(Ok(0))),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Moves decrypted bytes into the room that there is; `WouldBlock` if there are none.
+    fn take_decrypted(&mut self, room: &mut BytesMut) -> io::Result<usize> {
+        let mut reader = self.session.reader();
+        let before = room.len();
+        while room.len() < room.capacity() {
+            let bytes = match reader.fill_buf() {
+                Ok(bytes) => bytes,
+                Err(_) if room.len() > before => break,
+                Err(error) => return Err(error),
+            };
+            let count = bytes.len().min(room.capacity() - room.len());
+            if count == 0 {
+                break;
+            }
+            room.extend_from_slice(&bytes[..count]);
+            reader.consume(count);
+        }
+        Ok(room.len() - before)
+    }
+
+    /// Takes what the socket has and decrypts it.
+    fn receive(&mut self) -> io::Result<usize> {
+        let count = self.session.read_tls(&mut Socket(&self.stream))?;
+        self.session.process_new_packets().map_err(io::Error::other)?;
+        Ok(count)
+    }
+
+    pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.flush()?;
+        let count = self.session.writer().write(bytes)?;
+        match self.flush() {
+            // It is encrypted, and goes out when the socket takes more.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(count),
+            other => other.map(|()| count),
+        }
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(&mut Socket(&self.stream))?;
+        }
+        Ok(())
+    }
+
+    pub fn is_flushed(&self) -> bool {
+        !self.session.wants_write()
+    }
+
+    /// Tells the other side that this is the end and no accident.
+    pub fn say_goodbye(&mut self) {
+        self.session.send_close_notify();
+        _ = self.flush();
+    }
+}
+
+/// A socket that says `WouldBlock` instead of waiting.
+struct Socket<'a>(&'a TcpStream);
+
+impl Read for Socket<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(room)
+    }
+}
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(pieces)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
