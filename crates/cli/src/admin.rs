@@ -17,7 +17,7 @@ pub fn open(server: &Server, config: &Config) -> Option<Admin> {
     };
     match Admin::start(server.handle()?, settings) {
         Ok(admin) => {
-            info!("console and admin commands on http://{}", admin.address());
+            info!("console and admin commands on {}", admin.url());
             Some(admin)
         }
         Err(error) => {

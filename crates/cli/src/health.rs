@@ -1,10 +1,14 @@
 //! `herdsman health`: asks a server's admin port whether it is well, for health checks of containers
 //! and scripts that have no HTTP client.
 
+mod https;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use clap::Args;
+use herdsman_shell::TlsArguments;
 
 /// Ask a running server whether it is well: exit code 0 if so, 1 if not.
 #[derive(Args)]
@@ -12,7 +16,8 @@ use clap::Args;
 Examples:
   herdsman health
   herdsman health --ready
-  herdsman health --ready --admin http://zk1:8080")]
+  herdsman health --ready --admin http://zk1:8080
+  herdsman health --admin https://zk1:8080 --tls-trust-store ca.pem --tls-key-store me.pem")]
 pub struct Arguments {
     /// Whether it serves clients and takes writes, not only whether it is alive
     #[arg(long)]
@@ -28,12 +33,14 @@ pub struct Arguments {
     /// Give up after this time
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = crate::recipe::seconds)]
     timeout: Duration,
+    #[command(flatten)]
+    tls: TlsArguments,
 }
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     let question = if arguments.ready { "readyz" } else { "livez" };
     let url = format!("{}/{question}", arguments.admin.trim_end_matches('/'));
-    match ask(&url, arguments.timeout) {
+    match ask(&url, arguments) {
         Ok((true, answer)) => {
             println!("{}", answer.trim_end());
             ExitCode::SUCCESS
@@ -43,14 +50,20 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            eprintln!("herdsman: {url}: {error}");
+            eprintln!("herdsman: {url}: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
 /// Whether the answer was good, and what it said.
-fn ask(url: &str, timeout: Duration) -> Result<(bool, String), ureq::Error> {
+fn ask(url: &str, arguments: &Arguments) -> Result<(bool, String)> {
+    let timeout = arguments.timeout;
+    if let Some(rest) = url.strip_prefix("https://") {
+        let tls = arguments.tls.settings()?;
+        let tls = tls.context("https:// needs --tls-trust-store, to know whom to trust")?;
+        return https::get(rest, tls, timeout);
+    }
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(timeout))
         .http_status_as_error(false)

@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use herdsman_client::Client;
+use herdsman_shell::ProtectionArguments;
 
 use outcome::{EXIT_CODES, Interrupted, Outcome};
 use output::ReaderGone;
@@ -57,6 +58,8 @@ struct Connection {
     /// Credentials, for example `digest:user:password`; can be given several times.
     #[arg(long, global = true, value_name = "SCHEME:SECRET", value_parser = credentials)]
     auth: Vec<Credentials>,
+    #[command(flatten)]
+    protection: ProtectionArguments,
 }
 
 #[derive(Subcommand)]
@@ -132,7 +135,7 @@ impl Connection {
         for Credentials { scheme, secret } in &self.auth {
             options = options.credentials(scheme, secret.clone());
         }
-        let connecting = options.connect(&self.servers);
+        let connecting = self.protection.apply(options)?.connect(&self.servers);
         connecting.await.with_context(|| format!("cannot connect to {}", self.servers))
     }
 }

@@ -127,7 +127,7 @@ impl Client {
         };
         match session.wait_for(|state| state.is_connected() || state.is_final()).await {
             ConnectionState::Expired => Err(Error::not_applied(ErrorKind::SessionExpired)),
-            ConnectionState::AuthFailed => Err(Error::not_applied(ErrorKind::AuthFailed)),
+            ConnectionState::AuthFailed => Err(session.shared().auth_failure()),
             ConnectionState::Closed => Err(Error::not_applied(ErrorKind::Closed)),
             _ => Ok(session.clone()),
         }

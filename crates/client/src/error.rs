@@ -77,6 +77,9 @@ pub enum ErrorKind {
     /// No server could be reached in time; the text says what was tried last.
     #[error("no server could be reached: {0}")]
     ConnectFailed(String),
+    /// The files of the TLS settings cannot be used; the text says which and why.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// The call's own deadline passed.
     #[error("the deadline passed")]
     DeadlineExceeded,
@@ -141,7 +144,14 @@ pub struct Error {
     outcome: Outcome,
     op: &'static str,
     path: Option<Box<str>>,
+    /// In a box of their own, since most errors have none of them.
+    details: Option<Box<Details>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Details {
     failed_op: Option<usize>,
+    reason: Option<String>,
 }
 
 impl Error {
@@ -164,7 +174,7 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind, outcome: Outcome) -> Self {
-        Error { kind, outcome, op: "", path: None, failed_op: None }
+        Error { kind, outcome, op: "", path: None, details: None }
     }
 
     /// Where it happened, unless that was said already.
@@ -177,7 +187,18 @@ impl Error {
     }
 
     pub(crate) fn with_failed_op(mut self, index: impl Into<Option<usize>>) -> Self {
-        self.failed_op = index.into();
+        let failed_op = index.into();
+        if failed_op.is_some() || self.details.is_some() {
+            self.details.get_or_insert_default().failed_op = failed_op;
+        }
+        self
+    }
+
+    /// What more there is to say about it.
+    pub(crate) fn because(mut self, reason: Option<&str>) -> Self {
+        if let Some(reason) = reason {
+            self.details.get_or_insert_default().reason = Some(reason.to_owned());
+        }
         self
     }
 
@@ -212,7 +233,7 @@ impl Error {
     /// Which operation of a transaction failed, counted from 0.
     #[must_use]
     pub fn failed_op(&self) -> Option<usize> {
-        self.failed_op
+        self.details.as_ref()?.failed_op
     }
 
     /// The same call may succeed later, for nothing is wrong with the call itself. Whether it is
@@ -236,7 +257,10 @@ impl fmt::Display for Error {
             Some(path) => write!(f, "{} {path}: {}", self.op, self.kind)?,
             None => write!(f, "{}", self.kind)?,
         }
-        if let Some(index) = self.failed_op {
+        if let Some(reason) = self.details.as_ref().and_then(|details| details.reason.as_ref()) {
+            write!(f, ": {reason}")?;
+        }
+        if let Some(index) = self.failed_op() {
             write!(f, " (operation {index} of the transaction)")?;
         }
         match self.outcome {

@@ -9,12 +9,13 @@
 //! * **Watches are values.** A one-shot [`Watch`] is a future, a [`PersistentWatch`] a stream that
 //!   reports gaps. Dropping either removes it on the server.
 //! * **Cancellation.** Any future may be dropped at any time; the connection does not mind.
-//!
-//! TLS and SASL are not there yet.
+//! * **Protection.** Connections go through TLS ([`Options::tls`]) and log in with SASL
+//!   ([`Options::sasl`]) where the servers want it.
 
 mod backoff;
 mod call;
 mod client;
+mod configuration;
 mod connect_string;
 mod dial;
 mod error;
@@ -25,14 +26,17 @@ mod operation;
 pub mod ops;
 mod options;
 mod outgoing;
+mod properties;
 pub mod retry;
 mod session;
 mod state;
+pub mod tls;
 mod watch;
 mod watches;
 
 pub use call::{Call, Reply};
 pub use client::Client;
+pub use configuration::{ClientConfiguration, ConfigurationError};
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use dial::{Dial, Dialing};
 pub use error::{Error, ErrorKind, Outcome, Result};

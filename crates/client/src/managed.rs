@@ -53,9 +53,7 @@ impl Managed {
             match state {
                 ConnectionState::Expired => {}
                 ConnectionState::Closed => return Err(Error::not_applied(ErrorKind::Closed)),
-                ConnectionState::AuthFailed => {
-                    return Err(Error::not_applied(ErrorKind::AuthFailed));
-                }
+                ConnectionState::AuthFailed => return Err(session.shared().auth_failure()),
                 _ => return Ok(session),
             }
             drop(session);

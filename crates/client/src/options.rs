@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use herdsman_proto::SessionId;
 use herdsman_proto::connect::Password;
+use herdsman_sasl::digest_md5::{ClientSettings, Service};
+use herdsman_tls::TlsSettings;
 
 use crate::client::Client;
 use crate::connect_string::ConnectString;
@@ -38,6 +40,8 @@ pub struct Options {
     pub(crate) deadline: Option<Duration>,
     pub(crate) resumed: Option<(SessionId, Password)>,
     pub(crate) dial: Arc<dyn Dial>,
+    pub(crate) tls: Option<TlsSettings>,
+    pub(crate) login: Option<ClientSettings>,
 }
 
 /// Whether a server that is cut off from its quorum will do.
@@ -80,6 +84,8 @@ impl Default for Options {
             deadline: None,
             resumed: None,
             dial: Arc::new(Tcp),
+            tls: None,
+            login: None,
         }
     }
 }
@@ -169,6 +175,44 @@ impl Options {
     #[must_use]
     pub fn dial(mut self, dial: Arc<dyn Dial>) -> Self {
         self.dial = dial;
+        self
+    }
+
+    /// Speaks TLS, and nothing else. The certificate of a server must be for its host as it stands in
+    /// the connect string, unless the settings say otherwise.
+    ///
+    /// The files are read when the client is started, and that fails if they cannot be used. They are
+    /// looked at again before each new connection: what has changed is read, and if it cannot be used,
+    /// what was read before stays and the log says why.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use herdsman_client::tls::{StoreSettings, TlsSettings};
+    /// let tls = TlsSettings {
+    ///     key_store: Some(StoreSettings::new("client.pem")),
+    ///     trust_store: Some(StoreSettings::new("ca.pem")),
+    ///     ..TlsSettings::default()
+    /// };
+    /// let zk = herdsman_client::Client::options().tls(tls).connect("zk1.example.com:2281").await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn tls(mut self, settings: TlsSettings) -> Self {
+        self.tls = Some(settings);
+        self
+    }
+
+    /// Logs in with SASL (DIGEST-MD5) on every connection, before anything else is asked. The server
+    /// has to prove that it knows the password, too. A login that fails is final: the client ends with
+    /// [`ErrorKind::AuthFailed`](crate::ErrorKind::AuthFailed).
+    ///
+    /// The password itself is not sent, but who records the login can guess at it: use
+    /// [TLS](Options::tls) where others can listen.
+    #[must_use]
+    pub fn sasl(mut self, username: impl Into<String>, password: impl Into<String>) -> Self {
+        let password = herdsman_sasl::Secret::new(password);
+        let credentials = herdsman_sasl::Credentials { username: username.into(), password };
+        self.login = Some(ClientSettings { service: Service::CLIENT_PORT, credentials });
         self
     }
 

@@ -29,9 +29,12 @@ use crate::watches::{Span, Table, Watches};
 mod attach;
 mod connection;
 mod life;
+mod login;
 mod pace;
 mod search;
 mod transport;
+
+pub(crate) use transport::Reach;
 
 /// What the consecutive sessions of one client share.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub(crate) struct Lineage {
     pub(crate) watches: Arc<Watches>,
     pub(crate) credentials: Mutex<Vec<Credentials>>,
     pub(crate) servers: watch::Sender<ConnectString>,
+    /// How servers are reached, and as whom.
+    pub(crate) reach: Arc<Reach>,
     /// Every change of every session.
     pub(crate) board: StateBoard,
     /// Whether another session follows when one expires.
@@ -50,7 +55,7 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    /// Fails outside a tokio runtime.
+    /// Fails outside a tokio runtime, and if TLS files cannot be used.
     pub(crate) fn new(servers: ConnectString, options: &Options, expiry: Expiry) -> Result<Self> {
         let runtime = Handle::try_current()
             .map_err(|_| Error::invalid_argument("a client needs a tokio runtime to run in"))?;
@@ -58,6 +63,7 @@ impl Lineage {
             watches: Arc::default(),
             credentials: Mutex::new(options.credentials.clone()),
             servers: watch::Sender::new(servers),
+            reach: Arc::new(Reach::prepare(options)?),
             board: StateBoard::new(),
             expiry,
             runtime,
@@ -82,6 +88,8 @@ pub(crate) struct Shared {
     closing: Notify,
     /// Why the last attempt to reach a server led nowhere.
     last_failure: Mutex<Option<String>>,
+    /// Why a server refused our login, or we refused the server.
+    login_failure: Mutex<Option<String>>,
 }
 
 /// Who we are to the servers.
@@ -103,6 +111,12 @@ impl Shared {
         tracing::debug!(?event, "connection");
         self.board.publish(state, event);
         self.lineage.board.publish(state, event);
+    }
+
+    /// What a session that has ended with [`ConnectionState::AuthFailed`] leaves for its callers.
+    pub(crate) fn auth_failure(&self) -> Error {
+        let reason = self.login_failure.lock();
+        Error::not_applied(ErrorKind::AuthFailed).because(reason.as_deref())
     }
 
     /// Resolves when the session has reached its final state.
@@ -179,6 +193,7 @@ impl Session {
             identity: Mutex::new(Identity { session, password, timeout, vouched: Instant::now() }),
             closing: Notify::new(),
             last_failure: Mutex::default(),
+            login_failure: Mutex::default(),
             options,
         });
         shared.lineage.runtime.spawn(life::run(shared.clone()));
@@ -271,7 +286,7 @@ impl Session {
         let reached =
             timeout(wait_max, self.wait_for(|state| state != ConnectionState::Connecting));
         match reached.await {
-            Ok(ConnectionState::AuthFailed) => Err(Error::not_applied(ErrorKind::AuthFailed)),
+            Ok(ConnectionState::AuthFailed) => Err(self.shared().auth_failure()),
             Ok(ConnectionState::Expired) => Err(Error::not_applied(ErrorKind::SessionExpired)),
             Ok(ConnectionState::Closed) => Err(Error::not_applied(ErrorKind::Closed)),
             Ok(_) => Ok(()),

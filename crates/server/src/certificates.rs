@@ -136,10 +136,10 @@ fn store(
     kind: Option<&str>,
 ) -> Result<Option<StoreSettings>, TlsError> {
     let Some(location) = location else { return Ok(None) };
-    // Apache looks at the file only if no password is given.
-    let password = match (password, password_file) {
-        (Some(secret), _) => Password::Given(herdsman_tls::Secret::new(secret.0.clone())),
-        (None, Some(path)) => Password::InFile(path.to_owned()),
+    // If both are set the file counts, as in Apache.
+    let password = match (password_file, password) {
+        (Some(path), _) => Password::InFile(path.to_owned()),
+        (None, Some(secret)) => Password::Given(herdsman_tls::Secret::new(secret.0.clone())),
         (None, None) => Password::None,
     };
     let kind = kind.map(str::parse).transpose()?;

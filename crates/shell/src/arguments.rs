@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::protection::ProtectionArguments;
+
 const EXAMPLES: &str = "\
 Examples:
   herdsman shell                                     at a terminal: a prompt; try `help`
@@ -11,8 +13,10 @@ Examples:
   herdsman shell --server zk1:2181,zk2:2181/app ls / other servers; /app is taken for the root
   herdsman shell --json get /app | jq -r .data       for scripts
   herdsman shell < commands.txt                      line by line; stops at the first error
+  herdsman shell --server zk1:2281 --tls-trust-store ca.pem --tls-key-store me.pem ls /
 
-zkCli's own spellings (-server, -timeout, -r, -waitforconnection) are understood as well.
+zkCli's own spellings (-server, -timeout, -r, -waitforconnection, -client-configuration) are understood as well.
+Passwords are never arguments: they come from files, or from HERDSMAN_TLS_PASSWORD and HERDSMAN_SASL_PASSWORD.
 
 Exit codes:
   0    done
@@ -40,9 +44,6 @@ pub struct Arguments {
     /// Commands from a pipe: go on after an error. The exit code is that of the first one.
     #[arg(long)]
     pub(crate) keep_going: bool,
-    /// zkCli's, which has no meaning here: the settings are flags.
-    #[arg(long, hide = true, value_name = "FILE")]
-    pub(crate) client_configuration: Option<String>,
     /// A command and its arguments. Without one they are read from standard input.
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     pub(crate) command: Vec<String>,
@@ -73,6 +74,8 @@ pub(crate) struct ConnectionArguments {
     /// Make do with a server that is cut off from its quorum and answers reads only.
     #[arg(long, short)]
     pub(crate) read_only: bool,
+    #[command(flatten)]
+    pub(crate) protection: ProtectionArguments,
 }
 
 /// When to use colours.

@@ -64,6 +64,11 @@ fn takes_value(flag: &str) -> bool {
             | "--auth"
             | "--color"
             | "--client-configuration"
+            | "--tls-trust-store"
+            | "--tls-key-store"
+            | "--tls-password-file"
+            | "--sasl-user"
+            | "--sasl-password-file"
     )
 }
 
@@ -102,6 +107,7 @@ mod tests {
         check("herdsman recipe -server a", "herdsman recipe -server a");
         check("herdsman shell set -server a", "herdsman shell set -server a");
         check("herdsman shell -s a:1 get -server", "herdsman shell -s a:1 get -server");
+        check("herdsman shell --sasl-user a ls -server", "herdsman shell --sasl-user a ls -server");
         check("herdsman shell -- -server", "herdsman shell -- -server");
         check("herdsman", "herdsman");
     }

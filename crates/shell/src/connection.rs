@@ -20,7 +20,7 @@ impl Connection {
     /// Waits for a server.
     pub(crate) async fn open(arguments: &ConnectionArguments) -> Result<Self, Failure> {
         let servers = parse(&arguments.servers)?;
-        let root = options(arguments).connect(&without_chroot(&servers)?).await;
+        let root = options(arguments)?.connect(&without_chroot(&servers)?).await;
         let root = root.map_err(as_usage)?;
         Connection::of(servers, root)
     }
@@ -28,7 +28,7 @@ impl Connection {
     /// Goes on looking for a server while the shell does something else.
     pub(crate) fn open_later(arguments: &ConnectionArguments) -> Result<Self, Failure> {
         let servers = parse(&arguments.servers)?;
-        let root = options(arguments).start(&without_chroot(&servers)?).map_err(as_usage)?;
+        let root = options(arguments)?.start(&without_chroot(&servers)?).map_err(as_usage)?;
         Connection::of(servers, root)
     }
 
@@ -116,7 +116,7 @@ impl Change {
     }
 }
 
-fn options(arguments: &ConnectionArguments) -> Options {
+fn options(arguments: &ConnectionArguments) -> Result<Options, Failure> {
     let read_only = match arguments.read_only {
         true => ReadOnlyServers::Accepted,
         false => ReadOnlyServers::Refused,
@@ -128,7 +128,7 @@ fn options(arguments: &ConnectionArguments) -> Options {
     for credentials in &arguments.auth {
         options = options.credentials(&credentials.scheme, credentials.secret.clone());
     }
-    options
+    arguments.protection.apply(options).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Settings that make no sense are the user's mistake, not the server's answer.

@@ -29,10 +29,6 @@ pub fn run_with(arguments: &Arguments, streams: Streams) -> u8 {
     let mut output = Output::new(output, errors, terminal)
         .with_format(if arguments.json { Format::Json } else { Format::Text })
         .with_style(style(arguments.color, terminal));
-    if let Some(file) = &arguments.client_configuration {
-        let text = format!("{file}: client configuration files are not supported; use the flags");
-        return report(&mut output, &Failure::usage(text));
-    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

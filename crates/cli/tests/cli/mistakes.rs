@@ -74,16 +74,17 @@ fn a_second_server_with_the_same_number_ends_with_code_14() {
 }
 
 #[test]
-fn protection_between_servers_that_is_not_there_is_not_pretended() {
-    for (lines, key) in [
-        ("sslQuorum=true\n", "sslQuorum"),
+fn protection_between_servers_that_cannot_be_had_is_not_pretended() {
+    for (lines, key, missing) in [
+        ("sslQuorum=true\n", "sslQuorum", "ssl.quorum.keyStore.location"),
         (
             "quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\n",
-            "quorum.auth.learnerRequireSasl",
+            "quorum.auth.enableSasl",
+            "java.security.auth.login.config",
         ),
     ] {
         let (directory, zoo_cfg) = member("1");
         fs::write(directory.path().join("zoo.cfg"), zoo_cfg + lines).expect("written");
-        check_refused(directory.path(), 2, &[key, "not there yet"]);
+        check_refused(directory.path(), 2, &[key, missing]);
     }
 }

@@ -1,4 +1,7 @@
-//! The handshake: opens a session or goes on with one, on one server.
+//! The handshake: opens a session or goes on with one, on one server, and logs in where that is wanted.
+//!
+//! In: how servers are reached, one of them, and who we are. Out: a connection on which requests can be
+//! made, or why there is none.
 
 use std::io;
 use std::time::Duration;
@@ -6,12 +9,13 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use herdsman_proto::connect::{ConnectRequest, ConnectResponse, Password};
 use herdsman_proto::{SessionId, Zxid};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use herdsman_tls::looks_like_tls;
+use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout};
 
-use super::transport::{self, Transport};
+use super::login::{LoginFailure, log_in};
+use super::transport::{Reach, Transport, words};
 use crate::connect_string::HostPort;
-use crate::dial::Dial;
 use crate::options::ReadOnlyServers;
 use crate::outgoing;
 
@@ -45,10 +49,15 @@ pub(super) enum AttachError {
     Refused,
     #[error("no answer in time")]
     Timeout,
-    #[error("{0}")]
+    #[error("{}", words(.0))]
     Io(#[from] io::Error),
     #[error("the answer is not ZooKeeper's: {0}")]
     Unreadable(#[from] herdsman_proto::DecodeError),
+    #[error("this port speaks TLS, and the client was not told to")]
+    SpeaksTls,
+    /// The server does not believe us, or we not the server.
+    #[error("{0}")]
+    Login(#[from] LoginFailure),
 }
 
 /// Longest answer to a handshake that is believed.
@@ -56,21 +65,21 @@ const ANSWER_BYTES_MAX: usize = 1 << 10;
 
 /// One attempt at one server.
 pub(super) async fn attach(
-    dial: &dyn Dial,
+    reach: &Reach,
     host: HostPort,
     introduction: Introduction,
     patience: Duration,
 ) -> Result<Attached, AttachError> {
-    let shaking = shake_hands(dial, host, introduction);
+    let shaking = shake_hands(reach, host, introduction);
     timeout(patience, shaking).await.unwrap_or(Err(AttachError::Timeout))
 }
 
 async fn shake_hands(
-    dial: &dyn Dial,
+    reach: &Reach,
     host: HostPort,
     us: Introduction,
 ) -> Result<Attached, AttachError> {
-    let mut transport = transport::dial(dial, &host).await?;
+    let mut transport = reach.open(&host).await?;
     let mut hello = Vec::new();
     let request = ConnectRequest {
         last_zxid_seen: us.last_zxid,
@@ -81,11 +90,14 @@ async fn shake_hands(
     };
     request.encode_frame(&mut hello);
     let asked = Instant::now();
-    transport.write.write_all(&hello).await?;
+    transport.send(&hello).await?;
     let mut received = BytesMut::with_capacity(4 << 10);
     let response = read_response(&mut transport, &mut received).await?;
     if response.timeout_ms <= 0 || response.session == SessionId::NONE {
         return Err(AttachError::Expired);
+    }
+    if let Some(login) = reach.login() {
+        log_in(login, &mut transport, &mut received).await?;
     }
     Ok(Attached { transport, received, response, asked })
 }
@@ -94,14 +106,31 @@ async fn read_response(
     transport: &mut Transport,
     received: &mut BytesMut,
 ) -> Result<ConnectResponse, AttachError> {
+    let frame = read_frame(transport, received, ANSWER_BYTES_MAX).await?;
+    Ok(ConnectResponse::decode(&frame)?)
+}
+
+/// The next frame, of limited size; what comes behind it stays in `received`.
+pub(super) async fn read_frame(
+    transport: &mut Transport,
+    received: &mut BytesMut,
+    bytes_max: usize,
+) -> Result<BytesMut, AttachError> {
     loop {
         if let Some(length) = received.first_chunk::<4>() {
             let length = i32::from_be_bytes(*length);
-            let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= ANSWER_BYTES_MAX);
-            let bytes = bytes.ok_or(herdsman_proto::DecodeError::Length(length))?;
+            let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= bytes_max);
+            let bytes = match bytes {
+                Some(bytes) => bytes,
+                // An alert, most likely: the server did not understand our hello.
+                None if looks_like_tls(received) == Some(true) => {
+                    return Err(AttachError::SpeaksTls);
+                }
+                None => return Err(herdsman_proto::DecodeError::Length(length).into()),
+            };
             if received.len() >= 4 + bytes {
                 received.advance(4);
-                return Ok(ConnectResponse::decode(&received.split_to(bytes))?);
+                return Ok(received.split_to(bytes));
             }
         }
         if transport.read.read_buf(received).await? == 0 {
@@ -112,7 +141,7 @@ async fn read_response(
 
 /// Whether a server would open a new session for anybody. The session made to find out is closed.
 pub(super) async fn is_serving(
-    dial: &dyn Dial,
+    reach: &Reach,
     host: HostPort,
     us: Introduction,
     patience: Duration,
@@ -124,23 +153,23 @@ pub(super) async fn is_serving(
         read_only: ReadOnlyServers::Refused,
         ..us
     };
-    let Ok(mut attached) = attach(dial, host, stranger, patience).await else {
+    let Ok(mut attached) = attach(reach, host, stranger, patience).await else {
         return false;
     };
     let mut goodbye = Vec::new();
     let request = herdsman_proto::Request::CloseSession;
     if outgoing::encode(&mut goodbye, herdsman_proto::Xid(1), &request, usize::MAX).is_ok() {
         // If this fails the servers end the session after its timeout.
-        let _ = attached.transport.write.write_all(&goodbye).await;
+        let _ = attached.transport.send(&goodbye).await;
     }
     true
 }
 
 /// Whether a server has a quorum and takes writes, asked by a four-letter word.
-pub(super) async fn takes_writes(dial: &dyn Dial, host: &HostPort, patience: Duration) -> bool {
+pub(super) async fn takes_writes(reach: &Reach, host: &HostPort, patience: Duration) -> bool {
     let ask = async {
-        let mut transport = transport::dial(dial, host).await?;
-        transport.write.write_all(b"isro").await?;
+        let mut transport = reach.open(host).await?;
+        transport.send(b"isro").await?;
         let mut answer = Vec::new();
         (&mut transport.read).take(16).read_to_end(&mut answer).await?;
         Ok::<_, io::Error>(answer)

@@ -17,7 +17,7 @@ use herdsman_proto::event::WatchedEvent;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::request::ReadRequest;
 use herdsman_proto::{ErrorCode, OpCode, Reader, Request, Xid, Zxid};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Shared;
@@ -60,6 +60,8 @@ struct Dialogue {
     inbox: BytesMut,
     outbox: Vec<u8>,
     written: usize,
+    /// Bytes were written that the transport may still hold back.
+    unflushed: bool,
     in_flight: VecDeque<Slot>,
     /// Credentials are answered out of turn.
     auths: VecDeque<Slot>,
@@ -86,6 +88,7 @@ impl Connection {
             inbox: attached.received,
             outbox: Vec::new(),
             written: 0,
+            unflushed: false,
             in_flight: VecDeque::new(),
             auths: VecDeque::new(),
             set_watches_pending: 0,
@@ -99,8 +102,8 @@ impl Connection {
         dialogue.present_credentials();
         dialogue.set_watches_again();
         let search = (attached.response.read_only == Some(true)).then(|| {
-            let dial = Arc::clone(&life.shared.options.dial);
-            WritableSearch::start(dial, life.servers.borrow().hosts())
+            let reach = Arc::clone(&life.shared.lineage.reach);
+            WritableSearch::start(reach, life.servers.borrow().hosts())
         });
         let timer = Box::pin(sleep_until(dialogue.next_duty()));
         Connection { transport: Some(attached.transport), dialogue, timer, search }
@@ -109,15 +112,19 @@ impl Connection {
     /// Serves until the connection ends.
     pub(super) async fn run(&mut self, life: &mut Life) -> End {
         let end = match self.transport.take() {
-            Some(transport) => self.converse(transport, life).await,
+            Some(mut transport) => {
+                let end = self.converse(&mut transport, life).await;
+                transport.part().await;
+                end
+            }
             None => End::Broken("used twice".to_owned()),
         };
         life.last_zxid = self.dialogue.last_zxid;
         end
     }
 
-    async fn converse(&mut self, transport: Transport, life: &mut Life) -> End {
-        let Transport { mut read, mut write } = transport;
+    async fn converse(&mut self, transport: &mut Transport, life: &mut Life) -> End {
+        let Transport { read, write, holds_back } = transport;
         let Connection { dialogue, timer, search, .. } = self;
         let shared = dialogue.shared.clone();
         if let Err(end) = dialogue.receive() {
@@ -130,8 +137,10 @@ impl Connection {
             let has_output = dialogue.written < dialogue.outbox.len();
             let step = tokio::select! {
                 received = read.read_buf(&mut dialogue.inbox) => dialogue.on_read(received),
-                written = write.write(&dialogue.outbox[dialogue.written..]), if has_output => {
-                    dialogue.on_written(written)
+                sent = send(write, &dialogue.outbox[dialogue.written..]),
+                    if has_output || dialogue.unflushed =>
+                {
+                    dialogue.on_sent(sent, *holds_back)
                 }
                 () = shared.outgoing.ready(), if !has_output => Ok(()),
                 () = timer.as_mut() => {
@@ -164,6 +173,24 @@ impl Connection {
         for slot in in_flight.into_iter().chain(auths) {
             slot.fail(kind.clone(), Sent::Yes);
         }
+    }
+}
+
+/// What was done for bytes to get out.
+enum Sending {
+    Wrote(usize),
+    Flushed,
+}
+
+/// Writes some of these bytes; if there are none, sees to it that earlier ones go out. Cancel-safe.
+async fn send(
+    write: &mut (dyn AsyncWrite + Send + Unpin),
+    bytes: &[u8],
+) -> std::io::Result<Sending> {
+    if bytes.is_empty() {
+        write.flush().await.map(|()| Sending::Flushed)
+    } else {
+        write.write(bytes).await.map(Sending::Wrote)
     }
 }
 
@@ -214,12 +241,17 @@ impl Dialogue {
         }
     }
 
-    fn on_written(&mut self, written: std::io::Result<usize>) -> Result<(), End> {
-        match written {
-            Ok(0) => Err(End::Broken("the server takes no more".to_owned())),
-            Ok(bytes) => {
+    fn on_sent(&mut self, sent: std::io::Result<Sending>, holds_back: bool) -> Result<(), End> {
+        match sent {
+            Ok(Sending::Wrote(0)) => Err(End::Broken("the server takes no more".to_owned())),
+            Ok(Sending::Wrote(bytes)) => {
                 self.written += bytes;
+                self.unflushed = holds_back;
                 self.sent = Instant::now();
+                Ok(())
+            }
+            Ok(Sending::Flushed) => {
+                self.unflushed = false;
                 Ok(())
             }
             Err(error) => Err(End::Broken(error.to_string())),

@@ -137,10 +137,10 @@ impl Life {
             }
             let (host, pause) = self.next_host();
             let (introduction, patience) = (self.introduction(), self.patience());
-            let dial = Arc::clone(&self.shared.options.dial);
+            let reach = Arc::clone(&self.shared.lineage.reach);
             let attempt = async {
                 sleep(pause).await;
-                attach::attach(&*dial, host.clone(), introduction, patience).await
+                attach::attach(&reach, host.clone(), introduction, patience).await
             };
             tokio::pin!(attempt);
             let attempted = loop {
@@ -156,6 +156,11 @@ impl Life {
             match attempted {
                 Ok(attached) => return Ok(attached),
                 Err(AttachError::Expired) => return Err(Ending::Expired),
+                Err(AttachError::Login(failure)) => {
+                    tracing::warn!(%host, %failure, "the SASL login failed; giving up");
+                    *self.shared.login_failure.lock() = Some(format!("{host}: {failure}"));
+                    return Err(Ending::AuthFailed);
+                }
                 Err(AttachError::Refused) if self.is_hopeless(&host).await => {
                     tracing::warn!(%host, "servers are behind what this session has seen; giving it up");
                     self.shared.lineage.last_zxid.store(Zxid::ZERO.0, Ordering::Relaxed);
@@ -220,7 +225,7 @@ impl Life {
     async fn is_hopeless(&self, host: &HostPort) -> bool {
         self.shared.board.state() == ConnectionState::Lost
             && attach::is_serving(
-                &*self.shared.options.dial,
+                &self.shared.lineage.reach,
                 host.clone(),
                 self.introduction(),
                 self.patience(),

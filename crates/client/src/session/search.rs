@@ -9,8 +9,8 @@ use fastrand::Rng;
 use tokio::time::sleep;
 
 use super::attach;
+use super::transport::Reach;
 use crate::connect_string::HostPort;
-use crate::dial::Dial;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -22,8 +22,8 @@ pub(super) struct WritableSearch {
 }
 
 impl WritableSearch {
-    pub(super) fn start(dial: Arc<dyn Dial>, hosts: &[HostPort]) -> Self {
-        WritableSearch { search: Box::pin(search(dial, hosts.to_vec())) }
+    pub(super) fn start(reach: Arc<Reach>, hosts: &[HostPort]) -> Self {
+        WritableSearch { search: Box::pin(search(reach, hosts.to_vec())) }
     }
 
     /// The server that was found; never, where nothing is searched. Cancel-safe.
@@ -36,13 +36,13 @@ impl WritableSearch {
 }
 
 /// Asks one server after the other, more and more rarely. Apache: `ClientCnxn.pingRwServer`.
-async fn search(dial: Arc<dyn Dial>, mut hosts: Vec<HostPort>) -> HostPort {
+async fn search(reach: Arc<Reach>, mut hosts: Vec<HostPort>) -> HostPort {
     Rng::new().shuffle(&mut hosts);
     let mut pause = PAUSE_FIRST;
     loop {
         for host in &hosts {
             sleep(pause).await;
-            if attach::takes_writes(&*dial, host, PATIENCE).await {
+            if attach::takes_writes(&reach, host, PATIENCE).await {
                 return host.clone();
             }
             pause = (pause * 2).min(PAUSE_MAX);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod certificates;
 mod dialing;
 mod failover;
 mod operations;
@@ -10,8 +11,11 @@ mod outcomes;
 mod persistent_watches;
 mod protected;
 mod read_only;
+mod sasl;
+mod secured_server;
 mod security;
 mod sessions;
+mod tls;
 mod transactions;
 mod watch_removal;
 mod watches;

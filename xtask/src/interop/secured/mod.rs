@@ -1,8 +1,9 @@
 //! A secured installation: the same stores, certificates and JAAS file for Apache's programs and ours.
 //!
-//! `logins` has our DIGEST-MD5 talk to the JDK's and to pure-sasl's. `clients` has Apache's zkCli log in through TLS and SASL; `quorum` has servers of both kinds form an
-//! ensemble with TLS, with logins, and switch from plain to TLS one by one. `--server apache` runs the same
-//! with Apache's servers only, which shows that the test itself is right.
+//! `logins` has our DIGEST-MD5 talk to the JDK's and to pure-sasl's. `clients` has Apache's zkCli come in
+//! through TLS and with SASL. `quorum` has servers of both kinds form an ensemble with TLS, with logins, and
+//! switch from plain to TLS one by one. `--server apache` runs the same with Apache's servers only, which shows
+//! that the test itself is right.
 
 mod clients;
 mod logins;

@@ -1,0 +1,277 @@
+//! Files that configure Apache's clients: what `zkCli -client-configuration` takes.
+//!
+//! In: a properties file. Out: the [`TlsSettings`] that it means, if it wants TLS. The names are Apache's,
+//! with or without `zookeeper.` in front. Names that are not known have no effect, as in Apache: such a
+//! file also holds what concerns only Java. Apache: `ZKClientConfig`, `ClientX509Util`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use herdsman_tls::{Password, Protocol, Revocation, Secret, StoreSettings, TlsError, TlsSettings};
+
+use crate::properties::{self, BadEscape};
+
+/// The largest file that is read: a mistake, if there is more.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a client configuration file says, as far as this client does it.
+#[derive(Clone, Debug, Default)]
+pub struct ClientConfiguration {
+    /// TLS, if the file has `client.secure=true`. Without that line the connection is plain, whatever
+    /// else the file says about TLS; that is Apache's rule.
+    pub tls: Option<TlsSettings>,
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigurationError {
+    /// It is not there, or not ours to read.
+    #[error("cannot read {}: {source}", .file.display())]
+    Unreadable {
+        /// Which file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("{} is larger than {FILE_BYTES_MAX} bytes, which no client configuration is", .file.display())]
+    TooLarge {
+        /// Which file.
+        file: PathBuf,
+    },
+    /// It is no properties file.
+    #[error("line {line}: after \\u there must be four hexadecimal digits, as in \\u00e9")]
+    Escape {
+        /// Counted from 1.
+        line: usize,
+    },
+    /// A value that is none.
+    #[error("{key}: {source}")]
+    Value {
+        /// The setting.
+        key: &'static str,
+        /// What is wrong with it.
+        source: TlsError,
+    },
+    /// Something that this client does not do, and leaving it out would weaken the protection.
+    #[error(
+        "{key}=true is not supported: remove the line, or check revocation with ssl.crl=true and ssl.crl.file"
+    )]
+    Unsupported {
+        /// The setting.
+        key: &'static str,
+    },
+}
+
+impl ClientConfiguration {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or a setting in it has a value that is none.
+    pub fn read(file: &Path) -> Result<Self, ConfigurationError> {
+        let unreadable = |source| ConfigurationError::Unreadable { file: file.to_owned(), source };
+        let opened = std::fs::File::open(file).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(ConfigurationError::TooLarge { file: file.to_owned() });
+        }
+        Self::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// A setting has a value that is none.
+    pub fn parse(text: &str) -> Result<Self, ConfigurationError> {
+        let values = properties::parse(text)
+            .map_err(|BadEscape { line }| ConfigurationError::Escape { line })?;
+        let given = Given(values);
+        let tls = given.is_true("client.secure").then(|| given.tls()).transpose()?;
+        Ok(ClientConfiguration { tls })
+    }
+}
+
+/// The names and values of a file.
+struct Given(BTreeMap<String, String>);
+
+impl Given {
+    /// What is set and not empty. The name with its prefix counts first.
+    fn text(&self, key: &str) -> Option<&str> {
+        let value = self.0.get(&format!("zookeeper.{key}")).or_else(|| self.0.get(key));
+        value.map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    fn is_true(&self, key: &str) -> bool {
+        self.text(key).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    fn list(&self, key: &str) -> Vec<&str> {
+        let parts = self.text(key).unwrap_or_default().split(',').map(str::trim);
+        parts.filter(|part| !part.is_empty()).collect()
+    }
+
+    fn tls(&self) -> Result<TlsSettings, ConfigurationError> {
+        if self.is_true("ssl.ocsp") {
+            return Err(ConfigurationError::Unsupported { key: "ssl.ocsp" });
+        }
+        let crl_file = self.text("ssl.crl.file").map(Into::into);
+        let names = self.list("ssl.ciphersuites");
+        Ok(TlsSettings {
+            key_store: self.store(&KEY_STORE)?,
+            trust_store: self.store(&TRUST_STORE)?,
+            protocols: self.protocols()?,
+            cipher_suites: names.into_iter().map(str::to_owned).collect(),
+            verify_server_host: self.text("ssl.hostnameVerification").is_none()
+                || self.is_true("ssl.hostnameVerification"),
+            allow_reverse_dns: self.is_true("ssl.allowReverseDnsLookup"),
+            revocation: match self.is_true("ssl.crl") {
+                true => Revocation::Checked { crl_file },
+                false => Revocation::NotChecked,
+            },
+            ..TlsSettings::default()
+        })
+    }
+
+    fn store(&self, keys: &StoreKeys) -> Result<Option<StoreSettings>, ConfigurationError> {
+        let Some(location) = self.text(keys.location) else { return Ok(None) };
+        // As in Apache, the file counts before the setting.
+        let password = match (self.text(keys.password_path), self.text(keys.password)) {
+            (Some(file), _) => Password::InFile(file.into()),
+            (None, Some(password)) => Password::Given(Secret::new(password.to_owned())),
+            (None, None) => Password::None,
+        };
+        let kind = self.text(keys.kind).map(str::parse).transpose();
+        let kind = kind.map_err(|source| ConfigurationError::Value { key: keys.kind, source })?;
+        Ok(Some(StoreSettings { location: location.into(), password, kind }))
+    }
+
+    /// Those that are enabled; else the one that is named and what is older.
+    fn protocols(&self) -> Result<Vec<Protocol>, ConfigurationError> {
+        const ENABLED: &str = "ssl.enabledProtocols";
+        const NEWEST: &str = "ssl.protocol";
+        let wrong = |key| move |source| ConfigurationError::Value { key, source };
+        let enabled = self.list(ENABLED);
+        if !enabled.is_empty() {
+            let parsed = enabled.into_iter().map(str::parse).collect::<Result<_, _>>();
+            return parsed.map_err(wrong(ENABLED));
+        }
+        match self.text(NEWEST).map(str::parse).transpose().map_err(wrong(NEWEST))? {
+            Some(Protocol::Tls12) => Ok(vec![Protocol::Tls12]),
+            Some(Protocol::Tls13) | None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The names of a store's settings.
+struct StoreKeys {
+    location: &'static str,
+    password: &'static str,
+    password_path: &'static str,
+    kind: &'static str,
+}
+
+const KEY_STORE: StoreKeys = StoreKeys {
+    location: "ssl.keyStore.location",
+    password: "ssl.keyStore.password",
+    password_path: "ssl.keyStore.passwordPath",
+    kind: "ssl.keyStore.type",
+};
+
+const TRUST_STORE: StoreKeys = StoreKeys {
+    location: "ssl.trustStore.location",
+    password: "ssl.trustStore.password",
+    password_path: "ssl.trustStore.passwordPath",
+    kind: "ssl.trustStore.type",
+};
+
+#[cfg(test)]
+mod tests {
+    use herdsman_tls::StoreKind;
+
+    use super::*;
+
+    fn tls(text: &str) -> TlsSettings {
+        ClientConfiguration::parse(text).unwrap().tls.expect("client.secure is true")
+    }
+
+    fn problem(text: &str) -> String {
+        let text = format!("client.secure=true\n{text}");
+        ClientConfiguration::parse(&text).expect_err("it is wrong").to_string()
+    }
+
+    #[test]
+    fn a_file_of_zkcli_is_understood() {
+        let settings =
+            tls("zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty\n\
+             zookeeper.client.secure=true\n\
+             zookeeper.ssl.keyStore.location=/etc/zk/client.jks\n\
+             zookeeper.ssl.keyStore.password=tulip\n\
+             zookeeper.ssl.trustStore.location=/etc/zk/trust\n\
+             zookeeper.ssl.trustStore.passwordPath=/etc/zk/secret\n\
+             zookeeper.ssl.trustStore.password=not this one\n\
+             zookeeper.ssl.trustStore.type=pem\n\
+             ssl.enabledProtocols=TLSv1.2, TLSv1.3\n\
+             ssl.ciphersuites=TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256\n\
+             ssl.hostnameVerification=false\n");
+        let key_store = settings.key_store.unwrap();
+        assert_eq!(key_store.location, Path::new("/etc/zk/client.jks"));
+        assert!(
+            matches!(key_store.password, Password::Given(secret) if secret.expose() == "tulip")
+        );
+        let trust_store = settings.trust_store.unwrap();
+        assert_eq!(trust_store.kind, Some(StoreKind::Pem));
+        assert!(
+            matches!(trust_store.password, Password::InFile(file) if file == Path::new("/etc/zk/secret"))
+        );
+        assert_eq!(settings.protocols, [Protocol::Tls12, Protocol::Tls13]);
+        assert_eq!(settings.cipher_suites, ["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256"]);
+        assert!(!settings.verify_server_host);
+    }
+
+    #[test]
+    fn what_is_not_said_is_as_in_apache() {
+        let settings = tls("client.secure=TRUE\nssl.keyStore.location=\nssl.protocol=TLSv1.2");
+        assert!(settings.key_store.is_none() && settings.trust_store.is_none());
+        assert!(settings.verify_server_host);
+        assert_eq!(settings.protocols, [Protocol::Tls12]);
+        assert!(tls("client.secure=true").protocols.is_empty());
+        for plain in ["", "client.secure=false\nssl.ocsp=true", "ssl.keyStore.location=/a.pem"] {
+            assert!(ClientConfiguration::parse(plain).unwrap().tls.is_none(), "{plain:?}");
+        }
+    }
+
+    #[test]
+    fn revocation_lists_are_checked_when_asked_for() {
+        let revocation = tls("client.secure=true\nssl.crl=true\nssl.crl.file=/a.crl").revocation;
+        assert_eq!(revocation, Revocation::Checked { crl_file: Some("/a.crl".into()) });
+        assert_eq!(
+            tls("client.secure=true\nssl.crl.file=/a.crl").revocation,
+            Revocation::NotChecked
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_named_with_its_setting() {
+        for (line, start) in [
+            ("ssl.keyStore.location=a\nssl.keyStore.type=ZIP", "ssl.keyStore.type: ZIP is not"),
+            ("ssl.enabledProtocols=TLSv1.3,TLSv1", "ssl.enabledProtocols: TLSv1 is not"),
+            ("ssl.protocol=SSLv3", "ssl.protocol: SSLv3 is not"),
+            ("ssl.ocsp=true", "ssl.ocsp=true is not supported"),
+            ("a=\\u1", "line 2: "),
+        ] {
+            let problem = problem(line);
+            assert!(problem.starts_with(start), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error = ClientConfiguration::read(Path::new("/nowhere/client.properties")).unwrap_err();
+        assert!(
+            error.to_string().starts_with("cannot read /nowhere/client.properties: "),
+            "{error}"
+        );
+    }
+}
