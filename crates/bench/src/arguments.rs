@@ -9,6 +9,7 @@ use herdsman_proto::path;
 use crate::echo::EchoArgs;
 use crate::keys::Distribution;
 use crate::names::{LEAVES_PER_PARENT, PARENTS_MAX};
+use crate::protection::Protection;
 use crate::roofline::RooflineArgs;
 use crate::target::TargetSpec;
 use crate::workload::Workload;
@@ -23,6 +24,8 @@ Examples:
   herdsman bench set mixed --read-percent 50 \\
       --target herdsman=zk1:2181 --target apache=zk2:2181
   herdsman bench get --target three=zk1:2181,zk2:2181,zk3:2181 --output result.json --plot result.svg
+  herdsman bench --target plain=zk1:2181 --target tls=tls://zk1:2281 --tls-trust-store ca.pem \\
+      --tls-key-store me.pem                            what TLS costs
   herdsman bench fill --keys 5000000                    once; then, as often as needed:
   herdsman bench get --keys 5000000 --filled
   herdsman bench roofline                               what this machine can do at best
@@ -79,13 +82,16 @@ pub(crate) struct FillArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Targets")]
 pub(crate) struct WhereTo {
-    /// A name and its servers; can be given several times. Connections are spread over the servers.
+    /// A name and its servers; can be given several times. Connections are spread over the servers. With
+    /// tls:// before the first server they go through TLS.
     #[arg(
         long = "target",
-        value_name = "NAME=HOST:PORT[,HOST:PORT...]",
+        value_name = "NAME=[tls://]HOST:PORT[,HOST:PORT...]",
         default_value = "server=127.0.0.1:2181"
     )]
     pub(crate) targets: Vec<TargetSpec>,
+    #[command(flatten)]
+    pub(crate) protection: Protection,
 }
 
 /// The znodes that a run works on.

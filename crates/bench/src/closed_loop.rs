@@ -62,7 +62,7 @@ pub(crate) fn drive<L: Load>(
     let mut seats = Vec::with_capacity(lanes.len());
     for (index, mut lane) in lanes.drain(..).enumerate() {
         let interest = Interest::READABLE | Interest::WRITABLE;
-        poll.registry().register(&mut lane.stream, Token(index), interest)?;
+        poll.registry().register(lane.wire.socket_mut(), Token(index), interest)?;
         seats.push(Some(lane));
     }
     let mut engine = Engine {
@@ -78,7 +78,7 @@ pub(crate) fn drive<L: Load>(
     engine.run(&mut poll)?;
     let (seats, mut tally, measured) = (engine.seats, engine.tally, engine.measured);
     for mut lane in seats.into_iter().flatten() {
-        poll.registry().deregister(&mut lane.stream)?;
+        poll.registry().deregister(lane.wire.socket_mut())?;
         lanes.push(lane);
     }
     tally.close(measured);

@@ -14,6 +14,7 @@ use crate::lane::{Lane, frame_length, parse_frame};
 use crate::load::error_name;
 use crate::target::Target;
 use crate::template::{append_frame, frame_of};
+use crate::wire::Wire;
 
 /// What a session asks for. The loops are never idle for nearly as long.
 const SESSION_TIMEOUT_MS: i32 = 30_000;
@@ -26,7 +27,7 @@ const HELLOS_AT_ONCE: usize = 50;
 
 /// A session on a blocking connection.
 pub(crate) struct Session {
-    stream: TcpStream,
+    wire: Wire<TcpStream>,
     xid: i32,
 }
 
@@ -50,24 +51,25 @@ pub(crate) fn open_lanes(target: &Target, count: usize) -> Result<Vec<Lane>> {
     let addresses: Vec<SocketAddr> =
         target.addresses().iter().copied().cycle().take(count).collect();
     for group in addresses.chunks(HELLOS_AT_ONCE) {
-        let streams: Result<Vec<_>> =
+        let wires: Result<Vec<_>> =
             group.iter().map(|address| say_hello(target, *address)).collect();
-        for (stream, address) in streams?.into_iter().zip(group) {
-            lanes.push(Session::welcomed(target, *address, stream)?.into_lane()?);
+        for (wire, address) in wires?.into_iter().zip(group) {
+            lanes.push(Session::welcomed(target, *address, wire)?.into_lane()?);
         }
     }
     Ok(lanes)
 }
 
-fn say_hello(target: &Target, address: SocketAddr) -> Result<TcpStream> {
+fn say_hello(target: &Target, address: SocketAddr) -> Result<Wire<TcpStream>> {
     let name = target.name();
-    let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+    let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
         .with_context(|| format!("target {name}: cannot connect to {address}; is it running?"))?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    stream.write_all(&hello()).with_context(|| format!("target {name}: writing to {address}"))?;
-    Ok(stream)
+    let mut wire = target.wire(address, stream)?;
+    wire.write_all(&hello()).with_context(|| format!("target {name}: writing to {address}"))?;
+    Ok(wire)
 }
 
 impl Session {
@@ -78,8 +80,8 @@ impl Session {
     }
 
     /// Reads the answer to the hello.
-    fn welcomed(target: &Target, address: SocketAddr, mut stream: TcpStream) -> Result<Self> {
-        let answer = read_welcome(&mut stream);
+    fn welcomed(target: &Target, address: SocketAddr, mut wire: Wire<TcpStream>) -> Result<Self> {
+        let answer = read_welcome(&mut wire);
         let at = || format!("target {} at {address}", target.name());
         match answer {
             Ok(response) if response.session == SessionId::NONE || response.timeout_ms <= 0 => {
@@ -88,7 +90,7 @@ impl Session {
             Ok(response) if response.read_only == Some(true) => {
                 bail!("{}: the server is read-only: it is cut off from its quorum", at())
             }
-            Ok(_) => Ok(Session { stream, xid: 0 }),
+            Ok(_) => Ok(Session { wire, xid: 0 }),
             Err(error) if is_gone(&error) => bail!(
                 "{}: the server closed the connection instead of opening a session; it is not serving \
                  (no quorum?), or takes no more connections from here (maxClientCnxns)",
@@ -105,10 +107,10 @@ impl Session {
     pub(crate) fn call(&mut self, request: &Request<'_>) -> Result<(i32, Vec<u8>)> {
         self.xid += 1;
         let op = request.op().name();
-        self.stream
+        self.wire
             .write_all(&frame_of(self.xid, request))
             .with_context(|| format!("sending {op}"))?;
-        let bytes = read_frame(&mut self.stream).with_context(|| format!("awaiting {op}"))?;
+        let bytes = read_frame(&mut self.wire).with_context(|| format!("awaiting {op}"))?;
         let frame = parse_frame(&bytes)?;
         if frame.xid != self.xid {
             bail!("{op}: a reply with xid {} instead of {}", frame.xid, self.xid);
@@ -131,43 +133,49 @@ impl Session {
     }
 
     fn into_lane(self) -> Result<Lane> {
-        self.stream.set_nonblocking(true)?;
-        Ok(Lane::new(mio::net::TcpStream::from_std(self.stream)))
+        let wire = self.wire.with_socket(|socket| {
+            socket.set_nonblocking(true)?;
+            Ok(mio::net::TcpStream::from_std(socket))
+        })?;
+        Ok(Lane::new(wire))
     }
 }
 
 /// Ends the sessions of lanes that have nothing in flight: all say goodbye, then each is waited for.
 pub(crate) fn close_lanes(lanes: Vec<Lane>) {
-    let streams: Vec<TcpStream> =
+    let wires: Vec<Wire<TcpStream>> =
         lanes.into_iter().filter_map(|lane| say_goodbye(lane).ok()).collect();
-    for mut stream in streams {
+    for mut wire in wires {
         // The server ends the connection behind its reply.
-        let _ = stream.read_to_end(&mut Vec::new());
+        let _ = wire.read_to_end(&mut Vec::new());
     }
 }
 
-fn say_goodbye(lane: Lane) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::from(lane.stream);
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(CLOSE_TIMEOUT))?;
-    stream.set_read_timeout(Some(CLOSE_TIMEOUT))?;
+fn say_goodbye(lane: Lane) -> io::Result<Wire<TcpStream>> {
+    let mut wire = lane.wire.with_socket(|socket| {
+        let socket = TcpStream::from(socket);
+        socket.set_nonblocking(false)?;
+        socket.set_write_timeout(Some(CLOSE_TIMEOUT))?;
+        socket.set_read_timeout(Some(CLOSE_TIMEOUT))?;
+        Ok(socket)
+    })?;
     let mut frame = Vec::new();
     append_frame(i32::MAX, &Request::CloseSession, &mut frame);
-    stream.write_all(&frame)?;
-    Ok(stream)
+    wire.write_all(&frame)?;
+    Ok(wire)
 }
 
-fn read_welcome(stream: &mut TcpStream) -> io::Result<ConnectResponse> {
-    let payload = read_frame(stream)?;
+fn read_welcome(wire: &mut Wire<TcpStream>) -> io::Result<ConnectResponse> {
+    let payload = read_frame(wire)?;
     ConnectResponse::decode(&payload)
         .map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))
 }
 
-fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+fn read_frame(wire: &mut Wire<TcpStream>) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
+    wire.read_exact(&mut length)?;
     let mut frame = vec![0; frame_length(length)?];
-    stream.read_exact(&mut frame)?;
+    wire.read_exact(&mut frame)?;
     Ok(frame)
 }
 

@@ -12,6 +12,7 @@ use herdsman_proto::reply::ReplyHeader;
 use mio::net::TcpStream;
 
 use crate::load::Ticket;
+use crate::wire::Wire;
 
 /// Longer than any reply that is asked for: a million children with their names.
 const FRAME_BYTES_MAX: usize = 256 << 20;
@@ -29,7 +30,7 @@ pub(crate) struct Sent {
 
 /// A connection.
 pub(crate) struct Lane {
-    pub(crate) stream: TcpStream,
+    pub(crate) wire: Wire<TcpStream>,
     pub(crate) in_flight: VecDeque<Sent>,
     /// The newest txn that the server has shown on this connection.
     pub(crate) newest_zxid: i64,
@@ -68,9 +69,9 @@ pub(crate) enum Readable {
 }
 
 impl Lane {
-    pub(crate) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(wire: Wire<TcpStream>) -> Self {
         Lane {
-            stream,
+            wire,
             in_flight: VecDeque::new(),
             newest_zxid: 0,
             output: Vec::new(),
@@ -110,7 +111,7 @@ impl Lane {
     /// Writes what the socket takes. The rest waits until it is writable again.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.written < self.output.len() {
-            match self.stream.write(&self.output[self.written..]) {
+            match self.wire.write(&self.output[self.written..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(bytes) => self.written += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -120,7 +121,11 @@ impl Lane {
         }
         self.output.clear();
         self.written = 0;
-        Ok(())
+        // Through TLS, what was written may still wait for the socket.
+        match self.wire.flush() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            flushed => flushed,
+        }
     }
 
     /// Reads once and hands on every whole frame.
@@ -131,7 +136,7 @@ impl Lane {
     ) -> io::Result<Readable> {
         let kept = self.started_frame.len();
         input.0[..kept].copy_from_slice(&self.started_frame);
-        let bytes = match self.stream.read(&mut input.0[kept..]) {
+        let bytes = match self.wire.read(&mut input.0[kept..]) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Readable::Emptied),
@@ -148,7 +153,7 @@ impl Lane {
         }
         self.started_frame.clear();
         self.started_frame.extend_from_slice(rest);
-        if filled < input.0.len() {
+        if filled < input.0.len() && self.wire.is_emptied_by_short_read() {
             return Ok(Readable::Emptied);
         }
         self.make_room(input);

@@ -9,7 +9,7 @@
 //! in flight on them (`lane.rs`) that a workload (`workload/`, behind the trait in `load.rs`) makes and whose
 //! replies it judges. What was counted (`tally.rs`) becomes a row of the report.
 //!
-//! Deliberately not here: an open loop with a given rate, TLS, authentication, reconnecting.
+//! Deliberately not here: an open loop with a given rate, logins, reconnecting.
 //! Apache: `GenerateLoad`, among its system tests.
 
 mod arguments;
@@ -24,6 +24,7 @@ mod names;
 mod output;
 mod parts;
 mod progress;
+mod protection;
 pub mod report;
 mod roofline;
 mod round;
@@ -38,6 +39,7 @@ mod tally;
 mod target;
 mod template;
 mod values;
+mod wire;
 mod workload;
 
 use std::io::{self, Write as _};

@@ -66,29 +66,43 @@ impl Stage<'_> {
     /// Makes the root ours, empty but for the keys, which are there afterwards. When it is asked to stop, the
     /// keys are not complete, and the mark does not say that they are.
     pub(crate) fn prepare(&self, stop: &Stop) -> Result<()> {
-        let mut session = Session::open(self.target)?;
-        let prepared = self.prepare_with(&mut session, stop);
-        session.close();
-        prepared.with_context(|| self.about())
+        self.prepare_root(stop).with_context(|| self.about())
     }
 
-    fn prepare_with(&self, session: &mut Session, stop: &Stop) -> Result<()> {
-        self.check_root(session)?;
-        if self.keys == Keys::AlreadyThere {
-            return self.sweep_families(session);
-        }
-        sweep_if_there(self, session)?;
-        create_with_parents(session, self.root(), &mark_text(0, 0))?;
-        if self.keys == Keys::FillIn {
-            self.fill_keys(stop)?;
-            if stop.is_asked() {
-                return Ok(());
+    fn prepare_root(&self, stop: &Stop) -> Result<()> {
+        let goes_on = self.with_session(|session| {
+            self.check_root(session)?;
+            match self.keys {
+                Keys::AlreadyThere => self.sweep_families(session).map(|()| false),
+                _ => sweep_if_there(self, session).map(|()| true),
             }
-            let mark = mark_text(self.znodes.keys, self.znodes.value_bytes);
+        })?;
+        if !goes_on {
+            return Ok(());
+        }
+        self.with_session(|session| create_with_parents(session, self.root(), &mark_text(0, 0)))?;
+        if self.keys != Keys::FillIn {
+            return Ok(());
+        }
+        self.fill_keys(stop)?;
+        if stop.is_asked() {
+            return Ok(());
+        }
+        let mark = mark_text(self.znodes.keys, self.znodes.value_bytes);
+        self.with_session(|session| {
             let (path, data) = (self.root().into(), Some(mark.as_bytes()));
             session.must(&Request::Write(WriteRequest::SetData { path, data, version: -1 }))?;
-        }
-        Ok(())
+            Ok(())
+        })
+    }
+
+    /// Does something in a session of its own: one that waited for millions of znodes to be filled in or
+    /// swept away would be over by then.
+    fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
+        let mut session = Session::open(self.target)?;
+        let done = work(&mut session);
+        session.close();
+        done
     }
 
     fn root(&self) -> &str {
@@ -155,13 +169,11 @@ impl Stage<'_> {
 
     /// Takes everything away that was not there before.
     pub(crate) fn clean(&self) -> Result<()> {
-        let mut session = Session::open(self.target)?;
-        let cleaned = match self.keys {
-            Keys::AlreadyThere if self.is_ours(&mut session)? => self.sweep_families(&mut session),
+        let cleaned = self.with_session(|session| match self.keys {
+            Keys::AlreadyThere if self.is_ours(session)? => self.sweep_families(session),
             Keys::AlreadyThere => Ok(()),
-            Keys::Unused | Keys::FillIn => sweep_if_there(self, &mut session),
-        };
-        session.close();
+            Keys::Unused | Keys::FillIn => sweep_if_there(self, session),
+        });
         cleaned.with_context(|| self.about())
     }
 

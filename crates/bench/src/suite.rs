@@ -42,8 +42,9 @@ pub fn measure(arguments: &Arguments, progress: Progress, stop: &Stop) -> Result
 
 /// Fills keys in, and leaves them there.
 pub fn fill(arguments: &FillArguments, progress: Progress, stop: &Stop) -> Result<()> {
+    let tls = arguments.where_to.protection.load()?;
     for spec in &arguments.where_to.targets {
-        let target = spec.resolve()?;
+        let target = spec.resolve(tls.as_ref())?;
         let keys = Keys::FillIn;
         Stage { target: &target, znodes: &arguments.znodes, keys, progress }.prepare(stop)?;
         anyhow::ensure!(
@@ -64,7 +65,8 @@ fn resolve(arguments: &Arguments) -> Result<Vec<Target>> {
             spec.name()
         );
     }
-    specs.iter().map(|spec| spec.resolve()).collect()
+    let tls = arguments.where_to.protection.load()?;
+    specs.iter().map(|spec| spec.resolve(tls.as_ref())).collect()
 }
 
 struct Suite<'a> {

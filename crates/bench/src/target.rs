@@ -1,20 +1,27 @@
 //! What is measured: a name and the servers behind it.
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
+use herdsman_tls::{Peer, TlsContext};
 
 use crate::report::ECHO;
+use crate::wire::Wire;
 
 /// The port of a server that is named without one.
 const DEFAULT_PORT: u16 = 2181;
+/// What stands before the servers of a target that is spoken to through TLS.
+const TLS: &str = "tls://";
 
-/// A target as it is written: `NAME=HOST:PORT[,HOST:PORT...]`.
+/// A target as it is written: `NAME=[tls://]HOST:PORT[,HOST:PORT...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetSpec {
     name: String,
     servers: Vec<String>,
+    is_secured: bool,
 }
 
 impl FromStr for TargetSpec {
@@ -30,8 +37,10 @@ impl FromStr for TargetSpec {
                 "`{ECHO}` is the name of the target that --echo starts; choose another"
             ));
         }
+        let is_secured = servers.starts_with(TLS);
+        let servers = servers.strip_prefix(TLS).unwrap_or(servers);
         let servers: Result<Vec<String>, String> = servers.split(',').map(server).collect();
-        Ok(TargetSpec { name: name.to_owned(), servers: servers? })
+        Ok(TargetSpec { name: name.to_owned(), servers: servers?, is_secured })
     }
 }
 
@@ -62,8 +71,11 @@ impl TargetSpec {
     }
 
     /// Looks the hosts up.
-    pub(crate) fn resolve(&self) -> Result<Target> {
+    pub(crate) fn resolve(&self, tls: Option<&Arc<TlsContext>>) -> Result<Target> {
         let mut addresses = Vec::new();
+        if self.is_secured && tls.is_none() {
+            bail!("target {}: {TLS} needs --tls-trust-store, to know whom to trust", self.name);
+        }
         for server in &self.servers {
             let found = server
                 .to_socket_addrs()
@@ -74,8 +86,16 @@ impl TargetSpec {
             };
             addresses.push(address);
         }
-        Ok(Target { name: self.name.clone(), addresses })
+        let hosts = self.servers.iter().map(|server| host_of(server).to_owned()).collect();
+        let tls = tls.filter(|_| self.is_secured).cloned();
+        Ok(Target { name: self.name.clone(), addresses, hosts, tls })
     }
+}
+
+/// The host without its port, and an IPv6 address without its brackets.
+fn host_of(server: &str) -> &str {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    host.trim_matches(['[', ']'])
 }
 
 fn prefer_v4(found: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
@@ -84,16 +104,20 @@ fn prefer_v4(found: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
 }
 
 /// A target that can be connected to. It has at least one address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     name: String,
     addresses: Vec<SocketAddr>,
+    /// The hosts of the addresses, as they were written.
+    hosts: Vec<String>,
+    tls: Option<Arc<TlsContext>>,
 }
 
 impl Target {
     /// The echo server of this run.
     pub(crate) fn echo(address: SocketAddr) -> Self {
-        Target { name: ECHO.to_owned(), addresses: vec![address] }
+        let hosts = vec![address.ip().to_string()];
+        Target { name: ECHO.to_owned(), addresses: vec![address], hosts, tls: None }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -102,6 +126,17 @@ impl Target {
 
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What is said on a socket to one of the addresses.
+    pub(crate) fn wire<S>(&self, address: SocketAddr, socket: S) -> io::Result<Wire<S>> {
+        let Some(context) = &self.tls else { return Ok(Wire::Plain(socket)) };
+        let mut known = self.addresses.iter().zip(&self.hosts);
+        let peer = match known.find(|(known, _)| **known == address) {
+            Some((_, host)) => Peer::dialled(host.as_str(), address.ip()),
+            None => Peer::at(address.ip()),
+        };
+        Wire::secured(socket, context, &peer)
     }
 
     /// It answers, but there is nothing behind it: no znodes to prepare, and contents mean nothing.
@@ -113,6 +148,16 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_says_whether_it_is_secured_and_its_hosts_keep_their_names() {
+        let spec: TargetSpec = "a=tls://zk1:7,[::1],10.0.0.1".parse().unwrap();
+        assert_eq!((spec.is_secured, spec.servers[0].as_str()), (true, "zk1:7"));
+        let hosts: Vec<_> = spec.servers.iter().map(|server| host_of(server)).collect();
+        assert_eq!(hosts, ["zk1", "::1", "10.0.0.1"]);
+        let error = spec.resolve(None).unwrap_err().to_string();
+        assert!(error.contains("--tls-trust-store"), "{error}");
+    }
 
     #[test]
     fn targets_as_they_are_written() {
@@ -128,6 +173,8 @@ mod tests {
             ("a=h:0", Err("the port must be")),
             ("a=h:65536", Err("the port must be")),
             ("a=h:1/chroot", Err("use --root")),
+            ("a=tls://", Err("a server is missing")),
+            ("a=h:1,tls://h:2", Err("use --root")),
             ("echo=h:1", Err("choose another")),
         ] {
             match (text.parse::<TargetSpec>(), expected) {

@@ -18,7 +18,9 @@ use crate::lane::{broken, frame_length, parse_frame};
 use crate::load::error_name;
 use crate::round::Setting;
 use crate::tally::{LastReply, Tally, Window};
+use crate::target::Target;
 use crate::template::frame_of;
+use crate::wire::Wire;
 
 const IDLE: Duration = Duration::from_millis(50);
 /// How long sessions that are under way at the end are waited for.
@@ -34,6 +36,7 @@ pub(crate) fn measure(setting: &Setting<'_>) -> Result<Tally> {
     let last_reply = LastReply::at(window.opens);
     let mut turnstile = Turnstile {
         poll: Poll::new()?,
+        target: setting.target,
         visitors: Vec::new(),
         frames: Frames { hello: hello(), goodbye: frame_of(CLOSE_XID, &Request::CloseSession) },
         window,
@@ -66,7 +69,7 @@ enum Awaiting {
 /// One lane: the session that it has now.
 struct Visitor {
     address: SocketAddr,
-    stream: TcpStream,
+    wire: Wire<TcpStream>,
     awaiting: Awaiting,
     began: Instant,
     input: Vec<u8>,
@@ -75,6 +78,7 @@ struct Visitor {
 
 struct Turnstile<'a> {
     poll: Poll,
+    target: &'a Target,
     /// Empty where a lane failed, or is done.
     visitors: Vec<Option<Visitor>>,
     frames: Frames,
@@ -99,7 +103,8 @@ impl Turnstile<'_> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut stream, Token(token), interest)?;
         let (awaiting, input) = (Awaiting::Connection, Vec::with_capacity(INPUT_BYTES));
-        Ok(Visitor { address, stream, awaiting, began, input, last_session: last })
+        let wire = self.target.wire(address, stream)?;
+        Ok(Visitor { address, wire, awaiting, began, input, last_session: last })
     }
 
     fn fail(&mut self, address: SocketAddr, error: &io::Error) {
@@ -167,7 +172,7 @@ impl Turnstile<'_> {
         }
         let mut bytes = [0; INPUT_BYTES];
         loop {
-            match visitor.stream.read(&mut bytes) {
+            match visitor.wire.read(&mut bytes) {
                 Ok(0) if visitor.awaiting == Awaiting::End => return Ok(Progress::Left),
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => visitor.input.extend_from_slice(&bytes[..count]),
@@ -181,16 +186,16 @@ impl Turnstile<'_> {
 
     /// Says hello once the connection stands.
     fn greet(&self, visitor: &mut Visitor) -> io::Result<bool> {
-        if let Some(error) = visitor.stream.take_error()? {
+        if let Some(error) = visitor.wire.socket().take_error()? {
             return Err(error);
         }
-        match visitor.stream.peer_addr() {
+        match visitor.wire.socket().peer_addr() {
             Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(false),
             result => result?,
         };
-        visitor.stream.set_nodelay(true)?;
+        visitor.wire.socket().set_nodelay(true)?;
         // A fresh socket takes such a small frame whole.
-        visitor.stream.write_all(&self.frames.hello)?;
+        visitor.wire.write_all(&self.frames.hello)?;
         visitor.awaiting = Awaiting::Welcome;
         Ok(true)
     }
@@ -205,7 +210,7 @@ impl Turnstile<'_> {
                 Awaiting::Welcome => {
                     let session = self.check_welcome(frame, visitor.last_session)?;
                     visitor.last_session = session;
-                    visitor.stream.write_all(&self.frames.goodbye)?;
+                    visitor.wire.write_all(&self.frames.goodbye)?;
                     visitor.awaiting = Awaiting::Goodbye;
                 }
                 Awaiting::Goodbye => {
