@@ -5,6 +5,7 @@
 //! In: a server and [`AdminSettings`]. Out: open ports until [`Admin`] is dropped. How connections are
 //! served, and their limits, is in `port`. Apache: `JettyAdminServer`.
 
+mod handshake;
 mod port;
 
 use std::io;
@@ -15,12 +16,17 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
+use futures_util::future::try_join_all;
 use herdsman_server::ServerHandle;
+use herdsman_tls::TlsError;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
+use handshake::TlsDoor;
+use port::Port;
+
 use crate::guard::guard;
-use crate::settings::AdminSettings;
+use crate::settings::{AdminSettings, PlainHttp, PortTls, SecureMetrics};
 use crate::state::AdminState;
 use crate::{api, commands, console, health, metrics, views};
 
@@ -42,6 +48,9 @@ pub enum AdminError {
         /// What the system said.
         source: io::Error,
     },
+    /// The files of its TLS cannot be used.
+    #[error("the admin server cannot speak TLS: {0}")]
+    Tls(#[from] TlsError),
     /// Its thread cannot be started.
     #[error("the admin server cannot start: {0}")]
     Io(#[from] io::Error),
@@ -52,20 +61,26 @@ pub enum AdminError {
 pub struct Admin {
     address: SocketAddr,
     metrics_address: Option<SocketAddr>,
+    secure_metrics_address: Option<SocketAddr>,
+    is_https_only: bool,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Admin {
-    /// Opens the port and serves it. If the port for metrics cannot be opened, the log says so and the
+    /// Opens the port and serves it. If a port for metrics cannot be opened, the log says so and the
     /// rest runs without it.
     ///
     /// # Errors
-    /// The port cannot be opened.
+    /// The port cannot be opened, or its TLS files cannot be used.
     pub fn start(server: ServerHandle, settings: AdminSettings) -> Result<Self, AdminError> {
+        let is_https_only = matches!(settings.tls, Some(PortTls { plain: PlainHttp::Refused, .. }));
+        let tls = settings.tls.clone().map(TlsDoor::load).transpose()?;
         let (listener, address) = listen(settings.address)?;
-        let metrics_port = settings.metrics_address.and_then(open_metrics_port);
-        let metrics_address = metrics_port.as_ref().map(|(_, address)| *address);
+        let metrics = settings.metrics_address.and_then(open_metrics_port);
+        let secure_metrics = settings.secure_metrics.clone().and_then(open_secure_metrics_port);
+        let metrics_address = metrics.as_ref().map(|(_, address)| *address);
+        let secure_metrics_address = secure_metrics.as_ref().map(|(_, address, _)| *address);
         let (stop, stopped) = watch::channel(false);
         let limits = port::Limits {
             connections_max: settings.connections_max.max(1),
@@ -73,25 +88,52 @@ impl Admin {
         };
         let state = AdminState::new(server, settings);
         let work = move || {
-            let serve = serve(
+            let mut ports = vec![Port { listener, routes: routes(&state), limits, tls }];
+            ports.extend(metrics.map(|(listener, _)| Port {
                 listener,
-                metrics_port.map(|(listener, _)| listener),
-                &state,
+                routes: metrics_routes(&state),
                 limits,
-                stopped,
-            );
+                tls: None,
+            }));
+            ports.extend(secure_metrics.map(|(listener, _, tls)| Port {
+                listener,
+                routes: metrics_routes(&state),
+                limits,
+                tls: Some(tls),
+            }));
+            let serve = serve(ports, &state, stopped);
             if let Err(error) = run(serve) {
                 error!("the admin server has ended: {error}");
             }
         };
         let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(work)?;
-        Ok(Admin { address, metrics_address, stop, thread: Some(thread) })
+        Ok(Admin {
+            address,
+            metrics_address,
+            secure_metrics_address,
+            is_https_only,
+            stop,
+            thread: Some(thread),
+        })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address to type into a browser.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.is_https_only { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Where metrics have a port of their own with HTTPS.
+    #[must_use]
+    pub fn secure_metrics_address(&self) -> Option<SocketAddr> {
+        self.secure_metrics_address
     }
 
     /// Where metrics have a port of their own.
@@ -125,13 +167,37 @@ fn open_metrics_port(address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
             info!("metrics on http://{address}/metrics");
             Some((listener, address))
         }
-        Err(AdminError::Bind { source, .. } | AdminError::Io(source)) => {
-            warn!(
-                "no port for metrics on {address}: {source}; see metricsProvider.httpPort. They are at /metrics of the admin port"
-            );
+        Err(error) => {
+            no_metrics_port(address, &error, "metricsProvider.httpPort");
             None
         }
     }
+}
+
+fn open_secure_metrics_port(metrics: SecureMetrics) -> Option<(TcpListener, SocketAddr, TlsDoor)> {
+    let SecureMetrics { address, tls } = metrics;
+    let tls = TlsDoor::load(PortTls { settings: tls, plain: PlainHttp::Refused });
+    let opened = tls.map_err(AdminError::from).and_then(|tls| Ok((tls, listen(address)?)));
+    match opened {
+        Ok((tls, (listener, address))) => {
+            info!("metrics on https://{address}/metrics");
+            Some((listener, address, tls))
+        }
+        Err(error) => {
+            no_metrics_port(address, &error, "metricsProvider.httpsPort");
+            None
+        }
+    }
+}
+
+fn no_metrics_port(address: SocketAddr, error: &AdminError, setting: &str) {
+    let why: &dyn std::fmt::Display = match error {
+        AdminError::Bind { source, .. } | AdminError::Io(source) => source,
+        AdminError::Tls(source) => source,
+    };
+    warn!(
+        "no port for metrics on {address}: {why}; see {setting}. They are at /metrics of the admin port"
+    );
 }
 
 fn run(serve: impl Future<Output = io::Result<()>>) -> io::Result<()> {
@@ -145,24 +211,14 @@ fn run(serve: impl Future<Output = io::Result<()>>) -> io::Result<()> {
 }
 
 async fn serve(
-    listener: TcpListener,
-    metrics: Option<TcpListener>,
+    ports: Vec<Port>,
     state: &AdminState,
-    limits: port::Limits,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let metrics = async {
-        match metrics {
-            None => Ok(()),
-            Some(metrics) => {
-                port::serve(metrics, metrics_routes(state), limits, stopped.clone()).await
-            }
-        }
-    };
     // It ends with the runtime.
     tokio::spawn(views::sample(state.clone()));
-    let all = port::serve(listener, routes(state), limits, stopped.clone());
-    tokio::try_join!(all, metrics).map(|_| ())
+    let serving = ports.into_iter().map(|port| port::serve(port, stopped.clone()));
+    try_join_all(serving).await.map(|_| ())
 }
 
 fn routes(state: &AdminState) -> Router {

@@ -23,20 +23,20 @@ mod table;
 mod told;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{Method, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use herdsman_server::ServerHandle;
 
 use crate::settings::AdminSettings;
 use crate::state::AdminState;
+use access::Asker;
 use json::Json;
 use rate_limit::RateLimit;
 use table::{COMMANDS, Command, Run};
@@ -92,10 +92,9 @@ struct Call {
 async fn run(
     State(room): State<Arc<Room>>,
     Path(name): Path<String>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    asker: Asker,
     method: Method,
     Query(arguments): Query<HashMap<String, String>>,
-    headers: HeaderMap,
     body: Body,
 ) -> Response {
     let Some(command) = table::find(&name) else {
@@ -107,7 +106,7 @@ async fn run(
         return Answer::of(&name).with_error(StatusCode::OK, NOT_SERVING).into_response();
     }
     if command.needs_all_permissions
-        && let Err((status, why)) = access::check(&room.server, &headers, peer)
+        && let Err((status, why)) = access::check(&room.server, &asker)
     {
         return Answer::of(&name).with_error(status, why).into_response();
     }

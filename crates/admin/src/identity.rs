@@ -1,12 +1,15 @@
 //! Who asks: the ids that a request proves.
 //!
-//! In: the `Authorization` header and the address of the other end. Out: an [`Identity`], which any
-//! handler can take as an argument. The ids are those that a connection of the client port would have
-//! from the same address after `addauth`: the address always, and what the credentials prove.
+//! In: the `Authorization` header, the address of the other end, and the subject of the certificate that
+//! it has shown, if any. Out: an [`Identity`], which any handler can take as an argument. The ids are
+//! those that a connection of the client port would have from the same address after `addauth`: the
+//! address always, the certificate's subject, and what the credentials prove.
 //!
 //! Two forms are read: `Basic base64(user:password)`, which every HTTP tool can send and which means
 //! the scheme `digest` here, and Apache's `<scheme> <auth>` (`AdminServer`: `digest user:password`).
-//! Nothing is remembered between requests, so there are no cookies that another site could use.
+//! Apache's `x509` scheme, with the certificate as its proof, adds nothing here but is understood.
+//! Nothing is remembered between requests, so there are no cookies that another site could use; a browser
+//! shows its certificate unasked, and what keeps other sites from using that is the `guard`.
 //! Credentials are never logged and never part of an error.
 
 use std::fmt;
@@ -21,7 +24,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use herdsman_proto::Id;
-use herdsman_tree::auth::{DIGEST, IP, SUPER, Schemes, ip_id};
+use herdsman_tree::auth::{DIGEST, IP, SUPER, Schemes, X509, ip_id};
 
 use crate::error::ApiError;
 use crate::settings::Writers;
@@ -41,6 +44,11 @@ pub struct Identity {
     credentials: Option<Credentials>,
 }
 
+/// The subject of the certificate that a connection has shown, as ACLs have it. Every request of the
+/// connection carries it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateSubject(pub Arc<str>);
+
 /// What a request presents, to be presented again to the client port.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Credentials {
@@ -56,7 +64,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Identity {
-    /// Reads who asks from a request's headers.
+    /// Reads who asks from a request's headers, and from what its connection has proven.
     ///
     /// # Errors
     /// The credentials have a form that no scheme of this server reads.
@@ -64,10 +72,15 @@ impl Identity {
         schemes: &Schemes,
         headers: &HeaderMap,
         peer: SocketAddr,
+        certificate: Option<&CertificateSubject>,
     ) -> Result<Self, ApiError> {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let credentials = read_credentials(headers)?;
         let mut ids = vec![ip_id(peer.ip())];
+        if let Some(CertificateSubject(subject)) = certificate {
+            ids.extend(schemes.of_certificate(subject));
+        }
+        let credentials = credentials.filter(|credentials| credentials.scheme != X509);
         if let Some(credentials) = &credentials {
             ids.extend(authenticate(schemes, credentials, peer.ip())?);
         }
@@ -130,7 +143,8 @@ impl FromRequestParts<AdminState> for Identity {
             let message = "the address of the other end is not known";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "NoPeer", message)
         })?;
-        Identity::prove(state.server.schemes(), &parts.headers, peer)
+        let certificate = parts.extensions.get::<CertificateSubject>();
+        Identity::prove(state.server.schemes(), &parts.headers, peer, certificate)
     }
 }
 
@@ -183,7 +197,7 @@ fn authenticate(
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
-    use herdsman_tree::auth::{DigestAlgorithm, digest_id};
+    use herdsman_tree::auth::{DigestAlgorithm, X509Scheme, digest_id};
 
     fn prove(authorization: Option<&str>) -> Result<Identity, ApiError> {
         let super_digest = Some(digest_id("root:pw", DigestAlgorithm::Sha1));
@@ -192,7 +206,23 @@ mod tests {
         if let Some(value) = authorization {
             headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
         }
-        Identity::prove(&schemes, &headers, "[::ffff:192.0.2.1]:7".parse().unwrap())
+        Identity::prove(&schemes, &headers, "[::ffff:192.0.2.1]:7".parse().unwrap(), None)
+    }
+
+    #[test]
+    fn a_certificate_is_a_login() {
+        let schemes = Schemes { x509: Some(X509Scheme::default()), ..Schemes::default() };
+        let ann = CertificateSubject("CN=ann".into());
+        let peer = "192.0.2.1:7".parse().unwrap();
+        let mut headers = HeaderMap::new();
+        let silent = Identity::prove(&schemes, &headers, peer, Some(&ann)).unwrap();
+        assert_eq!(*silent.ids, [Id::new("ip", "192.0.2.1"), Id::new("x509", "CN=ann")]);
+        assert_eq!((silent.logged_in, silent.user.as_deref()), (true, Some("CN=ann")));
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("x509 CN=eve"));
+        let told = Identity::prove(&schemes, &headers, peer, Some(&ann)).unwrap();
+        assert_eq!((told.ids, told.credentials), (silent.ids, None));
+        let nobody = Identity::prove(&schemes, &headers, peer, None).unwrap();
+        assert!(!nobody.logged_in, "a name in a header proves nothing");
     }
 
     fn schemes_of(identity: &Identity) -> Vec<&str> {

@@ -8,8 +8,9 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use herdsman_server::Config;
-use herdsman_server::config::{AdminWriters, Mode};
+use herdsman_server::config::{AdminWriters, Mode, Tls};
+use herdsman_server::{Config, tls_settings};
+use herdsman_tls::{ClientAuth, TlsError, TlsSettings};
 
 /// Apache's provider that opens a port for Prometheus.
 const PROMETHEUS_CLASS: &str = "PrometheusMetricsProvider";
@@ -36,13 +37,44 @@ pub struct AdminSettings {
     pub restores: bool,
     /// The shortest time between two snapshots, or two restores.
     pub rate_limit: Duration,
+    /// TLS, if the port is to have it.
+    pub tls: Option<PortTls>,
     /// Where metrics are, besides `/metrics` of the admin port.
     pub metrics_address: Option<SocketAddr>,
+    /// Where metrics are by HTTPS.
+    pub secure_metrics: Option<SecureMetrics>,
     /// Who may write through REST and the console.
     pub writers: Writers,
     /// Names by which browsers may call the server, besides its addresses and `localhost`. A request
     /// for another name is refused: it could come from a page that rebound its name to this address.
     pub host_names: Vec<String>,
+}
+
+/// TLS on a port.
+#[derive(Clone, Debug)]
+pub struct PortTls {
+    /// Keys, certificates and rules.
+    pub settings: TlsSettings,
+    /// What becomes of those who speak plain HTTP.
+    pub plain: PlainHttp,
+}
+
+/// What becomes of plain HTTP on a port with TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainHttp {
+    /// It is served, too (`admin.portUnification`).
+    Served,
+    /// It is refused with a hint (`admin.forceHttps`).
+    Refused,
+}
+
+/// Metrics by HTTPS, on a port of their own.
+#[derive(Clone, Debug)]
+pub struct SecureMetrics {
+    /// Where.
+    pub address: SocketAddr,
+    /// Keys, certificates and rules.
+    pub tls: TlsSettings,
 }
 
 /// Who may write through REST and the console.
@@ -60,11 +92,14 @@ pub enum Writers {
 /// Why the admin server cannot be what the configuration asks for.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// It would have to encrypt.
+    /// Certificates are asked for on a port that cannot ask for them.
     #[error(
-        "{0}=true asks for TLS, which the admin server cannot do yet; remove the line to open it without"
+        "admin.needClientAuth=true needs HTTPS: set admin.forceHttps=true, or admin.portUnification=true for both, or remove the line"
     )]
-    Tls(&'static str),
+    CertificatesWithoutTls,
+    /// The TLS settings make no sense.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     /// A path that is not plain, or where something else is.
     #[error("admin.commandURL={0} cannot be used; take a plain path such as /commands")]
     CommandUrl(String),
@@ -90,7 +125,9 @@ impl Default for AdminSettings {
             snapshots: true,
             restores: true,
             rate_limit: Duration::from_secs(300),
+            tls: None,
             metrics_address: None,
+            secure_metrics: None,
             writers: Writers::default(),
             host_names: Vec::new(),
         }
@@ -107,15 +144,6 @@ impl AdminSettings {
         if !admin.enabled {
             return Ok(None);
         }
-        for (key, wanted) in [
-            ("admin.forceHttps", admin.https_only),
-            ("admin.portUnification", admin.port_unification),
-            ("admin.needClientAuth", admin.client_certificates),
-        ] {
-            if wanted {
-                return Err(SettingsError::Tls(key));
-            }
-        }
         Ok(Some(AdminSettings {
             address: resolve("admin.serverAddress", &admin.address, admin.port)?,
             command_url: command_url(&admin.command_url)?,
@@ -123,7 +151,9 @@ impl AdminSettings {
             snapshots: admin.snapshots,
             restores: admin.restores,
             rate_limit: Duration::from_millis(admin.rate_limit_ms.into()),
+            tls: port_tls(config)?,
             metrics_address: metrics_address(config)?,
+            secure_metrics: secure_metrics(config)?,
             writers: match admin.writers {
                 AdminWriters::LoggedIn => Writers::LoggedIn,
                 AdminWriters::Anybody => Writers::Anybody,
@@ -161,11 +191,48 @@ fn command_url(url: &str) -> Result<String, SettingsError> {
     }
 }
 
+/// As in Apache, the files are those of the ports between servers, and HTTPS only counts before both.
+fn port_tls(config: &Config) -> Result<Option<PortTls>, SettingsError> {
+    let admin = &config.admin;
+    let plain = match (admin.https_only, admin.port_unification) {
+        (true, _) => PlainHttp::Refused,
+        (false, true) => PlainHttp::Served,
+        (false, false) if admin.client_certificates => {
+            return Err(SettingsError::CertificatesWithoutTls);
+        }
+        (false, false) => return Ok(None),
+    };
+    let client_auth = match admin.client_certificates {
+        true => ClientAuth::Need,
+        false => ClientAuth::None,
+    };
+    Ok(Some(PortTls { settings: http_tls(&config.quorum_tls, client_auth)?, plain }))
+}
+
+/// Those who ask over HTTP come from anywhere: their certificate says who they are, not where.
+fn http_tls(tls: &Tls, client_auth: ClientAuth) -> Result<TlsSettings, SettingsError> {
+    Ok(TlsSettings { client_auth, verify_client_host: false, ..tls_settings(tls)? })
+}
+
+fn secure_metrics(config: &Config) -> Result<Option<SecureMetrics>, SettingsError> {
+    let metrics = &config.metrics;
+    let Some(port) = metrics.https_port else { return Ok(None) };
+    let client_auth = match (metrics.needs_certificates, metrics.wants_certificates) {
+        (true, _) => ClientAuth::Need,
+        (false, true) => ClientAuth::Want,
+        (false, false) => ClientAuth::None,
+    };
+    let address = resolve("metricsProvider.httpHost", &metrics.http_host, port)?;
+    Ok(Some(SecureMetrics { address, tls: http_tls(&metrics.tls(), client_auth)? }))
+}
+
 fn metrics_address(config: &Config) -> Result<Option<SocketAddr>, SettingsError> {
     let metrics = &config.metrics;
     let is_prometheus =
         metrics.provider.as_ref().is_some_and(|class| class.ends_with(PROMETHEUS_CLASS));
-    let port = metrics.http_port.or(is_prometheus.then_some(PROMETHEUS_PORT));
+    // Who has set only the one with HTTPS does not want the other.
+    let usual = (is_prometheus && metrics.https_port.is_none()).then_some(PROMETHEUS_PORT);
+    let port = metrics.http_port.or(usual);
     port.map(|port| resolve("metricsProvider.httpHost", &metrics.http_host, port)).transpose()
 }
 
@@ -210,9 +277,45 @@ mod tests {
 
     #[test]
     fn a_lock_that_cannot_be_turned_keeps_the_door_closed() {
-        let config = config(|config| config.admin.https_only = true);
+        let config = config(|config| config.admin.client_certificates = true);
         let error = AdminSettings::from_config(&config).unwrap_err().to_string();
-        assert!(error.starts_with("admin.forceHttps=true asks for TLS"), "{error}");
+        assert!(error.starts_with("admin.needClientAuth=true needs HTTPS"), "{error}");
+    }
+
+    #[test]
+    fn https_is_spoken_with_the_files_of_the_quorum() {
+        let tls = |https_only, port_unification, client_certificates| {
+            let told = settings(|config| {
+                config.admin.https_only = https_only;
+                config.admin.port_unification = port_unification;
+                config.admin.client_certificates = client_certificates;
+                config.quorum_tls.key_store = Some("/etc/zk/key.pem".into());
+            });
+            let tls = told.tls?;
+            let key_store = tls.settings.key_store.expect("it was set");
+            assert_eq!(key_store.location, std::path::Path::new("/etc/zk/key.pem"));
+            assert!(!tls.settings.verify_client_host);
+            Some((tls.plain, tls.settings.client_auth))
+        };
+        assert_eq!(tls(false, false, false), None);
+        assert_eq!(tls(true, false, false), Some((PlainHttp::Refused, ClientAuth::None)));
+        assert_eq!(tls(false, true, true), Some((PlainHttp::Served, ClientAuth::Need)));
+        assert_eq!(tls(true, true, true), Some((PlainHttp::Refused, ClientAuth::Need)));
+    }
+
+    #[test]
+    fn metrics_may_have_a_port_with_https_alone() {
+        let told = settings(|config| {
+            config.metrics.provider = Some(PROMETHEUS_CLASS.to_owned());
+            config.metrics.https_port = Some(4443);
+            config.metrics.key_store = Some("/etc/zk/metrics.p12".into());
+            config.metrics.needs_certificates = false;
+        });
+        assert_eq!(told.metrics_address, None);
+        let secure = told.secure_metrics.unwrap();
+        assert_eq!(secure.address.to_string(), "0.0.0.0:4443");
+        assert_eq!(secure.tls.client_auth, ClientAuth::Want);
+        assert!(secure.tls.key_store.is_some());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One HTTP port: connections come in, are served, and end.
+//! One HTTP port, with TLS or without: connections come in, are served, and end.
 //!
 //! Limits, and what happens when they are reached:
 //! - so many connections at once; the next ones wait in the system's queue until one ends;
@@ -9,6 +9,7 @@
 //! Bodies are limited by whoever reads them. When the server ends, requests under way get a moment to
 //! finish; streams of events would go on for ever and are cut off.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::{Pin, pin};
@@ -18,6 +19,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::http::header::STRICT_TRANSPORT_SECURITY;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -26,8 +30,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 use tracing::{debug, warn};
+
+use super::handshake::{Opened, TlsDoor};
+use crate::error::ApiError;
+use crate::identity::CertificateSubject;
 
 /// The longest head of a request, and what is read of a body at once.
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -35,6 +44,8 @@ const HEAD_BYTES_MAX: usize = 32 << 10;
 const END_GRACE: Duration = Duration::from_secs(2);
 /// A pause when no connection can be accepted, for want of file descriptors most likely.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Browsers that were here once by HTTPS come by HTTPS for a day. Apache's words.
+const HTTPS_FROM_NOW_ON: HeaderValue = HeaderValue::from_static("max-age=86400; includeSubDomains");
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
@@ -43,14 +54,20 @@ pub(super) struct Limits {
     pub idle_timeout: Duration,
 }
 
+/// A port to be served.
+pub(super) struct Port {
+    pub listener: TcpListener,
+    pub routes: Router,
+    pub limits: Limits,
+    /// Without it, it is plain HTTP.
+    pub tls: Option<TlsDoor>,
+}
+
 /// Serves a port until it is stopped.
-pub(super) async fn serve(
-    listener: TcpListener,
-    routes: Router,
-    limits: Limits,
-    stopped: watch::Receiver<bool>,
-) -> io::Result<()> {
+pub(super) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Result<()> {
+    let Port { listener, routes, limits, tls } = port;
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let tls = tls.map(Arc::new);
     let places = Arc::new(Semaphore::new(limits.connections_max));
     let mut end = stopped.clone();
     let ended = async move { drop(end.wait_for(|stop| *stop).await) };
@@ -59,10 +76,10 @@ pub(super) async fn serve(
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    let connection =
-                        serve_connection(stream, peer, routes.clone(), limits, stopped.clone());
+                    let host = Host { routes: routes.clone(), limits, stopped: stopped.clone() };
+                    let tls = tls.clone();
                     tokio::spawn(async move {
-                        connection.await;
+                        host.welcome(stream, peer, tls).await;
                         drop(place);
                     });
                 }
@@ -83,48 +100,118 @@ pub(super) async fn serve(
     Ok(())
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    peer: SocketAddr,
+/// What one connection needs.
+struct Host {
     routes: Router,
     limits: Limits,
-    mut stopped: watch::Receiver<bool>,
-) {
-    _ = stream.set_nodelay(true);
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(peer));
-        routes.clone().call(request)
-    });
-    let stream = Impatient { stream, patience: limits.idle_timeout, deadline: None };
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).max_buf_size(HEAD_BYTES_MAX);
-    if !limits.idle_timeout.is_zero() {
-        builder.header_read_timeout(limits.idle_timeout);
-    }
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
-    let ended = async move { drop(stopped.wait_for(|stop| *stop).await) };
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = ended => {
-            connection.as_mut().graceful_shutdown();
-            timeout(END_GRACE, connection).await.unwrap_or(Ok(()))
+    stopped: watch::Receiver<bool>,
+}
+
+impl Host {
+    /// Serves a connection to its end.
+    async fn welcome(self, stream: TcpStream, peer: SocketAddr, tls: Option<Arc<TlsDoor>>) {
+        _ = stream.set_nodelay(true);
+        let Some(tls) = tls else { return self.serve_plain(stream, peer).await };
+        let mut stopped = self.stopped.clone();
+        let opened = tokio::select! {
+            opened = tls.open(stream, peer) => opened,
+            _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        match opened {
+            Ok(Opened::Plain(stream)) => self.serve_plain(stream, peer).await,
+            Ok(Opened::PlainRefused(stream)) => {
+                let refuse = service_fn(|_: hyper::Request<Incoming>| async {
+                    Ok::<_, Infallible>(https_only().into_response())
+                });
+                self.serve(stream, peer, refuse).await;
+            }
+            Ok(Opened::Tls(stream, subject)) => self.serve_tls(*stream, peer, subject).await,
+            Err(error) => tls.complain(peer, &error),
         }
-    };
-    if let Err(error) = served {
-        debug!(%peer, "a connection of the admin server broke: {error}");
+    }
+
+    async fn serve_plain(self, stream: TcpStream, peer: SocketAddr) {
+        let routes = self.routes.clone();
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            routes.clone().call(request)
+        });
+        self.serve(stream, peer, service).await;
+    }
+
+    async fn serve_tls(
+        self,
+        stream: TlsStream<TcpStream>,
+        peer: SocketAddr,
+        subject: Option<CertificateSubject>,
+    ) {
+        let routes = self.routes.clone();
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            if let Some(subject) = &subject {
+                request.extensions_mut().insert(subject.clone());
+            }
+            let answering = routes.clone().call(request);
+            async {
+                let mut response = answering.await?;
+                response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HTTPS_FROM_NOW_ON);
+                Ok::<_, Infallible>(response)
+            }
+        });
+        self.serve(stream, peer, service).await;
+    }
+
+    async fn serve<S, H>(self, stream: S, peer: SocketAddr, service: H)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        H: hyper::service::Service<
+                hyper::Request<Incoming>,
+                Response = axum::response::Response,
+                Error = Infallible,
+            >,
+    {
+        let Host { limits, mut stopped, .. } = self;
+        let stream = Impatient { stream, patience: limits.idle_timeout, deadline: None };
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).max_buf_size(HEAD_BYTES_MAX);
+        if !limits.idle_timeout.is_zero() {
+            builder.header_read_timeout(limits.idle_timeout);
+        }
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        let ended = async move { drop(stopped.wait_for(|stop| *stop).await) };
+        let served = tokio::select! {
+            served = connection.as_mut() => served,
+            () = ended => {
+                connection.as_mut().graceful_shutdown();
+                timeout(END_GRACE, connection).await.unwrap_or(Ok(()))
+            }
+        };
+        if let Err(error) = served {
+            debug!(%peer, "a connection of the admin server broke: {error}");
+        }
     }
 }
 
+/// Not a redirect: whatever the request held has gone through the network in the clear, and its sender
+/// should notice.
+fn https_only() -> ApiError {
+    ApiError::new(
+        StatusCode::FORBIDDEN,
+        "HttpsOnly",
+        "this port takes HTTPS only: use https:// in the address",
+    )
+}
+
 /// A stream that breaks when the other end does not take anything for too long.
-struct Impatient {
-    stream: TcpStream,
+struct Impatient<S> {
+    stream: S,
     /// No limit if zero.
     patience: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Impatient {
+impl<S> Impatient<S> {
     /// Something could be written, or not: then the time runs.
     fn judge<T>(
         &mut self,
@@ -143,7 +230,7 @@ impl Impatient {
     }
 }
 
-impl AsyncRead for Impatient {
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -153,7 +240,7 @@ impl AsyncRead for Impatient {
     }
 }
 
-impl AsyncWrite for Impatient {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,19 +1,25 @@
 //! Who may take a snapshot of everything or replace everything: whoever has all permissions on the root.
 //! Apache: `Commands.handleAuthentication`, `handleAuthorization`.
 //!
-//! In: `Authorization: <scheme> <auth>` (`digest user:password`, or `ip` alone), or HTTP's own `Basic`,
-//! which stands for `digest`. Out: fine, or a status and Apache's words. Each permission is asked for by
-//! itself: an ACL that grants one of them must not open the rest (CVE-2025-58457).
+//! In: `Authorization: <scheme> <auth>` (`digest user:password`, or `ip` or `x509` alone), or HTTP's own
+//! `Basic`, which stands for `digest`; without any, the certificate that the connection has shown. Out:
+//! fine, or a status and Apache's words. Each permission is asked for by itself: an ACL that grants one of
+//! them must not open the rest (CVE-2025-58457).
 
 use std::net::SocketAddr;
 
+use axum::extract::rejection::ExtensionRejection;
+use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use herdsman_proto::{Id, Perms};
 use herdsman_server::ServerHandle;
-use herdsman_tree::auth::DIGEST;
+use herdsman_tree::auth::{DIGEST, X509};
+
+use crate::identity::CertificateSubject;
 
 /// A status, and why.
 pub(crate) type Refusal = (StatusCode, &'static str);
@@ -23,24 +29,53 @@ const NOT_AUTHENTICATED: Refusal = (StatusCode::UNAUTHORIZED, "Not authenticated
 const EACH_PERMISSION: [Perms; 5] =
     [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
 
-/// Whether a request proves to have all permissions on the root.
-pub(super) fn check(
-    server: &ServerHandle,
-    headers: &HeaderMap,
+/// Who sends a request, as far as it says and its connection has proven.
+pub(super) struct Asker {
+    headers: HeaderMap,
     peer: SocketAddr,
-) -> Result<(), Refusal> {
+    certificate: Option<CertificateSubject>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Asker {
+    type Rejection = ExtensionRejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let ConnectInfo(peer) = ConnectInfo::from_request_parts(parts, state).await?;
+        let certificate = parts.extensions.get().cloned();
+        Ok(Asker { headers: parts.headers.clone(), peer, certificate })
+    }
+}
+
+impl Asker {
+    /// What the certificate proves.
+    fn certified(&self, server: &ServerHandle) -> Option<Vec<Id>> {
+        let CertificateSubject(subject) = self.certificate.as_ref()?;
+        Some(server.schemes().of_certificate(subject))
+    }
+}
+
+/// Whether a request proves to have all permissions on the root.
+pub(super) fn check(server: &ServerHandle, asker: &Asker) -> Result<(), Refusal> {
     let missing = (StatusCode::UNAUTHORIZED, "Auth info is missing for the command");
-    let header = headers.get(AUTHORIZATION).ok_or(missing)?;
-    let header = header.to_str().map_err(|_| NOT_AUTHENTICATED)?;
-    let ids = authenticate(server, header, peer).ok_or(NOT_AUTHENTICATED)?;
+    let ids = match asker.headers.get(AUTHORIZATION) {
+        None => asker.certified(server).ok_or(missing)?,
+        Some(header) => {
+            let header = header.to_str().map_err(|_| NOT_AUTHENTICATED)?;
+            authenticate(server, header, asker).ok_or(NOT_AUTHENTICATED)?
+        }
+    };
     authorize(server, &ids)
 }
 
-fn authenticate(server: &ServerHandle, header: &str, peer: SocketAddr) -> Option<Vec<Id>> {
+fn authenticate(server: &ServerHandle, header: &str, asker: &Asker) -> Option<Vec<Id>> {
     let mut parts = header.split(' ');
     let (scheme, auth) = (parts.next()?, parts.next());
     if parts.next().is_some() {
         return None;
+    }
+    if scheme.eq_ignore_ascii_case(X509) {
+        // What the header says about it does not count; the certificate does.
+        return asker.certified(server).filter(|ids| !ids.is_empty());
     }
     let credentials = auth.map(|auth| auth.as_bytes().to_vec());
     let (scheme, credentials) = if scheme.eq_ignore_ascii_case("basic") {
@@ -48,7 +83,8 @@ fn authenticate(server: &ServerHandle, header: &str, peer: SocketAddr) -> Option
     } else {
         (scheme, credentials)
     };
-    let ids = server.schemes().authenticate(scheme, credentials.as_deref(), peer.ip()).ok()?;
+    let ids =
+        server.schemes().authenticate(scheme, credentials.as_deref(), asker.peer.ip()).ok()?;
     (!ids.is_empty()).then_some(ids)
 }
 

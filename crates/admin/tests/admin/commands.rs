@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../../../client/tests/client/certificates.rs"]
+mod certificates;
 mod health;
+mod https;
 mod port;
 mod restore;
 mod snapshot;
