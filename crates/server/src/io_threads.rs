@@ -88,6 +88,8 @@ pub(crate) struct Shared {
     pub tls: Option<TlsDoor>,
     /// Connections that are not let in.
     pub refusals: Reports,
+    /// Clients that do not prove who they are.
+    pub failed_logins: Reports,
 }
 
 /// A connection on its way to its thread.

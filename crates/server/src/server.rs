@@ -353,6 +353,7 @@ fn shared(
         tls,
         logins,
         refusals: Reports::default(),
+        failed_logins: Reports::default(),
     }
 }
 

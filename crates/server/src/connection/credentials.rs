@@ -43,7 +43,7 @@ impl Connection {
             }
             Err(code) => {
                 let session = self.session;
-                self.shared.refusals.warn(format_args!(
+                self.shared.failed_logins.warn(format_args!(
                     "authentication by scheme {scheme:?} from {peer} in session {session} failed"
                 ));
                 self.shared.core.stats.auth_failed.add(1);
@@ -67,7 +67,7 @@ impl Connection {
     pub(super) fn refuse_unauthenticated(&mut self, header: RequestHeader) -> Ended {
         self.note_received();
         let (peer, session) = (self.client.peer, self.session);
-        self.shared.refusals.warn(format_args!(
+        self.shared.failed_logins.warn(format_args!(
             "{peer} in session {session} has not logged in with one of the required schemes"
         ));
         self.shared.core.stats.auth_failed.add(1);

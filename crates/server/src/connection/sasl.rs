@@ -50,7 +50,7 @@ impl Connection {
     fn refuse_sasl(&mut self, xid: Xid, why: &str) -> Result<(), Ended> {
         let (peer, session) = (self.client.peer, self.session);
         self.shared
-            .refusals
+            .failed_logins
             .warn(format_args!("SASL login from {peer} in session {session} failed: {why}"));
         self.shared.core.stats.auth_failed.add(1);
         let settings = &self.shared.settings;
