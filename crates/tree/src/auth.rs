@@ -365,7 +365,7 @@ mod tests {
         let sasl = Some(SaslScheme { anybody: Some("x".to_owned()) });
         let sasl_super_users = vec!["root".to_owned()];
         let schemes = Schemes { sasl, sasl_super_users, ..Schemes::default() };
-        assert_eq!(schemes.of_sasl_user("alice"), [alice.clone()]);
+        assert_eq!(schemes.of_sasl_user("alice"), std::slice::from_ref(&alice));
         assert_eq!(schemes.of_sasl_user("root"), [Id::new(SASL, "root"), Id::new(SUPER, "")]);
         assert!(schemes.matches(&alice, &alice));
         assert!(schemes.matches(&alice, &Id::new(SASL, "x")));

@@ -1,11 +1,12 @@
 //! Rules about the repository itself that neither the compiler nor clippy knows. One small function
 //! a rule, each with a test that shows it can fail.
 //!
-//! In: the files git tracks, and new ones it does not ignore. Out: problems as `file:line: what`,
-//! and warnings that do not fail.
+//! In: the files git tracks, and new ones it does not ignore; the packages of the lock file. Out:
+//! problems as `file:line: what`, and warnings that do not fail.
 
 mod edges;
 mod layout;
+mod licences;
 mod text;
 
 use std::fs;
@@ -45,7 +46,8 @@ pub fn check() -> Result<()> {
     for warning in sources.iter().flat_map(text::long_file_warnings) {
         println!("warning: {warning}");
     }
-    let problems = problems(&sources);
+    let mut problems = problems(&sources);
+    problems.extend(licences::unfit()?);
     for problem in &problems {
         println!("{problem}");
     }
