@@ -7,6 +7,7 @@ mod audit;
 mod basics;
 mod certificates;
 mod client;
+mod crowd;
 mod durability;
 mod ensemble;
 mod ensemble_security;
