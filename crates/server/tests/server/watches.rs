@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use herdsman_proto::{EventType, ReadRequest, Reader, Request, Stat, Xid};
+use herdsman_proto::request::CreateRequest;
+use herdsman_proto::{
+    Acl, EventType, Id, OpCode, Perms, ReadRequest, Reader, Request, Stat, WriteRequest, Xid,
+};
 use herdsman_server::TestServer;
 
-use crate::client::{Client, get, set};
+use crate::client::{Client, exists, get, set};
 
 #[test]
 fn a_watch_event_precedes_the_read_that_shows_it() {
@@ -103,4 +106,32 @@ fn what_changed_during_an_absence_is_told_before_the_reply() {
     client.receive().unwrap().ok();
     client.call(&set("/same", b"1")).ok();
     assert_eq!(client.events.len(), 1);
+}
+
+/// A znode that anybody may change and only its owner may read.
+fn create_shut(path: &str) -> Request<'_> {
+    let owner = Acl { perms: Perms::ALL, id: Id::new("digest", "owner:hash") };
+    Request::Write(WriteRequest::Create(CreateRequest {
+        op: OpCode::Create,
+        path: path.into(),
+        data: Some(b""),
+        acl: vec![Acl::world(Perms::WRITE), owner],
+        flags: 0,
+        ttl_ms: None,
+    }))
+}
+
+#[test]
+fn a_watcher_who_may_not_read_a_znode_hears_nothing_of_it() {
+    let server = TestServer::start();
+    let mut writer = Client::connect(server.address());
+    let mut stranger = Client::connect(server.address());
+    let watch = ReadRequest::AddWatch { path: "/".into(), recursive: true };
+    stranger.call(&Request::Read(watch)).ok();
+    writer.call(&create_shut("/shut")).ok();
+    writer.set("/shut", b"told to nobody").ok();
+    writer.create("/open", b"", 0).ok();
+    stranger.call(&exists("/open")).ok();
+    let heard: Vec<_> = stranger.events.iter().map(|(_, path, _)| path.as_str()).collect();
+    assert_eq!(heard, ["/open"]);
 }
