@@ -197,10 +197,11 @@ fn authenticate(
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+    use herdsman_server::config::Secret;
     use herdsman_tree::auth::{DigestAlgorithm, X509Scheme, digest_id};
 
     fn prove(authorization: Option<&str>) -> Result<Identity, ApiError> {
-        let super_digest = Some(digest_id("root:pw", DigestAlgorithm::Sha1));
+        let super_digest = Some(Secret::new(digest_id("root:pw", DigestAlgorithm::Sha1)));
         let schemes = Schemes { super_digest, ..Schemes::default() };
         let mut headers = HeaderMap::new();
         if let Some(value) = authorization {

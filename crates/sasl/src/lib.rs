@@ -14,11 +14,10 @@ pub mod digest_md5;
 mod error;
 pub mod jaas;
 pub mod login;
-mod secret;
 mod users;
 
 pub use error::SaslError;
+pub use herdsman_secret::Secret;
 pub use jaas::{ControlFlag, JaasError, JaasFile, LoginModule, Section};
 pub use login::{DigestLogin, KerberosLogin, Login, LoginError};
-pub use secret::Secret;
 pub use users::{Credentials, Users};

@@ -139,7 +139,7 @@ fn store(
     // If both are set the file counts, as in Apache.
     let password = match (password_file, password) {
         (Some(path), _) => Password::InFile(path.to_owned()),
-        (None, Some(secret)) => Password::Given(herdsman_tls::Secret::new(secret.0.clone())),
+        (None, Some(secret)) => Password::Given(secret.clone()),
         (None, None) => Password::None,
     };
     let kind = kind.map(str::parse).transpose()?;

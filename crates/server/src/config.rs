@@ -43,12 +43,13 @@ pub use directories::check_directories;
 pub use dynamic::DynamicFiles;
 pub use error::{ConfigError, Place, Warning};
 pub use flags::SystemProperties;
+pub use herdsman_secret::Secret;
 pub use markdown::settings_markdown;
 pub use quorum::{Mode, Quorum, QuorumSecurity, QuorumTuning};
 pub use types::{
     Access, Admin, AdminWriters, ClientAuth, ClientTls, Compression, ConnectionThrottle,
     DigestAlgorithm, FourLetterWords, Given, Limits, Listen, Logging, Metrics, Purge,
-    RequestThrottle, Sasl, Secret, Sessions, Storage, Tls, Znodes,
+    RequestThrottle, Sasl, Sessions, Storage, Tls, Znodes,
 };
 
 /// Everything a server is told.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use herdsman_sasl::digest_md5::{Client, ClientSettings, Nonce, Server, ServerSettings, Service};
-use herdsman_sasl::{Credentials, DigestLogin, JaasError, JaasFile, Login, LoginError, Secret};
+use herdsman_sasl::{Credentials, DigestLogin, JaasError, JaasFile, Login, LoginError};
 
 use crate::config::{Config, Mode};
 use crate::error::StartError;
@@ -124,7 +124,7 @@ impl Logins {
             if let (Some(secret), Some(_)) =
                 (&config.sasl.super_password, login.users.password(SUPER))
             {
-                login.users.insert(SUPER, Secret::new(secret.0.clone()));
+                login.users.insert(SUPER, secret.clone());
             }
             logins.clients = Some(desk(Service::CLIENT_PORT, login));
         }

@@ -70,7 +70,7 @@ fn schemes(config: &Config) -> Schemes {
             config::DigestAlgorithm::Sha384 => DigestAlgorithm::Sha384,
             config::DigestAlgorithm::Sha512 => DigestAlgorithm::Sha512,
         },
-        super_digest: config.access.super_digest.as_ref().map(|secret| secret.0.clone()),
+        super_digest: config.access.super_digest.clone(),
         x509: config
             .access
             .x509_scheme

@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{StoreProblem, TlsError};
-use crate::secret::Secret;
 use crate::settings::Password;
+use herdsman_secret::Secret;
 
 /// The largest store or revocation list that is read. The largest real ones are lists of a few MB.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;

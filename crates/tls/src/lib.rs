@@ -32,7 +32,6 @@ mod file;
 mod hostname;
 mod load;
 mod peer;
-mod secret;
 mod settings;
 mod store;
 mod suites;
@@ -45,9 +44,9 @@ pub use detect::looks_like_tls;
 pub use distinguished_name::subject_name;
 pub use error::{StoreProblem, TlsError, TlsWarning};
 pub use failure::{describe_failure, describe_io_failure};
+pub use herdsman_secret::Secret;
 pub use peer::{Peer, reverse_lookup};
 pub use rustls;
-pub use secret::Secret;
 pub use settings::{
     ClientAuth, Password, Protocol, Revocation, Side, StoreKind, StoreSettings, TlsSettings,
 };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::error::TlsError;
-use crate::secret::Secret;
+use herdsman_secret::Secret;
 
 /// Everything about TLS on one kind of port. The default is Apache's for clients: TLS 1.2 and 1.3,
 /// a certificate needed from both sides, the server's host checked, the client's not.

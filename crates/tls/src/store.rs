@@ -16,8 +16,8 @@ use rustls::sign::CertifiedKey;
 use crate::certificate;
 use crate::error::{StoreProblem, TlsError};
 use crate::file;
-use crate::secret::Secret;
 use crate::settings::{StoreKind, StoreSettings};
+use herdsman_secret::Secret;
 
 mod jks;
 mod pem;

@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use herdsman_proto::{ErrorCode, Id};
+use herdsman_secret::Secret;
 use sha1::Digest;
 
 /// Everybody.
@@ -49,7 +50,7 @@ pub struct Schemes {
     /// Hash of the passwords.
     pub digest_algorithm: DigestAlgorithm,
     /// `user:hash` that becomes the super user.
-    pub super_digest: Option<String>,
+    pub super_digest: Option<Secret>,
     /// `x509`, if ACLs may name it.
     pub x509: Option<X509Scheme>,
     /// `sasl`, if ACLs may name it.
@@ -109,7 +110,7 @@ impl Schemes {
         let text = String::from_utf8_lossy(credentials);
         let id = digest_id(&text, self.digest_algorithm);
         let is_super =
-            self.super_digest.as_ref().is_some_and(|wanted| equal_in_constant_time(wanted, &id));
+            self.super_digest.as_ref().is_some_and(|wanted| *wanted == Secret::new(id.as_str()));
         let mut ids = Vec::new();
         if is_super {
             ids.push(Id::new(SUPER, ""));
@@ -209,11 +210,6 @@ pub fn digest_id(credentials: &str, algorithm: DigestAlgorithm) -> String {
     };
     let user = credentials.split(':').next().unwrap_or_default();
     format!("{user}:{hash}")
-}
-
-fn equal_in_constant_time(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 /// Exactly two parts, counted as Java's `split` does: empty parts at the end do not count.
@@ -327,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_super_digest_adds_an_id() {
-        let super_digest = Some(digest_id("root:pw", DigestAlgorithm::Sha1));
+        let super_digest = Some(Secret::new(digest_id("root:pw", DigestAlgorithm::Sha1)));
         let schemes = Schemes { super_digest, ..Schemes::default() };
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let ids = schemes.authenticate(DIGEST, Some(b"root:pw"), peer).unwrap();

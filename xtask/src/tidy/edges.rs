@@ -8,13 +8,14 @@ use super::Source;
 /// Crate (folder under `crates/`) and what of ours it may use.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("proto", &[]),
-    ("tls", &[]),
-    ("sasl", &[]),
-    ("tree", &["proto"]),
+    ("secret", &[]),
+    ("tls", &["secret"]),
+    ("sasl", &["secret"]),
+    ("tree", &["proto", "secret"]),
     ("zab", &["proto"]),
     ("store", &["proto", "tree"]),
     ("node", &["proto", "tree", "zab"]),
-    ("server", &["proto", "tree", "zab", "store", "node", "tls", "sasl"]),
+    ("server", &["proto", "tree", "zab", "store", "node", "tls", "sasl", "secret"]),
     ("client", &["proto", "tls", "sasl"]),
     ("recipes", &["client"]),
     ("bench", &["proto", "tls"]),

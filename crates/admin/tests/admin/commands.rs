@@ -24,7 +24,7 @@ use serde_json::Value;
 const SUPER: &str = "digest super:test";
 
 fn with_super(config: &mut Config) {
-    config.access.super_digest = Some(Secret("super:D/InIHSb7yEEbrWz8b9l71RjZJU=".to_owned()));
+    config.access.super_digest = Some(Secret::new("super:D/InIHSb7yEEbrWz8b9l71RjZJU="));
 }
 
 fn settings() -> AdminSettings {

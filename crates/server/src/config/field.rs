@@ -4,7 +4,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
-use super::types::Secret;
+use herdsman_secret::Secret;
 
 /// How a field takes a value. Unsigned fields take negative numbers as 0; an option of an unsigned
 /// number is `None` for negative ones, an option of a nonzero number also for 0.
@@ -111,7 +111,7 @@ impl Field<&str> for Option<PathBuf> {
 
 impl Field<&str> for Option<Secret> {
     fn take(value: &str) -> Self {
-        (!value.is_empty()).then(|| Secret(value.to_owned()))
+        (!value.is_empty()).then(|| Secret::new(value))
     }
 }
 

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use herdsman_secret::Secret;
+
 use super::draft::Draft;
 use super::error::{ConfigError, Place, Warning};
 use super::flags::SystemProperties;
 use super::properties::Properties;
 use super::setting::{Initial, Setting, Shape, Source, Status, Store};
 use super::settings;
-use super::types::{Given, Secret};
+use super::types::Given;
 use super::{Loaded, Membership, ensemble, rules};
 
 /// Reads a file; tests have files that exist only in memory.
@@ -152,7 +154,7 @@ impl Loading {
 }
 
 pub(super) fn given(key: &str, text: &str, place: Place) -> Given {
-    Given { key: key.to_owned(), value: Secret(text.to_owned()), place }
+    Given { key: key.to_owned(), value: Secret::new(text), place }
 }
 
 fn unknown_text(key: &str) -> String {

@@ -99,7 +99,7 @@ fn a_grown_file_is_accepted_and_says_what_has_no_effect() {
         assert!(config.four_letter_words.allows(word), "{word}");
     }
     assert!(!config.storage.force_sync);
-    assert_eq!(config.unknown[0].value, Secret("false".into()));
+    assert_eq!(config.unknown[0].value, Secret::new("false"));
     assert!(config.access.sasl_scheme && !config.access.x509_scheme);
     let kept = config.given.iter().find(|given| given.key == "authProvider.1");
     assert_eq!(kept.map(|given| given.place.clone()), Some(Place::Line("zoo.cfg".into(), 18)));
@@ -173,8 +173,8 @@ fn secrets_are_never_shown() {
         "-Dzookeeper.unknownPassword=hunter2",
         &["-Dzookeeper.unknownPassword: unknown setting"],
     );
-    assert_eq!(config.tls.key_store_password, Some(Secret("hunter2".into())));
-    assert_eq!(config.access.super_digest, Some(Secret("super:hunter2".into())));
+    assert_eq!(config.tls.key_store_password, Some(Secret::new("hunter2")));
+    assert_eq!(config.access.super_digest, Some(Secret::new("super:hunter2")));
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 

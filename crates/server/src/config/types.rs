@@ -2,22 +2,13 @@
 //! it, `rules` checks it. Units and bounds are in the names; an `Option` whose
 //! setting has an "off" value is `None` when it is off.
 
-use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
+use herdsman_secret::Secret;
+
 use super::Endpoint;
 use super::error::Place;
-
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
-}
 
 /// Where clients connect.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -115,7 +115,7 @@ fn nothing_but_a_login_is_served_where_one_is_required() {
 fn the_super_users_password_may_come_from_a_setting() {
     let file = jaas_file();
     let server = start(&file, |config| {
-        config.sasl.super_password = Some(herdsman_server::config::Secret("set".to_owned()));
+        config.sasl.super_password = Some(Secret::new("set"));
     });
     let mut client = Client::connect(server.address());
     assert_eq!(log_in(&mut client, "super", "set").error, 0);

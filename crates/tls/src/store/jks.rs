@@ -25,7 +25,7 @@ use super::{Contents, StoredKey};
 use crate::certificate;
 use crate::der;
 use crate::error::StoreProblem;
-use crate::secret::Secret;
+use herdsman_secret::Secret;
 
 const KEY_ENTRY: u32 = 1;
 const CERTIFICATE_ENTRY: u32 = 2;

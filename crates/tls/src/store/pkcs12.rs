@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use super::{Contents, StoredKey};
 use crate::der;
 use crate::error::StoreProblem;
-use crate::secret::Secret;
+use herdsman_secret::Secret;
 
 /// `pkcs7-data`.
 const DATA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x01];

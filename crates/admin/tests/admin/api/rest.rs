@@ -34,7 +34,7 @@ impl Rest {
     pub fn start_with(writers: Writers) -> Self {
         let server = TestServer::start_with(|config| {
             let digest = digest_id(ROOT_USER, DigestAlgorithm::Sha1);
-            config.access.super_digest = Some(Secret(digest));
+            config.access.super_digest = Some(Secret::new(digest));
             config.znodes.ttl = true;
         });
         let admin = admin(server.handle(), writers);

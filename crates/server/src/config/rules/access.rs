@@ -28,7 +28,7 @@ fn given<'a>(loading: &'a Loading, key: &'a str) -> impl Iterator<Item = String>
         given == key || (key.ends_with('.') && given.starts_with(key) && given.len() > key.len())
     };
     let given = loading.draft.config.given.iter().filter(move |given| matches(&given.key));
-    given.map(|given| given.value.0.clone())
+    given.map(|given| given.value.expose().to_owned())
 }
 
 /// A TLS client port brings x509 with it, as in Apache; other schemes are named by their class.
