@@ -30,12 +30,13 @@ mod proof;
 mod server;
 
 use std::borrow::Cow;
-use std::fmt;
 
 use crate::SaslError;
 
-pub use client::{Client, ClientSettings, ClientStep};
-pub use server::{Accepted, Server, ServerSettings, ServerStep};
+pub use client::{Client, ClientSettings};
+pub use server::{Server, ServerSettings};
+
+pub use crate::exchange::{Accepted, ClientStep, ServerStep};
 
 /// The longest challenge that a client takes (RFC 2831, section 2.1.1).
 pub const CHALLENGE_BYTES_MAX: usize = 2048;
@@ -113,28 +114,4 @@ impl Nonce {
 fn check_length(token: &[u8], bytes_max: usize) -> Result<(), SaslError> {
     let bytes = token.len();
     if bytes > bytes_max { Err(SaslError::TokenTooLong { bytes, bytes_max }) } else { Ok(()) }
-}
-
-/// A name that was proven with its password.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AuthorizedId(String);
-
-impl AuthorizedId {
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn into_string(self) -> String {
-        self.0
-    }
-}
-
-impl fmt::Display for AuthorizedId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }

@@ -1,10 +1,14 @@
 //! Why an exchange ends without a login.
 
+use herdsman_gssapi::GssapiError;
+
+use crate::kerberos::{BadName, NoRule};
+
 /// Why an exchange failed. It says what is wrong for the log of the side that found it; the peer is told
 /// no more than that the login failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SaslError {
-    /// RFC 2831 limits both kinds of token.
+    /// Mechanisms limit their tokens.
     #[error("token of {bytes} bytes; at most {bytes_max} are allowed")]
     TokenTooLong {
         /// How long it is.
@@ -60,6 +64,27 @@ pub enum SaslError {
     /// The server accepted the login without knowing the password.
     #[error("the server does not prove that it knows the password (directive `rspauth`)")]
     UnprovenServer,
+    /// The client speaks DIGEST-MD5, and the server is set up for Kerberos.
+    #[error("the client shows no Kerberos ticket; it wants to log in with a password, most likely")]
+    NoTicket,
+    /// The messages about layers behind a Kerberos login are not as RFC 4752 has them.
+    #[error("the message about protection layers cannot be read")]
+    MalformedLayers,
+    /// Kerberos itself failed.
+    #[error(transparent)]
+    Gssapi(#[from] GssapiError),
+    /// A principal with a name that nobody can have here.
+    #[error(transparent)]
+    BadPrincipal(#[from] BadName),
+    /// A principal that the rules have no name for.
+    #[error(transparent)]
+    NoRule(#[from] NoRule),
+    /// A principal that is no server of this ensemble.
+    #[error("{principal} is no member: servers are name/host@REALM with the host of a member")]
+    NoMember {
+        /// Who, cut if it is long.
+        principal: String,
+    },
     /// A token came after the exchange had ended, well or not.
     #[error("the exchange is over; a new login starts a new one")]
     Over,

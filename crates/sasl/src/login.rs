@@ -6,6 +6,8 @@
 
 use std::path::PathBuf;
 
+use crate::gssapi::{AcceptorKeys, InitiatorKeys};
+use crate::kerberos::{BadName, PrincipalName};
 use crate::{Credentials, JaasFile, LoginModule, Secret, Section, Users};
 
 /// The class for logins with a password.
@@ -54,6 +56,28 @@ pub enum LoginError {
         /// Which.
         missing: &'static str,
     },
+    /// A principal that is none.
+    #[error("section `{section}`: option `principal`: {source}")]
+    BadPrincipal {
+        /// Where.
+        section: String,
+        /// What is wrong with it.
+        source: BadName,
+    },
+    /// A service without a host, which no client would ask for.
+    #[error("section `{section}`: option `principal` must name a service, as name/host@REALM")]
+    NoHost {
+        /// Where.
+        section: String,
+    },
+    /// A section for Kerberos that names neither keys nor tickets.
+    #[error("section `{section}`: name the keys with `useKeyTab=true` and `keyTab`{or}")]
+    NoKeys {
+        /// Where.
+        section: String,
+        /// What else would do.
+        or: &'static str,
+    },
 }
 
 /// What a section says about logging in.
@@ -77,14 +101,14 @@ pub struct DigestLogin {
 /// Where to get Kerberos credentials.
 #[derive(Clone, Debug, Default)]
 pub struct KerberosLogin {
+    /// The section that says it.
+    pub section: String,
     /// Who we are, as `name/host@REALM`.
     pub principal: Option<String>,
     /// The file with our keys.
     pub key_tab: Option<PathBuf>,
     /// The keys come from that file.
     pub use_key_tab: bool,
-    /// The keys are kept, which a server needs to accept logins.
-    pub store_key: bool,
     /// A ticket that somebody else got is used, as `kinit` leaves it.
     pub use_ticket_cache: bool,
     /// Where that ticket lies, if not at the usual place.
@@ -118,7 +142,7 @@ impl Login {
             Some(_) if section.modules.iter().any(|module| is_digest(&module)) => {
                 Err(LoginError::Mixed { section: name() })
             }
-            Some(module) => Ok(Login::Kerberos(KerberosLogin::from_module(module))),
+            Some(module) => Ok(Login::Kerberos(KerberosLogin::from_module(name(), module))),
         }
     }
 }
@@ -146,14 +170,54 @@ impl DigestLogin {
 }
 
 impl KerberosLogin {
-    fn from_module(module: &LoginModule) -> Self {
+    /// The keys with which others are let in. Java also wants `storeKey=true`; there is no other way here.
+    pub fn acceptor_keys(&self) -> Result<AcceptorKeys, LoginError> {
+        let section = || self.section.clone();
+        if !self.use_key_tab {
+            return Err(LoginError::NoKeys { section: section(), or: "" });
+        }
+        let principal = self.checked_principal()?;
+        match principal.host() {
+            None => Err(LoginError::NoHost { section: section() }),
+            Some(_) => Ok(AcceptorKeys {
+                principal: principal.to_string(),
+                key_table: self.key_tab.clone(),
+            }),
+        }
+    }
+
+    /// What we log in with. Where keys and tickets are allowed, the keys are used: they do not expire.
+    pub fn initiator_keys(&self) -> Result<InitiatorKeys, LoginError> {
+        if self.use_key_tab {
+            let principal = self.checked_principal()?.to_string();
+            return Ok(InitiatorKeys::KeyTable { principal, file: self.key_tab.clone() });
+        }
+        if !self.use_ticket_cache {
+            return Err(LoginError::NoKeys {
+                section: self.section.clone(),
+                or: ", or use a ticket with `useTicketCache=true`",
+            });
+        }
+        let principal = self.principal.as_ref().map(|_| self.checked_principal()).transpose()?;
+        let principal = principal.map(|principal| principal.to_string());
+        Ok(InitiatorKeys::TicketCache { principal, file: self.ticket_cache.clone() })
+    }
+
+    fn checked_principal(&self) -> Result<PrincipalName, LoginError> {
+        let section = || self.section.clone();
+        let missing = LoginError::Incomplete { section: section(), missing: "principal" };
+        PrincipalName::parse(self.principal.as_deref().ok_or(missing)?)
+            .map_err(|source| LoginError::BadPrincipal { section: section(), source })
+    }
+
+    fn from_module(section: String, module: &LoginModule) -> Self {
         let value = |name: &str| module.options.get(name).map(Secret::expose);
         let is_set = |name: &str| value(name).is_some_and(|v| v.eq_ignore_ascii_case("true"));
         KerberosLogin {
+            section,
             principal: value("principal").map(Into::into),
             key_tab: value("keyTab").map(Into::into),
             use_key_tab: is_set("useKeyTab"),
-            store_key: is_set("storeKey"),
             use_ticket_cache: is_set("useTicketCache"),
             ticket_cache: value("ticketCache").map(Into::into),
         }

@@ -26,6 +26,12 @@ impl Secret {
     }
 }
 
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Secret::new(text)
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")

@@ -4,7 +4,11 @@ use super::Source;
 
 /// Crates that own no clock, thread, socket or environment variable; a clippy.toml of theirs says
 /// so.
-const PURE: &[&str] = &["proto", "secret", "sasl", "tree", "zab", "node"];
+const PURE: &[&str] = &["proto", "properties", "secret", "sasl", "tree", "zab", "node"];
+
+/// Crates that call C, which takes unsafe code. They have the workspace's lints line by line, with that one
+/// denied where others forbid it.
+const CALL_C: &[&str] = &["gssapi"];
 
 /// Crates whose folder is not laid out as the others.
 pub fn crate_layout(sources: &[Source]) -> Vec<String> {
@@ -22,7 +26,11 @@ pub fn crate_layout(sources: &[Source]) -> Vec<String> {
         if !manifest.contains(&format!("name = \"{}\"", package_name(name))) {
             problems.push(format!("{folder}: its package is not named {}", package_name(name)));
         }
-        if !manifest.contains("[lints]\nworkspace = true") {
+        let lints = match CALL_C.contains(&name) {
+            true => "[lints.rust]\nunsafe_code = \"deny\"",
+            false => "[lints]\nworkspace = true",
+        };
+        if !manifest.contains(lints) {
             problems.push(format!("{folder}: does not take the workspace's lints"));
         }
         if !exists(&format!("{folder}/src/lib.rs")) && !exists(&format!("{folder}/src/main.rs")) {

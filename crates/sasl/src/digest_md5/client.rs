@@ -12,6 +12,7 @@ use super::{
     ALGORITHM, CHALLENGE_BYTES_MAX, CHARSET, NONCE_COUNT, Nonce, QOP, RESPONSE_BYTES_MAX, Service,
     check_length,
 };
+use crate::exchange::ClientStep;
 use crate::{Credentials, SaslError};
 
 /// What a client is set up with.
@@ -35,15 +36,6 @@ enum State {
     AwaitingChallenge,
     AwaitingProof { of_server: Proof },
     Over,
-}
-
-/// What a client does with a token.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ClientStep {
-    /// Sends this and awaits the server's next token.
-    Response(Vec<u8>),
-    /// Is in, and knows that the server knows the password.
-    Accepted,
 }
 
 impl Client {

@@ -12,13 +12,11 @@ use subtle::Choice;
 use super::directives::{Directive, Directives, put, put_quoted, text};
 use super::proof::{Bound, Charset, Proof, Proofs};
 use super::{
-    ALGORITHM, AuthorizedId, CHARSET, NONCE_COUNT, Nonce, QOP, RESPONSE_BYTES_MAX, Service,
-    check_length,
+    ALGORITHM, CHARSET, NONCE_COUNT, Nonce, QOP, RESPONSE_BYTES_MAX, Service, check_length,
 };
+use crate::exchange::{Accepted, AuthorizedId, ServerStep, shown};
 use crate::{SaslError, Secret, Users};
 
-/// How much of a claimed name an error repeats.
-const SHOWN_USER_CHARS_MAX: usize = 64;
 /// Stands in for the password of a user that does not exist, so that the work is the same.
 const NOBODYS_PASSWORD: &str = "nobody's password";
 
@@ -44,24 +42,6 @@ enum State {
     AwaitingStart,
     AwaitingResponse,
     Over,
-}
-
-/// What a server does with a token.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ServerStep {
-    /// Sends this and awaits the client's next token.
-    Challenge(Vec<u8>),
-    /// Lets the client in.
-    Accepted(Accepted),
-}
-
-/// A login that succeeded.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Accepted {
-    /// Who logged in.
-    pub id: AuthorizedId,
-    /// The last token to send: it proves to the client that the server knows the password, too.
-    pub token: Vec<u8>,
 }
 
 impl Server {
@@ -117,7 +97,7 @@ impl Server {
         check_identity(user, authzid)?;
         let mut token = Vec::new();
         put(&mut token, Directive::Rspauth, server_proof.as_bytes());
-        Ok(Accepted { id: AuthorizedId(user.to_string()), token })
+        Ok(Accepted { id: AuthorizedId::new(user), token })
     }
 
     /// Whether the client speaks of the same exchange, in the same terms.
@@ -178,8 +158,4 @@ fn expect_if_present(
         Some(value) if value != expected.as_bytes() => Err(directive.must_be(expected)),
         _ => Ok(()),
     }
-}
-
-fn shown(user: &str) -> String {
-    user.chars().take(SHOWN_USER_CHARS_MAX).collect()
 }

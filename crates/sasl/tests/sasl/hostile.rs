@@ -2,6 +2,8 @@
 
 use herdsman_sasl::JaasFile;
 use herdsman_sasl::digest_md5::Service;
+use herdsman_sasl::gssapi::Admission;
+use herdsman_sasl::kerberos::{NameRules, PrincipalName};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -56,6 +58,27 @@ proptest! {
     #[test]
     fn no_file_is_too_strange(text in "([a-z$_.{};=\"\\\\/*# \n-]|\\PC){0,60}") {
         let _ = JaasFile::parse(&text);
+    }
+
+    #[test]
+    fn no_rule_and_no_principal_is_too_strange(
+        rules in "(DEFAULT|RULE:\\[[0-3]:|\\]|s/|[$@/()\\\\a-c1-9 g*]|\\PC){0,20}",
+        principal in "[ab/@\\\\.]{0,8}",
+    ) {
+        if let (Ok(rules), Ok(name)) = (NameRules::parse(&rules), PrincipalName::parse(&principal)) {
+            let short = rules.short_name(&name, "a");
+            prop_assert!(short.is_err() || !short.unwrap_or_default().contains(['/', '@']));
+        }
+    }
+
+    /// Whoever is let in as a server is `name/host@REALM` with a host of the list, to the letter.
+    #[test]
+    fn no_name_passes_for_a_servers(principal in "(zk|a|H|/a@|/|@|\\\\){1,5}") {
+        if Admission::servers(["a"]).admit(&principal, None).is_ok() {
+            let (name, realm) = principal.split_once("/a@").expect("the host is a");
+            prop_assert!(!name.contains(['/', '@', '\\']) && !realm.contains(['/', '@', '\\']));
+            prop_assert!(!name.is_empty() && !realm.is_empty());
+        }
     }
 
     /// Errors come from files that hold passwords: cut one anywhere and look at what is said.

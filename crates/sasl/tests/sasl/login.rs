@@ -1,5 +1,6 @@
 //! What the sections of a JAAS file mean.
 
+use herdsman_sasl::gssapi::{AcceptorKeys, InitiatorKeys};
 use herdsman_sasl::{JaasFile, Login, LoginError};
 
 fn login(file: &str, section: &str) -> Result<Login, LoginError> {
@@ -65,12 +66,51 @@ fn kerberos_sections_keep_their_options() {
     };
     assert_eq!(server.principal.as_deref(), Some("zookeeper/host.example.com@EXAMPLE.COM"));
     assert_eq!(server.key_tab, Some("/etc/zookeeper.keytab".into()));
-    assert!(server.use_key_tab && server.store_key && !server.use_ticket_cache);
+    assert!(server.use_key_tab && !server.use_ticket_cache);
     let Ok(Login::Kerberos(client)) = login(FILE, "KerberosClient") else {
         panic!("not a section for Kerberos");
     };
     assert!(client.use_ticket_cache && !client.use_key_tab);
     assert_eq!(client.ticket_cache, Some("/tmp/cc".into()));
+}
+
+#[test]
+fn a_section_for_kerberos_says_where_keys_or_tickets_are() {
+    let kerberos = |options: &str| {
+        let class = "com.sun.security.auth.module.Krb5LoginModule";
+        match login(&format!("S {{ {class} required {options}; }};"), "S") {
+            Ok(Login::Kerberos(login)) => login,
+            other => panic!("not a section for Kerberos: {other:?}"),
+        }
+    };
+    let key_tab = "useKeyTab=true keyTab=\"/k\"";
+    let service = kerberos(&format!("{key_tab} principal=\"zk/a@HERD\""));
+    let (principal, file) = ("zk/a@HERD".to_owned(), Some("/k".into()));
+    assert_eq!(
+        service.acceptor_keys(),
+        Ok(AcceptorKeys { principal: principal.clone(), key_table: file.clone() })
+    );
+    assert_eq!(service.initiator_keys(), Ok(InitiatorKeys::KeyTable { principal, file }));
+    let cached = kerberos("useTicketCache=true ticketCache=\"/c\" principal=ann");
+    let (principal, file) = (Some("ann".to_owned()), Some("/c".into()));
+    assert_eq!(cached.initiator_keys(), Ok(InitiatorKeys::TicketCache { principal, file }));
+    for (options, said) in [
+        (key_tab.to_owned(), "section `S`: option `principal` is missing"),
+        (
+            format!("{key_tab} principal=ann"),
+            "section `S`: option `principal` must name a service, as name/host@REALM",
+        ),
+        (
+            format!("{key_tab} principal=\"a/b/c@D\""),
+            "section `S`: option `principal`: \"a/b/c@D\" is not a Kerberos name",
+        ),
+        (String::new(), "section `S`: name the keys with `useKeyTab=true` and `keyTab`"),
+    ] {
+        let error = kerberos(&options).acceptor_keys().unwrap_err().to_string();
+        assert!(error.starts_with(said), "{options}: {error}");
+    }
+    let nothing = kerberos("principal=ann").initiator_keys().unwrap_err().to_string();
+    assert!(nothing.ends_with("or use a ticket with `useTicketCache=true`"), "{nothing}");
 }
 
 /// Apache puts the options of all modules together.

@@ -11,10 +11,10 @@ mod refusals;
 use std::sync::Arc;
 
 use herdsman_sasl::digest_md5::{
-    Accepted, AuthorizedId, Client, ClientSettings, ClientStep, Nonce, Server, ServerSettings,
-    ServerStep, Service,
+    Accepted, Client, ClientSettings, ClientStep, Nonce, Server, ServerSettings, ServerStep,
+    Service,
 };
-use herdsman_sasl::{Credentials, SaslError, Secret, Users};
+use herdsman_sasl::{AuthorizedId, Credentials, SaslError, Secret, Users};
 
 const NONCE: &str = "OA6MG9tEQGm2hh";
 const CNONCE: &str = "OA6MHXh6VqTrRk";
