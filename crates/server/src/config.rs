@@ -28,7 +28,6 @@ mod field;
 pub mod flags;
 mod load;
 mod markdown;
-pub mod properties;
 pub mod quorum;
 mod rules;
 pub mod setting;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use herdsman_server::config::properties::Properties;
+use herdsman_properties::Properties;
 
 /// In: the bytes of a configuration file.
 pub fn run(bytes: &[u8]) {

@@ -17,9 +17,6 @@ use herdsman_tree::watches::WatchSummary;
 use super::json::Json;
 use super::{Answer, NOT_SERVING, Room};
 
-/// What stands in a secret's place.
-const HIDDEN: &str = "…";
-
 /// A command that was asked for.
 pub(super) struct Asked<'a> {
     pub room: &'a Room,
@@ -176,27 +173,16 @@ pub(super) fn initial(asked: &Asked<'_>, answer: Answer) -> Answer {
 }
 
 /// The configuration file without its secrets; `None` if there is none. Read once, at the start: the file
-/// may be another one later.
+/// may be another one later. What is in settings that we do not know, we do not know either.
 pub(super) fn initial_configuration(config: &Config) -> Option<String> {
-    let text = std::fs::read_to_string(config.file.as_ref()?).ok()?;
-    Some(hide_secrets(&text))
+    let bytes = std::fs::read(config.file.as_ref()?).ok()?;
+    Some(without_secrets(&bytes))
 }
 
-fn hide_secrets(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for line in text.lines() {
-        let key = line.split(['=', ':']).next().unwrap_or_default().trim();
-        let is_secret = |shape: Shape| shape == Shape::Secret;
-        if config::settings::by_key(key).is_some_and(|row| is_secret(row.shape)) {
-            shown += key;
-            shown += "=";
-            shown += HIDDEN;
-        } else {
-            shown += line;
-        }
-        shown.push('\n');
-    }
-    shown
+fn without_secrets(file: &[u8]) -> String {
+    let is_secret =
+        |key: &str| config::settings::by_key(key).is_none_or(|row| row.shape == Shape::Secret);
+    herdsman_properties::without_values(file, is_secret)
 }
 
 pub(super) fn is_read_only(asked: &Asked<'_>, answer: Answer) -> Answer {
@@ -302,10 +288,12 @@ mod tests {
 
     #[test]
     fn secrets_of_the_configuration_are_not_told() {
-        let text = "dataDir=/data\nssl.keyStore.password=hunter2\n# comment\n\
+        let text = "dataDir=/data\nserver.1=zk1:2888:3888\nssl.keyStore.password=hunter2\n# comment\n\
                     DigestAuthenticationProvider.superDigest : super:abc\n";
-        let shown = hide_secrets(text);
+        let shown = without_secrets(text.as_bytes());
         assert!(!shown.contains("hunter2") && !shown.contains("abc"), "{shown}");
-        assert!(shown.contains("dataDir=/data\n") && shown.contains("ssl.keyStore.password=…\n"));
+        assert!(!without_secrets(b"no.such.setting=hunter2").contains("hunter2"));
+        assert!(shown.contains("dataDir=/data\nserver.1=zk1:2888:3888\n"), "{shown}");
+        assert!(shown.contains("ssl.keyStore.password=…\n"));
     }
 }

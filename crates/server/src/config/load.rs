@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use herdsman_properties::Properties;
 use herdsman_secret::Secret;
 
 use super::draft::Draft;
 use super::error::{ConfigError, Place, Warning};
 use super::flags::SystemProperties;
-use super::properties::Properties;
 use super::setting::{Initial, Setting, Shape, Source, Status, Store};
 use super::settings;
 use super::types::Given;

@@ -1,4 +1,5 @@
-//! Java properties files, the syntax of zoo.cfg and of the dynamic membership file.
+//! Java properties files, the syntax of zoo.cfg, of the dynamic membership file, and of what configures
+//! Apache's clients.
 //!
 //! In: the bytes of a file. Out: its keys and values, each with the line it came from. What a key
 //! means is not known here. The grammar is that of `java.util.Properties.load`: `key=value`,
@@ -52,7 +53,7 @@ impl Properties {
     pub fn parse(bytes: &[u8]) -> Result<Self, BadEscape> {
         let (text, utf8) = decode(bytes);
         let mut properties = Self::default();
-        for (line, logical) in logical_lines(&text) {
+        for Logical { first: line, text: logical, .. } in logical_lines(&text) {
             if utf8 && !logical.is_ascii() {
                 properties.beyond_ascii.push(line);
             }
@@ -90,12 +91,46 @@ fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// Lines that hold a key, continuation lines joined, each with the number of its first line.
-fn logical_lines(text: &str) -> Vec<(usize, String)> {
+/// The text of a file as it is, but with `…` for the values of the keys that are not to be seen.
+pub fn without_values(bytes: &[u8], is_hidden: impl Fn(&str) -> bool) -> String {
+    let (text, _) = decode(bytes);
+    let text = text.replace("\r\n", "\n");
+    let mut hidden = BTreeMap::new();
+    for Logical { first, last, text } in logical_lines(&text) {
+        let key = unescape(split(&text).0).unwrap_or_default();
+        if is_hidden(java_trim(&key)) {
+            hidden.insert(first, (last, format!("{}=…", java_trim(&key))));
+        }
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut hidden_to = 0;
+    for (line, number) in text.split_terminator(['\n', '\r']).zip(1..) {
+        match hidden.get(&number) {
+            Some((last, stand_in)) => {
+                hidden_to = *last;
+                shown.push_str(stand_in);
+            }
+            None if number <= hidden_to => continue,
+            None => shown.push_str(line),
+        }
+        shown.push('\n');
+    }
+    shown
+}
+
+/// A line that holds a key, with the lines that continue it.
+struct Logical {
+    /// The number of its first line, counted from 1.
+    first: usize,
+    last: usize,
+    text: String,
+}
+
+fn logical_lines(text: &str) -> Vec<Logical> {
     let text = text.replace("\r\n", "\n");
     let mut logical_lines = Vec::new();
     let mut logical = String::new();
-    let mut first = 0;
+    let (mut first, mut last) = (0, 0);
     let mut open = false;
     for (line, number) in text.split_terminator(['\n', '\r']).zip(1..) {
         let line = line.trim_start_matches(BLANKS);
@@ -106,16 +141,17 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
             }
             first = number;
         }
+        last = number;
         logical.push_str(line);
         open = ends_in_continuation(&logical);
         if open {
             logical.pop();
         } else {
-            logical_lines.push((first, std::mem::take(&mut logical)));
+            logical_lines.push(Logical { first, last, text: std::mem::take(&mut logical) });
         }
     }
     if open {
-        logical_lines.push((first, logical));
+        logical_lines.push(Logical { first, last, text: logical });
     }
     logical_lines
 }
@@ -284,6 +320,17 @@ mod tests {
             let file = format!("{}={}", escape(&format!("k{text}")), escape(&text));
             let key = java_trim(&format!("k{text}")).to_owned();
             check(&file, &[(&key, java_trim(&text), 1)]);
+        }
+    }
+
+    #[test]
+    fn hidden_values_are_hidden_however_they_are_written() {
+        let hide = |text: &str| without_values(text.as_bytes(), |key| key == "pw");
+        assert_eq!(hide("a=1\n# pw=\npw=x\nb=2"), "a=1\n# pw=\npw=…\nb=2\n");
+        for line in
+            ["pw x", "pw:x", "  pw = x", "p\\w=x", "p\\u0077=x", "pw=\\\n  x", "p\\\nw=\\\nx"]
+        {
+            assert_eq!(hide(&format!("a=1\r\n{line}\nb=2\n")), "a=1\npw=…\nb=2\n", "{line:?}");
         }
     }
 
