@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use herdsman_node::Input;
 use herdsman_proto::{Id, SessionId};
-use herdsman_sasl::digest_md5;
+use herdsman_sasl::ServerLogin;
 use herdsman_tree::auth;
 use tokio::time::Sleep;
 use tracing::debug;
@@ -95,7 +95,7 @@ pub(crate) struct Connection {
     /// What it has proven is not enough for anything but a login.
     must_log_in: bool,
     /// The SASL login that is under way.
-    login: Option<Box<digest_md5::Server>>,
+    login: Option<Box<ServerLogin>>,
     session: SessionId,
     stage: Stage,
     ended: Option<Ended>,

@@ -2,12 +2,19 @@
 //! other servers. Apache: `ServerCnxnFactory.configureSaslLogin`, `SaslQuorumAuthServer`,
 //! `SaslQuorumAuthLearner`.
 
+mod desk;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use herdsman_sasl::digest_md5::{Client, ClientSettings, Nonce, Server, ServerSettings, Service};
-use herdsman_sasl::{Credentials, DigestLogin, JaasError, JaasFile, Login, LoginError};
+use herdsman_sasl::digest_md5::{ClientSettings, ServerSettings, Service};
+use herdsman_sasl::gssapi::{self, Acceptor, AcceptorKeys, GssapiError, Initiator};
+use herdsman_sasl::kerberos::{Appended, BadRules, ClientNames, NameRules};
+use herdsman_sasl::{DigestLogin, JaasError, JaasFile, KerberosLogin, Login, LoginError};
+use tracing::warn;
 
+use self::desk::HostNames;
+pub(crate) use self::desk::{ClientDesk, MemberDesk, OwnLogin};
 use crate::config::{Config, Mode};
 use crate::error::StartError;
 
@@ -41,14 +48,22 @@ pub enum LoginsError {
         /// What is wrong.
         source: LoginError,
     },
-    /// A section asks for Kerberos.
-    #[error("{path}: section `{section}` asks for Kerberos, which this build does not speak", path = path.display())]
+    /// A section asks for Kerberos, and it cannot be had.
+    #[error("{path}: section `{section}` asks for Kerberos: {source}", path = path.display())]
     Kerberos {
         /// The file.
         path: PathBuf,
         /// Which.
         section: String,
+        /// Why not.
+        source: GssapiError,
     },
+    /// The rules for names of clients cannot be read.
+    #[error("security.auth_to_local: {0}")]
+    Rules(BadRules),
+    /// The Kerberos configuration has to be there, and is not.
+    #[error("requireKerberosConfig=true needs a default realm in krb5.conf: {0}")]
+    NoRealm(GssapiError),
     /// A section has no user name and password to log in with.
     #[error("{path}: section `{section}` has no username and password to log in to other servers with", path = path.display())]
     NoCredentials {
@@ -66,39 +81,11 @@ pub enum LoginsError {
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
     /// Of clients, here.
-    pub clients: Option<LoginDesk>,
+    pub clients: Option<ClientDesk>,
     /// Of other servers, here.
-    pub servers: Option<LoginDesk>,
+    pub servers: Option<MemberDesk>,
     /// Ours, at other servers.
     pub own: Option<OwnLogin>,
-}
-
-/// Where others log in.
-#[derive(Clone, Debug)]
-pub(crate) struct LoginDesk(ServerSettings);
-
-impl LoginDesk {
-    /// One login.
-    pub fn begin(&self) -> Result<Server, getrandom::Error> {
-        Ok(Server::new(self.0.clone(), nonce()?))
-    }
-}
-
-/// How this server logs in to others.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnLogin(ClientSettings);
-
-impl OwnLogin {
-    /// One login.
-    pub fn begin(&self) -> Result<Client, getrandom::Error> {
-        Ok(Client::new(self.0.clone(), nonce()?))
-    }
-}
-
-fn nonce() -> Result<Nonce, getrandom::Error> {
-    let mut random = [0; Nonce::RANDOM_BYTES];
-    getrandom::fill(&mut random)?;
-    Ok(Nonce::from_random(random))
 }
 
 impl Logins {
@@ -108,8 +95,8 @@ impl Logins {
     }
 
     fn read(config: &Config) -> Result<Self, LoginsError> {
-        let security = &config.quorum_security;
-        let between_servers = config.mode != Mode::Standalone && security.sasl;
+        let rules = NameRules::parse(&config.sasl.name_rules).map_err(LoginsError::Rules)?;
+        let between_servers = config.mode != Mode::Standalone && config.quorum_security.sasl;
         let Some(path) = config.sasl.login_file.clone() else {
             return match between_servers {
                 true => Err(LoginsError::NoFile("quorum.auth.enableSasl")),
@@ -120,26 +107,37 @@ impl Logins {
         let mut logins = Logins::default();
         // Without its section clients do not log in, as in Apache.
         if file.jaas.section(&config.sasl.login_context).is_some() {
-            let mut login = file.digest(&config.sasl.login_context)?;
-            if let (Some(secret), Some(_)) =
-                (&config.sasl.super_password, login.users.password(SUPER))
-            {
-                login.users.insert(SUPER, secret.clone());
-            }
-            logins.clients = Some(desk(Service::CLIENT_PORT, login));
+            logins.clients = Some(file.client_desk(config, rules)?);
         }
         if between_servers {
-            logins.servers =
-                Some(desk(Service::QUORUM, file.digest(&security.server_login_context)?));
-            let credentials = file.credentials(&security.learner_login_context)?;
-            logins.own = Some(OwnLogin(ClientSettings { service: Service::QUORUM, credentials }));
+            logins.servers = Some(file.member_desk(config)?);
+            logins.own = Some(file.own_login(config)?);
         }
         Ok(logins)
     }
 }
 
-fn desk(service: Service, login: DigestLogin) -> LoginDesk {
-    LoginDesk(ServerSettings { service, users: Arc::new(login.users) })
+fn digest_settings(service: Service, login: DigestLogin) -> ServerSettings {
+    ServerSettings { service, users: Arc::new(login.users) }
+}
+
+fn host_names(config: &Config) -> HostNames {
+    if config.sasl.canonical_hosts { HostNames::Canonical } else { HostNames::AsWritten }
+}
+
+/// What clients with Kerberos are called.
+fn client_names(config: &Config, rules: NameRules) -> Result<ClientNames, LoginsError> {
+    let default_realm = match gssapi::default_realm() {
+        Ok(realm) => realm,
+        Err(error) if config.sasl.kerberos_config_required => {
+            return Err(LoginsError::NoRealm(error));
+        }
+        // As in Apache: no realm is the default one then.
+        Err(_) => String::new(),
+    };
+    let unless = |is_removed| if is_removed { Appended::Removed } else { Appended::Kept };
+    let (host, realm) = (unless(config.sasl.remove_host), unless(config.sasl.remove_realm));
+    Ok(ClientNames { rules, default_realm, host, realm })
 }
 
 struct LoginFile {
@@ -159,21 +157,143 @@ impl LoginFile {
         }
     }
 
-    fn digest(&self, section: &str) -> Result<DigestLogin, LoginsError> {
-        let path = || self.path.clone();
-        match Login::from_file(&self.jaas, section) {
-            Ok(Login::Digest(login)) => Ok(login),
-            Ok(Login::Kerberos(_)) => {
-                Err(LoginsError::Kerberos { path: path(), section: section.to_owned() })
+    fn client_desk(&self, config: &Config, rules: NameRules) -> Result<ClientDesk, LoginsError> {
+        let section = &config.sasl.login_context;
+        match self.login(section)? {
+            Login::Digest(mut login) => {
+                if let (Some(secret), Some(_)) =
+                    (&config.sasl.super_password, login.users.password(SUPER))
+                {
+                    login.users.insert(SUPER, secret.clone());
+                }
+                Ok(ClientDesk::Digest(digest_settings(Service::CLIENT_PORT, login)))
             }
-            Err(source) => Err(LoginsError::Section { path: path(), source }),
+            Login::Kerberos(login) => {
+                let keys = self.acceptor_keys(&login)?;
+                let names = Arc::new(client_names(config, rules)?);
+                Ok(ClientDesk::Kerberos { keys, names })
+            }
         }
     }
 
-    fn credentials(&self, section: &str) -> Result<Credentials, LoginsError> {
-        self.digest(section)?.credentials.ok_or_else(|| LoginsError::NoCredentials {
-            path: self.path.clone(),
-            section: section.to_owned(),
-        })
+    fn member_desk(&self, config: &Config) -> Result<MemberDesk, LoginsError> {
+        match self.login(&config.quorum_security.server_login_context)? {
+            Login::Digest(login) => Ok(MemberDesk::Digest(digest_settings(Service::QUORUM, login))),
+            Login::Kerberos(login) => {
+                let keys = self.acceptor_keys(&login)?;
+                Ok(MemberDesk::Kerberos { keys, hosts: host_names(config) })
+            }
+        }
+    }
+
+    fn own_login(&self, config: &Config) -> Result<OwnLogin, LoginsError> {
+        let section = &config.quorum_security.learner_login_context;
+        match self.login(section)? {
+            Login::Digest(DigestLogin { credentials: Some(credentials), .. }) => {
+                let service = Service::QUORUM;
+                Ok(OwnLogin::Digest(ClientSettings { service, credentials }))
+            }
+            Login::Digest(_) => Err(LoginsError::NoCredentials {
+                path: self.path.clone(),
+                section: section.to_owned(),
+            }),
+            Login::Kerberos(login) => {
+                let keys = login.initiator_keys().map_err(|source| self.useless(source))?;
+                let service = config.quorum_security.kerberos_principal.clone();
+                let hosts = host_names(config);
+                // What is wrong with the keys is better said now than at every call. But a server does not
+                // stay away because those of the realm do.
+                match Initiator::new(&keys, &hosts.service(&service, "localhost")) {
+                    Ok(_) => {}
+                    Err(source @ GssapiError::KdcUnreachable { .. }) => {
+                        warn!("cannot log in to other servers with Kerberos yet: {source}");
+                    }
+                    Err(source) => return Err(self.without_kerberos(section, source)),
+                }
+                Ok(OwnLogin::Kerberos { keys, service, hosts })
+            }
+        }
+    }
+
+    fn login(&self, section: &str) -> Result<Login, LoginsError> {
+        Login::from_file(&self.jaas, section).map_err(|source| self.useless(source))
+    }
+
+    /// Keys with which somebody could be let in: that is tried.
+    fn acceptor_keys(&self, login: &KerberosLogin) -> Result<AcceptorKeys, LoginsError> {
+        let keys = login.acceptor_keys().map_err(|source| self.useless(source))?;
+        match Acceptor::new(&keys) {
+            Ok(_) => Ok(keys),
+            Err(source) => Err(self.without_kerberos(&login.section, source)),
+        }
+    }
+
+    fn useless(&self, source: LoginError) -> LoginsError {
+        LoginsError::Section { path: self.path.clone(), source }
+    }
+
+    fn without_kerberos(&self, section: &str, source: GssapiError) -> LoginsError {
+        LoginsError::Kerberos { path: self.path.clone(), section: section.to_owned(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Role, ServerId};
+
+    const JAAS: &str = r#"
+        Server {
+            com.sun.security.auth.module.Krb5LoginModule required
+            useKeyTab=true keyTab="/nowhere/zk.keytab" principal="zk/a.example@HERD";
+        };
+        QuorumServer {
+            org.apache.zookeeper.server.auth.DigestLoginModule required user_member="x";
+        };
+        QuorumLearner {
+            com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;
+        };"#;
+
+    /// Why a server with this file does not start.
+    fn complaint(adjust: impl FnOnce(&mut Config)) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), JAAS).unwrap();
+        let mut config = Config::default();
+        config.sasl.login_file = Some(file.path().to_owned());
+        config.sasl.login_context = "Server".to_owned();
+        adjust(&mut config);
+        Logins::read(&config).expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn a_section_for_kerberos_needs_the_feature_and_the_keys() {
+        let said = complaint(|_| ());
+        assert!(said.contains("section `Server` asks for Kerberos: "), "{said}");
+        let reason = match cfg!(feature = "kerberos") {
+            true => "taking the key of the service: ",
+            false => "build it with `cargo build --features kerberos`",
+        };
+        assert!(said.contains(reason), "{said}");
+    }
+
+    #[test]
+    fn a_section_for_kerberos_between_servers_has_to_be_complete() {
+        let said = complaint(|config| {
+            config.mode = Mode::Ensemble { my_id: ServerId(1), role: Role::Participant };
+            config.sasl.login_context = "Nobody".to_owned();
+            config.quorum_security.sasl = true;
+            config.quorum_security.server_login_context = "QuorumServer".to_owned();
+            config.quorum_security.learner_login_context = "QuorumLearner".to_owned();
+        });
+        assert!(said.ends_with("section `QuorumLearner`: option `principal` is missing"), "{said}");
+    }
+
+    #[test]
+    fn rules_that_cannot_be_read_are_refused_whether_they_are_used_or_not() {
+        let said = complaint(|config| {
+            config.sasl.login_file = None;
+            config.sasl.name_rules = "RULE:[1:$1](".to_owned();
+        });
+        assert!(said.starts_with("security.auth_to_local: expected `)`"), "{said}");
     }
 }

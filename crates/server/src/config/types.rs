@@ -276,6 +276,12 @@ pub struct Sasl {
     pub remove_host: bool,
     /// Whether the realm is cut from a Kerberos principal.
     pub remove_realm: bool,
+    /// Rules that make short names of Kerberos principals.
+    pub name_rules: String,
+    /// Whether `krb5.conf` has to name a default realm.
+    pub kerberos_config_required: bool,
+    /// Whether hosts of servers are called what the name service calls them, in Kerberos.
+    pub canonical_hosts: bool,
 }
 
 /// Kinds of znodes beyond the plain ones, and quotas.

@@ -190,9 +190,10 @@ impl Connector {
         };
         let endpoints = endpoints.unwrap_or_default();
         let dialled = dial_any(&self.context.threads, settings, &endpoints, limit)?;
+        let host = dialled.host.clone();
         let stream = settings.protection.dialled(dialled, by)?;
         let mut incoming = Incoming::new(Arc::new(stream), ROOM_BYTES);
-        settings.protection.log_in(&mut incoming, by)?;
+        settings.protection.log_in(&mut incoming, &host, by)?;
         Ok(incoming)
     }
 

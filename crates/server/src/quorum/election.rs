@@ -186,7 +186,8 @@ impl Election {
         let stream = Arc::new(self.context.protect(socket, from, by)?);
         let mut incoming = Incoming::new(Arc::clone(&stream), ROOM_BYTES);
         let hello = self.read_hello(&mut incoming, by)?;
-        self.context.settings.protection.check_login(&mut incoming, by)?;
+        let members = self.context.membership();
+        self.context.settings.protection.check_login(&mut incoming, &members, by)?;
         let my_id = self.context.settings.my_id;
         let id = hello.server;
         // The largest number is what observers of long ago called themselves, all of them.

@@ -147,7 +147,8 @@ impl Links {
         let by = Instant::now() + self.context.settings.init_limit;
         let stream = self.context.protect(socket, peer, by)?;
         let mut incoming = Incoming::new(Arc::new(stream), ROOM_BYTES);
-        self.context.settings.protection.check_login(&mut incoming, by)?;
+        let members = self.context.membership();
+        self.context.settings.protection.check_login(&mut incoming, &members, by)?;
         Ok(incoming)
     }
 

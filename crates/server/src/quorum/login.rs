@@ -5,13 +5,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use herdsman_proto::quorum_auth::{self, AuthStatus, QuorumAuthPacket};
-use herdsman_proto::{DecodeError, Reader};
-use herdsman_sasl::SaslError;
-use herdsman_sasl::digest_md5::{Accepted, Client, ClientStep, ServerStep};
+use herdsman_proto::{DecodeError, Membership, Reader};
+use herdsman_sasl::{Accepted, ClientStep, SaslError, ServerStep};
 use tracing::{debug, warn};
 
 use super::incoming::{Fill, Incoming};
-use crate::logins::{LoginDesk, OwnLogin};
+use crate::logins::{MemberDesk, OwnLogin};
 
 /// The shortest wait that a socket knows.
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -19,7 +18,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// Logins between servers.
 #[derive(Clone, Debug)]
 pub struct QuorumSasl {
-    pub(crate) desk: LoginDesk,
+    pub(crate) desk: MemberDesk,
     pub(crate) own: OwnLogin,
     /// Who does not log in is not let in (`quorum.auth.serverRequireSasl`).
     pub(crate) required_here: bool,
@@ -29,8 +28,13 @@ pub struct QuorumSasl {
 
 impl QuorumSasl {
     /// Lets a caller log in, or finds that it does not want to.
-    pub(super) fn check(&self, incoming: &mut Incoming, by: Instant) -> io::Result<()> {
-        match self.hear_out(incoming, by) {
+    pub(super) fn check(
+        &self,
+        incoming: &mut Incoming,
+        members: &Membership,
+        by: Instant,
+    ) -> io::Result<()> {
+        match self.hear_out(incoming, members, by) {
             Ok(()) => Ok(()),
             Err(error) if self.required_here => Err(error),
             // While an ensemble is on its way to logins, those without are taken.
@@ -41,7 +45,12 @@ impl QuorumSasl {
         }
     }
 
-    fn hear_out(&self, incoming: &mut Incoming, by: Instant) -> io::Result<()> {
+    fn hear_out(
+        &self,
+        incoming: &mut Incoming,
+        members: &Membership,
+        by: Instant,
+    ) -> io::Result<()> {
         while incoming.bytes().len() < quorum_auth::MAGIC.len() {
             fill(incoming, by)?;
         }
@@ -49,7 +58,7 @@ impl QuorumSasl {
             let problem = "it does not log in, which quorum.auth.serverRequireSasl=true asks for";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }
-        let mut login = self.desk.begin().map_err(io::Error::other)?;
+        let mut login = self.desk.begin(members).map_err(io::Error::other)?;
         loop {
             let (_, token) = receive(incoming, by)?;
             match login.step(&token) {
@@ -66,13 +75,20 @@ impl QuorumSasl {
         }
     }
 
-    /// Logs in to the other side, if that is wanted.
-    pub(super) fn log_in(&self, incoming: &mut Incoming, by: Instant) -> io::Result<()> {
+    /// Logs in to the other side, which was dialled at this host, if that is wanted. With Kerberos this
+    /// may wait for servers of the realm, as long as `krb5.conf` says; each call has a thread of its own.
+    pub(super) fn log_in(
+        &self,
+        incoming: &mut Incoming,
+        host: &str,
+        by: Instant,
+    ) -> io::Result<()> {
         if !self.done_there {
             return Ok(());
         }
-        let mut login = self.own.begin().map_err(io::Error::other)?;
-        send(incoming, AuthStatus::InProgress, Client::OPENING)?;
+        let mut login = self.own.begin(host).map_err(io::Error::other)?;
+        let opening = login.open().map_err(|error| refused(&error))?;
+        send(incoming, AuthStatus::InProgress, &opening)?;
         loop {
             let (status, token) = receive(incoming, by)?;
             if status == AuthStatus::Error {

@@ -78,14 +78,24 @@ impl QuorumProtection {
         }
     }
 
-    /// Lets a caller log in.
-    pub(super) fn check_login(&self, incoming: &mut Incoming, by: Instant) -> io::Result<()> {
-        self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.check(incoming, by))
+    /// Lets a caller log in, as one of these members.
+    pub(super) fn check_login(
+        &self,
+        incoming: &mut Incoming,
+        members: &Membership,
+        by: Instant,
+    ) -> io::Result<()> {
+        self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.check(incoming, members, by))
     }
 
-    /// Logs in to the other side.
-    pub(super) fn log_in(&self, incoming: &mut Incoming, by: Instant) -> io::Result<()> {
-        self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.log_in(incoming, by))
+    /// Logs in to the other side, which was dialled at this host.
+    pub(super) fn log_in(
+        &self,
+        incoming: &mut Incoming,
+        host: &str,
+        by: Instant,
+    ) -> io::Result<()> {
+        self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.log_in(incoming, host, by))
     }
 
     /// Makes a stream of a socket that was dialled.

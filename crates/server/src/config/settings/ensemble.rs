@@ -60,7 +60,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "JAAS section of a learner.";
     "quorum.auth.server.saslLoginContext", File Text => quorum_security.server_login_context, Is("QuorumServer"), "", Ensemble,
         "JAAS section of a server.";
-    "quorum.auth.kerberos.servicePrincipal", File Text => quorum_security.kerberos_principal, Is("zkquorum/localhost"), "", NotYet,
+    "quorum.auth.kerberos.servicePrincipal", File Text => quorum_security.kerberos_principal, Is("zkquorum/localhost"), "", Ensemble,
         "Kerberos principal of the servers; `_HOST` stands for the host.";
     "quorum.cnxn.threads.size", File Int => kept, Is("20"), "threads", Ignored("each connection has threads of its own"),
         "Threads for election connections.";

@@ -63,15 +63,17 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
         "Whether the host is cut from a Kerberos principal.";
     "kerberos.removeRealmFromPrincipal", Property OnlyTrue => sasl.remove_realm, Is("false"), "", Acted,
         "Whether the realm is cut from a Kerberos principal.";
-    "kerberos.canonicalizeHostNames", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+    "kerberos.canonicalizeHostNames", Property Flag => sasl.canonical_hosts, Is("false"), "", Acted,
         "Whether host names of servers are made canonical for Kerberos.";
-    "kerberos.minReLoginTimeMs", Property LooseLong => kept, Is("60000"), "ms", NotYet,
+    "kerberos.minReLoginTimeMs", Property LooseLong => kept, Is("60000"), "ms",
+        Ignored("tickets are got when a login needs them, and there is no thread that renews them"),
         "The shortest time between two Kerberos logins.";
-    "security.auth_to_local", Property Text => kept, Is("DEFAULT"), "", NotYet,
+    "security.auth_to_local", Property Text => sasl.name_rules, Is("DEFAULT"), "", Acted,
         "Rules from Kerberos principals to user names.";
-    "requireKerberosConfig", Property OnlyTrue => kept, Is("false"), "", NotYetUnless("false"),
+    "requireKerberosConfig", Property OnlyTrue => sasl.kerberos_config_required, Is("false"), "", Acted,
         "Whether the Kerberos configuration must be there.";
-    "kinit", Property Path => kept, Derived("/usr/bin/kinit"), "", NotYet,
+    "kinit", Property Path => kept, Derived("/usr/bin/kinit"), "",
+        Ignored("tickets are got when a login needs them, and there is no thread that renews them"),
         "Program that renews the Kerberos ticket.";
     "requireClientAuthScheme", Property Text => kept, Unset, "",
         Ignored("Apache's server does not read it either"),

@@ -47,6 +47,7 @@ fn call(
     let limit = settings.connect_timeout * 2;
     let by = Instant::now() + limit;
     let dialled = dial_any(&election.context.threads, settings, endpoints, limit)?;
+    let host = dialled.host.clone();
     let stream = Arc::new(settings.protection.dialled(dialled, by)?);
     // With the larger id it may have called meanwhile, and to ask it again would break that.
     if settings.my_id < peer.id && peer.is_connected() {
@@ -56,7 +57,7 @@ fn call(
     stream.socket().set_write_timeout(Some(settings.connect_timeout))?;
     say_hello(election, &stream)?;
     let mut incoming = Incoming::new(Arc::clone(&stream), ROOM_BYTES);
-    settings.protection.log_in(&mut incoming, by)?;
+    settings.protection.log_in(&mut incoming, &host, by)?;
     peer.warnings.reset();
     if settings.my_id < peer.id {
         stream.end_writing();

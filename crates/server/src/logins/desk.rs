@@ -1,0 +1,158 @@
+//! Single logins: where others log in here, and how this server logs in to others. What is set becomes a
+//! machine that is stepped with tokens. Apache: `SecurityUtils`.
+
+use std::net::ToSocketAddrs as _;
+use std::sync::Arc;
+
+use herdsman_proto::Membership;
+use herdsman_sasl::digest_md5::{self, ClientSettings, Nonce, ServerSettings};
+use herdsman_sasl::gssapi::{
+    self, Acceptor, AcceptorKeys, Admission, GssapiError, Initiator, InitiatorKeys,
+};
+use herdsman_sasl::kerberos::ClientNames;
+use herdsman_sasl::{ClientLogin, ServerLogin};
+
+/// Why a login cannot even begin.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BeginError {
+    #[error("there is no randomness: {0}")]
+    NoRandomness(#[from] getrandom::Error),
+    #[error(transparent)]
+    Kerberos(#[from] GssapiError),
+}
+
+/// Where clients log in.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientDesk {
+    Digest(ServerSettings),
+    Kerberos { keys: AcceptorKeys, names: Arc<ClientNames> },
+}
+
+impl ClientDesk {
+    /// One login.
+    pub fn begin(&self) -> Result<ServerLogin, BeginError> {
+        match self {
+            ClientDesk::Digest(settings) => digest_server(settings),
+            ClientDesk::Kerberos { keys, names } => {
+                kerberos_server(keys, Admission::Clients(Arc::clone(names)))
+            }
+        }
+    }
+}
+
+/// Where other servers log in.
+#[derive(Clone, Debug)]
+pub(crate) enum MemberDesk {
+    Digest(ServerSettings),
+    Kerberos { keys: AcceptorKeys, hosts: HostNames },
+}
+
+impl MemberDesk {
+    /// One login. With Kerberos, of a server whose host is one of these members'.
+    pub fn begin(&self, members: &Membership) -> Result<ServerLogin, BeginError> {
+        match self {
+            MemberDesk::Digest(settings) => digest_server(settings),
+            MemberDesk::Kerberos { keys, hosts } => {
+                let members = members.members.values().flat_map(|member| &member.addresses);
+                let names: Vec<_> = members.map(|address| hosts.known_as(&address.host)).collect();
+                kerberos_server(keys, Admission::servers(names.iter().map(String::as_str)))
+            }
+        }
+    }
+}
+
+/// How this server logs in to others.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnLogin {
+    Digest(ClientSettings),
+    Kerberos { keys: InitiatorKeys, service: String, hosts: HostNames },
+}
+
+impl OwnLogin {
+    /// One login, to the server of this host.
+    pub fn begin(&self, host: &str) -> Result<ClientLogin, BeginError> {
+        match self {
+            OwnLogin::Digest(settings) => {
+                Ok(ClientLogin::Digest(digest_md5::Client::new(settings.clone(), nonce()?)))
+            }
+            OwnLogin::Kerberos { keys, service, hosts } => {
+                let initiator = Initiator::new(keys, &hosts.service(service, host))?;
+                Ok(ClientLogin::Gssapi(gssapi::Client::new(initiator)))
+            }
+        }
+    }
+}
+
+fn digest_server(settings: &ServerSettings) -> Result<ServerLogin, BeginError> {
+    Ok(ServerLogin::Digest(digest_md5::Server::new(settings.clone(), nonce()?)))
+}
+
+fn kerberos_server(keys: &AcceptorKeys, admission: Admission) -> Result<ServerLogin, BeginError> {
+    Ok(ServerLogin::Gssapi(gssapi::Server::new(Acceptor::new(keys)?, admission)))
+}
+
+fn nonce() -> Result<Nonce, getrandom::Error> {
+    let mut random = [0; Nonce::RANDOM_BYTES];
+    getrandom::fill(&mut random)?;
+    Ok(Nonce::from_random(random))
+}
+
+/// What a host is called in the names of servers (`kerberos.canonicalizeHostNames`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostNames {
+    /// As in the list of members.
+    AsWritten,
+    /// As the name service has it. That is asked for each login, and may take its time.
+    Canonical,
+}
+
+/// Stands for the host in `quorum.auth.kerberos.servicePrincipal`.
+const HOST_MARK: &str = "_HOST";
+
+impl HostNames {
+    fn known_as(self, host: &str) -> String {
+        match self {
+            HostNames::AsWritten => host.to_owned(),
+            HostNames::Canonical => canonical(host).unwrap_or_else(|| host.to_owned()),
+        }
+    }
+
+    /// The principal of a server: as it is set, or with the host that was dialled.
+    pub fn service(self, pattern: &str, host: &str) -> String {
+        let (name, realm) = pattern.split_once('@').unwrap_or((pattern, ""));
+        match name.split_once('/') {
+            Some((name, HOST_MARK)) => {
+                format!("{name}/{}@{realm}", self.known_as(host).to_ascii_lowercase())
+            }
+            _ => format!("{name}@{realm}"),
+        }
+    }
+}
+
+/// The name that the address of a host has, if that name leads back to it.
+fn canonical(host: &str) -> Option<String> {
+    let address = (host, 0).to_socket_addrs().ok()?.next()?.ip();
+    herdsman_tls::reverse_lookup(address).name().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_principal_of_a_server_has_the_host_that_was_dialled_where_it_says_so() {
+        let service = |pattern: &str| HostNames::AsWritten.service(pattern, "A.example");
+        assert_eq!(service("zkquorum/_HOST"), "zkquorum/a.example@");
+        assert_eq!(service("zkquorum/_HOST@HERD"), "zkquorum/a.example@HERD");
+        assert_eq!(service("zkquorum/localhost"), "zkquorum/localhost@");
+        assert_eq!(service("zkquorum/_HOSTS@HERD"), "zkquorum/_HOSTS@HERD");
+        assert_eq!(service("zkquorum"), "zkquorum@");
+    }
+
+    #[test]
+    fn a_canonical_name_leads_back_to_its_address() {
+        assert_eq!(HostNames::Canonical.known_as("host.invalid"), "host.invalid");
+        let name = HostNames::Canonical.known_as("127.0.0.1");
+        assert!(canonical(&name).is_none_or(|again| again == name), "{name}");
+    }
+}
