@@ -88,7 +88,8 @@ pub fn and_watch() -> Operation {
     let mut desk = Desk::new(fixture::small_tree());
     let mut paths = fixture::item_paths(2 * WATCHED + WATCHED_BEFORE);
     for path in paths.split_off(2 * WATCHED) {
-        desk.tree.watches().add(TableKind::Data, &path, WATCHER);
+        let added = desk.tree.watches().add(TableKind::Data, &path, WATCHER);
+        added.expect("there is no limit");
     }
     let requests: Vec<_> = paths
         .into_iter()

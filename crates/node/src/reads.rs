@@ -20,8 +20,7 @@ pub fn answer(
     let zxid = tree.last_zxid();
     let refusal = match Request::decode(op, &mut Reader::new(body)) {
         Ok(Request::Read(ReadRequest::SetWatches(watches))) => {
-            tree.set_watches(reader, &watches, out);
-            None
+            tree.set_watches(reader, &watches, out).err()
         }
         Ok(Request::Read(request)) => {
             return reply::reply(out, xid, zxid, |out| tree.read(reader, &request, out));

@@ -5,12 +5,14 @@
 //! serve the frames that are here, write once. Reads are answered on the spot from the shared tree;
 //! requests that need the log go to the core, and so do reads that follow them: see `submit`.
 //!
-//! Limits: a frame (`jute.maxbuffer`), replies not read by the client (`OUTPUT_BYTES_MAX` stops
-//! serving, [`Outbox`](crate::outbox) closes), requests in flight (`globalOutstandingLimit` stops
-//! reading), the time without a session.
+//! Limits: a frame (`jute.maxbuffer`, and far less before there is a session), replies not read by the client
+//! (`OUTPUT_BYTES_MAX` stops serving, [`Outbox`](crate::outbox) closes), requests in flight and their bytes
+//! (stop reading, see `held_back`), the time without a session.
 
 mod credentials;
+mod ended;
 mod handshake;
+mod held_back;
 mod reads;
 mod sasl;
 mod serve;
@@ -32,38 +34,22 @@ use tokio::time::Sleep;
 use tracing::debug;
 
 use crate::clients::Client;
-use crate::intake::{BadLength, Intake};
+use crate::intake::Intake;
 use crate::io_threads::Shared;
-use crate::outbox::{Closing, Taken};
+use crate::outbox::Taken;
 use crate::spare;
 use crate::wire::Wire;
+use ended::Ended;
+use held_back::{HeldBack, Share};
 use submitted::SubmittedQueue;
 
 /// Replies that may wait for a client before its next request is served.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// A first frame may be so long. A connect request takes 45 bytes, or some more with a longer password; who
+/// has no session yet gets no more of our memory. (In Apache a first frame may be as long as any.)
+const FIRST_FRAME_BYTES_MAX: usize = 4096;
 /// How long a closing connection may take to send its last replies.
 const LINGER: Duration = Duration::from_secs(5);
-
-/// Why a connection ended.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Ended {
-    #[error("closed by the client")]
-    ByClient,
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    BadLength(#[from] BadLength),
-    #[error("undecodable {0}")]
-    Undecodable(&'static str),
-    #[error("{0:?}")]
-    Closing(Closing),
-    #[error("no session within the time allowed")]
-    Sessionless,
-    #[error("four-letter word answered")]
-    Word,
-    #[error("{0}")]
-    Refused(&'static str),
-}
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,19 +94,29 @@ pub(crate) struct Connection {
     waiting_since_us: Option<u64>,
     /// Large requests in flight, see `largeRequestMaxBytes`.
     large_bytes: u64,
+    /// What it has of the bytes that all connections share.
+    share: Share,
+    /// The limit because of which it is not read.
+    held_back: Option<HeldBack>,
     /// Watch events in the output, and when the oldest of them happened.
     events: (u64, u64),
 }
 
 impl Connection {
-    pub fn new(shared: Arc<Shared>, client: Arc<Client>, wire: Wire) -> Self {
+    /// `subject` is whose certificate the other end has shown.
+    pub fn new(
+        shared: Arc<Shared>,
+        client: Arc<Client>,
+        wire: Wire,
+        subject: Option<&str>,
+    ) -> Self {
         let sessionless = Duration::from_millis(shared.settings.sessionless_timeout_ms);
         let mut ids = vec![auth::ip_id(client.peer.ip())];
-        if let Some(subject) = wire.peer_subject() {
-            ids.extend(shared.settings.schemes.of_certificate(&subject));
+        if let Some(subject) = subject {
+            ids.extend(shared.settings.schemes.of_certificate(subject));
         }
         Connection {
-            intake: shared.settings.intake(),
+            intake: Intake::new(FIRST_FRAME_BYTES_MAX),
             output: Vec::new(),
             written: 0,
             in_flight: 0,
@@ -136,6 +132,8 @@ impl Connection {
             held: false,
             waiting_since_us: None,
             large_bytes: 0,
+            share: Share::default(),
+            held_back: None,
             events: (0, 0),
             shared,
             client,
@@ -149,19 +147,17 @@ impl Connection {
             Ok(ended) | Err(ended) => ended,
         };
         debug!(peer = %self.client.peer, session = %self.session, "connection ended: {ended}");
-        self.shared.core.step(Input::Disconnected { conn: self.client.id });
-        self.await_audited_answers().await;
-        self.give_up_submitted();
-        let core = &self.shared.core;
-        core.clients.remove(&self.client);
-        if matches!(ended, Ended::ByClient | Ended::Io(_)) {
-            core.stats.connections_dropped.add(1);
+        if self.stage != Stage::Closing {
+            self.note_end(&ended);
         }
+        self.shared.core.step(Input::Disconnected { conn: self.client.id });
+        self.release_all_room();
+        self.await_last_answers().await;
+        self.give_up_submitted();
+        self.count_submitted_bytes();
+        self.shared.core.clients.remove(&self.client);
         self.release_outstanding(self.in_flight);
         self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
-        if matches!(ended, Ended::Sessionless) {
-            core.stats.sessionless_expired.add(1);
-        }
     }
 
     async fn serve_until_closed(&mut self) -> Result<Ended, Ended> {
@@ -190,13 +186,15 @@ impl Connection {
             self.close(ended);
         }
         self.note_answers();
-        self.write()
+        self.write()?;
+        self.note_held_back();
+        Ok(())
     }
 
     /// Serving stopped because the output was full, the output is out, and there is more to serve.
     fn can_go_on(&self) -> bool {
         self.stage == Stage::Serving
-            && self.unsent() < OUTPUT_BYTES_MAX
+            && !self.is_output_full()
             && !self.held
             && !self.is_throttled()
             && !matches!(self.intake.peek(), Ok(None))
@@ -216,13 +214,19 @@ impl Connection {
     /// Stops reading; what is in the output still goes out.
     fn close(&mut self, ended: Ended) {
         if self.stage != Stage::Closing {
+            self.note_end(&ended);
             self.stage = Stage::Closing;
             self.ended = Some(ended);
             self.deadline = Some(Box::pin(tokio::time::sleep(LINGER)));
         }
     }
 
+    /// Takes what the core has for the client, unless that has enough to read: then it waits in the outbox,
+    /// which knows when it is too much.
     fn take_outbox(&mut self) {
+        if self.is_output_full() && !self.client.outbox.has_close() {
+            return;
+        }
         let before = self.output.len();
         let Some(taken) = self.client.outbox.take(&mut self.output) else { return };
         self.submitted.answers_taken(&taken, before..self.output.len());
@@ -240,6 +244,7 @@ impl Connection {
         if let Some((session, timeout_ms)) = taken.attached {
             self.session = session;
             self.stage = Stage::Serving;
+            self.intake.set_frame_bytes_max(self.shared.settings.frame_bytes_max);
             self.deadline = None;
             let mut stats = self.client.stats.lock();
             stats.session = session;
@@ -316,6 +321,11 @@ impl Connection {
         self.output.len() - self.written
     }
 
+    /// The client has to read before it is served again.
+    fn is_output_full(&self) -> bool {
+        self.unsent() >= OUTPUT_BYTES_MAX
+    }
+
     /// Something waits for the socket to take it.
     fn has_unsent(&self) -> bool {
         self.unsent() > 0 || !self.wire.is_flushed()
@@ -325,17 +335,8 @@ impl Connection {
     fn may_read(&self) -> bool {
         match self.stage {
             Stage::AwaitingConnect => true,
-            Stage::Serving => {
-                self.unsent() < OUTPUT_BYTES_MAX && !self.held && !self.is_throttled()
-            }
+            Stage::Serving => !self.is_output_full() && !self.held && !self.is_throttled(),
             Stage::AwaitingSession | Stage::Closing => false,
         }
-    }
-
-    /// Too much is in flight, and some of it is this connection's. Apache: `shouldThrottle`.
-    fn is_throttled(&self) -> bool {
-        let outstanding = self.shared.core.stats.outstanding.load(Ordering::Relaxed);
-        self.in_flight >= self.shared.settings.in_flight_max
-            || (self.in_flight > 0 && outstanding > self.shared.settings.outstanding_max)
     }
 }

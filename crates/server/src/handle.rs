@@ -32,6 +32,22 @@ pub struct DirectorySizes {
     pub log_bytes: u64,
 }
 
+/// On whose behalf a connection from inside is opened: what another door has found out about them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Where they are.
+    pub address: SocketAddr,
+    /// The subject of the certificate that they have shown, as ACLs have it.
+    pub certificate_subject: Option<Arc<str>>,
+}
+
+impl From<SocketAddr> for Caller {
+    /// Somebody of whom nothing but the address is known.
+    fn from(address: SocketAddr) -> Self {
+        Caller { address, certificate_subject: None }
+    }
+}
+
 impl std::fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerHandle").finish_non_exhaustive()
@@ -93,17 +109,17 @@ impl ServerHandle {
         DirectorySizes { data_bytes, log_bytes }
     }
 
-    /// A connection as `peer` would get it from the client port: the same limits, the same handshake, and
-    /// the server takes `peer` for the other end. So whoever acts on behalf of somebody elsewhere has
-    /// the rights of their address, not those of this machine.
+    /// A connection as the caller would get it from the client port: the same limits, the same handshake,
+    /// and the server takes the caller for the other end. So whoever acts on behalf of somebody elsewhere
+    /// has the rights of their address and certificate, not those of this machine.
     ///
     /// # Errors
     /// The server stops, has no client port, or a limit on connections is reached.
-    pub fn connect_as(&self, peer: SocketAddr) -> io::Result<TcpStream> {
+    pub fn connect_as(&self, caller: impl Into<Caller>) -> io::Result<TcpStream> {
         let no_port = || io::Error::new(io::ErrorKind::NotConnected, "there is no client port");
         let door = self.door.as_ref().ok_or_else(no_port)?;
         let (inner, outer) = loopback_pair()?;
-        door.hand_over(&self.shared, inner, peer)?;
+        door.hand_over(&self.shared, inner, caller.into())?;
         Ok(outer)
     }
 }
@@ -126,6 +142,7 @@ fn loopback_pair() -> io::Result<(TcpStream, TcpStream)> {
 mod tests {
     use std::io::{Read, Write};
 
+    use super::*;
     use crate::TestServer;
 
     #[test]
@@ -134,7 +151,7 @@ mod tests {
             config.limits.connections_per_address_max = std::num::NonZeroU32::new(1);
         });
         let handle = server.handle();
-        let peer = "192.0.2.7:4711".parse().unwrap();
+        let peer: SocketAddr = "192.0.2.7:4711".parse().unwrap();
         let mut stream = handle.connect_as(peer).unwrap();
         assert_eq!(handle.core().clients.all()[0].peer, peer);
         let refused = handle.connect_as(peer).unwrap_err();
@@ -151,6 +168,6 @@ mod tests {
         let handle = server.handle();
         drop(server);
         assert!(handle.is_stopping());
-        assert!(handle.connect_as("127.0.0.1:1".parse().unwrap()).is_err());
+        assert!(handle.connect_as(SocketAddr::from(([127, 0, 0, 1], 1))).is_err());
     }
 }

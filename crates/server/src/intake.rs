@@ -1,5 +1,9 @@
 //! Bytes from a socket → frames. The memory is lent by the thread and goes back whenever nothing is left
 //! over, so an idle connection holds none; one that waits for the rest of a frame holds what it has of it.
+//!
+//! Limits: the length of a frame, and one read ahead ([`READ_BYTES`]). Memory for the rest of a longer frame is
+//! taken when there is a read for it; whether there may be one is the connection's to decide, see
+//! [`Intake::long_frame_bytes`].
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -32,6 +36,21 @@ impl Intake {
     #[must_use]
     pub fn new(frame_bytes_max: usize) -> Self {
         Intake { bytes: BytesMut::new(), frame_bytes_max }
+    }
+
+    /// Frames may be so long from now on.
+    pub fn set_frame_bytes_max(&mut self, frame_bytes_max: usize) {
+        self.frame_bytes_max = frame_bytes_max;
+    }
+
+    /// What the frame at the front takes, if that is more than is read at a time.
+    #[must_use]
+    pub fn long_frame_bytes(&self) -> Option<usize> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let length = frame_length(&self.bytes, self.frame_bytes_max).ok().flatten()?;
+        Some(LENGTH_BYTES + length).filter(|&bytes| bytes > READ_BYTES)
     }
 
     /// Where the socket puts more.
@@ -159,6 +178,21 @@ mod tests {
         assert_eq!(intake.peek(), Ok(None));
         intake.room().extend_from_slice(&[0, 9]);
         assert_eq!(intake.peek(), Err(BadLength(9)));
+    }
+
+    #[test]
+    fn a_long_frame_is_known_by_its_length() {
+        let mut intake = Intake::new(100 * 1024);
+        assert_eq!(intake.long_frame_bytes(), None);
+        intake.room().extend_from_slice(&[0, 1]);
+        assert_eq!(intake.long_frame_bytes(), None);
+        intake.room().extend_from_slice(&[0, 0, 7]);
+        assert_eq!(intake.long_frame_bytes(), Some(65_540));
+        intake.set_frame_bytes_max(4096);
+        assert_eq!((intake.long_frame_bytes(), intake.peek()), (None, Err(BadLength(65_536))));
+        let mut short = Intake::new(100 * 1024);
+        short.room().extend_from_slice(&65_532i32.to_be_bytes());
+        assert_eq!(short.long_frame_bytes(), None);
     }
 
     #[test]

@@ -19,9 +19,12 @@ use crate::clock;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
+use crate::handle::Caller;
 use crate::intake::Intake;
+use crate::limit_reports::LimitReports;
 use crate::logins::Logins;
 use crate::reports::Reports;
+use crate::request_bytes::RequestBytes;
 use crate::snapshots::SnapshotDesk;
 use crate::spawn::spawn;
 use crate::throttle::SessionThrottle;
@@ -38,6 +41,8 @@ pub(crate) struct ConnSettings {
     pub field_bytes_max: usize,
     pub outstanding_max: u64,
     pub in_flight_max: usize,
+    /// Bytes of requests that one connection may have in flight.
+    pub request_bytes_max: u64,
     pub op_wait_ms_max: Option<u64>,
     pub large_request_bytes_min: Option<u64>,
     pub large_requests_bytes_max: u64,
@@ -49,6 +54,8 @@ pub(crate) struct ConnSettings {
     pub required_schemes: Option<Vec<String>>,
     /// A client whose SASL login failed may go on without.
     pub tolerate_failed_sasl: bool,
+    /// Clients may say which ensemble they look for: one of these, unless there are none.
+    pub ensemble_names: Option<Vec<String>>,
 }
 
 impl ConnSettings {
@@ -78,6 +85,8 @@ pub(crate) struct Shared {
     pub connection_throttle: SessionThrottle,
     /// Bytes of large requests in flight.
     pub large_bytes: AtomicU64,
+    /// Bytes of all requests that are in memory.
+    pub request_bytes: RequestBytes,
     pub trace_mask: AtomicU64,
     pub stopping: AtomicBool,
     /// Where snapshots are asked for.
@@ -86,8 +95,8 @@ pub(crate) struct Shared {
     pub logins: Logins,
     /// TLS for clients, if there is a port for it.
     pub tls: Option<TlsDoor>,
-    /// Connections that are not let in.
-    pub refusals: Reports,
+    /// What is said about limits that have their effect.
+    pub limit_reports: LimitReports,
     /// Clients that do not prove who they are.
     pub failed_logins: Reports,
 }
@@ -97,6 +106,8 @@ struct Accepted {
     stream: std::net::TcpStream,
     client: Arc<Client>,
     speaks: Speaks,
+    /// Whose certificate another door of this server has seen.
+    vouched_subject: Option<Arc<str>>,
 }
 
 /// The running threads.
@@ -116,15 +127,17 @@ impl IoDoor {
         &self,
         shared: &Shared,
         stream: std::net::TcpStream,
-        peer: SocketAddr,
+        caller: Caller,
     ) -> io::Result<()> {
         let closed = || io::Error::new(io::ErrorKind::NotConnected, "the server is stopping");
         let sender = self.0.upgrade().ok_or_else(closed)?;
-        let client = shared.core.clients.admit(peer, 0, clock::wall_ms()).map_err(|refused| {
+        let client = shared.core.clients.admit(caller.address, 0, clock::wall_ms());
+        let client = client.map_err(|refused| {
             shared.core.stats.connections_rejected.add(1);
             io::Error::new(io::ErrorKind::QuotaExceeded, refused)
         })?;
-        let accepted = Accepted { stream, client, speaks: Speaks::Plain };
+        let vouched_subject = caller.certificate_subject;
+        let accepted = Accepted { stream, client, speaks: Speaks::Plain, vouched_subject };
         sender.try_send(accepted).map_err(|unsent| {
             shared.core.clients.remove(&unsent.into_inner().client);
             io::Error::new(io::ErrorKind::ResourceBusy, "too many new connections at once")
@@ -160,14 +173,17 @@ impl IoThreads {
             Ok(client) => client,
             Err(refused) => {
                 shared.core.stats.connections_rejected.add(1);
-                shared.refusals.warn(format_args!("connection from {peer} refused: {refused}"));
+                shared
+                    .limit_reports
+                    .refusals
+                    .warn(format_args!("connection from {peer} refused: {refused}"));
                 return;
             }
         };
-        let accepted = Accepted { stream, client, speaks };
+        let accepted = Accepted { stream, client, speaks, vouched_subject: None };
         if let Err(unsent) = self.senders[next].try_send(accepted) {
             shared.core.stats.connections_rejected.add(1);
-            shared.refusals.warn(format_args!(
+            shared.limit_reports.refusals.warn(format_args!(
                 "connection from {peer} refused: too many new connections at once"
             ));
             shared.core.clients.remove(&unsent.into_inner().client);
@@ -205,10 +221,11 @@ async fn take_connections(
     mut accepted: mpsc::Receiver<Accepted>,
     connections: &TaskTracker,
 ) {
-    while let Some(Accepted { stream, client, speaks }) = accepted.recv().await {
+    while let Some(Accepted { stream, client, speaks, vouched_subject }) = accepted.recv().await {
         match (prepare(&shared, stream), speaks) {
             (Ok(stream), Speaks::Plain) => {
-                let connection = Connection::new(Arc::clone(&shared), client, Wire::Plain(stream));
+                let (shared, wire) = (Arc::clone(&shared), Wire::Plain(stream));
+                let connection = Connection::new(shared, client, wire, vouched_subject.as_deref());
                 connections.spawn(connection.run());
             }
             (Ok(stream), _) => {
@@ -235,7 +252,10 @@ async fn serve_after_handshake(
 ) {
     // Boxed, so that the room for a handshake is not kept for as long as the connection lasts.
     match Box::pin(open(&shared, &client, stream, speaks)).await {
-        Some(wire) => Connection::new(shared, client, wire).run().await,
+        Some(wire) => {
+            let subject = wire.peer_subject();
+            Connection::new(shared, client, wire, subject.as_deref()).run().await;
+        }
         None => shared.core.clients.remove(&client),
     }
 }
@@ -253,6 +273,10 @@ async fn open(
         && shared.core.with_node(Node::serves_as).is_none()
     {
         stats.connections_rejected.add(1);
+        shared.limit_reports.refusals.warn(format_args!(
+            "connection from {} refused: there is no leader (netty.server.earlyDropSecureConnectionHandshakes)",
+            client.peer
+        ));
         return None;
     }
     let timeout = Duration::from_millis(shared.settings.sessionless_timeout_ms);

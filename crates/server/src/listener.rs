@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::config::Endpoint;
 use crate::io_threads::{IoThreads, Shared};
@@ -178,7 +178,8 @@ fn accept_until_stopped(
         match accepted {
             Ok((stream, peer)) => threads.hand_over(shared, stream, peer, speaks),
             Err(error) => {
-                warn!("cannot accept connections: {error}");
+                let report = format_args!("cannot accept connections: {error}");
+                shared.limit_reports.accepts.warn(report);
                 std::thread::sleep(ACCEPT_RETRY);
             }
         }

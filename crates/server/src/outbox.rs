@@ -6,7 +6,8 @@
 //! any reply that shows the change. (`a_watch_event_precedes_the_read_that_shows_it` tests it.)
 //!
 //! Limit: `bytes_max`. A client that does not read its events and replies is disconnected when more
-//! is waiting for it; it can come back and register its watches again.
+//! is waiting for it; it can come back and register its watches again. The owner does its part: while its
+//! output is full it leaves what is here where it is, and waits for [`Outbox::poll_close`] only.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,15 +19,19 @@ use herdsman_proto::SessionId;
 use parking_lot::Mutex;
 
 /// Why a connection ends, from the server's side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closing {
     /// The core wants it.
+    #[error("{0:?}")]
     Core(CloseReason),
     /// Too much is waiting for a client that does not read.
+    #[error("its client does not read what is sent to it (herdsman.unreadBytesPerConnectionMax)")]
     SlowReader,
     /// The server stops.
+    #[error("the server stops")]
     Shutdown,
     /// An operator has put another tree in the place of the one before.
+    #[error("another tree was restored")]
     Restored,
 }
 
@@ -84,6 +89,8 @@ pub struct Outbox {
     waiting: Mutex<Waiting>,
     /// Something waits. Lets the owner look without taking the lock.
     filled: AtomicBool,
+    /// Word of a close waits: the owner must look, whatever else it is busy with.
+    closing: AtomicBool,
     /// The task that owns the connection, while it waits.
     owner: AtomicWaker,
     bytes_max: usize,
@@ -96,6 +103,7 @@ impl Outbox {
         Outbox {
             waiting: Mutex::default(),
             filled: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             owner: AtomicWaker::new(),
             bytes_max,
         }
@@ -134,7 +142,9 @@ impl Outbox {
     fn fill(&self, fill: impl FnOnce(&mut Waiting)) -> bool {
         let mut waiting = self.waiting.lock();
         fill(&mut waiting);
-        !self.filled.swap(true, Ordering::AcqRel)
+        let is_first = !self.filled.swap(true, Ordering::AcqRel);
+        let closes = waiting.taken.closing.is_some();
+        is_first | (closes && !self.closing.swap(true, Ordering::AcqRel))
     }
 
     /// Wakes the owner. From another thread than its own that costs a system call: see [`crate::bells`].
@@ -153,6 +163,17 @@ impl Outbox {
         if self.filled.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
+    /// Whether word of a close waits.
+    pub fn has_close(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// The same; if not, the owner is woken when it is. It may be woken for less.
+    pub fn poll_close(&self, context: &Context<'_>) -> Poll<()> {
+        self.owner.register(context.waker());
+        if self.has_close() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
     /// Moves what waits to the end of `out`.
     pub fn take(&self, out: &mut Vec<u8>) -> Option<Taken> {
         if !self.filled.load(Ordering::Acquire) {
@@ -160,6 +181,7 @@ impl Outbox {
         }
         let mut waiting = self.waiting.lock();
         self.filled.store(false, Ordering::Release);
+        self.closing.store(false, Ordering::Release);
         out.append(&mut waiting.bytes);
         clear_or_free(&mut waiting.bytes);
         Some(std::mem::take(&mut waiting.taken))
@@ -197,9 +219,9 @@ mod tests {
     #[test]
     fn a_client_that_does_not_read_is_closed_not_collected_for() {
         let outbox = Outbox::new(10);
-        outbox.send(b"123456", false);
-        outbox.send(b"123456", true);
-        outbox.send(b"x", false);
+        assert!(outbox.send(b"123456", false) && !outbox.has_close());
+        assert!(outbox.send(b"123456", true), "the owner must look, though there was something");
+        assert!(!outbox.send(b"x", false) && outbox.has_close());
         let mut out = Vec::new();
         let taken = outbox.take(&mut out).unwrap();
         assert_eq!((out.len(), taken.closing, taken.answered), (6, Some(Closing::SlowReader), 1));

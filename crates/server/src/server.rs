@@ -19,18 +19,20 @@ use crate::client_sockets::ClientSockets;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::commit::{CommitQueue, Committer};
-use crate::config::Config;
+use crate::config::{Config, check_directories};
 use crate::core::Core;
 use crate::disk_keeper::DiskKeeper;
 use crate::error::StartError;
 use crate::handle::ServerHandle;
 use crate::io_threads::{IoDoor, IoThreads, Shared};
+use crate::limit_reports::LimitReports;
 use crate::listener::{ClientPort, Listener};
 use crate::logins::Logins;
 use crate::outbox::Closing;
 use crate::peers::{PeerReceiver, Peers};
 use crate::quorum::{NetworkSettings, QuorumNetwork};
 use crate::reports::Reports;
+use crate::request_bytes::RequestBytes;
 use crate::settings;
 use crate::slow_requests::SlowRequests;
 use crate::snapshots::{SnapshotDesk, SnapshotRequests, SnapshotSettings, Snapshotter};
@@ -80,6 +82,18 @@ impl Server {
             }
         }
         started
+    }
+
+    /// Opens what a start would open besides the data: keys, certificates, the file with logins. Changes
+    /// nothing, also where a server runs.
+    ///
+    /// # Errors
+    /// What a start would fail with.
+    pub fn check(config: &Config) -> Result<(), StartError> {
+        Certificates::load(config)?;
+        Logins::load(config)?;
+        check_directories(&config.storage)?;
+        Ok(())
     }
 
     fn start_audited(
@@ -338,6 +352,7 @@ fn shared(
     tls: Option<TlsDoor>,
     logins: Logins,
 ) -> Shared {
+    let request_bytes = RequestBytes::new(settings::request_bytes_max(&config));
     Shared {
         core,
         settings: settings::conn_settings(&config, touch_step_ms),
@@ -347,12 +362,13 @@ fn shared(
         ),
         config: Arc::new(config),
         large_bytes: AtomicU64::new(0),
+        request_bytes,
         trace_mask: AtomicU64::new(settings::TRACE_MASK_DEFAULT),
         stopping: AtomicBool::new(false),
         snapshots,
         tls,
         logins,
-        refusals: Reports::default(),
+        limit_reports: LimitReports::default(),
         failed_logins: Reports::default(),
     }
 }

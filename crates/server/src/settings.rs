@@ -29,10 +29,6 @@ use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings};
 
 /// A standalone server's id, in the first byte of its session ids.
 const STANDALONE_ID: u8 = 1;
-/// Bytes that may wait for a client that does not read its events.
-const OUTBOX_BYTES_MAX: usize = 16 << 20;
-/// Requests of one connection that may be with the core.
-const IN_FLIGHT_MAX: usize = 1024;
 /// The shortest time without a leader after which reads are served.
 const READ_ONLY_AFTER_MS_MIN: u64 = 2000;
 /// Txns in one sync, when the configuration sets no limit.
@@ -102,6 +98,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
         schemes: schemes(config),
         txn_bytes_max: field_bytes_max(config),
         reconfig_enabled: config.quorum.reconfig_enabled,
+        watches_per_watcher_max: config.limits.watches_per_session_max,
     }
 }
 
@@ -216,8 +213,16 @@ pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
     ConnLimits {
         per_address_max: count(config.limits.connections_per_address_max),
         total_max: count(config.limits.connections_max),
-        outbox_bytes_max: OUTBOX_BYTES_MAX,
+        outbox_bytes_max: config
+            .limits
+            .unread_bytes_per_connection_max
+            .map_or(usize::MAX, |max| usize::try_from(max.get()).unwrap_or(usize::MAX)),
     }
+}
+
+/// Bytes of requests of all connections.
+pub(crate) fn request_bytes_max(config: &Config) -> u64 {
+    config.limits.request_bytes_max.map_or(u64::MAX, NonZeroU64::get)
 }
 
 pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings {
@@ -229,7 +234,12 @@ pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings
         frame_bytes_max: limits.frame_bytes_max as usize,
         field_bytes_max: field_bytes_max(config),
         outstanding_max,
-        in_flight_max: IN_FLIGHT_MAX,
+        in_flight_max: limits
+            .requests_per_connection_max
+            .map_or(usize::MAX, |max| max.get() as usize),
+        request_bytes_max: limits
+            .request_bytes_per_connection_max
+            .map_or(u64::MAX, NonZeroU64::get),
         op_wait_ms_max: throttle.op_wait_ms_max.map(|max| u64::from(max.get())),
         large_request_bytes_min: limits.large_request_bytes_min.map(|min| u64::from(min.get())),
         large_requests_bytes_max: u64::from(limits.large_requests_bytes_max),
@@ -238,6 +248,7 @@ pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings
         tcp_keep_alive: config.listen.tcp_keep_alive,
         schemes: schemes(config),
         required_schemes: config.access.required_schemes.clone(),
+        ensemble_names: config.access.ensemble_scheme.then(|| config.access.ensemble_names.clone()),
         tolerate_failed_sasl: config.access.tolerate_failed_sasl,
     }
 }

@@ -5,8 +5,11 @@ use std::cell::RefCell;
 
 use bytes::BytesMut;
 
-/// A buffer that has grown beyond this is given back to the system.
-const SPARE_BYTES_MAX: usize = 1 << 20;
+/// A buffer for output that has grown beyond this is given back to the system.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// The same for input. A connection may read as much as fits before anybody has looked at the length of its
+/// frame, so this is little more than one read.
+const INPUT_BYTES_MAX: usize = 256 * 1024;
 
 thread_local! {
     static INPUT: RefCell<BytesMut> = RefCell::default();
@@ -20,7 +23,7 @@ pub(crate) fn take_input() -> BytesMut {
 
 /// It is not needed any more.
 pub(crate) fn give_input(mut buffer: BytesMut) {
-    if buffer.capacity() <= SPARE_BYTES_MAX {
+    if buffer.capacity() <= INPUT_BYTES_MAX {
         buffer.clear();
         INPUT.replace(buffer);
     }
@@ -33,7 +36,7 @@ pub(crate) fn take_output() -> Vec<u8> {
 
 /// It is not needed any more.
 pub(crate) fn give_output(mut buffer: Vec<u8>) {
-    if buffer.capacity() <= SPARE_BYTES_MAX {
+    if buffer.capacity() <= OUTPUT_BYTES_MAX {
         buffer.clear();
         OUTPUT.replace(buffer);
     }

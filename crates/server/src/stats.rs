@@ -168,6 +168,12 @@ pub struct ServerStats {
     pub sessions_expired: Counter,
     /// Credentials that were refused.
     pub auth_failed: Counter,
+    /// Clients that looked for this ensemble by name.
+    pub ensemble_auth_fitted: Counter,
+    /// Clients that looked for another one.
+    pub ensemble_auth_failed: Counter,
+    /// Clients that gave no name, or for which none is set.
+    pub ensemble_auth_skipped: Counter,
     /// TLS handshakes that failed.
     pub tls_handshakes_failed: Counter,
     /// TLS connections refused because too many handshakes were under way.
@@ -176,6 +182,14 @@ pub struct ServerStats {
     pub large_requests_rejected: Counter,
     /// Requests answered with `ThrottledOp`.
     pub throttled_ops: Counter,
+    /// Connections closed because of a frame that is too long, or is none.
+    pub frames_refused: Counter,
+    /// Connections closed because their client does not read.
+    pub slow_readers_closed: Counter,
+    /// Requests refused because they would set a watch too many.
+    pub watches_refused: Counter,
+    /// How often a connection was not read for a while.
+    pub held_back: HeldBackCounters,
     /// Requests that took longer than an operator likes.
     pub slow_requests: Counter,
     /// Time of one log sync.
@@ -226,6 +240,21 @@ pub struct ServerStats {
     pub durations: Durations,
 }
 
+/// How often a connection was not read for a while, by the limit that it waited for.
+#[derive(Debug, Default)]
+pub struct HeldBackCounters {
+    /// `herdsman.requestsPerConnectionMax`.
+    pub own_requests: Counter,
+    /// `herdsman.requestBytesPerConnectionMax`.
+    pub own_bytes: Counter,
+    /// `globalOutstandingLimit`.
+    pub all_requests: Counter,
+    /// `herdsman.requestBytesMax`.
+    pub all_bytes: Counter,
+    /// Replies that its client does not read.
+    pub unread: Counter,
+}
+
 /// Histograms of what clients wait for.
 #[derive(Debug, Default)]
 pub struct Durations {
@@ -258,7 +287,7 @@ impl ServerStats {
         }
     }
 
-    fn counters(&self) -> [&Counter; 25] {
+    fn counters(&self) -> [&Counter; 33] {
         [
             &self.packets_received,
             &self.packets_sent,
@@ -275,6 +304,14 @@ impl ServerStats {
             &self.tls_handshakes_refused,
             &self.large_requests_rejected,
             &self.throttled_ops,
+            &self.frames_refused,
+            &self.slow_readers_closed,
+            &self.watches_refused,
+            &self.held_back.own_requests,
+            &self.held_back.own_bytes,
+            &self.held_back.all_requests,
+            &self.held_back.all_bytes,
+            &self.held_back.unread,
             &self.slow_requests,
             &self.fsync_slow,
             &self.snapshot_errors,

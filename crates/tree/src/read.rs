@@ -1,7 +1,9 @@
 //! Reads: request → reply body, encoded straight from the tree. Apache: `FinalRequestProcessor`.
 //!
 //! The caller holds a read guard of the tree throughout, so a watch is registered before any later
-//! change. Permission is checked before the watch, as in Apache: who may not read hears nothing.
+//! change. Permission is checked before the watch, as in Apache: who may not read hears nothing. A read whose
+//! watch is refused is not answered either: a client that believes to watch, and does not, would wait for
+//! ever.
 
 use std::borrow::Cow;
 
@@ -62,7 +64,7 @@ impl Tree {
             ReadRequest::AddWatch { path, recursive } => {
                 let mode =
                     if *recursive { WatchMode::PersistentRecursive } else { WatchMode::Persistent };
-                self.watches().add_persistent(path, reader.watcher, mode);
+                self.watches().add_persistent(path, reader.watcher, mode)?;
                 out.put_int(0);
                 Ok(())
             }
@@ -95,6 +97,12 @@ impl Tree {
         }
     }
 
+    /// A connection may have only so many watches.
+    #[must_use]
+    pub fn limits_watches(&self) -> bool {
+        self.options.watches_per_watcher_max.is_some()
+    }
+
     fn readable(&self, reader: Reader<'_>, path: &str) -> Result<Znode<'_>, ErrorCode> {
         self.readable_by(reader.ids, path)
     }
@@ -114,7 +122,7 @@ impl Tree {
             other => Some(other?),
         };
         if watch {
-            self.watches().add(TableKind::Data, path, reader.watcher);
+            self.watches().add(TableKind::Data, path, reader.watcher)?;
         }
         self.stat(node.ok_or(ErrorCode::NoNode)?).encode(out);
         Ok(())
@@ -123,7 +131,7 @@ impl Tree {
     fn read_data(&self, reader: Reader<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
         let node = self.readable(reader, path)?;
         if watch {
-            self.watches().add(TableKind::Data, path, reader.watcher);
+            self.watches().add(TableKind::Data, path, reader.watcher)?;
         }
         out.put_buffer(node.data());
         self.stat(node).encode(out);
@@ -139,7 +147,7 @@ impl Tree {
     ) -> Result<Znode<'_>, ErrorCode> {
         let node = self.readable(reader, path)?;
         if watch {
-            self.watches().add(TableKind::Child, path, reader.watcher);
+            self.watches().add(TableKind::Child, path, reader.watcher)?;
         }
         out.put_vector(node.children(), |out, &child| {
             // A text and a buffer look the same, and nobody need check again that it is text.
@@ -228,7 +236,30 @@ impl Tree {
 
     /// Registers a client's watches again after a reconnect. What changed in the meantime becomes
     /// an event at once, appended to `out` as whole frames: they precede the reply.
-    pub fn set_watches(&self, reader: Reader<'_>, request: &SetWatches<'_>, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// `QuotaExceeded`: there are too many. No client looks at this reply, so the connection should end: its
+    /// client must not believe in watches that it does not have. Those that were set go with it.
+    pub fn set_watches(
+        &self,
+        reader: Reader<'_>,
+        request: &SetWatches<'_>,
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let start = out.len();
+        let set = self.set_each_watch(reader, request, out);
+        if set.is_err() {
+            out.truncate(start);
+        }
+        set
+    }
+
+    fn set_each_watch(
+        &self,
+        reader: Reader<'_>,
+        request: &SetWatches<'_>,
+        out: &mut Vec<u8>,
+    ) -> Reply {
         let mut watches = self.watches();
         let since = request.relative_zxid;
         let znode = |path: &Text<'_>| self.nodes.find(path).map(|id| self.nodes.get(id));
@@ -241,13 +272,13 @@ impl Tree {
             match znode(path) {
                 None => late(EventType::NodeDeleted, path),
                 Some(node) if node.stat().mzxid > since => late(EventType::NodeDataChanged, path),
-                Some(_) => watches.add(TableKind::Data, path, reader.watcher),
+                Some(_) => watches.add(TableKind::Data, path, reader.watcher)?,
             }
         }
         for path in &request.exist {
             match znode(path) {
                 Some(_) => late(EventType::NodeCreated, path),
-                None => watches.add(TableKind::Data, path, reader.watcher),
+                None => watches.add(TableKind::Data, path, reader.watcher)?,
             }
         }
         for path in &request.child {
@@ -256,15 +287,16 @@ impl Tree {
                 Some(node) if node.stat().pzxid > since => {
                     late(EventType::NodeChildrenChanged, path);
                 }
-                Some(_) => watches.add(TableKind::Child, path, reader.watcher),
+                Some(_) => watches.add(TableKind::Child, path, reader.watcher)?,
             }
         }
         for path in &request.persistent {
-            watches.add_persistent(path, reader.watcher, WatchMode::Persistent);
+            watches.add_persistent(path, reader.watcher, WatchMode::Persistent)?;
         }
         for path in &request.persistent_recursive {
-            watches.add_persistent(path, reader.watcher, WatchMode::PersistentRecursive);
+            watches.add_persistent(path, reader.watcher, WatchMode::PersistentRecursive)?;
         }
+        Ok(())
     }
 
     /// Events found late are filtered by the znode's ACL like all others; Apache does not do that

@@ -1,6 +1,7 @@
 //! The state itself: znodes, ACLs, sessions and what is derived from them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct TreeOptions {
     pub txn_bytes_max: usize,
     /// Reconfiguration is switched on (`reconfigEnabled`).
     pub reconfig_enabled: bool,
+    /// Watches that one connection may have (`herdsman.watchesPerSessionMax`). Servers may differ in it.
+    pub watches_per_watcher_max: Option<NonZeroU32>,
 }
 
 impl Default for TreeOptions {
@@ -52,6 +55,7 @@ impl Default for TreeOptions {
             schemes: crate::auth::Schemes::default(),
             txn_bytes_max: 2 * 0xf_ffff,
             reconfig_enabled: false,
+            watches_per_watcher_max: None,
         }
     }
 }
@@ -96,6 +100,7 @@ impl Tree {
         let digest = if options.digest { znode_digest("", Some(&[]), &stat) } else { 0 };
         let root = NewZnode { data: NewData::Bytes(&[]), stat, acl: AclKey::OPEN, digest };
         let hasher = FixedState::with_seed(options.hash_seed);
+        let watches = Watches::new(options.hash_seed).limited_to(options.watches_per_watcher_max);
         let mut tree = Tree {
             nodes: Nodes::new(options.hash_seed, &root),
             acls: Acls::new(options.hash_seed),
@@ -109,7 +114,7 @@ impl Tree {
             digest_log: DigestLog::default(),
             last_zxid: Zxid::ZERO,
             data_size: 0,
-            watches: Mutex::new(Watches::new(options.hash_seed)),
+            watches: Mutex::new(watches),
             changes: Mutex::new(None),
             options,
         };

@@ -4,12 +4,19 @@
 //! A watcher is a connection. A standard watch is spent by its event, persistent ones stay, a
 //! recursive one (data table only) also hears of every descendant. Lists of watchers are sorted, so
 //! events leave in the same order in every run.
+//!
+//! Limit: a watcher may have only so many watches, if that is set; one more is refused with
+//! [`ErrorCode::QuotaExceeded`]. Apache has no such limit and no code for it. This one says what is the
+//! matter, is known to the Java client since 3.7 and to kazoo since 2.10, and nobody tries again because of
+//! it, as clients may with `ThrottledOp`.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use herdsman_proto::ErrorCode;
 use herdsman_proto::request::WatcherType;
 
 /// A connection, as the watch tables know it.
@@ -79,6 +86,7 @@ struct Table {
 pub struct Watches {
     data: Table,
     child: Table,
+    per_watcher_max: Option<NonZeroU32>,
 }
 
 /// One watch of a connection.
@@ -104,10 +112,17 @@ pub struct WatchSummary {
 }
 
 impl Watches {
-    /// No watches.
+    /// No watches; a watcher may have any number of them.
     #[must_use]
     pub fn new(hash_seed: u64) -> Self {
-        Watches { data: Table::new(hash_seed), child: Table::new(hash_seed) }
+        let (data, child) = (Table::new(hash_seed), Table::new(hash_seed));
+        Watches { data, child, per_watcher_max: None }
+    }
+
+    /// The same, but a watcher may have only so many, counted as [`Watches::count_of`] counts them.
+    #[must_use]
+    pub fn limited_to(self, per_watcher_max: Option<NonZeroU32>) -> Self {
+        Watches { per_watcher_max, ..self }
     }
 
     /// Watches in both tables, as Apache's `watch_count` counts them.
@@ -117,21 +132,55 @@ impl Watches {
     }
 
     /// Sets a standard watch.
-    pub fn add(&mut self, kind: TableKind, path: &str, watcher: Watcher) {
-        self.table(kind).add(path, watcher, WatchMode::Standard);
+    ///
+    /// # Errors
+    /// `QuotaExceeded`: the watcher has as many as it may have, and not this one.
+    pub fn add(&mut self, kind: TableKind, path: &str, watcher: Watcher) -> Result<(), ErrorCode> {
+        self.check_room(path, watcher, &[kind])?;
+        self.table_mut(kind).add(path, watcher, WatchMode::Standard);
+        Ok(())
     }
 
     /// Sets a persistent watch: in both tables, or for a recursive one in the data table only.
-    pub fn add_persistent(&mut self, path: &str, watcher: Watcher, mode: WatchMode) {
-        self.data.add(path, watcher, mode);
-        if mode != WatchMode::PersistentRecursive {
-            self.child.add(path, watcher, mode);
+    ///
+    /// # Errors
+    /// `QuotaExceeded`: the watcher has as many as it may have, and not this one.
+    pub fn add_persistent(
+        &mut self,
+        path: &str,
+        watcher: Watcher,
+        mode: WatchMode,
+    ) -> Result<(), ErrorCode> {
+        let kinds: &[TableKind] = match mode {
+            WatchMode::PersistentRecursive => &[TableKind::Data],
+            WatchMode::Standard | WatchMode::Persistent => &[TableKind::Data, TableKind::Child],
+        };
+        self.check_room(path, watcher, kinds)?;
+        for &kind in kinds {
+            self.table_mut(kind).add(path, watcher, mode);
         }
+        Ok(())
+    }
+
+    /// May the watcher watch this path in these tables, too? What it watches already takes no more room.
+    fn check_room(
+        &self,
+        path: &str,
+        watcher: Watcher,
+        kinds: &[TableKind],
+    ) -> Result<(), ErrorCode> {
+        let Some(max) = self.per_watcher_max else { return Ok(()) };
+        let is_new = |kind: &&TableKind| self.table(**kind).modes(path, watcher).is_empty();
+        let added = kinds.iter().filter(is_new).count();
+        if added > 0 && self.count_of(watcher) + added > max.get() as usize {
+            return Err(ErrorCode::QuotaExceeded);
+        }
+        Ok(())
     }
 
     /// The watchers of a change at `path`, sorted; standard watches are spent.
     pub fn trigger(&mut self, kind: TableKind, path: &str) -> Vec<Watcher> {
-        self.table(kind).trigger(path)
+        self.table_mut(kind).trigger(path)
     }
 
     /// Does the watcher have such a watch?
@@ -229,7 +278,14 @@ impl Watches {
         first
     }
 
-    fn table(&mut self, kind: TableKind) -> &mut Table {
+    fn table(&self, kind: TableKind) -> &Table {
+        match kind {
+            TableKind::Data => &self.data,
+            TableKind::Child => &self.child,
+        }
+    }
+
+    fn table_mut(&mut self, kind: TableKind) -> &mut Table {
         match kind {
             TableKind::Data => &mut self.data,
             TableKind::Child => &mut self.child,
@@ -395,8 +451,8 @@ mod tests {
     #[test]
     fn a_standard_watch_is_spent_and_a_persistent_one_stays() {
         let mut watches = Watches::new(0);
-        watches.add(TableKind::Data, "/x", A);
-        watches.add_persistent("/x", B, WatchMode::Persistent);
+        watches.add(TableKind::Data, "/x", A).unwrap();
+        watches.add_persistent("/x", B, WatchMode::Persistent).unwrap();
         assert_eq!(watches.count(), 3);
         assert_eq!(watches.trigger(TableKind::Data, "/x"), [A, B]);
         assert_eq!(watches.trigger(TableKind::Data, "/x"), [B]);
@@ -406,9 +462,9 @@ mod tests {
     #[test]
     fn recursive_watches_see_descendants_once() {
         let mut watches = Watches::new(0);
-        watches.add_persistent("/", A, WatchMode::PersistentRecursive);
-        watches.add_persistent("/a", A, WatchMode::PersistentRecursive);
-        watches.add(TableKind::Data, "/a/b", B);
+        watches.add_persistent("/", A, WatchMode::PersistentRecursive).unwrap();
+        watches.add_persistent("/a", A, WatchMode::PersistentRecursive).unwrap();
+        watches.add(TableKind::Data, "/a/b", B).unwrap();
         assert_eq!(watches.trigger(TableKind::Data, "/a/b"), [A, B]);
         assert_eq!(watches.trigger(TableKind::Data, "/a/b"), [A]);
         assert_eq!(watches.trigger(TableKind::Data, "/ab"), [A]);
@@ -426,10 +482,10 @@ mod tests {
     #[test]
     fn a_closed_connection_leaves_nothing_behind() {
         let mut watches = Watches::new(0);
-        watches.add(TableKind::Data, "/x", A);
-        watches.add(TableKind::Child, "/x", A);
-        watches.add_persistent("/y", A, WatchMode::PersistentRecursive);
-        watches.add(TableKind::Data, "/x", B);
+        watches.add(TableKind::Data, "/x", A).unwrap();
+        watches.add(TableKind::Child, "/x", A).unwrap();
+        watches.add_persistent("/y", A, WatchMode::PersistentRecursive).unwrap();
+        watches.add(TableKind::Data, "/x", B).unwrap();
         watches.remove_watcher(A);
         assert_eq!(watches.count(), 1);
         assert_eq!(watches.summary(), WatchSummary { connections: 1, paths: 1, watches: 1 });
@@ -439,11 +495,11 @@ mod tests {
     #[test]
     fn the_watches_of_one_connection_are_told_apart() {
         let mut watches = Watches::new(0);
-        watches.add(TableKind::Child, "/b", A);
-        watches.add(TableKind::Data, "/b", A);
-        watches.add_persistent("/a", A, WatchMode::Persistent);
-        watches.add_persistent("/c", A, WatchMode::PersistentRecursive);
-        watches.add(TableKind::Data, "/other", B);
+        watches.add(TableKind::Child, "/b", A).unwrap();
+        watches.add(TableKind::Data, "/b", A).unwrap();
+        watches.add_persistent("/a", A, WatchMode::Persistent).unwrap();
+        watches.add_persistent("/c", A, WatchMode::PersistentRecursive).unwrap();
+        watches.add(TableKind::Data, "/other", B).unwrap();
         let told: Vec<_> = watches
             .of_watcher(A, 10)
             .into_iter()
@@ -464,10 +520,28 @@ mod tests {
     }
 
     #[test]
+    fn a_watcher_that_has_enough_gets_no_more_and_the_others_do() {
+        let mut watches = Watches::new(0).limited_to(NonZeroU32::new(2));
+        assert_eq!(watches.add(TableKind::Data, "/x", A), Ok(()));
+        // One for data and one for children would be one too many; then neither is set.
+        let persistent = watches.add_persistent("/y", A, WatchMode::Persistent);
+        assert_eq!((persistent, watches.count_of(A)), (Err(ErrorCode::QuotaExceeded), 1));
+        assert_eq!(watches.add_persistent("/x", A, WatchMode::Persistent), Ok(()));
+        assert_eq!(watches.add(TableKind::Data, "/z", A), Err(ErrorCode::QuotaExceeded));
+        // What it has, it may set again; and what was spent makes room.
+        assert_eq!(watches.add(TableKind::Child, "/x", A), Ok(()));
+        assert_eq!(watches.add(TableKind::Data, "/z", B), Ok(()));
+        assert!(watches.remove("/x", WatcherType::Any, A));
+        assert_eq!(watches.add_persistent("/", A, WatchMode::PersistentRecursive), Ok(()));
+        assert_eq!(watches.add(TableKind::Data, "/z", A), Ok(()));
+        assert_eq!(watches.add(TableKind::Child, "/z", A), Err(ErrorCode::QuotaExceeded));
+    }
+
+    #[test]
     fn removal_knows_the_kinds_apart() {
         let mut watches = Watches::new(0);
-        watches.add(TableKind::Data, "/x", A);
-        watches.add_persistent("/x", A, WatchMode::Persistent);
+        watches.add(TableKind::Data, "/x", A).unwrap();
+        watches.add_persistent("/x", A, WatchMode::Persistent).unwrap();
         assert!(!watches.remove("/x", WatcherType::Children, A));
         assert!(watches.remove("/x", WatcherType::Data, A));
         assert!(!watches.contains("/x", WatcherType::Data, A));

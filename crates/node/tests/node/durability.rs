@@ -213,7 +213,10 @@ impl World {
             Move::Malformed(op) => ClientRequest::Malformed(*op),
             Move::Watch => {
                 let mode = herdsman_tree::WatchMode::PersistentRecursive;
-                return self.driver.tree.watches().add_persistent("/", conn.watcher(), mode);
+                let mut watches = self.driver.tree.watches();
+                return watches
+                    .add_persistent("/", conn.watcher(), mode)
+                    .expect("there is no limit here");
             }
             _ => return self.step(Input::Touch { conn }),
         };

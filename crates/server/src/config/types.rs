@@ -181,6 +181,16 @@ pub struct Limits {
     pub large_requests_bytes_max: u32,
     /// Size from which a request is large; `None` means that none is.
     pub large_request_bytes_min: Option<NonZeroU32>,
+    /// Requests of one connection in flight before it is no longer read.
+    pub requests_per_connection_max: Option<NonZeroU32>,
+    /// Bytes of requests of one connection in flight before it is no longer read.
+    pub request_bytes_per_connection_max: Option<NonZeroU64>,
+    /// Bytes of requests of all connections, in flight or long and arriving.
+    pub request_bytes_max: Option<NonZeroU64>,
+    /// Bytes that may wait for a client that does not read them.
+    pub unread_bytes_per_connection_max: Option<NonZeroU64>,
+    /// Watches of one session.
+    pub watches_per_session_max: Option<NonZeroU32>,
 }
 
 /// Holding back requests when too many are in flight.
@@ -239,8 +249,6 @@ pub enum DigestAlgorithm {
 pub struct Access {
     /// Whether ACLs are not checked at all.
     pub skip_acl: bool,
-    /// Whether a follower checks ACLs before it forwards a write.
-    pub eager_acl_check: bool,
     /// Whether the `digest` scheme exists.
     pub digest_scheme: bool,
     /// The hash of the `digest` scheme.
@@ -253,6 +261,10 @@ pub struct Access {
     pub x509_scheme: bool,
     /// Whether ACLs may name SASL users.
     pub sasl_scheme: bool,
+    /// Whether clients may say which ensemble they look for.
+    pub ensemble_scheme: bool,
+    /// The names of this one; none fits all.
+    pub ensemble_names: Vec<String>,
     /// SASL users who may do everything.
     pub sasl_super_users: Vec<String>,
     /// The name in an ACL that stands for every SASL user.

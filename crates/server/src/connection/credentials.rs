@@ -9,6 +9,11 @@ use tracing::info;
 
 use super::{Connection, Ended};
 
+/// The scheme that proves nothing: it asks whether this is the right ensemble.
+const ENSEMBLE: &str = "ensemble";
+/// How much of a name that a client sent is in the log.
+const SHOWN_NAME_CHARS_MAX: usize = 64;
+
 impl Connection {
     pub(super) fn authenticate(
         &mut self,
@@ -34,6 +39,9 @@ impl Connection {
         credentials: Option<&[u8]>,
     ) -> Result<(), Ended> {
         let peer = self.client.peer;
+        if scheme == ENSEMBLE && self.shared.settings.ensemble_names.is_some() {
+            return self.check_ensemble(xid, credentials.unwrap_or_default());
+        }
         match self.shared.settings.schemes.authenticate(scheme, credentials, peer.ip()) {
             Ok(proven) => {
                 info!(%peer, session = %self.session, "authenticated by scheme {scheme}");
@@ -51,6 +59,29 @@ impl Connection {
                 Err(Ended::Refused("authentication failed"))
             }
         }
+    }
+
+    /// The client says which ensemble it looks for. If it is at the wrong one, the connection ends without an
+    /// answer: an error would be final to the client, and so it tries another of its servers. Apache:
+    /// `EnsembleAuthenticationProvider`.
+    fn check_ensemble(&mut self, xid: Xid, wanted: &[u8]) -> Result<(), Ended> {
+        let names = self.shared.settings.ensemble_names.as_deref().unwrap_or_default();
+        let stats = &self.shared.core.stats;
+        if wanted.is_empty() || names.is_empty() {
+            stats.ensemble_auth_skipped.add(1);
+        } else if names.iter().any(|name| name.as_bytes() == wanted) {
+            stats.ensemble_auth_fitted.add(1);
+        } else {
+            stats.ensemble_auth_failed.add(1);
+            let (peer, wanted) = (self.client.peer, String::from_utf8_lossy(wanted));
+            let wanted: String = wanted.chars().take(SHOWN_NAME_CHARS_MAX).collect();
+            self.shared.failed_logins.warn(format_args!(
+                "{peer} looks for the ensemble {wanted:?}, which is not this one (ensembleAuthName)"
+            ));
+            return Err(Ended::Refused("it looks for another ensemble"));
+        }
+        reply::header_only(&mut self.output, xid, Zxid::ZERO, None);
+        Ok(())
     }
 
     /// The client has proven these, too.

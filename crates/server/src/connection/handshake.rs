@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use herdsman_node::Input;
 use herdsman_proto::{ConnectRequest, SessionId};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{Connection, Ended, Stage};
+use crate::intake::BadLength;
 use crate::words;
 
 impl Connection {
@@ -15,7 +16,9 @@ impl Connection {
         if let Some(command) = words::Command::of(word) {
             return self.answer_word(command);
         }
-        let Some(payload) = self.intake.peek()? else { return Ok(()) };
+        let first = self.intake.peek();
+        let first = first.map_err(|BadLength(length)| Ended::NoConnectRequest(length))?;
+        let Some(payload) = first else { return Ok(()) };
         let bytes = payload.len();
         self.note_received();
         let request =
@@ -25,10 +28,7 @@ impl Connection {
             .connection_throttle
             .admits(self.shared.core.clock.monotonic_ms(), request.session)
         {
-            self.shared.core.stats.connections_rejected.add(1);
-            return Err(Ended::Refused(
-                "too many new sessions at once (connection_throttle_tokens)",
-            ));
+            return Err(Ended::TooManySessions);
         }
         let core = &self.shared.core;
         core.stats.connection_token_deficit.add(self.shared.connection_throttle.deficit());
@@ -61,7 +61,10 @@ impl Connection {
             debug!(peer = %self.client.peer, "four-letter word {name}");
             words::answer(&self.shared, command, self.intake.after_word())
         } else {
-            warn!(peer = %self.client.peer, "four-letter word {name} is not in 4lw.commands.whitelist");
+            self.shared.limit_reports.words.warn(format_args!(
+                "four-letter word {name} from {} is not in 4lw.commands.whitelist",
+                self.client.peer
+            ));
             format!("{name} is not executed because it is not in the whitelist.\n")
         };
         self.shared.core.stats.packets_sent.add(words::packets(&text));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herdsman_node::reads;
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{OpCode, Zxid};
+use herdsman_proto::{ErrorCode, OpCode, Zxid};
 use herdsman_tree::{Tree, read};
 
 use super::serve::{Door, header_of};
@@ -30,8 +30,19 @@ struct Run<'a> {
     /// Without the frames' lengths.
     reply_bytes: Series,
     last: Option<(RequestHeader, u64)>,
+    /// Watches that were refused.
+    watches: RefusedWatches,
     /// The first slow one, to be told of when the tree is free again.
     slow: Option<SlowRead>,
+}
+
+/// Requests that would have set a watch too many (`herdsman.watchesPerSessionMax`).
+#[derive(Default)]
+struct RefusedWatches {
+    count: u64,
+    /// One of them sets watches again after a reconnect. Its answer is nothing that a client looks at, so the
+    /// connection ends: a client must not believe in watches that it does not have.
+    again: bool,
 }
 
 /// A read that took long.
@@ -76,7 +87,20 @@ impl Connection {
         core.stats.packets_received.add(run.reply_bytes.count);
         self.client.stats.lock().received += run.reply_bytes.count;
         self.note_run(&run, zxid);
+        self.note_refused(&run.watches)?;
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn note_refused(&self, watches: &RefusedWatches) -> Result<(), Ended> {
+        if watches.count == 0 {
+            return Ok(());
+        }
+        self.shared.core.stats.watches_refused.add(watches.count);
+        let (peer, session) = (self.client.peer, self.session);
+        self.shared.limit_reports.watches.warn(format_args!(
+            "watch refused to {peer}: session {session} has as many as herdsman.watchesPerSessionMax allows"
+        ));
+        if watches.again { Err(Ended::TooManyWatches) } else { Ok(()) }
     }
 
     fn note_run(&self, run: &Run<'_>, zxid: Zxid) {
@@ -114,7 +138,8 @@ impl<'a> Run<'a> {
         } else {
             arrived_us
         };
-        Run { core, arrived_us, guarded_us, reply_bytes: Series::default(), last: None, slow: None }
+        let (reply_bytes, watches) = (Series::default(), RefusedWatches::default());
+        Run { core, arrived_us, guarded_us, reply_bytes, last: None, watches, slow: None }
     }
 
     fn answer(
@@ -127,11 +152,23 @@ impl<'a> Run<'a> {
     ) -> u64 {
         let start = output.len();
         let op = OpCode::from_code(header.op).expect("only known ops come to this door");
-        _ = reads::answer(tree, reader, op, header.xid, &payload[8..], output);
+        let answered = reads::answer(tree, reader, op, header.xid, &payload[8..], output);
+        // No other limit refuses a read in this way.
+        if answered == Err(ErrorCode::QuotaExceeded) {
+            self.watches.note(op);
+        }
         let bytes = (output.len() - start) as u64 - LENGTH_BYTES;
         self.reply_bytes.add(bytes);
         self.last = Some((header, bytes));
         bytes
+    }
+}
+
+impl RefusedWatches {
+    #[cold]
+    fn note(&mut self, op: OpCode) {
+        self.count += 1;
+        self.again |= matches!(op, OpCode::SetWatches | OpCode::SetWatches2);
     }
 }
 

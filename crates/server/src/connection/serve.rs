@@ -5,9 +5,8 @@ use std::ops::ControlFlow;
 use herdsman_node::Input;
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ErrorCode, OpCode, Reader, Zxid, reply};
-use tracing::warn;
 
-use super::{Connection, Ended, OUTPUT_BYTES_MAX};
+use super::{Connection, Ended};
 
 /// Where a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,20 +43,25 @@ pub(super) fn header_of(payload: &[u8]) -> Result<(RequestHeader, Door), Ended> 
 impl Connection {
     /// Serves what has arrived, as far as order and limits allow.
     pub(super) fn serve(&mut self) -> Result<(), Ended> {
-        self.touch();
         self.held = false;
-        while self.unsent() < OUTPUT_BYTES_MAX && self.stage == super::Stage::Serving {
+        // Its next signs of life wait for us. What brings us here is that it reads, or that it is answered.
+        if self.is_output_full() || self.is_throttled() {
+            self.touch();
+        }
+        while !self.is_output_full() && self.stage == super::Stage::Serving {
             if self.is_throttled() || self.serve_arrived()?.is_break() {
                 break;
             }
         }
+        self.release_room();
         self.note_waiting();
         let queued = self.in_flight;
         self.client.stats.lock().queued = queued;
         Ok(())
     }
 
-    /// A sign of life, told to the core in steps so that reads need not take its lock.
+    /// A sign of life, told to the core in steps so that reads need not take its lock. Only whole requests
+    /// are such: who sends one byte a second loses its session, and its connection with it, as in Apache.
     fn touch(&mut self) {
         let now_ms = self.shared.core.clock.monotonic_ms();
         if now_ms.saturating_sub(self.touched_ms) >= self.shared.settings.touch_step_ms {
@@ -72,6 +76,7 @@ impl Connection {
         let Some(payload) = self.intake.peek()? else { return Ok(ControlFlow::Break(())) };
         let bytes = payload.len();
         let (header, door) = header_of(payload)?;
+        self.touch();
         if self.in_flight == 0 && self.has_waited_too_long(header) {
             self.refuse_throttled(header, bytes);
             return Ok(ControlFlow::Continue(()));
@@ -126,6 +131,10 @@ impl Connection {
         self.intake.consume(payload_bytes);
         let core = &self.shared.core;
         core.stats.throttled_ops.add(1);
+        let (peer, session) = (self.client.peer, self.session);
+        self.shared.limit_reports.throttled.warn(format_args!(
+            "request from {peer} in session {session} refused: it waited too long (throttled_op_wait_time)"
+        ));
         core.stats.packets_sent.add(1);
         let zxid = core.tree().last_zxid();
         reply::header_only(&mut self.output, header.xid, zxid, Some(ErrorCode::ThrottledOp));
@@ -138,7 +147,10 @@ impl Connection {
 
     fn refuse_unknown(&mut self, header: RequestHeader) -> Result<ControlFlow<()>, Ended> {
         self.note_received();
-        warn!(peer = %self.client.peer, "request of unknown type {}", header.op);
+        let (peer, session, op) = (self.client.peer, self.session, header.op);
+        self.shared.limit_reports.malformed.warn(format_args!(
+            "connection from {peer} in session {session} closed: request of unknown type {op}"
+        ));
         reply::header_only(&mut self.output, header.xid, Zxid(-1), Some(ErrorCode::Unimplemented));
         self.shared.core.stats.packets_sent.add(1);
         Err(Ended::Refused("request of unknown type"))

@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 
 use herdsman_node::{ClientRequest, Input};
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{OpCode, Reader, Request};
+use herdsman_proto::{OpCode, ReadRequest, Reader, Request};
 use herdsman_tree::Tree;
-use tracing::info;
 
 use super::serve::{Door, header_of};
 use super::{Connection, Ended};
@@ -104,7 +103,10 @@ impl Connection {
             Ok(Request::Sync { path }) => ClientRequest::Sync { path },
             Ok(Request::CloseSession) => ClientRequest::CloseSession,
             Ok(_) | Err(_) => {
-                info!(peer = %self.client.peer, "undecodable {} request", op.name());
+                let (peer, session, op_name) = (self.client.peer, self.session, op.name());
+                self.shared.limit_reports.malformed.info(format_args!(
+                    "undecodable {op_name} request from {peer} in session {session}"
+                ));
                 ClientRequest::Malformed(op)
             }
         }
@@ -115,6 +117,7 @@ impl Connection {
             return;
         }
         let count = inputs.len();
+        self.count_submitted_bytes();
         self.touched_ms = now_us / 1000;
         let core = &self.shared.core;
         core.step_all_in_turn(self.client.thread, inputs.into_iter());
@@ -132,8 +135,7 @@ impl Connection {
         let before = self.shared.large_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.large_bytes += bytes;
         if before + bytes > settings.large_requests_bytes_max {
-            self.shared.core.stats.large_requests_rejected.add(1);
-            return Err(Ended::Refused("large requests in flight exceed largeRequestMaxBytes"));
+            return Err(Ended::TooManyLargeBytes);
         }
         Ok(())
     }
@@ -142,10 +144,21 @@ impl Connection {
 /// Whether a read may follow writes of its session through the core.
 fn goes_along(tree: &Tree, op: i32, body: &[u8]) -> bool {
     match OpCode::from_code(op).map(|op| Request::decode(op, &mut Reader::new(body))) {
+        // A watch that is refused is told of where reads are answered: see `reads`.
+        Some(Ok(Request::Read(request))) if tree.limits_watches() && sets_watch(&request) => false,
         Some(Ok(Request::Read(request))) => {
             tree.reply_bytes_about(&request).is_some_and(|bytes| bytes <= REPLY_BYTES_MAX)
         }
         // A ping, or something that is answered with an error.
         _ => true,
+    }
+}
+
+fn sets_watch(request: &ReadRequest<'_>) -> bool {
+    match request {
+        ReadRequest::Exists { watch, .. }
+        | ReadRequest::GetData { watch, .. }
+        | ReadRequest::GetChildren { watch, .. } => *watch,
+        _ => false,
     }
 }

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use herdsman_node::io::CloseReason;
@@ -18,13 +19,15 @@ use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{Id, OpCode, Reader, Xid};
 use tokio::time::Instant;
 
-use super::{Connection, LINGER, Stage};
+use super::{Connection, LINGER};
 use crate::audit::{self, Answer};
 use crate::outbox::{Closing, Taken};
 use crate::slow_requests::Slow;
 
 /// An empty queue keeps room for this many.
 const IDLE_MAX: usize = 64;
+/// A client that goes may leave so many bytes of requests behind, and nobody waits for them.
+const BYTES_LEFT_MAX: u64 = 64 * 1024;
 /// A request that is kept for the log of slow requests only is cut to this: the path is at its beginning.
 const HEAD_BYTES: usize = 1024;
 
@@ -46,6 +49,8 @@ struct Submitted {
 #[derive(Debug, Default)]
 pub(super) struct SubmittedQueue {
     requests: VecDeque<Submitted>,
+    /// Of all of them.
+    bytes: u64,
     /// What was taken from the outbox since the last look.
     taken: Vec<TakenAnswers>,
 }
@@ -61,6 +66,11 @@ struct TakenAnswers {
 }
 
 impl SubmittedQueue {
+    /// What the requests in it took when they came.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The core has taken the last ones, and prepared them if it could.
     pub(super) fn handed_on(&mut self, count: usize, now_us: u64) {
         for request in self.requests.iter_mut().rev().take(count) {
@@ -78,6 +88,7 @@ impl SubmittedQueue {
 
     fn pop(&mut self) -> Option<Submitted> {
         let first = self.requests.pop_front();
+        self.bytes -= first.as_ref().map_or(0, |request| request.bytes as u64);
         if self.requests.is_empty() && self.requests.capacity() > IDLE_MAX {
             self.requests = VecDeque::new();
         }
@@ -98,6 +109,7 @@ impl Connection {
         };
         let (bytes, arrived_us, handed_on_us) = (payload.len(), now_us, now_us);
         let request = Submitted { op, xid, bytes, arrived_us, handed_on_us, kept, ids };
+        self.submitted.bytes += bytes as u64;
         self.submitted.requests.push_back(request);
     }
 
@@ -115,6 +127,7 @@ impl Connection {
             }
         }
         self.submitted.taken = all;
+        self.count_submitted_bytes();
     }
 
     fn note_taken(&mut self, count: usize, frames: Range<usize>, now_us: u64) {
@@ -180,9 +193,10 @@ impl Connection {
     }
 
     /// A client that has gone may have left changes behind, whose fate belongs in the audit log. They
-    /// get a while to be decided.
-    pub(super) async fn await_audited_answers(&mut self) {
-        if self.shared.core.audit().is_none() {
+    /// get a while to be decided. So do many bytes without an audit log: who could leave them behind and come
+    /// back for more would fill our memory.
+    pub(super) async fn await_last_answers(&mut self) {
+        if self.shared.core.audit().is_none() && self.submitted.bytes() < BYTES_LEFT_MAX {
             return;
         }
         let deadline = Instant::now() + LINGER;
@@ -191,7 +205,8 @@ impl Connection {
             self.written = 0;
             self.take_outbox();
             self.note_answers();
-            if self.stage == Stage::Closing || self.submitted.requests.is_empty() {
+            let is_stopping = self.shared.stopping.load(Ordering::Acquire);
+            if is_stopping || self.submitted.requests.is_empty() {
                 return;
             }
             tokio::select! {

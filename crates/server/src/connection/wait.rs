@@ -15,6 +15,9 @@ use super::{Connection, Ended};
 impl Connection {
     /// Waits until there is something to do. Bytes that the client sent meanwhile are in the intake.
     pub(super) async fn wait(&mut self) -> Result<(), Ended> {
+        if !self.may_read() {
+            self.leave_queue_for_room();
+        }
         if self.may_read() || self.has_unsent() {
             poll_fn(|context| self.poll_wait(context)).await
         } else {
@@ -24,6 +27,7 @@ impl Connection {
 
     fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         if self.may_read()
+            && self.poll_room(context).is_ready()
             && let Poll::Ready(read) = self.poll_read(context)
         {
             return Poll::Ready(read);
@@ -33,7 +37,12 @@ impl Connection {
         {
             return Poll::Ready(writable.map_err(Ended::from));
         }
-        if self.client.outbox.poll_filled(context).is_ready() {
+        let outbox = &self.client.outbox;
+        let told = match self.is_output_full() {
+            true => outbox.poll_close(context),
+            false => outbox.poll_filled(context),
+        };
+        if told.is_ready() {
             return Poll::Ready(Ok(()));
         }
         self.poll_deadline(context)

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 
 use super::family::{Family, Kind, Number, Reading, Sample};
 use crate::io_threads::Shared;
+use crate::stats::{Counter, HeldBackCounters};
 use crate::words::process::{self, Usage};
 
 /// Adds them all.
 pub(super) fn add(families: &mut Vec<Family>, shared: &Shared) {
     add_histograms(families, shared);
     add_counters(families, shared);
+    add_limits(families, shared);
     if let Some(usage) = process::usage() {
         add_process(families, &usage);
     }
@@ -64,6 +66,55 @@ fn add_counters(families: &mut Vec<Family>, shared: &Shared) {
             "Of them, those for which there was no room.",
             audit.lost(),
         ));
+    }
+}
+
+/// What limits did that Apache does not have, or does not count.
+fn add_limits(families: &mut Vec<Family>, shared: &Shared) {
+    let stats = &shared.core.stats;
+    families.push(Family::gauge(
+        "herdsman_request_bytes",
+        "Bytes of requests in flight, and of long frames that arrive.",
+        Number::Whole(shared.request_bytes.held().cast_signed()),
+    ));
+    for (name, help, counter) in [
+        (
+            "herdsman_frames_refused_total",
+            "Connections closed because of a frame that is too long, or is none.",
+            &stats.frames_refused,
+        ),
+        (
+            "herdsman_slow_readers_closed_total",
+            "Connections closed because their client does not read.",
+            &stats.slow_readers_closed,
+        ),
+        (
+            "herdsman_watches_refused_total",
+            "Requests refused by `herdsman.watchesPerSessionMax`.",
+            &stats.watches_refused,
+        ),
+    ] {
+        families.push(Family::counter(name, help, counter.get()));
+    }
+    families.push(held_back(&stats.held_back));
+}
+
+fn held_back(counters: &HeldBackCounters) -> Family {
+    let sample = |limit: &'static str, counter: &Counter| Sample {
+        labels: vec![("limit", Cow::Borrowed(limit))],
+        reading: Reading::Number(Number::Whole(counter.get().cast_signed())),
+    };
+    Family {
+        name: "herdsman_held_back_total",
+        help: "How often a connection was not read for a while, by the limit that it waited for.",
+        kind: Kind::Counter,
+        samples: vec![
+            sample("requestsPerConnectionMax", &counters.own_requests),
+            sample("requestBytesPerConnectionMax", &counters.own_bytes),
+            sample("globalOutstandingLimit", &counters.all_requests),
+            sample("requestBytesMax", &counters.all_bytes),
+            sample("unread", &counters.unread),
+        ],
     }
 }
 

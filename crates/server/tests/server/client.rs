@@ -31,9 +31,9 @@ impl Frame {
     }
 }
 
-/// A connection with a session.
-pub struct Client {
-    stream: TcpStream,
+/// A connection with a session, plain or through TLS.
+pub struct Client<S = TcpStream> {
+    stream: S,
     next_xid: i32,
     pub session: SessionId,
     pub timeout_ms: i32,
@@ -62,7 +62,7 @@ pub fn open(address: SocketAddr) -> TcpStream {
 }
 
 /// The next frame; `None` when the server has closed the connection.
-pub fn receive_payload(stream: &mut TcpStream) -> Option<Vec<u8>> {
+pub fn receive_payload(stream: &mut impl Read) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     if let Err(error) = stream.read_exact(&mut length) {
         let closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
@@ -87,7 +87,26 @@ impl Client {
 
     /// `None` when the server closes the connection or says that the session is over.
     pub fn connect_as(address: SocketAddr, request: &ConnectRequest<'_>) -> Option<Self> {
-        let mut stream = open(address);
+        Self::connect_over(open(address), request)
+    }
+
+    /// Where it comes from, as the server sees it.
+    pub fn local_address(&self) -> SocketAddr {
+        self.stream.local_addr().unwrap()
+    }
+
+    /// True if no byte has arrived that was not received.
+    pub fn has_nothing_yet(&mut self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// `None` when the server closes the connection or says that the session is over.
+    pub fn connect_over(mut stream: S, request: &ConnectRequest<'_>) -> Option<Self> {
         let mut frame = Vec::new();
         request.encode_frame(&mut frame);
         stream.write_all(&frame).ok()?;
@@ -220,14 +239,6 @@ impl Client {
         });
         self.stream.write_all(&frame).ok()?;
         self.receive_reply()
-    }
-
-    /// True if no byte has arrived that was not received.
-    pub fn has_nothing_yet(&mut self) -> bool {
-        self.stream.set_nonblocking(true).unwrap();
-        let peeked = self.stream.peek(&mut [0]);
-        self.stream.set_nonblocking(false).unwrap();
-        peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     /// True if the server closes the connection instead of sending more replies.

@@ -14,6 +14,7 @@ mod ensemble_security;
 mod ensemble_words;
 mod hostile;
 mod limits;
+mod log;
 mod metrics;
 mod proxy;
 mod sasl;

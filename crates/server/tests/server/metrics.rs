@@ -10,7 +10,7 @@ use herdsman_server::{ServerHandle, TestEnsemble, TestServer};
 use crate::client::{Client, open};
 
 /// Every series with its value, after a strict look at the form of the text.
-fn scrape(handle: &ServerHandle) -> BTreeMap<String, f64> {
+pub fn scrape(handle: &ServerHandle) -> BTreeMap<String, f64> {
     let text = metrics::prometheus_text(&metrics::collect(handle));
     assert!(text.ends_with('\n') && !text.contains("\n\n"));
     let mut series = BTreeMap::new();

@@ -106,3 +106,33 @@ fn a_client_that_has_seen_the_future_must_look_elsewhere() {
     request.last_zxid_seen = Zxid(1 << 40);
     assert!(Client::connect_as(server.address(), &request).is_none());
 }
+
+#[test]
+fn a_client_that_looks_for_another_ensemble_is_sent_on() {
+    let server = TestServer::start_with(|config| {
+        config.access.ensemble_scheme = true;
+        config.access.ensemble_names = vec!["blue".to_owned(), "azure".to_owned()];
+    });
+    let look_for = |name: &'static [u8]| {
+        let mut client = Client::connect(server.address());
+        client.try_call(&Request::Auth { scheme: "ensemble".into(), credentials: Some(name) })
+    };
+    for name in [&b"blue"[..], b"azure", b""] {
+        assert_eq!(look_for(name).map(|reply| reply.error), Some(0), "{name:?}");
+    }
+    // No answer: an error would be final to the client.
+    assert!(look_for(b"green").is_none());
+    let handle = server.handle();
+    let stats = &handle.core().stats;
+    let counted =
+        [&stats.ensemble_auth_fitted, &stats.ensemble_auth_failed, &stats.ensemble_auth_skipped];
+    assert_eq!(counted.map(|counter| counter.get()), [2, 1, 1]);
+}
+
+#[test]
+fn where_no_ensemble_can_be_looked_for_that_is_an_error() {
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    let ask = Request::Auth { scheme: "ensemble".into(), credentials: Some(b"blue") };
+    assert_eq!(client.call(&ask).error, code(ErrorCode::AuthFailed));
+}

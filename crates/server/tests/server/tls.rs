@@ -1,7 +1,7 @@
 //! The TLS client port: who gets in, who does not, and what is said about it.
 
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ fn secure(config: &mut Config, authority: &Authority, server: &Signed) {
     config.tls.trust_store = Some(authority.trust_store());
 }
 
-fn start(authority: &Authority, adjust: impl FnOnce(&mut Config)) -> TestServer {
+/// A server with a TLS port.
+pub fn start(authority: &Authority, adjust: impl FnOnce(&mut Config)) -> TestServer {
     let server = authority.sign("server");
     TestServer::start_with(|config| {
         secure(config, authority, &server);
@@ -30,11 +31,17 @@ fn start(authority: &Authority, adjust: impl FnOnce(&mut Config)) -> TestServer 
     })
 }
 
+/// A connection whose first write shakes hands.
+pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+pub fn open_tls(address: SocketAddr, config: Arc<ClientConfig>) -> TlsStream {
+    let name = ServerName::try_from("localhost").unwrap();
+    StreamOwned::new(ClientConnection::new(config, name).unwrap(), open(address))
+}
+
 /// Opens a session through TLS, or says how far it came.
 fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> std::io::Result<SessionId> {
-    let name = ServerName::try_from("localhost").unwrap();
-    let session = ClientConnection::new(config, name).unwrap();
-    let mut stream = StreamOwned::new(session, open(address));
+    let mut stream = open_tls(address, config);
     let mut hello = Vec::new();
     connect_request(SessionId::NONE, &[0; 16]).encode_frame(&mut hello);
     stream.write_all(&hello)?;

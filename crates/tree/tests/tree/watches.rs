@@ -1,5 +1,7 @@
 //! Watches: who hears of what, once or again, and in which order.
 
+use std::num::NonZeroU32;
+
 use herdsman_tree::TreeOptions;
 
 use crate::world::World;
@@ -228,6 +230,34 @@ fn watches_set_again_work_again() {
         ("create /b", &["anon NodeCreated /b @3"]),
         ("create /a/c", &["anon NodeChildrenChanged /a @4"]),
     ]);
+}
+
+/// A read that would watch is refused as a whole; one that does not is answered.
+#[test]
+fn who_has_enough_watches_gets_no_more() {
+    let options =
+        TreeOptions { watches_per_watcher_max: NonZeroU32::new(2), ..TreeOptions::default() };
+    let setup = ["create /a x", "get /a watch", "ls / watch"];
+    let mut world = World::new(options, &setup);
+    let refused = [
+        "exists /b watch",
+        "ls /a watch",
+        "ls2 /a watch",
+        "addWatch /b recursive",
+        "addWatch /b",
+        "setWatches 9 exist=/b",
+        // What was missed is not told either: the client will ask for all of it again.
+        "setWatches 0 data=/a,/gone exist=/b",
+    ];
+    for line in refused {
+        assert_eq!(world.run_watched(line), ("QuotaExceeded".to_owned(), vec![]), "{line}");
+    }
+    assert_eq!(world.tree.watches().count(), 2);
+    for line in ["exists /b", "ls /a", "get /a", "u1: get /a watch", "exists /a watch"] {
+        assert_ne!(world.run(line), "QuotaExceeded", "{line}");
+    }
+    world.run("set /a y");
+    assert_eq!(world.run("exists /b watch"), "NoNode", "the event made room");
 }
 
 /// For each way to watch, the kinds that are found and can be removed.

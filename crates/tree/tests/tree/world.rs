@@ -125,8 +125,11 @@ impl World {
             Reader { session: user.session, watcher: Watcher(user.session.0 as u64), ids: &ids };
         let mut out = Vec::new();
         if let ReadRequest::SetWatches(watches) = request {
-            self.tree.set_watches(reader, watches, &mut out);
-            return ("ok".to_owned(), words::late_events(&out));
+            let answer = match self.tree.set_watches(reader, watches, &mut out) {
+                Ok(()) => "ok".to_owned(),
+                Err(code) => format!("{code:?}"),
+            };
+            return (answer, words::late_events(&out));
         }
         let answer = match self.tree.read(reader, request, &mut out) {
             Ok(()) => words::body(request, &out),

@@ -6,11 +6,12 @@ use crate::config::Tls;
 use crate::config::load::Loading;
 
 /// Apache's class of the scheme → the scheme.
-const PROVIDERS: [(&str, &str); 4] = [
+const PROVIDERS: [(&str, &str); 5] = [
     ("org.apache.zookeeper.server.auth.X509AuthenticationProvider", "x509"),
     ("org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "sasl"),
     ("org.apache.zookeeper.server.auth.DigestAuthenticationProvider", "digest"),
     ("org.apache.zookeeper.server.auth.IPAuthenticationProvider", "ip"),
+    ("org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider", "ensemble"),
 ];
 
 pub(super) fn finish(loading: &mut Loading) -> Checked {
@@ -39,6 +40,7 @@ fn schemes(loading: &mut Loading) {
     };
     let has_tls_port = loading.draft.config.listen.secure_client.is_some();
     let (x509, sasl) = (named("x509") || has_tls_port, named("sasl"));
+    let ensemble = named("ensemble");
     for class in classes.iter().filter(|class| PROVIDERS.iter().all(|(known, _)| known != class)) {
         let text = format!(
             "{class} is a Java class that this server cannot run; its scheme does not exist here"
@@ -47,6 +49,7 @@ fn schemes(loading: &mut Loading) {
     }
     let access = &mut loading.draft.config.access;
     (access.x509_scheme, access.sasl_scheme) = (x509, sasl);
+    access.ensemble_scheme = ensemble;
 }
 
 fn required_schemes(loading: &mut Loading) -> Checked {

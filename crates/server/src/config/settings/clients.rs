@@ -49,6 +49,16 @@ pub(super) static LIMITS: &[Setting] = settings! {
         "Size from which a request counts as large; -1 is off.";
     "largeRequestMaxBytes", Property LooseInt => raw.large_requests_bytes, Is("104857600"), "bytes", Acted,
         "Sum of all large requests in flight; one above it has its connection closed.";
+    "herdsman.requestsPerConnectionMax", PropertyOrBare LooseInt => limits.requests_per_connection_max, Is("1024"), "requests", Acted,
+        "Requests of one connection in flight beyond which it is not read; 0 sets no limit.";
+    "herdsman.requestBytesPerConnectionMax", PropertyOrBare LooseLong => limits.request_bytes_per_connection_max, Is("4194304"), "bytes", Acted,
+        "Size of its requests in flight beyond which a connection is not read; 0 sets no limit.";
+    "herdsman.requestBytesMax", PropertyOrBare LooseLong => limits.request_bytes_max, Is("268435456"), "bytes", Acted,
+        "Size of all requests in flight, and of frames above 64 KiB that arrive, beyond which connections with such are not read; 0 sets no limit.";
+    "herdsman.unreadBytesPerConnectionMax", PropertyOrBare LooseLong => limits.unread_bytes_per_connection_max, Is("16777216"), "bytes", Acted,
+        "Replies and events that may wait for a client that does not read them; beyond it the connection is closed. 0 sets no limit.";
+    "herdsman.watchesPerSessionMax", PropertyOrBare LooseInt => limits.watches_per_session_max, Is("0"), "watches", Acted,
+        "Watches of one session, a persistent one that is not recursive counts twice; one more is refused with QuotaExceeded. 0 sets no limit.";
     "throttled_op_wait_time", Property LooseInt => request_throttle.op_wait_ms_max, Is("0"), "ms", Acted,
         "Requests that waited longer are answered with ThrottledOp; 0 is off.";
     "request_throttle_max_requests", Property LooseInt => request_throttle.requests_max, Is("0"), "requests", Acted,

@@ -3,7 +3,7 @@
 use crate::config::field::settings;
 use crate::config::setting::Initial::{Derived, Is, Unset};
 use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ignored, NotYet, NotYetUnless};
+use crate::config::setting::Status::{Acted, Ignored};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "enforceQuota", Property Flag => znodes.enforce_quota, Is("false"), "", Acted,
@@ -20,7 +20,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Age at which a container that never had a child is removed; 0 never does.";
     "skipACL", Property OnlyYes => access.skip_acl, Is("no"), "", Acted,
         "Whether ACLs are not checked at all.";
-    "enableEagerACLCheck", Property Flag => access.eager_acl_check, Is("false"), "", NotYetUnless("false"),
+    "enableEagerACLCheck", Property Flag => kept, Is("false"), "",
+        Ignored("the leader checks every write, whoever has done so before"),
         "Whether a server checks ACLs before it forwards a write to the leader.";
 };
 
@@ -32,7 +33,7 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
     "DigestAuthenticationProvider.digestAlg", Property Word => access.digest_algorithm, Is("SHA1"), "", Acted,
         "Hash of the digest scheme: SHA1, SHA-256, SHA-384 or SHA-512.";
     "authProvider.*", Property Text => kept, Unset, "", Acted,
-        "Java class of a further authentication scheme: Apache's for x509, sasl, digest and ip are known.";
+        "Java class of a further authentication scheme: Apache's for x509, sasl, digest, ip and ensemble are known.";
     "superUser", Property Text => kept, Unset, "", Acted,
         "SASL user who may do everything.";
     "superUser.*", Property Text => kept, Unset, "", Acted,
@@ -43,7 +44,8 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
         "SASL password of the user `super`.";
     "letAnySaslUserDoX", Property Text => access.any_sasl_user, Unset, "", Acted,
         "The name in an ACL that stands for every SASL user.";
-    "IPAuthenticationProvider.usexforwardedfor", Property Flag => kept, Is("false"), "", NotYetUnless("false"),
+    "IPAuthenticationProvider.usexforwardedfor", Property Flag => kept, Is("false"), "",
+        Ignored("whoever asks can write that header; the address is that of the connection"),
         "Whether the admin server believes X-Forwarded-For.";
     "allowSaslFailedClients", Property Flag => access.tolerate_failed_sasl, Is("false"), "", Acted,
         "Whether a client whose SASL login failed may go on without.";
@@ -53,7 +55,7 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
         "Whether clients must log in with one of enforce.auth.schemes.";
     "enforce.auth.schemes", Property Text => raw.enforced_schemes, Unset, "", Acted,
         "The schemes of which a client must use one.";
-    "ensembleAuthName", Property Text => kept, Unset, "", NotYet,
+    "ensembleAuthName", Property Text => access.ensemble_names, Unset, "", Acted,
         "Names of the ensemble, one of which a client of the ensemble scheme must give.";
     "sasl.serverconfig", Property Text => sasl.login_context, Is("Server"), "", Acted,
         "JAAS section of the server for its clients.";
