@@ -18,7 +18,7 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use futures_util::future::try_join_all;
 use herdsman_server::ServerHandle;
-use herdsman_tls::TlsError;
+use herdsman_tls::{TlsError, TlsSettings};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
@@ -68,6 +68,18 @@ pub struct Admin {
 }
 
 impl Admin {
+    /// Reads the keys and certificates that [`start`](Admin::start) would read.
+    ///
+    /// # Errors
+    /// They cannot be used.
+    pub fn check(settings: AdminSettings) -> Result<(), AdminError> {
+        let metrics = settings.secure_metrics.map(|metrics| https_only(metrics.tls));
+        for tls in settings.tls.into_iter().chain(metrics) {
+            TlsDoor::load(tls)?;
+        }
+        Ok(())
+    }
+
     /// Opens the port and serves it. If a port for metrics cannot be opened, the log says so and the
     /// rest runs without it.
     ///
@@ -176,7 +188,7 @@ fn open_metrics_port(address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
 
 fn open_secure_metrics_port(metrics: SecureMetrics) -> Option<(TcpListener, SocketAddr, TlsDoor)> {
     let SecureMetrics { address, tls } = metrics;
-    let tls = TlsDoor::load(PortTls { settings: tls, plain: PlainHttp::Refused });
+    let tls = TlsDoor::load(https_only(tls));
     let opened = tls.map_err(AdminError::from).and_then(|tls| Ok((tls, listen(address)?)));
     match opened {
         Ok((tls, (listener, address))) => {
@@ -188,6 +200,10 @@ fn open_secure_metrics_port(metrics: SecureMetrics) -> Option<(TcpListener, Sock
             None
         }
     }
+}
+
+fn https_only(settings: TlsSettings) -> PortTls {
+    PortTls { settings, plain: PlainHttp::Refused }
 }
 
 fn no_metrics_port(address: SocketAddr, error: &AdminError, setting: &str) {

@@ -41,12 +41,14 @@ pub struct Identity {
     pub peer: SocketAddr,
     /// The name of who has logged in.
     pub user: Option<String>,
+    /// Whose certificate the connection has shown.
+    pub certificate: Option<CertificateSubject>,
     credentials: Option<Credentials>,
 }
 
 /// The subject of the certificate that a connection has shown, as ACLs have it. Every request of the
 /// connection carries it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CertificateSubject(pub Arc<str>);
 
 /// What a request presents, to be presented again to the client port.
@@ -90,6 +92,7 @@ impl Identity {
             logged_in: ids.iter().any(|id| id.scheme == SUPER || schemes.is_authenticated(id)),
             ids: ids.into(),
             peer,
+            certificate: certificate.cloned(),
             credentials,
         })
     }

@@ -1,14 +1,14 @@
 //! Sessions of the server's own client port that stand in for those who ask over HTTP.
 //!
 //! A write over REST is made by a session that the server takes for one of the asker: it comes from
-//! the asker's address and presents the asker's credentials. So everything that the client port
-//! checks and counts (ACLs, quotas, limits of connections, throttling, audit) is the same here, and
-//! none of it is written twice.
+//! the asker's address with the asker's certificate, and presents the asker's credentials. So everything
+//! that the client port checks and counts (ACLs, quotas, limits of connections, throttling, audit) is the
+//! same here, and none of it is written twice.
 //!
-//! One session serves all requests of the same address and credentials. It is closed when nobody has
-//! used it for [`IDLE_TIME`]. There are at most [`STAND_INS_MAX`], and of one address at most
-//! [`PER_ADDRESS_MAX`]; when all are there, the one that has been idle longest makes room, and
-//! when none is idle the request is refused.
+//! One session serves all requests of the same address, certificate and credentials. It is closed when
+//! nobody has used it for [`IDLE_TIME`]. There are at most [`STAND_INS_MAX`], and of one address at most
+//! [`PER_ADDRESS_MAX`]; when all are there, the one that has been idle longest makes room, and when none
+//! is idle the request is refused.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use herdsman_client::{Client, Dial, Dialing};
 use herdsman_node::ServesAs;
-use herdsman_server::ServerHandle;
+use herdsman_server::{Caller, ServerHandle};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::ApiError;
-use crate::identity::{Credentials, Identity};
+use crate::identity::{CertificateSubject, Credentials, Identity};
 
 /// Sessions in all.
 const STAND_INS_MAX: usize = 128;
@@ -52,6 +52,7 @@ pub(crate) struct StandIns {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     address: IpAddr,
+    certificate: Option<CertificateSubject>,
     credentials: Option<Credentials>,
 }
 
@@ -109,8 +110,11 @@ impl StandIns {
             Some(ServesAs::ReadOnly) => return Err(read_only()),
             Some(_) => {}
         }
-        let credentials = identity.credentials().cloned();
-        let key = Key { address: identity.peer.ip(), credentials };
+        let key = Key {
+            address: identity.peer.ip(),
+            certificate: identity.certificate.clone(),
+            credentials: identity.credentials().cloned(),
+        };
         let (cell, in_use) = self.take(key.clone())?;
         let opened = cell.get_or_try_init(|| self.open(&key, identity.peer)).await;
         Ok(StandIn { client: opened?.clone(), _use: in_use })
@@ -133,8 +137,13 @@ impl StandIns {
     }
 
     async fn open(&self, key: &Key, peer: SocketAddr) -> Result<Client, ApiError> {
+        let certificate = key.certificate.as_ref();
+        let caller = Caller {
+            address: peer,
+            certificate_subject: certificate.map(|CertificateSubject(subject)| Arc::clone(subject)),
+        };
         let options = Client::options()
-            .dial(Arc::new(OwnPort { server: self.server.clone(), peer }))
+            .dial(Arc::new(OwnPort { server: self.server.clone(), caller }))
             .connect_timeout(OPEN_TIME_MAX)
             .session_timeout(SESSION_TIMEOUT)
             .deadline(WRITE_TIME_MAX)
@@ -225,13 +234,13 @@ fn read_only() -> ApiError {
 #[derive(Debug)]
 struct OwnPort {
     server: ServerHandle,
-    peer: SocketAddr,
+    caller: Caller,
 }
 
 impl Dial for OwnPort {
     fn dial<'a>(&'a self, _: &'a str, _: u16) -> Dialing<'a> {
         Box::pin(async {
-            let stream = self.server.connect_as(self.peer)?;
+            let stream = self.server.connect_as(self.caller.clone())?;
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
             TcpStream::from_std(stream)
@@ -247,7 +256,7 @@ mod tests {
     fn key(address: u8, user: usize) -> Key {
         let secret = Bytes::from(format!("u{user}:x"));
         let credentials = Some(Credentials { scheme: "digest".to_owned(), secret });
-        Key { address: IpAddr::from([10, 0, 0, address]), credentials }
+        Key { address: IpAddr::from([10, 0, 0, address]), certificate: None, credentials }
     }
 
     fn slot(uses: usize) -> Slot {

@@ -124,6 +124,31 @@ async fn of_a_child_that_may_not_be_read_only_the_name_is_shown() {
 }
 
 #[tokio::test]
+async fn an_address_is_that_of_the_connection_whatever_a_header_says() {
+    let rest = Rest::start();
+    let setter = rest.client().await;
+    for (path, address) in [("/near", "127.0.0.1"), ("/far", "192.0.2.7")] {
+        let acl = vec![Acl { perms: Perms::ALL, id: Id::new("ip", address) }];
+        setter.create(path, "x").acl(acl).await.unwrap();
+    }
+    for claim in [
+        ("X-Forwarded-For", "192.0.2.7"),
+        ("X-Forwarded-For", "192.0.2.7, 127.0.0.1"),
+        ("Forwarded", "for=192.0.2.7"),
+        ("X-Real-IP", "192.0.2.7"),
+    ] {
+        let status = |ask: Ask| rest.ask(&ask.header(claim.0, claim.1)).status;
+        let set = |path| Ask::json("PUT", path, &json!({ "data": "y" }));
+        assert_eq!(status(Ask::get("/api/v1/node?path=/far")), 403, "{claim:?}");
+        assert_eq!(status(set("/api/v1/node?path=/far")), 403, "{claim:?}");
+        assert_eq!(status(Ask::get("/api/v1/node?path=/near")), 200, "{claim:?}");
+        assert_eq!(status(set("/api/v1/node?path=/near")), 200, "{claim:?}");
+        let told = rest.ask(&Ask::get("/api/v1/whoami").header(claim.0, claim.1)).ok();
+        assert!(!told.to_string().contains("192.0.2.7"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_version_tells_the_stat_only_to_readers() {
     let rest = Rest::start();
     let setter = rest.client().await;

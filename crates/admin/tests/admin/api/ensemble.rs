@@ -1,6 +1,7 @@
 //! REST on members of an ensemble.
 
 use herdsman_admin::settings::Writers;
+use herdsman_node::ServesAs;
 use herdsman_server::TestEnsemble;
 use serde_json::json;
 
@@ -39,4 +40,40 @@ fn every_member_answers_and_one_without_a_quorum_does_not() {
         assert_eq!(ask.of(door.address()).refusal(), not_serving, "{ask:?}");
     }
     assert_eq!(Ask::get("/api/v1/whoami").of(door.address()).status, 200);
+}
+
+#[test]
+fn a_member_that_only_reads_shows_all_and_changes_nothing() {
+    let mut ensemble = TestEnsemble::start_with("", |_, config| config.read_only_mode = true);
+    ensemble.await_leader();
+    let left = ensemble.follower();
+    let door = admin(ensemble.handle(left), Writers::Anybody);
+    let node = "/api/v1/node?path=/a";
+    let set = Ask::json("PUT", node, &json!({ "data": "y" }));
+    let create = |path: &str| Ask::json("POST", path, &json!({ "data": "x" }));
+    assert_eq!(create(node).of(door.address()).status, 201);
+    let others: Vec<_> = ensemble.ids().filter(|&id| id != left).collect();
+    for id in others {
+        ensemble.kill(id);
+    }
+    ensemble.await_role(left, ServesAs::ReadOnly);
+    let acl = json!({ "acl": [{ "scheme": "world", "id": "anyone", "perms": "r" }] });
+    let steps = json!({ "operations": [{ "op": "delete", "path": "/a" }] });
+    for ask in [
+        set,
+        create("/api/v1/node?path=/b"),
+        Ask::delete(node),
+        Ask::json("PUT", "/api/v1/acl?path=/a", &acl),
+        Ask::json("POST", "/api/v1/multi", &steps),
+        Ask::delete("/api/v1/node?path=/a&recursive=true"),
+    ] {
+        let refused = ask.of(door.address()).refusal();
+        assert_eq!(refused, (503, "ReadOnly".to_owned()), "{ask:?}");
+    }
+    let restore = Ask::new("POST", "/commands/restore").body("no snapshot").of(door.address());
+    assert!(restore.status >= 400, "{restore:?}");
+    for path in [node, "/api/v1/children?path=/", "/api/v1/acl?path=/a"] {
+        assert_eq!(Ask::get(path).of(door.address()).status, 200, "{path}");
+    }
+    assert_eq!(Ask::get(node).of(door.address()).ok()["data"], "x");
 }

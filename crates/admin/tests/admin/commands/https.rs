@@ -56,10 +56,18 @@ fn shake_hands(
     Ok(stream)
 }
 
+fn ask(stream: Stream, path: &str) -> io::Result<String> {
+    send(stream, &format!("GET {path}"), "")
+}
+
 /// The whole answer to one request.
-fn ask(mut stream: Stream, path: &str) -> io::Result<String> {
-    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes())?;
+fn send(mut stream: Stream, method_and_path: &str, body: &str) -> io::Result<String> {
+    let request = format!(
+        "{method_and_path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
@@ -111,6 +119,30 @@ fn who_must_show_a_certificate_is_known_by_it() {
     };
     assert!(read("ann").starts_with("HTTP/1.1 200"));
     assert!(read("bob").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn who_is_known_by_a_certificate_writes_by_it() {
+    let authority = Authority::new();
+    let server = TestServer::start_with(|config| config.access.x509_scheme = true);
+    let admin = start(&server, server_tls(&authority, ClientAuth::Want), PlainHttp::Refused);
+    let write = |own: Option<&str>, request: &str| {
+        let own = own.map(|name| authority.sign(name));
+        let stream = shake_hands(&authority, own, admin.address()).unwrap();
+        send(stream, request, r#"{"data": "x"}"#).unwrap()
+    };
+    with_client(&server, async |client| {
+        let only_ann = [Acl { perms: Perms::ALL, id: Id::new("x509", "CN=ann") }];
+        client.create("/hers", "").acl(only_ann).await.unwrap();
+    });
+    let set = "PUT /api/v1/node?path=/hers";
+    assert!(write(Some("bob"), set).starts_with("HTTP/1.1 403"));
+    assert!(write(Some("ann"), set).starts_with("HTTP/1.1 200"));
+    // The session that stands in for bob is not that of ann, who has the same address.
+    assert!(write(Some("bob"), set).starts_with("HTTP/1.1 403"));
+    let create = "POST /api/v1/node?path=/new";
+    assert!(write(None, create).starts_with("HTTP/1.1 401"), "nobody has logged in");
+    assert!(write(Some("bob"), create).starts_with("HTTP/1.1 201"));
 }
 
 #[test]
