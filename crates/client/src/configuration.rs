@@ -1,16 +1,16 @@
 //! Files that configure Apache's clients: what `zkCli -client-configuration` takes.
 //!
-//! In: a properties file. Out: the [`TlsSettings`] that it means, if it wants TLS. The names are Apache's,
-//! with or without `zookeeper.` in front. Names that are not known have no effect, as in Apache: such a
-//! file also holds what concerns only Java. Apache: `ZKClientConfig`, `ClientX509Util`.
+//! In: a properties file. Out: the [`TlsSettings`] that it means, if it wants TLS, and who logs in. The
+//! names are Apache's, with or without `zookeeper.` in front. Names that are not known have no effect, as in
+//! Apache: such a file also holds what concerns only Java. Apache: `ZKClientConfig`, `ClientX509Util`.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use herdsman_properties::{BadEscape, Properties};
 use herdsman_tls::{Password, Protocol, Revocation, Secret, StoreSettings, TlsError, TlsSettings};
 
-use crate::properties::{self, BadEscape};
+use crate::sasl::{HostNames, JaasLogin, ServerPrincipals};
 
 /// The largest file that is read: a mistake, if there is more.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -21,6 +21,11 @@ pub struct ClientConfiguration {
     /// TLS, if the file has `client.secure=true`. Without that line the connection is plain, whatever
     /// else the file says about TLS; that is Apache's rule.
     pub tls: Option<TlsSettings>,
+    /// The login, if the file names a JAAS file (`java.security.auth.login.config`; Apache's programs take
+    /// that as a system property only) and does not have `sasl.client=false`.
+    pub login: Option<JaasLogin>,
+    /// What the servers are called in Kerberos.
+    pub servers: ServerPrincipals,
 }
 
 /// Why a file cannot be used.
@@ -77,7 +82,7 @@ impl ClientConfiguration {
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(ConfigurationError::TooLarge { file: file.to_owned() });
         }
-        Self::parse(&String::from_utf8_lossy(&bytes))
+        Self::from_bytes(&bytes)
     }
 
     /// Reads the text of a file.
@@ -85,22 +90,26 @@ impl ClientConfiguration {
     /// # Errors
     /// A setting has a value that is none.
     pub fn parse(text: &str) -> Result<Self, ConfigurationError> {
-        let values = properties::parse(text)
+        Self::from_bytes(text.as_bytes())
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, ConfigurationError> {
+        let values = Properties::parse(bytes)
             .map_err(|BadEscape { line }| ConfigurationError::Escape { line })?;
         let given = Given(values);
         let tls = given.is_true("client.secure").then(|| given.tls()).transpose()?;
-        Ok(ClientConfiguration { tls })
+        Ok(ClientConfiguration { tls, login: given.login(), servers: given.servers() })
     }
 }
 
 /// The names and values of a file.
-struct Given(BTreeMap<String, String>);
+struct Given(Properties);
 
 impl Given {
     /// What is set and not empty. The name with its prefix counts first.
     fn text(&self, key: &str) -> Option<&str> {
         let value = self.0.get(&format!("zookeeper.{key}")).or_else(|| self.0.get(key));
-        value.map(String::as_str).filter(|value| !value.is_empty())
+        value.map(|entry| entry.value.as_str()).filter(|value| !value.is_empty())
     }
 
     fn is_true(&self, key: &str) -> bool {
@@ -110,6 +119,26 @@ impl Given {
     fn list(&self, key: &str) -> Vec<&str> {
         let parts = self.text(key).unwrap_or_default().split(',').map(str::trim);
         parts.filter(|part| !part.is_empty()).collect()
+    }
+
+    fn login(&self) -> Option<JaasLogin> {
+        let is_off = self.text("sasl.client").is_some() && !self.is_true("sasl.client");
+        let file = self.text("java.security.auth.login.config").filter(|_| !is_off)?;
+        let section = self.text("sasl.clientconfig").unwrap_or(JaasLogin::SECTION).to_owned();
+        Some(JaasLogin { file: file.into(), section })
+    }
+
+    /// A file of Apache's is read with Apache's defaults.
+    fn servers(&self) -> ServerPrincipals {
+        const CANONICAL: &str = "sasl.client.canonicalize.hostname";
+        let plain = ServerPrincipals::default();
+        let is_canonical = self.text(CANONICAL).is_none() || self.is_true(CANONICAL);
+        ServerPrincipals {
+            principal: self.text("server.principal").map(Into::into),
+            service: self.text("sasl.client.username").map_or(plain.service, Into::into),
+            realm: self.text("server.realm").map(Into::into),
+            host_names: if is_canonical { HostNames::Canonical } else { HostNames::AsDialled },
+        }
     }
 
     fn tls(&self) -> Result<TlsSettings, ConfigurationError> {
@@ -240,6 +269,34 @@ mod tests {
         for plain in ["", "client.secure=false\nssl.ocsp=true", "ssl.keyStore.location=/a.pem"] {
             assert!(ClientConfiguration::parse(plain).unwrap().tls.is_none(), "{plain:?}");
         }
+    }
+
+    #[test]
+    fn a_login_is_named_with_what_servers_are_called() {
+        let parse = |text: String| ClientConfiguration::parse(&text).unwrap();
+        let jaas = "java.security.auth.login.config=/etc/zk/jaas.conf\n";
+        let login = parse(jaas.to_owned()).login.unwrap();
+        assert_eq!(
+            (login.file.to_str(), &login.section[..]),
+            (Some("/etc/zk/jaas.conf"), "Client")
+        );
+        let other = parse(format!("{jaas}zookeeper.sasl.clientconfig=Other")).login.unwrap();
+        assert_eq!(other.section, "Other");
+        assert!(parse(format!("{jaas}zookeeper.sasl.client=false")).login.is_none());
+        assert!(parse("zookeeper.sasl.client=true".to_owned()).login.is_none());
+        let servers = parse(
+            "zookeeper.sasl.client.username=zk\nzookeeper.server.realm=HERD\n\
+             zookeeper.sasl.client.canonicalize.hostname=false"
+                .to_owned(),
+        )
+        .servers;
+        let (service, realm) = ("zk".to_owned(), Some("HERD".to_owned()));
+        let host_names = HostNames::AsDialled;
+        let expected = ServerPrincipals { principal: None, service, realm, host_names };
+        assert_eq!(servers, expected);
+        let plain = parse("zookeeper.server.principal=zk/all@HERD".to_owned()).servers;
+        assert_eq!(plain.principal.as_deref(), Some("zk/all@HERD"));
+        assert_eq!(plain.host_names, HostNames::Canonical);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!   reports gaps. Dropping either removes it on the server.
 //! * **Cancellation.** Any future may be dropped at any time; the connection does not mind.
 //! * **Protection.** Connections go through TLS ([`Options::tls`]) and log in with SASL
-//!   ([`Options::sasl`]) where the servers want it.
+//!   ([`Options::sasl`], [`Options::log_in`]) where the servers want it.
 
 mod backoff;
 mod call;
@@ -26,8 +26,8 @@ mod operation;
 pub mod ops;
 mod options;
 mod outgoing;
-mod properties;
 pub mod retry;
+pub mod sasl;
 mod session;
 mod state;
 pub mod tls;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use herdsman_proto::SessionId;
 use herdsman_proto::connect::Password;
-use herdsman_sasl::digest_md5::{ClientSettings, Service};
 use herdsman_tls::TlsSettings;
 
 use crate::client::Client;
@@ -14,6 +13,7 @@ use crate::connect_string::ConnectString;
 use crate::dial::{Dial, Tcp};
 use crate::error::{Error, Result};
 use crate::retry::RetryPolicy;
+use crate::sasl::SaslLogin;
 use crate::session::Session;
 
 /// Settings of a client, each with a sane default.
@@ -41,7 +41,7 @@ pub struct Options {
     pub(crate) resumed: Option<(SessionId, Password)>,
     pub(crate) dial: Arc<dyn Dial>,
     pub(crate) tls: Option<TlsSettings>,
-    pub(crate) login: Option<ClientSettings>,
+    pub(crate) login: Option<SaslLogin>,
 }
 
 /// Whether a server that is cut off from its quorum will do.
@@ -209,10 +209,33 @@ impl Options {
     /// The password itself is not sent, but who records the login can guess at it: use
     /// [TLS](Options::tls) where others can listen.
     #[must_use]
-    pub fn sasl(mut self, username: impl Into<String>, password: impl Into<String>) -> Self {
+    pub fn sasl(self, username: impl Into<String>, password: impl Into<String>) -> Self {
         let password = herdsman_sasl::Secret::new(password);
         let credentials = herdsman_sasl::Credentials { username: username.into(), password };
-        self.login = Some(ClientSettings { service: Service::CLIENT_PORT, credentials });
+        self.log_in(SaslLogin::Password(credentials))
+    }
+
+    /// Logs in with SASL on every connection, with a password or with Kerberos, before anything else is
+    /// asked. The server has to prove itself, too. A login that fails is final: the client ends with
+    /// [`ErrorKind::AuthFailed`](crate::ErrorKind::AuthFailed). Only when no server of a Kerberos realm
+    /// answers is it tried again.
+    ///
+    /// Kerberos takes the feature `kerberos` of this crate; without it, every such login fails and says so.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use herdsman_client::sasl::{InitiatorKeys, KerberosSettings, SaslLogin};
+    /// let keys = InitiatorKeys::KeyTable {
+    ///     principal: "app@EXAMPLE.COM".to_owned(),
+    ///     file: Some("/etc/app.keytab".into()),
+    /// };
+    /// let login = SaslLogin::Kerberos(KerberosSettings { keys, ..Default::default() });
+    /// let zk = herdsman_client::Client::options().log_in(login).connect("zk1.example.com:2181").await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn log_in(mut self, login: SaslLogin) -> Self {
+        self.login = Some(login);
         self
     }
 

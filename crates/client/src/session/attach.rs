@@ -97,7 +97,7 @@ async fn shake_hands(
         return Err(AttachError::Expired);
     }
     if let Some(login) = reach.login() {
-        log_in(login, &mut transport, &mut received).await?;
+        log_in(login, &host, &mut transport, &mut received).await?;
     }
     Ok(Attached { transport, received, response, asked })
 }

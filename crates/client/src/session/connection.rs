@@ -124,7 +124,7 @@ impl Connection {
     }
 
     async fn converse(&mut self, transport: &mut Transport, life: &mut Life) -> End {
-        let Transport { read, write, holds_back } = transport;
+        let Transport { read, write, holds_back, .. } = transport;
         let Connection { dialogue, timer, search, .. } = self;
         let shared = dialogue.shared.clone();
         if let Err(end) = dialogue.receive() {

@@ -1,59 +1,137 @@
 //! The SASL login: the first words on a connection whose session stands.
 //!
-//! In: who we are, and the open connection. Out: both sides are who they say, or why not. Only DIGEST-MD5
-//! is spoken here; its rules are in `herdsman-sasl`, this is how its tokens travel. Apache:
-//! `ZooKeeperSaslClient`. How we differ: Apache's client takes a server that accepts the login without
-//! a proof, and goes on without one if the server knows no SASL; we end.
+//! In: who we are, and the open connection. Out: both sides are who they say, or why not. The rules of the
+//! mechanisms are in `herdsman-sasl`; this is how their tokens travel. Apache: `ZooKeeperSaslClient`. How we
+//! differ: Apache's client takes a server that accepts the login without a proof, and goes on without a
+//! login if the server knows no SASL; we end.
+
+use std::io;
+use std::net::IpAddr;
 
 use bytes::BytesMut;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{ErrorCode, Reader, Request, Xid};
-use herdsman_sasl::SaslError;
-use herdsman_sasl::digest_md5::{CHALLENGE_BYTES_MAX, Client, ClientSettings, ClientStep, Nonce};
+use herdsman_sasl::digest_md5::{self, CHALLENGE_BYTES_MAX, ClientSettings, Nonce, Service};
+use herdsman_sasl::gssapi::{self, GssapiError, Initiator};
+use herdsman_sasl::{ClientLogin, ClientStep, SaslError};
 
 use super::attach::{AttachError, read_frame};
 use super::transport::Transport;
+use crate::connect_string::HostPort;
 use crate::outgoing;
+use crate::sasl::SaslLogin;
 
 /// Requests are numbered from 1, so that this is nobody else's.
 const LOGIN_XID: Xid = Xid(0);
-/// The longest answer: a header, a length, and a token.
-const ANSWER_BYTES_MAX: usize = ReplyHeader::BYTES + 4 + CHALLENGE_BYTES_MAX;
+/// What an answer has before its token: a header, and a length.
+const ANSWER_HEAD_BYTES: usize = ReplyHeader::BYTES + 4;
 
 /// Why there is no login. All of these are final: the next server would say the same.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoginFailure {
     #[error("the server refuses the SASL login of {username:?}: {answer}")]
     Refused { username: String, answer: String },
+    #[error("the server refuses the Kerberos login: {answer}")]
+    KerberosRefused { answer: String },
     #[error("the server takes no SASL logins; it needs a JAAS file with a section for its clients")]
     NotOffered,
     #[error("the SASL login failed: {0}")]
-    Exchange(#[from] SaslError),
+    Exchange(SaslError),
     #[error("there is no randomness for a SASL login: {0}")]
     NoRandomness(#[from] getrandom::Error),
 }
 
+/// A realm whose servers do not answer now may answer later; everything else is final.
+impl From<SaslError> for AttachError {
+    fn from(error: SaslError) -> Self {
+        match error {
+            SaslError::Gssapi(error @ GssapiError::KdcUnreachable { .. }) => {
+                io::Error::new(io::ErrorKind::TimedOut, error.to_string()).into()
+            }
+            error => LoginFailure::Exchange(error).into(),
+        }
+    }
+}
+
 /// Logs in, or says why not.
 pub(super) async fn log_in(
-    settings: &ClientSettings,
+    settings: &SaslLogin,
+    host: &HostPort,
     transport: &mut Transport,
     received: &mut BytesMut,
 ) -> Result<(), AttachError> {
-    let mut login = Client::new(settings.clone(), nonce()?);
-    let username = &settings.credentials.username;
-    let challenge = ask(transport, received, Client::OPENING, username).await?;
-    if challenge.is_empty() {
+    let (mut login, opening) = begin(settings, host, transport.peer).await?;
+    let mut token = ask(transport, received, &opening, settings).await?;
+    if token.is_empty() {
         return Err(LoginFailure::NotOffered.into());
     }
-    let mut token = challenge;
     loop {
-        match login.step(&token).map_err(LoginFailure::from)? {
+        let step;
+        (login, step) = advance(login, move |login| login.step(&token)).await?;
+        match step {
             ClientStep::Response(response) => {
-                token = ask(transport, received, &response, username).await?;
+                token = ask(transport, received, &response, settings).await?;
             }
             ClientStep::Accepted => return Ok(()),
         }
     }
+}
+
+/// A login, and what is sent first.
+async fn begin(
+    settings: &SaslLogin,
+    host: &HostPort,
+    address: Option<IpAddr>,
+) -> Result<(ClientLogin, Vec<u8>), AttachError> {
+    match settings {
+        SaslLogin::Password(credentials) => {
+            let (service, credentials) = (Service::CLIENT_PORT, credentials.clone());
+            let settings = ClientSettings { service, credentials };
+            let login = ClientLogin::Digest(digest_md5::Client::new(settings, nonce()?));
+            advance(login, ClientLogin::open).await
+        }
+        SaslLogin::Kerberos(settings) => {
+            let (settings, host) = (settings.clone(), host.host().to_owned());
+            may_wait(move || {
+                let service = settings.servers.of(&host, address);
+                let initiator = Initiator::new(&settings.keys, &service);
+                let initiator = initiator.map_err(SaslError::from)?;
+                let mut login = ClientLogin::Gssapi(gssapi::Client::new(initiator));
+                let opening = login.open()?;
+                Ok((login, opening))
+            })
+            .await
+        }
+    }
+}
+
+/// Does something with a login. Kerberos reads files and asks servers of the realm.
+async fn advance<Told: Send + 'static>(
+    mut login: ClientLogin,
+    act: impl FnOnce(&mut ClientLogin) -> Result<Told, SaslError> + Send + 'static,
+) -> Result<(ClientLogin, Told), AttachError> {
+    match login {
+        ClientLogin::Digest(_) => {
+            let told = act(&mut login)?;
+            Ok((login, told))
+        }
+        ClientLogin::Gssapi(_) => {
+            may_wait(move || {
+                let told = act(&mut login)?;
+                Ok((login, told))
+            })
+            .await
+        }
+    }
+}
+
+/// On a thread where it is allowed to wait. Who has no more patience leaves it there; how long it takes at
+/// most is set in `krb5.conf`.
+async fn may_wait<Told: Send + 'static>(
+    act: impl FnOnce() -> Result<Told, SaslError> + Send + 'static,
+) -> Result<Told, AttachError> {
+    let told = tokio::task::spawn_blocking(act).await;
+    Ok(told.map_err(io::Error::other)??)
 }
 
 fn nonce() -> Result<Nonce, LoginFailure> {
@@ -67,33 +145,39 @@ async fn ask(
     transport: &mut Transport,
     received: &mut BytesMut,
     token: &[u8],
-    username: &str,
+    settings: &SaslLogin,
 ) -> Result<Vec<u8>, AttachError> {
     let mut bytes = Vec::new();
     outgoing::encode(&mut bytes, LOGIN_XID, &Request::Sasl { token }, usize::MAX)
-        .map_err(std::io::Error::other)?;
+        .map_err(io::Error::other)?;
     transport.send(&bytes).await?;
-    let frame = read_frame(transport, received, ANSWER_BYTES_MAX).await?;
+    let token_bytes_max = match settings {
+        SaslLogin::Password(_) => CHALLENGE_BYTES_MAX,
+        SaslLogin::Kerberos(_) => gssapi::TOKEN_BYTES_MAX,
+    };
+    let frame = read_frame(transport, received, ANSWER_HEAD_BYTES + token_bytes_max).await?;
     let mut reader = Reader::new(&frame);
     let (xid, _, error) = ReplyHeader::decode(&mut reader)?;
     if xid != LOGIN_XID {
         let text = format!("the answer to request {} comes before that to the login", xid.0);
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text).into());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text).into());
     }
     match error {
         0 => Ok(reader.buffer()?.unwrap_or_default().to_vec()),
-        code => {
-            let answer = answer_text(code);
-            Err(LoginFailure::Refused { username: username.to_owned(), answer }.into())
-        }
+        code => Err(refused(settings, code).into()),
     }
 }
 
-fn answer_text(code: i32) -> String {
-    match ErrorCode::from_code(code) {
-        Some(ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireAuth) => {
-            "the user name or the password is wrong".to_owned()
-        }
-        _ => format!("error {code}"),
+fn refused(settings: &SaslLogin, code: i32) -> LoginFailure {
+    use ErrorCode::{AuthFailed, SessionClosedRequireAuth};
+    let is_usual =
+        matches!(ErrorCode::from_code(code), Some(AuthFailed | SessionClosedRequireAuth));
+    let answer = |usual: &str| if is_usual { usual.to_owned() } else { format!("error {code}") };
+    match settings {
+        SaslLogin::Password(credentials) => LoginFailure::Refused {
+            username: credentials.username.clone(),
+            answer: answer("the user name or the password is wrong"),
+        },
+        SaslLogin::Kerberos(_) => LoginFailure::KerberosRefused { answer: answer("see its log") },
     }
 }

@@ -6,11 +6,11 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use herdsman_sasl::digest_md5::ClientSettings;
 use herdsman_tls::{Peer, Reload, Side, TlsContext, describe_failure, describe_io_failure, rustls};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -20,13 +20,14 @@ use crate::connect_string::HostPort;
 use crate::dial::Dial;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
+use crate::sasl::SaslLogin;
 
 /// How servers are reached: the way there, its protection, and the login at its end.
 #[derive(Debug)]
 pub(crate) struct Reach {
     dial: Arc<dyn Dial>,
     tls: Option<Arc<TlsContext>>,
-    login: Option<ClientSettings>,
+    login: Option<SaslLogin>,
 }
 
 /// An open connection, both directions.
@@ -35,6 +36,8 @@ pub(super) struct Transport {
     pub(super) write: Box<dyn AsyncWrite + Send + Unpin>,
     /// What was written goes out with certainty only when it is flushed.
     pub(super) holds_back: bool,
+    /// The address at its end.
+    pub(super) peer: Option<IpAddr>,
 }
 
 impl Reach {
@@ -51,7 +54,7 @@ impl Reach {
     }
 
     /// The login that each connection begins with.
-    pub(super) fn login(&self) -> Option<&ClientSettings> {
+    pub(super) fn login(&self) -> Option<&SaslLogin> {
         self.login.as_ref()
     }
 
@@ -66,8 +69,10 @@ impl Reach {
         match &self.tls {
             Some(tls) => shake_hands(tls, host, stream).await,
             None => {
+                let peer = stream.peer_addr().map(|at| at.ip()).ok();
                 let (read, write) = stream.into_split();
-                Ok(Transport { read: Box::new(read), write: Box::new(write), holds_back: false })
+                let (read, write) = (Box::new(read), Box::new(write));
+                Ok(Transport { read, write, holds_back: false, peer })
             }
         }
     }
@@ -117,7 +122,8 @@ async fn shake_hands(
     let shaking = TlsConnector::from(config).connect(peer.server_name(), stream);
     let stream = shaking.await.map_err(|error| io::Error::other(describe(&error)))?;
     let (read, write) = tokio::io::split(stream);
-    Ok(Transport { read: Box::new(read), write: Box::new(write), holds_back: true })
+    let (read, write, peer) = (Box::new(read), Box::new(write), Some(peer.address()));
+    Ok(Transport { read, write, holds_back: true, peer })
 }
 
 /// Why there was no handshake. A plain port hangs up without a word.

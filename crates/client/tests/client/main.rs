@@ -12,6 +12,7 @@ mod persistent_watches;
 mod protected;
 mod read_only;
 mod sasl;
+mod secrets;
 mod secured_server;
 mod security;
 mod sessions;

@@ -1,0 +1,85 @@
+//! What a client is told in confidence is in no line of its log, in no error, and in nothing that is
+//! printed of it.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use herdsman_client::tls::{Password, Secret, StoreSettings, TlsSettings};
+use herdsman_client::{ErrorKind, Options};
+use herdsman_server::TestServer;
+use tempfile::TempDir;
+use tracing::Level;
+
+use crate::certificates::Authority;
+use crate::world::{options, within};
+
+/// Every secret has this in it.
+const MARK: &str = "hush";
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Connects, and gives all that can be seen of the attempt besides the log.
+async fn seen(options: Options, server: &TestServer) -> String {
+    let told = format!("{options:?}");
+    match within(options.connect(&server.connect_string())).await {
+        Ok(client) => format!("{told} {client:?}"),
+        Err(error) => format!("{told} {error} {error:?}"),
+    }
+}
+
+// One thread, so that all of the client's work is done where its log is kept.
+#[tokio::test(flavor = "current_thread")]
+async fn a_client_shows_no_secret() {
+    let directory = TempDir::new().unwrap();
+    let jaas = directory.path().join("jaas.conf");
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    std::fs::write(&jaas, format!("Server {{ {module} required user_ann=\"hush-sasl\"; }};"))
+        .unwrap();
+    let server = TestServer::start_with(|config| {
+        config.sasl.login_file = Some(jaas);
+        config.access.sasl_scheme = true;
+    });
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let with_password = |password: &str| {
+        let store = StoreSettings::new(Authority::new().sign("ann"))
+            .with_password(Password::Given(Secret::new(password)));
+        let tls = TlsSettings {
+            trust_store: Some(store.clone()),
+            key_store: Some(store),
+            ..TlsSettings::default()
+        };
+        options().tls(tls)
+    };
+    let everything = [
+        seen(options().sasl("ann", "hush-sasl"), &server).await,
+        seen(options().sasl("ann", "hush-wrong"), &server).await,
+        seen(options().credentials("digest", "ann:hush-digest"), &server).await,
+        seen(with_password("hush-store"), &server).await,
+    ];
+    assert!(everything[1].contains(&format!("{:?}", ErrorKind::AuthFailed)), "{}", everything[1]);
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("the SASL login failed"), "{log}");
+    for text in everything.iter().chain([&log]) {
+        assert!(!text.contains(MARK), "{text}");
+    }
+}
