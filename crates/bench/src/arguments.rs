@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use herdsman_protection::TlsArguments;
 use herdsman_proto::path;
 
 use crate::echo::EchoArgs;
 use crate::keys::Distribution;
 use crate::names::{LEAVES_PER_PARENT, PARENTS_MAX};
-use crate::protection::Protection;
 use crate::roofline::RooflineArgs;
 use crate::target::TargetSpec;
 use crate::workload::Workload;
@@ -91,7 +91,7 @@ pub(crate) struct WhereTo {
     )]
     pub(crate) targets: Vec<TargetSpec>,
     #[command(flatten)]
-    pub(crate) protection: Protection,
+    pub(crate) tls: TlsArguments,
 }
 
 /// The znodes that a run works on.

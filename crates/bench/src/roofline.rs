@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use herdsman_protection::TlsArguments;
 
 use crate::arguments::{Arguments, Output, Shape, WhereTo, Znodes};
 use crate::keys::Distribution;
 use crate::machine::this_machine;
 use crate::progress::Progress;
-use crate::protection::Protection;
 use crate::report::{Report, Row};
 use crate::stop::Stop;
 use crate::suite;
@@ -84,7 +84,7 @@ fn measure_echo(
     let arguments = Arguments {
         command: None,
         workloads: vec![Workload::Get, Workload::Set],
-        where_to: WhereTo { targets: Vec::new(), protection: Protection::default() },
+        where_to: WhereTo { targets: Vec::new(), tls: TlsArguments::default() },
         znodes: Znodes { root: "/bench".to_owned(), keys: KEYS, value_bytes: VALUE_BYTES },
         shape: Shape {
             connections,

@@ -10,6 +10,7 @@ use crate::arguments::{Arguments, FillArguments};
 use crate::machine::this_machine;
 use crate::names::Family;
 use crate::progress::Progress;
+use crate::protection;
 use crate::report::{Report, Round, Row, units};
 use crate::round::{Setting, family_of, run_round};
 use crate::script::run_to_end;
@@ -42,7 +43,7 @@ pub fn measure(arguments: &Arguments, progress: Progress, stop: &Stop) -> Result
 
 /// Fills keys in, and leaves them there.
 pub fn fill(arguments: &FillArguments, progress: Progress, stop: &Stop) -> Result<()> {
-    let tls = arguments.where_to.protection.load()?;
+    let tls = protection::load(&arguments.where_to.tls)?;
     for spec in &arguments.where_to.targets {
         let target = spec.resolve(tls.as_ref())?;
         let keys = Keys::FillIn;
@@ -65,7 +66,7 @@ fn resolve(arguments: &Arguments) -> Result<Vec<Target>> {
             spec.name()
         );
     }
-    let tls = arguments.where_to.protection.load()?;
+    let tls = protection::load(&arguments.where_to.tls)?;
     specs.iter().map(|spec| spec.resolve(tls.as_ref())).collect()
 }
 

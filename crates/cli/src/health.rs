@@ -1,14 +1,12 @@
 //! `herdsman health`: asks a server's admin port whether it is well, for health checks of containers
 //! and scripts that have no HTTP client.
 
-mod https;
-
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
-use herdsman_shell::TlsArguments;
+use herdsman_protection::{TlsArguments, https};
 
 /// Ask a running server whether it is well: exit code 0 if so, 1 if not.
 #[derive(Args)]
@@ -58,17 +56,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 /// Whether the answer was good, and what it said.
 fn ask(url: &str, arguments: &Arguments) -> Result<(bool, String)> {
-    let timeout = arguments.timeout;
-    if let Some(rest) = url.strip_prefix("https://") {
-        let tls = arguments.tls.settings()?;
-        let tls = tls.context("https:// needs --tls-trust-store, to know whom to trust")?;
-        return https::get(rest, tls, timeout);
-    }
     let config = ureq::Agent::config_builder()
-        .timeout_global(Some(timeout))
+        .timeout_global(Some(arguments.timeout))
         .http_status_as_error(false)
         .build();
-    let mut response = ureq::Agent::new_with_config(config).get(url).call()?;
+    let mut response = https::agent(config, arguments.tls.settings()?)?.get(url).call()?;
     let is_good = response.status().is_success();
     Ok((is_good, response.body_mut().read_to_string()?))
 }

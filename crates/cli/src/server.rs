@@ -49,7 +49,8 @@ pub struct Arguments {
     /// Where they keep their data; a temporary directory, removed at the end, if not given
     #[arg(long, value_name = "PATH", requires = "ensemble")]
     dir: Option<PathBuf>,
-    /// Only read the configuration, say what is wrong with it or has no effect, and end
+    /// Only read the configuration and the keys and logins that it names, say what is wrong with them or
+    /// has no effect, and end
     #[arg(long, conflicts_with = "ensemble")]
     check: bool,
     /// How log lines are written
@@ -79,17 +80,24 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     for warning in &loaded.warnings {
         warn!("{warning}");
     }
-    if arguments.check {
-        info!("the configuration can be used; {} warnings", loaded.warnings.len());
-        return ExitCode::SUCCESS;
-    }
-    match serve(loaded.config, log_level, start) {
+    let done = match arguments.check {
+        true => check(&loaded),
+        false => serve(loaded.config, log_level, start),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             error!("{failure}");
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+fn check(loaded: &Loaded) -> Result<(), StartError> {
+    Server::check(&loaded.config)?;
+    admin::check(&loaded.config);
+    info!("the configuration can be used; {} warnings", loaded.warnings.len());
+    Ok(())
 }
 
 /// A broken invariant must not go on serving: what is acknowledged is in the log, and a restart
@@ -184,8 +192,14 @@ async fn terminal_gone(mut hangup: Signal) {
 }
 
 fn report(server: &Server, mode: Mode, start: Instant) {
+    if let Some(address) = server.secure_address() {
+        info!("the client port with TLS is {address}");
+    }
     let Some(address) = server.address() else {
-        return warn!("no client port is configured: nobody can connect");
+        if server.secure_address().is_none() {
+            warn!("no client port is configured: nobody can connect");
+        }
+        return;
     };
     let took_ms = start.elapsed().as_millis();
     match mode {

@@ -56,10 +56,9 @@ fn help() -> String {
         "\
 Examples:
   herdsman backup --data-dir /var/lib/zookeeper -o /backup/zk.snapshot
-  herdsman backup --server http://127.0.0.1:8080 --auth digest:super:secret -o /backup/
+  HERDSMAN_AUTH=digest:super:secret herdsman backup --server http://127.0.0.1:8080 -o /backup/
+  herdsman backup --server https://zk1:8080 --tls-trust-store ca.pem --tls-key-store me.pem -o /backup/
   herdsman restore /backup/zk.snapshot --data-dir /var/lib/zookeeper
-
---auth can stand in the environment as HERDSMAN_AUTH, where other users do not see it.
 
 {EXIT_CODES_OF_CHANGES}"
     )

@@ -4,14 +4,16 @@
 //! comes, or the zxid that was restored; else one line that says what the server said and what to do.
 //! Apache streams the file that it has just written, packed if `snapshot.compression.method` says so, and
 //! takes only a plain one back. Apache: `Commands.SnapshotCommand`, `RestoreCommand`.
-//!
-//! Only `http`: for `https` a tunnel or a proxy is needed for now.
 
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use herdsman_protection::{TlsArguments, https, secret_from_environment, secret_from_file};
+use herdsman_secret::Secret;
+use herdsman_tls::TlsSettings;
 use serde_json::Value;
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body, SendBody};
@@ -22,29 +24,36 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// What is read of an answer that is no snapshot.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 const PIECE_BYTES: usize = 128 << 10;
+/// Where credentials are, if no flag has them.
+const AUTH_VARIABLE: &str = "HERDSMAN_AUTH";
 
 /// Which admin server, and who asks.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerArguments {
-    /// The admin server, as http://host:8080.
+    /// The admin server, as http://host:8080, or https:// with --tls-trust-store.
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// Credentials with all permissions on /, as digest:user:password.
-    #[arg(
-        long,
-        value_name = "SCHEME:SECRET",
-        env = "HERDSMAN_AUTH",
-        hide_env_values = true,
-        requires = "server"
-    )]
-    auth: Option<String>,
+    /// Credentials with all permissions on /, as digest:user:password. Others can see arguments: better
+    /// are --auth-file and the variable HERDSMAN_AUTH.
+    #[arg(long, value_name = "SCHEME:SECRET", requires = "server", conflicts_with = "auth_file")]
+    auth: Option<Secret>,
+    /// The same in a file.
+    #[arg(long, value_name = "FILE", requires = "server")]
+    auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArguments,
 }
 
 impl ServerArguments {
     /// The server, if one is named.
     pub(crate) fn open(&self) -> Result<Option<AdminServer>> {
-        let auth = self.auth.as_deref();
-        self.server.as_deref().map(|url| AdminServer::new(url, auth)).transpose()
+        let Some(url) = &self.server else { return Ok(None) };
+        let auth = match (&self.auth, &self.auth_file) {
+            (Some(auth), _) => Some(auth.clone()),
+            (None, Some(file)) => Some(secret_from_file(file)?),
+            (None, None) => secret_from_environment(AUTH_VARIABLE)?,
+        };
+        AdminServer::new(url, auth.as_ref(), self.tls.settings()?).map(Some)
     }
 }
 
@@ -53,7 +62,7 @@ pub(crate) struct AdminServer {
     agent: Agent,
     /// Without a slash at its end.
     base: String,
-    authorization: Option<String>,
+    authorization: Option<Secret>,
 }
 
 /// A snapshot that is about to come.
@@ -66,11 +75,8 @@ pub(crate) struct SnapshotStream {
 }
 
 impl AdminServer {
-    fn new(url: &str, auth: Option<&str>) -> Result<Self> {
-        if url.starts_with("https://") {
-            bail!("{url}: https is not supported here yet; use http, through a tunnel if need be");
-        }
-        if !url.starts_with("http://") {
+    fn new(url: &str, auth: Option<&Secret>, tls: Option<TlsSettings>) -> Result<Self> {
+        if !url.starts_with("http://") && !url.starts_with("https://") {
             bail!("{url} is not the address of an admin server: give it as http://host:8080");
         }
         let base = url.trim_end_matches('/').trim_end_matches("/commands").to_owned();
@@ -84,7 +90,7 @@ impl AdminServer {
             .timeout_per_read(Some(SILENCE_MAX))
             .timeout_per_write(Some(SILENCE_MAX))
             .build();
-        Ok(AdminServer { agent: config.new_agent(), base, authorization })
+        Ok(AdminServer { agent: https::agent(config, tls)?, base, authorization })
     }
 
     /// The server's address, for messages.
@@ -96,7 +102,7 @@ impl AdminServer {
     pub(crate) fn snapshot(&self) -> Result<SnapshotStream> {
         let mut request = self.agent.get(format!("{}/commands/snapshot?streaming=true", self.base));
         if let Some(authorization) = &self.authorization {
-            request = request.header("Authorization", authorization);
+            request = request.header("Authorization", authorization.expose());
         }
         let response = request.call().map_err(|error| self.unreachable(&error))?;
         let header = |name: &str| {
@@ -118,7 +124,7 @@ impl AdminServer {
             .post(format!("{}/commands/restore", self.base))
             .header("Content-Type", "application/octet-stream");
         if let Some(authorization) = &self.authorization {
-            request = request.header("Authorization", authorization);
+            request = request.header("Authorization", authorization.expose());
         }
         if let Some(bytes) = bytes {
             request = request.header("Content-Length", bytes.to_string());
@@ -148,7 +154,9 @@ impl AdminServer {
         let answer = read_answer(response.into_body());
         let hint = match status.as_u16() {
             200 => return anyhow!("{}: no {command}: {}", self.base, error_text(&answer)),
-            401 => "it wants to know who asks: give --auth digest:user:password",
+            401 => {
+                "it wants to know who asks: give --auth-file, or set HERDSMAN_AUTH=digest:user:password"
+            }
             403 => "these credentials do not have all permissions on /",
             404 | 405 => {
                 "it has no such command: that takes the admin server of Herdsman or of Apache 3.9"
@@ -159,7 +167,7 @@ impl AdminServer {
             503 => {
                 "the command is switched off there (admin.snapshot.enabled, admin.restore.enabled), or it does not serve"
             }
-            300..=399 => "it sends elsewhere, perhaps to https, which is not supported here yet",
+            300..=399 => "it sends elsewhere, perhaps to https",
             500..=599 => {
                 "it failed; its log says why (serializeLastProcessedZxid.enabled must be true)"
             }
@@ -204,12 +212,12 @@ impl SnapshotStream {
 }
 
 /// `digest:user:password` as the header that admin servers want.
-fn authorization(auth: &str) -> Result<String> {
-    match auth.split_once(':') {
+fn authorization(auth: &Secret) -> Result<Secret> {
+    match auth.expose().split_once(':') {
         Some((scheme, secret)) if !scheme.is_empty() && !secret.is_empty() => {
-            Ok(format!("{scheme} {secret}"))
+            Ok(Secret::new(format!("{scheme} {secret}")))
         }
-        _ => bail!("--auth takes a scheme and a secret, as digest:user:password"),
+        _ => bail!("credentials are a scheme and a secret, as digest:user:password"),
     }
 }
 

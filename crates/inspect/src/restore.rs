@@ -70,7 +70,7 @@ fn help() -> String {
         "\
 Examples:
   herdsman restore /backup/zk.snapshot --data-dir /var/lib/zookeeper --force
-  herdsman restore /backup/zk.snapshot --server http://127.0.0.1:8080 --auth digest:super:secret
+  HERDSMAN_AUTH=digest:super:secret herdsman restore /backup/zk.snapshot --server http://127.0.0.1:8080
 
 An ensemble: stop all servers, restore the same file on each of them, start them. A member that
 is left out would have the newer data, win the election, and undo the restore. Over the admin

@@ -69,6 +69,7 @@ fn takes_value(flag: &str) -> bool {
             | "--tls-password-file"
             | "--sasl-user"
             | "--sasl-password-file"
+            | "--sasl-jaas-file"
     )
 }
 

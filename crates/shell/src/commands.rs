@@ -132,6 +132,9 @@ struct Line {
     command: Command,
 }
 
+/// Of a word that is longer nobody wonders which command it was meant to be.
+const NAME_BYTES_MAX: usize = 64;
+
 /// All commands of the shell, for documents and completions.
 #[must_use]
 pub fn command() -> clap::Command {
@@ -162,6 +165,12 @@ pub(crate) fn parse(words: &[String]) -> Result<Parsed, Failure> {
         return Err(Failure::usage("no command; try `help`"));
     };
     let known = usage::find(name);
+    if known.is_none() && name.len() > NAME_BYTES_MAX {
+        let letters = name.chars().count();
+        return Err(Failure::usage(format!(
+            "no command has a name of {letters} letters; `help` lists them"
+        )));
+    }
     let name = known.map_or(name.as_str(), clap::Command::get_name);
     let arguments = arguments.iter().map(|word| with_two_dashes(known, word));
     match Line::try_parse_from(std::iter::once(name.to_owned()).chain(arguments)) {

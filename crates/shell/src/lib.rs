@@ -34,6 +34,6 @@ mod words;
 pub use arguments::{Arguments, ColorChoice};
 pub use argv::modernized;
 pub use commands::command;
-pub use protection::{ProtectionArguments, ProtectionError, TlsArguments};
+pub use protection::{ProtectionArguments, ProtectionError};
 pub use run::{run, run_with};
 pub use streams::Streams;

@@ -35,5 +35,5 @@ fn a_server_that_is_not_trusted_is_said_to_be_one() {
     assert!(words.contains("signed by nobody in the trust store"), "{words}");
     assert!(refused(&target, &[]).contains("needs --tls-trust-store"));
     let words = refused(&format!("{target} --tls-key-store x.pem"), &[]);
-    assert!(words.contains("need --tls-trust-store"), "{words}");
+    assert!(words.contains("--tls-key-store needs --tls-trust-store"), "{words}");
 }

@@ -10,6 +10,7 @@ mod mistakes;
 mod process;
 mod protection;
 mod recipe;
+mod secrets;
 #[path = "../../../client/tests/client/secured_server.rs"]
 mod secured_server;
 mod server;

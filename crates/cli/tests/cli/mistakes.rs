@@ -6,7 +6,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::process::{Process, herdsman};
+use crate::certificates::Authority;
+use crate::process::{Process, config, herdsman};
 
 /// A directory for server `my_id` of three, none of which runs. Gives the text of its zoo.cfg, too.
 fn member(my_id: &str) -> (TempDir, String) {
@@ -71,6 +72,35 @@ fn a_second_server_with_the_same_number_ends_with_code_14() {
     let (status, log) = Process::start(herdsman(second.path(), &["zoo.cfg"])).end();
     assert_eq!(status.code(), Some(14), "{log:?}");
     assert!(log.iter().any(|line| line.contains("the same number in its file myid")), "{log:?}");
+}
+
+#[test]
+fn a_check_opens_keys_and_logins() {
+    let directory =
+        config("secureClientPort=0\nssl.clientAuth=none\nssl.keyStore.location=key.pem\n");
+    let check = || {
+        let (status, log) =
+            Process::start(herdsman(directory.path(), &["--check", "zoo.cfg"])).end();
+        (status.code(), log.concat())
+    };
+    let (code, log) = check();
+    assert!(code == Some(2) && log.contains("cannot read key.pem"), "{code:?} {log}");
+    let authority = Authority::new();
+    fs::copy(authority.sign("server"), directory.path().join("key.pem")).expect("copied");
+    let (code, log) = check();
+    assert!(code == Some(0) && log.contains("can be used"), "{code:?} {log}");
+    let zoo_cfg = directory.path().join("zoo.cfg");
+    let text = fs::read_to_string(&zoo_cfg).expect("written");
+    let text = format!("{text}java.security.auth.login.config=jaas.conf\nadmin.forceHttps=true\n");
+    fs::write(&zoo_cfg, text).expect("written");
+    fs::write(directory.path().join("jaas.conf"), "Server { what.is.This required; };")
+        .expect("written");
+    let (code, log) = check();
+    assert!(code != Some(0) && log.contains("what.is.This"), "{code:?} {log}");
+    fs::write(directory.path().join("jaas.conf"), "").expect("written");
+    let (code, log) = check();
+    assert!(code == Some(0) && log.contains("the admin server cannot speak TLS"), "{code:?} {log}");
+    assert!(!directory.path().join("data").exists(), "a check changes nothing");
 }
 
 #[test]

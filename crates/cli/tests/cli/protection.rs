@@ -1,7 +1,7 @@
 //! TLS and SASL of the tools, where the process matters: passwords from the environment, and a server
 //! with HTTPS.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use herdsman_server::TestServer;
@@ -15,7 +15,7 @@ const JAAS: &str = r#"Server {
 "#;
 
 /// Runs a tool with one more variable in its environment.
-fn run(arguments: &[&str], variable: Option<(&str, &str)>) -> Output {
+pub fn run(arguments: &[&str], variable: Option<(&str, &str)>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_herdsman"));
     for name in ["HERDSMAN_TLS_PASSWORD", "HERDSMAN_SASL_PASSWORD", "HERDSMAN_SERVERS"] {
         command.env_remove(name);
@@ -23,24 +23,24 @@ fn run(arguments: &[&str], variable: Option<(&str, &str)>) -> Output {
     command.args(arguments).envs(variable).output().expect("the binary runs")
 }
 
-fn out(output: &Output) -> String {
+pub fn out(output: &Output) -> String {
     assert!(output.status.success(), "{}", errors(output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn errors(output: &Output) -> String {
+pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn text(path: &Path) -> &str {
+pub fn text(path: &Path) -> &str {
     path.to_str().expect("a path of letters")
 }
 
 /// The same key and certificate under a password.
-fn locked(pem: &Path) -> std::path::PathBuf {
+pub fn locked(pem: &Path, password: &str) -> PathBuf {
     let file = pem.with_extension("p12");
     let made = Command::new("openssl")
-        .args(["pkcs12", "-export", "-passout", "pass:tulip", "-in", text(pem)])
+        .args(["pkcs12", "-export", "-passout", &format!("pass:{password}"), "-in", text(pem)])
         .args(["-out", text(&file)])
         .status();
     assert!(made.expect("openssl runs").success());
@@ -52,7 +52,7 @@ fn the_password_of_a_key_store_comes_from_the_environment() {
     let authority = Authority::new();
     let server = authority.start_server();
     let (address, trust) = (server.secure_address().to_string(), authority.trust_store());
-    let own = locked(&authority.sign("ann"));
+    let own = locked(&authority.sign("ann"), "tulip");
     let flags =
         ["--servers", &address, "--tls-trust-store", text(&trust), "--tls-key-store", text(&own)];
     let shell = [&["shell"], &flags[..], &["whoami"]].concat();
@@ -120,4 +120,39 @@ fn a_console_whose_certificate_is_missing_stays_closed_and_the_server_runs() {
     let line = server.line_with("the admin server cannot speak TLS").expect("it says so");
     assert!(line.contains("/nowhere/key.pem"), "{line}");
     server.port();
+}
+
+#[test]
+fn a_backup_is_taken_and_restored_by_https() {
+    let authority = Authority::new();
+    let lines = format!(
+        "admin.forceHttps=true\nadmin.needClientAuth=true\nadmin.restore.enabled=true\n\
+         ssl.quorum.keyStore.location={key}\nssl.quorum.trustStore.location={trust}\n\
+         authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider\n\
+         X509AuthenticationProvider.superUser=CN=root\n",
+        key = text(&authority.sign("server")),
+        trust = text(&authority.trust_store()),
+    );
+    let directory = config(&lines);
+    let mut server = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+    let line = server.line_with("console and admin commands on ").expect("it starts");
+    let url = line.trim_end().split(" on ").last().expect("an address").to_owned();
+    let address = format!("127.0.0.1:{}", server.port());
+    let only_root = ["setAcl", "/", "x509:CN=root:cdrwa"];
+    out(&run(&[&["shell", "--servers", &address][..], &only_root].concat(), None));
+    let (trust, file) = (authority.trust_store(), directory.path().join("backup.snapshot"));
+    let asked = |name: &str, command: &[&str]| {
+        let own = authority.sign(name);
+        let flags =
+            ["--server", &url, "--tls-trust-store", text(&trust), "--tls-key-store", text(&own)];
+        run(&[command, &flags[..]].concat(), None)
+    };
+    let backup = ["backup", "-o", text(&file)];
+    let refused = asked("ann", &backup);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("answered 40"), "{}", errors(&refused));
+    out(&asked("root", &backup));
+    out(&asked("root", &["restore", "--yes", text(&file)]));
+    let blind = run(&["backup", "--force", "-o", text(&file), "--server", &url], None);
+    assert!(errors(&blind).contains("needs --tls-trust-store"), "{}", errors(&blind));
 }

@@ -146,7 +146,9 @@ fn wrong_addresses_are_said_in_a_line() {
         let ran = run(&["backup", "--server", url, "-o", text(&file)]).expect(2, &[piece]);
         assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
     };
-    check("https://127.0.0.1:8080", "https is not supported");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let secure = format!("https://{}", listener.local_addr().unwrap());
+    check(&secure, "https:// needs --tls-trust-store");
     check("127.0.0.1:8080", "give it as http://host:8080");
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     check(&format!("http://{unused}"), &unused.to_string());

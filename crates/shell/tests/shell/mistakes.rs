@@ -34,6 +34,23 @@ fn wrong_usage_is_said_in_one_line() {
     assert_eq!(world.run(&["ls", "/"]).ok(), "[zookeeper]\n");
 }
 
+/// CVE-2016-5017: the C client's shell copied a command into a buffer of fixed length.
+#[test]
+fn a_command_of_any_length_is_only_long() {
+    let world = World::start();
+    // What a server takes in one request is a little more.
+    let long = "x".repeat(1000 * 1024);
+    for line in [long.clone(), format!("ls /{long}"), format!("ls {long}"), format!("ls --{long}")]
+    {
+        let words: Vec<&str> = line.split(' ').collect();
+        for ran in [world.run(&words), world.pipe(&line)] {
+            assert_eq!((ran.code > 0, ran.errors.lines().count()), (true, 1), "{}", &line[..8]);
+        }
+    }
+    world.pipe_ok(&format!("create /a {long}\n"));
+    assert_eq!(world.run(&["get", "/a"]).ok(), format!("{long}\n"));
+}
+
 #[test]
 fn a_mistake_is_told_without_a_server() {
     let ran = shell(&["--server", "127.0.0.1:1", "--connect-timeout", "600", "lx"], "");

@@ -104,3 +104,38 @@ fn a_user_logs_in_with_a_password_from_a_file() {
         shell(&["--server", &address, "--sasl-password-file", text(&right), "ls", "/"], "");
     assert_eq!(nobody.failed(2), "--sasl-password-file needs --sasl-user");
 }
+
+#[test]
+fn a_jaas_file_says_who_logs_in() {
+    let directory = TempDir::new().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let class = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    let client = format!("Client {{ {class} required username=ann password=tulip; }};");
+    let jaas = file("jaas.conf", &format!("{JAAS}{client}"));
+    let server = TestServer::start_with(|config| {
+        config.sasl.login_file = Some(jaas.clone());
+        config.access.sasl_scheme = true;
+    });
+    let address = server.connect_string();
+    let run = |words: &[&str]| shell(&[&["--server", address.as_str()], words].concat(), "");
+    assert!(run(&["--sasl-jaas-file", text(&jaas), "whoami"]).ok().contains("sasl: ann"));
+    let lines = format!("java.security.auth.login.config={}\n", text(&jaas));
+    let configuration = file("client.properties", &lines);
+    let told = run(&["-client-configuration", text(&configuration), "whoami"]).ok();
+    assert!(told.contains("sasl: ann"), "{told}");
+    let other = file("other.properties", &format!("{lines}zookeeper.sasl.clientconfig=Other\n"));
+    let refused = run(&["-client-configuration", text(&other), "whoami"]).failed(2);
+    assert!(refused.contains("no section `Other` with a login module"), "{refused}");
+}
+
+#[test]
+fn who_wants_kerberos_is_told_how_to_get_it() {
+    let server = TestServer::start();
+    let address = server.connect_string();
+    let failed = shell(&["--server", &address, "--sasl-kerberos", "ls", "/"], "").failed(1);
+    assert!(failed.contains("build it with `cargo build --features kerberos`"), "{failed}");
+}
