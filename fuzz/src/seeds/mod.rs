@@ -2,6 +2,7 @@
 
 mod disk;
 mod ensemble;
+mod logins;
 mod wire;
 
 /// Seeds of one target by their names.
@@ -24,6 +25,10 @@ pub fn all() -> Vec<(&'static str, Seeds)> {
         ("notification", ensemble::notifications()),
         ("hello", ensemble::hellos()),
         ("membership", ensemble::memberships()),
+        ("jaas", logins::files()),
+        ("login", logins::tokens()),
+        ("quorum_auth", logins::packets()),
+        ("principal", logins::principals()),
     ]
 }
 

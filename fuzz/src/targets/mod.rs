@@ -2,12 +2,16 @@
 
 pub mod connect;
 pub mod hello;
+pub mod jaas;
 pub mod log;
+pub mod login;
 pub mod membership;
 pub mod multi;
 pub mod notification;
 pub mod path;
+pub mod principal;
 pub mod properties;
+pub mod quorum_auth;
 pub mod quorum_packet;
 pub mod reply;
 pub mod request;
@@ -38,4 +42,8 @@ pub const ALL: &[Target] = &[
     Target { name: "notification", run: notification::run },
     Target { name: "hello", run: hello::run },
     Target { name: "membership", run: membership::run },
+    Target { name: "jaas", run: jaas::run },
+    Target { name: "login", run: login::run },
+    Target { name: "quorum_auth", run: quorum_auth::run },
+    Target { name: "principal", run: principal::run },
 ];

@@ -1,0 +1,9 @@
+//! libFuzzer's door to `targets::login`.
+
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| herdsman_fuzz::targets::login::run(bytes));
+
+#[cfg(not(fuzzing))]
+fn main() {}
