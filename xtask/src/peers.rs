@@ -1,16 +1,16 @@
 //! The programs of others that the interop tests need: Apache's server, Curator, kazoo, the C
-//! client, a browser, valgrind.
+//! clients, a browser, valgrind.
 //!
-//! In: the manifests under `interop/` (pom.xml, requirements.txt). Out: jars and a Python
-//! environment in `target/peers/`, and Debian packages where a thing is not to be had otherwise. A
-//! stamp beside each installed thing holds the manifest it was made from, so a second run only
+//! In: the manifests under `interop/` (pom.xml, requirements.txt, package.json). Out: jars, a Python
+//! environment and an npm folder in `target/peers/`, and Debian packages where a thing is not to be had
+//! otherwise. A stamp beside each installed thing holds the manifest it was made from, so a second run only
 //! compares. Nothing fetched is ever committed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::paths;
@@ -27,8 +27,12 @@ pub enum Peer {
     Curator,
     /// kazoo 2.11.0 in a Python environment.
     Kazoo,
+    /// A Kerberos realm's programs, the library to build with, and kazoo's module for it.
+    Kerberos,
     /// A C compiler, ZooKeeper's C client and its cli_mt.
     CClient,
+    /// The C client with TLS and SASL, which Debian's is built without.
+    SecureCClient,
     /// Apache ZooKeeper 3.8.0, which only making fixtures needs.
     Zookeeper38,
     /// The program `ip`, with which the chaos test cuts links.
@@ -41,12 +45,14 @@ pub enum Peer {
 
 impl Peer {
     /// What the tests need; `Zookeeper38` is for making fixtures.
-    pub const FOR_TESTS: [Peer; 7] = [
+    pub const FOR_TESTS: [Peer; 9] = [
         Peer::Java,
         Peer::Zookeeper,
         Peer::Curator,
         Peer::Kazoo,
+        Peer::Kerberos,
         Peer::CClient,
+        Peer::SecureCClient,
         Peer::Browser,
         Peer::Valgrind,
     ];
@@ -58,7 +64,9 @@ impl Peer {
             Peer::Zookeeper => "Apache ZooKeeper 3.9.5",
             Peer::Curator => "Curator 5.9.0",
             Peer::Kazoo => "kazoo 2.11.0",
+            Peer::Kerberos => "Kerberos",
             Peer::CClient => "the C client",
+            Peer::SecureCClient => "the C client with TLS and SASL",
             Peer::Zookeeper38 => "Apache ZooKeeper 3.8.0",
             Peer::Iproute => "the program ip",
             Peer::Browser => "Chromium and its driver",
@@ -78,8 +86,14 @@ impl Peer {
             Peer::Kazoo => {
                 "Python 3 with venv and pip must be able to reach its package index (Debian: python3-venv)"
             }
+            Peer::Kerberos => {
+                "Debian: apt-get install krb5-kdc krb5-admin-server krb5-user libkrb5-dev libclang-dev libsasl2-modules-gssapi-mit gcc python3-dev"
+            }
             Peer::CClient => {
                 "Debian: apt-get install gcc libc6-dev libzookeeper-mt-dev zookeeper-bin"
+            }
+            Peer::SecureCClient => {
+                "npm must be able to reach its registry; Debian: apt-get install npm g++ make libssl-dev libsasl2-dev libsasl2-modules openssl"
             }
             Peer::Zookeeper38 => "Debian 12: apt-get install zookeeper",
             Peer::Iproute => "Debian: apt-get install iproute2",
@@ -95,7 +109,9 @@ impl Peer {
             Peer::Zookeeper => jars("interop/zookeeper/pom.xml", "zookeeper"),
             Peer::Curator => jars("interop/curator/pom.xml", "curator"),
             Peer::Kazoo => kazoo(),
+            Peer::Kerberos => kerberos(),
             Peer::CClient => c_client(),
+            Peer::SecureCClient => secure_c_client(),
             Peer::Iproute => debian(&["iproute2"], || run::exists("ip")),
             Peer::Browser => browser(),
             Peer::Valgrind => debian(&["valgrind"], || run::exists("valgrind")),
@@ -134,6 +150,78 @@ fn c_client() -> Result<()> {
     let files = ["/usr/include/zookeeper/zookeeper.h", "/usr/lib/zookeeper/bin/cli_mt"];
     let here = || run::exists("gcc") && files.iter().all(|file| Path::new(file).exists());
     debian(&["gcc", "libc6-dev", "libzookeeper-mt-dev", "zookeeper-bin"], here)
+}
+
+/// The npm package `zookeeper` brings the source of Apache's client, and builds it when it is installed with
+/// what it finds of TLS and SASL.
+fn secure_c_client() -> Result<()> {
+    let programs = ["npm", "g++", "make", "openssl"];
+    let headers = ["/usr/include/openssl/ssl.h", "/usr/include/sasl/sasl.h"];
+    let here = || {
+        programs.iter().all(|program| run::exists(program))
+            && headers.iter().all(|file| Path::new(file).exists())
+            && below("/usr/lib").any(|folder| folder.join("sasl2/libdigestmd5.so").exists())
+    };
+    let packages =
+        ["npm", "g++", "make", "openssl", "libssl-dev", "libsasl2-dev", "libsasl2-modules"];
+    debian(&packages, here)?;
+    let manifest = paths::root().join("interop/c/package.json");
+    let dir = paths::peers("c-client");
+    if stamp_matches(&dir, &manifest)? {
+        return Ok(());
+    }
+    clear(&dir)?;
+    println!("npm install, of {}", manifest.display());
+    fs::copy(&manifest, dir.join("package.json"))?;
+    let mut npm = Command::new("npm");
+    run::output(npm.args(["install", "--no-package-lock", "--silent"]).current_dir(&dir))?;
+    let help = run::all_output(&mut Command::new(secure_cli()), "")?.printed;
+    let is_whole = ["--ssl", "--mechlist"].iter().all(|flag| help.contains(flag));
+    ensure!(is_whole, "it was built without TLS or SASL:\n{help}");
+    write_stamp(&dir, &manifest)
+}
+
+/// The command-line client of [`Peer::SecureCClient`].
+pub fn secure_cli() -> PathBuf {
+    paths::peers("c-client").join("node_modules/zookeeper/deps/zookeeper-client-c/cli_st")
+}
+
+/// `libclang` is what makes Rust's declarations of the library's header when the server is built.
+fn kerberos() -> Result<()> {
+    let programs = ["krb5kdc", "kadmin.local", "kdb5_util", "kinit", "krb5-config", "gcc"];
+    let files = |folder: &str, file: &str| below(folder).any(|folder| folder.join(file).exists());
+    let here = || {
+        programs.iter().all(|program| run::exists(program))
+            && Path::new("/usr/include/gssapi/gssapi_ext.h").exists()
+            && files("/usr/lib", "lib/libclang.so.1")
+            && files("/usr/lib", "sasl2/libgssapiv2.so")
+            && files("/usr/include", "Python.h")
+    };
+    let packages = [
+        "krb5-kdc",
+        "krb5-admin-server",
+        "krb5-user",
+        "libkrb5-dev",
+        "libclang-dev",
+        "libsasl2-modules-gssapi-mit",
+        "gcc",
+        "python3-dev",
+    ];
+    debian(&packages, here)?;
+    Peer::Kazoo.ensure()?;
+    let python = paths::peers("venv").join("bin/python");
+    if run::output(Command::new(&python).args(["-c", "import kerberos"])).is_ok() {
+        return Ok(());
+    }
+    let requirements = paths::root().join("interop/kazoo/requirements-kerberos.txt");
+    println!("pip install -r {}", requirements.display());
+    let mut pip = Command::new(python);
+    run::output(pip.args(["-m", "pip", "install", "-q", "-r"]).arg(requirements)).map(drop)
+}
+
+/// The folders in a folder.
+fn below(folder: &str) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
 
 fn browser() -> Result<()> {

@@ -146,8 +146,14 @@ const STEPS: &[Step] = &[
     Step {
         name: "secured",
         about: "TLS, certificates and SASL with Apache's clients and beside Apache's servers",
-        needs: &[Peer::Java, Peer::Zookeeper, Peer::Kazoo],
+        needs: &[Peer::Java, Peer::Zookeeper, Peer::Kazoo, Peer::SecureCClient],
         command: &["xtask", "interop", "secured"],
+    },
+    Step {
+        name: "kerberos",
+        about: "Kerberos logins of Apache's clients, kazoo and ours, and beside Apache's servers",
+        needs: &[Peer::Java, Peer::Zookeeper, Peer::Kazoo, Peer::Kerberos, Peer::SecureCClient],
+        command: &["xtask", "interop", "kerberos"],
     },
     Step {
         name: "admin",

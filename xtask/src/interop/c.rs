@@ -1,6 +1,7 @@
 //! The C client: compiles `interop/c/client.c` against libzookeeper_mt and runs it, then a few
 //! commands of cli_mt.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -10,6 +11,7 @@ use crate::run;
 use crate::server::{Program, Spec};
 
 const CLI: &str = "/usr/lib/zookeeper/bin/cli_mt";
+const SECONDS_MAX: &str = "15";
 
 /// Commands of cli_mt and what each must print, in order, on one server.
 const COMMANDS: &[(&str, &[&str])] = &[
@@ -48,12 +50,17 @@ pub fn run(program: Program) -> Result<()> {
 }
 
 fn cli(address: &str, command: &str, expected: &[&str]) -> Result<()> {
-    // It has no time limit of its own.
-    let mut cli = Command::new("timeout");
-    cli.args(["30", CLI, "-h", address, "-c", command]);
-    let printed = run::all_output(&mut cli, "")?.printed;
+    let printed = printed_by(Path::new(CLI), &[], address, command)?;
     for part in expected {
         ensure!(printed.contains(part), "cli_mt `{command}`: no `{part}` in\n{printed}");
     }
     Ok(())
+}
+
+/// What a command-line client of the C library prints for one command, with these flags.
+pub fn printed_by(cli: &Path, flags: &[&str], address: &str, command: &str) -> Result<String> {
+    // It has no time limit of its own, and tries again for ever where it is not let in.
+    let mut bounded = Command::new("timeout");
+    bounded.arg(SECONDS_MAX).arg(cli).args(flags).args(["-h", address, "-c", command]);
+    Ok(run::all_output(&mut bounded, "")?.printed)
 }

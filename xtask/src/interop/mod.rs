@@ -10,6 +10,7 @@ mod curator;
 mod differential;
 mod disk;
 mod kazoo;
+mod kerberos;
 mod mixed;
 mod recipes;
 mod secured;
@@ -34,6 +35,8 @@ pub enum Suite {
     Mixed,
     /// TLS and SASL, with Apache's clients and beside Apache's servers.
     Secured,
+    /// Logins with Kerberos, in a realm of its own.
+    Kerberos,
     /// The admin server answers as Apache's does; snapshots go both ways.
     Admin,
     /// The C client: a program of ours and cli_mt.
@@ -63,6 +66,7 @@ pub fn run(suite: Suite, program: Program) -> Result<()> {
         Suite::Crash => crash::run(program),
         Suite::Mixed => mixed::run(program),
         Suite::Secured => secured::run(program),
+        Suite::Kerberos => kerberos::run(program),
         Suite::Admin => admin::run(program),
         Suite::C => c::run(program),
         Suite::Zkcli => zkcli::run(program),

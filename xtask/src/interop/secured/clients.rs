@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
+use super::c_client;
 use super::stores::Stores;
 use crate::run;
 use crate::server::{self, Program, Server, Spec};
@@ -21,6 +22,7 @@ pub fn run(program: Program, work: &Path, stores: &Stores) -> Result<()> {
     println!("ok      zkCli with client certificates");
     logins(stores, &server)?;
     println!("ok      zkCli with SASL logins");
+    c_client::run(stores, &server.address, &secure)?;
     server.stop()
 }
 

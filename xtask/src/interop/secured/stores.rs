@@ -56,6 +56,22 @@ impl Stores {
         .to_vec()
     }
 
+    /// The key and the certificate of a store in one PEM file, as programs without Java want them.
+    pub fn exported(&self, store: &str) -> Result<PathBuf> {
+        let (whole, pem) = (format!("{store}.all.p12"), self.path(&format!("{store}.pem")));
+        let to = ["-deststorepass", PASSWORD, "-deststoretype", "PKCS12"];
+        let from =
+            ["-importkeystore", "-noprompt", "-srckeystore", store, "-srcstorepass", PASSWORD];
+        let mut keytool = Command::new("keytool");
+        keytool.current_dir(&self.folder).args(from).args(to).args(["-destkeystore", &whole]);
+        run::output(&mut keytool)?;
+        let mut openssl = Command::new("openssl");
+        openssl.current_dir(&self.folder).args(["pkcs12", "-clcerts", "-in", &whole, "-out"]);
+        let password = format!("pass:{PASSWORD}");
+        run::output(openssl.arg(&pem).args(["-passin", &password, "-passout", &password]))?;
+        Ok(pem)
+    }
+
     fn generate(
         &self,
         file: &str,

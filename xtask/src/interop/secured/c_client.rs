@@ -1,0 +1,64 @@
+//! Apache's C client: through TLS with a certificate, and with a SASL login. Both at once it does not know
+//! (ZOOKEEPER-3482).
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+
+use super::stores::{PASSWORD, Stores};
+use crate::interop::c;
+use crate::peers;
+
+const SECRET: &str = "secret";
+const NOT_ALLOWED: &str = "rc = -102";
+
+/// Reads what zkCli has made: `/tls` is for the certificate of `client`, `/sasl` for the user `bob`.
+pub fn run(stores: &Stores, plain: &str, secure: &str) -> Result<()> {
+    certificates(stores, secure)?;
+    println!("ok      the C client with certificates");
+    logins(stores, plain)?;
+    println!("ok      the C client with SASL logins");
+    Ok(())
+}
+
+fn get(flags: &[&str], address: &str, path: &str) -> Result<String> {
+    c::printed_by(&peers::secure_cli(), flags, address, &format!("get {path}"))
+}
+
+fn certificates(stores: &Stores, secure: &str) -> Result<()> {
+    let read_as = |store: &str| {
+        let own = stores.exported(store)?.display().to_string();
+        let authority = stores.path("ca.pem").display().to_string();
+        get(&["--ssl", &[&authority, &own, &own, PASSWORD].join(",")], secure, "/tls")
+    };
+    let own = read_as("client.jks")?;
+    ensure!(own.contains(SECRET), "its own znode cannot be read:\n{own}");
+    let other = read_as("other.p12")?;
+    ensure!(other.contains(NOT_ALLOWED), "another certificate reads it:\n{other}");
+    let stranger = read_as("stranger.jks")?;
+    let is_out = !stranger.contains(SECRET) && !stranger.contains(NOT_ALLOWED);
+    ensure!(is_out, "a certificate that nobody signed lets in:\n{stranger}");
+    let none = get(&[], secure, "/tls")?;
+    let is_out = !none.contains(SECRET) && !none.contains(NOT_ALLOWED);
+    ensure!(is_out, "a client without TLS is let in:\n{none}");
+    Ok(())
+}
+
+fn logins(stores: &Stores, plain: &str) -> Result<()> {
+    let file = stores.path("bob.password");
+    let read_with = |password: &str| {
+        fs::write(&file, password)?;
+        let file = file.display().to_string();
+        // The server's name in this mechanism, which the client would not guess.
+        let flags = ["--mechlist", "DIGEST-MD5", "--server-fqdn", "zk-sasl-md5", "--user", "bob"];
+        get(&[&flags[..], &["--password-file", &file]].concat(), plain, "/sasl")
+    };
+    let bob = read_with("bob's secret")?;
+    ensure!(bob.contains(SECRET), "his own znode cannot be read:\n{bob}");
+    let nobody = get(&[], plain, "/sasl")?;
+    ensure!(nobody.contains(NOT_ALLOWED), "somebody without a login reads it:\n{nobody}");
+    let liar = read_with("a guess")?;
+    let is_out = !liar.contains(SECRET) && !liar.contains(NOT_ALLOWED);
+    ensure!(is_out, "a wrong password lets in:\n{liar}");
+    Ok(())
+}
