@@ -1,6 +1,7 @@
 //! The project's own commands, run as `cargo xtask COMMAND`. docs/testing.md tells what each test
 //! shows.
 
+mod advisories;
 mod bench;
 mod chaos;
 mod digest;
@@ -46,6 +47,11 @@ enum Task {
     /// Check the repository's own rules: crate edges, file and line lengths, module docs,
     /// leftovers.
     Tidy,
+    /// Look for known vulnerabilities in the crates that we stand on.
+    ///
+    /// The database is RustSec's, which git brings. Fails on a vulnerability and on unsound code; says
+    /// which crates are not kept any more.
+    Advisories(advisories::Options),
     /// Install the programs of others that the interop suites need.
     ///
     /// Jars and a Python environment go to target/peers; a JDK, a C compiler and the C client come
@@ -97,6 +103,7 @@ fn execute(task: Task) -> Result<()> {
     match task {
         Task::Test(options) => test::test(&options),
         Task::Tidy => tidy::check(),
+        Task::Advisories(options) => advisories::run(&options),
         Task::Peers { peers } if peers.is_empty() => peers::install(&Peer::FOR_TESTS),
         Task::Peers { peers } => peers::install(&peers),
         Task::Interop { suite, server } => interop::run(suite, server),

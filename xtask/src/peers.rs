@@ -16,6 +16,8 @@ use clap::ValueEnum;
 use crate::paths;
 use crate::run;
 
+const ADVISORY_REPOSITORY: &str = "https://github.com/RustSec/advisory-db";
+
 /// Something a test step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Peer {
@@ -41,6 +43,8 @@ pub enum Peer {
     Browser,
     /// The program `valgrind`, which counts instructions.
     Valgrind,
+    /// RustSec's advisories.
+    AdvisoryDatabase,
 }
 
 impl Peer {
@@ -71,6 +75,7 @@ impl Peer {
             Peer::Iproute => "the program ip",
             Peer::Browser => "Chromium and its driver",
             Peer::Valgrind => "the program valgrind",
+            Peer::AdvisoryDatabase => "the advisory database",
         }
     }
 
@@ -99,7 +104,14 @@ impl Peer {
             Peer::Iproute => "Debian: apt-get install iproute2",
             Peer::Browser => "Debian: apt-get install chromium chromium-driver",
             Peer::Valgrind => "Debian: apt-get install valgrind",
+            Peer::AdvisoryDatabase => "git must be able to reach RustSec's repository",
         }
+    }
+
+    /// Whether a step that needs it may be left out where it cannot be had. Everything else comes from
+    /// package registries, and a machine that reaches none of them can test nothing.
+    pub fn may_be_missing(self) -> bool {
+        self == Peer::AdvisoryDatabase
     }
 
     /// Installs it unless it is there.
@@ -115,6 +127,7 @@ impl Peer {
             Peer::Iproute => debian(&["iproute2"], || run::exists("ip")),
             Peer::Browser => browser(),
             Peer::Valgrind => debian(&["valgrind"], || run::exists("valgrind")),
+            Peer::AdvisoryDatabase => clone_advisories(),
             Peer::Zookeeper38 => {
                 debian(&["zookeeper"], || Path::new("/usr/share/java/zookeeper-3.8.0.jar").exists())
             }
@@ -227,6 +240,21 @@ fn below(folder: &str) -> impl Iterator<Item = PathBuf> {
 fn browser() -> Result<()> {
     let here = || ["chromium", "chromedriver"].iter().all(|program| run::exists(program));
     debian(&["chromium", "chromium-driver"], here)
+}
+
+/// A copy of today: an older one does not know what is known by now.
+fn clone_advisories() -> Result<()> {
+    debian(&["git"], || run::exists("git"))?;
+    let dir = advisory_database();
+    clear(&dir)?;
+    let mut git = Command::new("git");
+    git.args(["clone", "--quiet", "--depth", "1", ADVISORY_REPOSITORY]).arg(&dir);
+    run::output(&mut git).map(drop)
+}
+
+/// Where the advisories are.
+pub fn advisory_database() -> PathBuf {
+    paths::peers("advisory-db")
 }
 
 /// Installs Debian packages unless `here` says there is no need.

@@ -7,6 +7,7 @@
 mod edges;
 mod layout;
 mod licences;
+mod named_tests;
 mod text;
 
 use std::fs;
@@ -62,6 +63,7 @@ fn problems(sources: &[Source]) -> Vec<String> {
     let mut problems: Vec<String> = sources.iter().flat_map(text::check_file).collect();
     problems.extend(edges::forbidden_edges(sources));
     problems.extend(layout::crate_layout(sources));
+    problems.extend(named_tests::missing(sources));
     problems
 }
 
