@@ -67,9 +67,12 @@ pub trait SecurityContext {
 
     /// What the peer wrapped.
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, GssapiError>;
+}
 
-    /// Who the initiator is, as the library writes it: `name/host@REALM`, with a backslash before a
-    /// separator that is part of a name.
+/// The side that is logged in to.
+pub trait AcceptingContext: SecurityContext {
+    /// Who has logged in, as the library writes it: `name/host@REALM`, with a backslash before a separator
+    /// that is part of a name.
     fn initiator(&mut self) -> Result<String, GssapiError>;
 }
 

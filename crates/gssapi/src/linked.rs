@@ -6,13 +6,15 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use libgssapi::context::{ClientCtx, CtxFlags, SecurityContext as _, ServerCtx};
+use libgssapi::context::{ClientCtx, CtxFlags, SecurityContext as GssContext, ServerCtx};
 use libgssapi::error::Error;
 use libgssapi::name::Name;
 use libgssapi::oid::{GSS_MECH_KRB5, GSS_NT_KRB5_PRINCIPAL};
 
 use self::credentials::{Usage, acquire};
-use crate::{AcceptorKeys, GssapiError, InitiatorKeys, Progress, SecurityContext};
+use crate::{
+    AcceptingContext, AcceptorKeys, GssapiError, InitiatorKeys, Progress, SecurityContext,
+};
 
 /// MIT's number for "Cannot contact any KDC for realm".
 const KDC_UNREACHABLE: i32 = -1_765_328_228;
@@ -113,34 +115,55 @@ fn failed(doing: &'static str, error: &Error) -> GssapiError {
     }
 }
 
-fn progress(token: Option<Vec<u8>>, is_complete: bool) -> Progress {
-    match is_complete {
-        true => Progress::Established(token),
-        false => Progress::Continue(token.unwrap_or_default()),
+/// What both sides do in the same way, with either of the library's contexts.
+trait BothSides: GssContext + Sized {
+    fn progress(&self, token: Option<Vec<u8>>) -> Progress {
+        match self.is_complete() {
+            true => Progress::Established(token),
+            false => Progress::Continue(token.unwrap_or_default()),
+        }
+    }
+
+    fn wrapped(&mut self, message: &[u8]) -> Result<Vec<u8>, GssapiError> {
+        let wrapped = self.wrap(false, message);
+        Ok(wrapped.map_err(|error| failed("wrapping a message", &error))?.to_vec())
+    }
+
+    fn unwrapped(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, GssapiError> {
+        let message = self.unwrap(wrapped);
+        Ok(message.map_err(|error| failed("unwrapping a message", &error))?.to_vec())
     }
 }
+
+impl BothSides for ServerCtx {}
+impl BothSides for ClientCtx {}
 
 impl SecurityContext for Acceptor {
     fn step(&mut self, token: &[u8]) -> Result<Progress, GssapiError> {
         let answer = self.0.step(token, None);
         let answer = answer.map_err(|error| failed("judging the peer's ticket", &error))?;
-        Ok(progress(answer.map(|token| token.to_vec()), self.0.is_complete()))
+        Ok(self.0.progress(answer.map(|token| token.to_vec())))
     }
 
     fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, GssapiError> {
-        let wrapped = self.0.wrap(false, message);
-        Ok(wrapped.map_err(|error| failed("wrapping a message", &error))?.to_vec())
+        self.0.wrapped(message)
     }
 
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, GssapiError> {
-        let message = self.0.unwrap(wrapped);
-        Ok(message.map_err(|error| failed("unwrapping a message", &error))?.to_vec())
+        self.0.unwrapped(wrapped)
     }
+}
 
+impl AcceptingContext for Acceptor {
     fn initiator(&mut self) -> Result<String, GssapiError> {
+        const DOING: &str = "asking who the peer is";
         let name = self.0.source_name().and_then(|name| name.display_name());
-        let name = name.map_err(|error| failed("asking who the peer is", &error))?;
-        Ok(String::from_utf8_lossy(&name).into_owned())
+        let name = name.map_err(|error| failed(DOING, &error))?;
+        // What is not text would have to be changed into some, and be somebody else's name then.
+        String::from_utf8(name.to_vec()).map_err(|_| GssapiError::Failed {
+            doing: DOING,
+            reason: "the name is not UTF-8 text".to_owned(),
+        })
     }
 }
 
@@ -148,23 +171,15 @@ impl SecurityContext for Initiator {
     fn step(&mut self, token: &[u8]) -> Result<Progress, GssapiError> {
         let answer = self.0.step((!token.is_empty()).then_some(token), None);
         let answer = answer.map_err(|error| failed("logging in with Kerberos", &error))?;
-        Ok(progress(answer.map(|token| token.to_vec()), self.0.is_complete()))
+        Ok(self.0.progress(answer.map(|token| token.to_vec())))
     }
 
     fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, GssapiError> {
-        let wrapped = self.0.wrap(false, message);
-        Ok(wrapped.map_err(|error| failed("wrapping a message", &error))?.to_vec())
+        self.0.wrapped(message)
     }
 
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, GssapiError> {
-        let message = self.0.unwrap(wrapped);
-        Ok(message.map_err(|error| failed("unwrapping a message", &error))?.to_vec())
-    }
-
-    fn initiator(&mut self) -> Result<String, GssapiError> {
-        let name = self.0.source_name().and_then(|name| name.display_name());
-        let name = name.map_err(|error| failed("asking who we are", &error))?;
-        Ok(String::from_utf8_lossy(&name).into_owned())
+        self.0.unwrapped(wrapped)
     }
 }
 

@@ -29,8 +29,8 @@ mod server;
 
 pub use client::Client;
 pub use herdsman_gssapi::{
-    Acceptor, AcceptorKeys, GssapiError, Initiator, InitiatorKeys, Progress, SecurityContext,
-    default_realm,
+    AcceptingContext, Acceptor, AcceptorKeys, GssapiError, Initiator, InitiatorKeys, Progress,
+    SecurityContext, default_realm,
 };
 pub use server::{Admission, Server};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use herdsman_gssapi::{Progress, SecurityContext};
+use herdsman_gssapi::{AcceptingContext, Progress};
 
 use super::{check_length, layer};
 use crate::SaslError;
@@ -69,7 +69,7 @@ enum State {
     Over,
 }
 
-impl<Context: SecurityContext> Server<Context> {
+impl<Context: AcceptingContext> Server<Context> {
     /// Awaits a client. The context must not have been stepped.
     #[must_use]
     pub fn new(context: Context, admission: Admission) -> Self {
