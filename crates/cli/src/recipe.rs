@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use herdsman_client::Client;
-use herdsman_shell::ProtectionArguments;
+use herdsman_shell::{ProtectionArguments, ProtectionError};
 
 use outcome::{EXIT_CODES, Interrupted, Outcome};
 use output::ReaderGone;
@@ -55,9 +55,6 @@ struct Connection {
     /// Give up if no server answers in this time.
     #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     connect_timeout: Duration,
-    /// Credentials, for example `digest:user:password`; can be given several times.
-    #[arg(long, global = true, value_name = "SCHEME:SECRET", value_parser = credentials)]
-    auth: Vec<Credentials>,
     #[command(flatten)]
     protection: ProtectionArguments,
 }
@@ -93,10 +90,15 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Err(error) if error.is::<ReaderGone>() => Outcome::ReaderGone.exit_code(),
         Err(error) => {
             eprintln!("herdsman: {error:#}");
-            ExitCode::FAILURE
+            // Flags that do not go together, or a file of theirs that cannot be used.
+            let is_usage = error.is::<ProtectionError>();
+            if is_usage { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
+
+/// As clap ends.
+const WRONG_USAGE: u8 = 2;
 
 fn run_to_end(arguments: Arguments) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -129,12 +131,9 @@ async fn give_up<T>(work: impl Future<Output = T>) -> Option<T> {
 
 impl Connection {
     async fn open(&self) -> Result<Client> {
-        let mut options = Client::options()
+        let options = Client::options()
             .session_timeout(self.session_timeout)
             .connect_timeout(self.connect_timeout);
-        for Credentials { scheme, secret } in &self.auth {
-            options = options.credentials(scheme, secret.clone());
-        }
         let connecting = self.protection.apply(options)?.connect(&self.servers);
         connecting.await.with_context(|| format!("cannot connect to {}", self.servers))
     }
@@ -173,20 +172,4 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
     Duration::try_from_secs_f64(number)
         .map_err(|_| "a time that is not negative, and not that long".to_owned())
-}
-
-/// What proves who we are.
-#[derive(Clone)]
-struct Credentials {
-    scheme: String,
-    secret: String,
-}
-
-fn credentials(text: &str) -> Result<Credentials, String> {
-    match text.split_once(':') {
-        Some((scheme, secret)) if !scheme.is_empty() => {
-            Ok(Credentials { scheme: scheme.to_owned(), secret: secret.to_owned() })
-        }
-        _ => Err("expected a scheme and a secret, as digest:user:password".to_owned()),
-    }
 }

@@ -6,12 +6,11 @@
 //! takes only a plain one back. Apache: `Commands.SnapshotCommand`, `RestoreCommand`.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use herdsman_protection::{TlsArguments, https, secret_from_environment, secret_from_file};
+use herdsman_protection::{AuthArguments, Credentials, TlsArguments, https};
 use herdsman_secret::Secret;
 use herdsman_tls::TlsSettings;
 use serde_json::Value;
@@ -24,22 +23,16 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// What is read of an answer that is no snapshot.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 const PIECE_BYTES: usize = 128 << 10;
-/// Where credentials are, if no flag has them.
-const AUTH_VARIABLE: &str = "HERDSMAN_AUTH";
 
 /// Which admin server, and who asks.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerArguments {
-    /// The admin server, as http://host:8080, or https:// with --tls-trust-store.
+    /// The admin server, as http://host:8080, or https:// with --tls-trust-store. Who asks needs all
+    /// permissions on /.
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// Credentials with all permissions on /, as digest:user:password. Others can see arguments: better
-    /// are --auth-file and the variable HERDSMAN_AUTH.
-    #[arg(long, value_name = "SCHEME:SECRET", requires = "server", conflicts_with = "auth_file")]
-    auth: Option<Secret>,
-    /// The same in a file.
-    #[arg(long, value_name = "FILE", requires = "server")]
-    auth_file: Option<PathBuf>,
+    #[command(flatten)]
+    auth: AuthArguments,
     #[command(flatten)]
     tls: TlsArguments,
 }
@@ -47,13 +40,17 @@ pub(crate) struct ServerArguments {
 impl ServerArguments {
     /// The server, if one is named.
     pub(crate) fn open(&self) -> Result<Option<AdminServer>> {
-        let Some(url) = &self.server else { return Ok(None) };
-        let auth = match (&self.auth, &self.auth_file) {
-            (Some(auth), _) => Some(auth.clone()),
-            (None, Some(file)) => Some(secret_from_file(file)?),
-            (None, None) => secret_from_environment(AUTH_VARIABLE)?,
+        let Some(url) = &self.server else {
+            return match self.auth.any_flag().or(self.tls.any_flag()) {
+                Some(flag) => bail!("{flag} goes with --server"),
+                None => Ok(None),
+            };
         };
-        AdminServer::new(url, auth.as_ref(), self.tls.settings()?).map(Some)
+        let credentials = self.auth.credentials()?;
+        if credentials.len() > 1 {
+            bail!("an admin server takes one --auth");
+        }
+        AdminServer::new(url, credentials.first(), self.tls.settings()?).map(Some)
     }
 }
 
@@ -75,12 +72,12 @@ pub(crate) struct SnapshotStream {
 }
 
 impl AdminServer {
-    fn new(url: &str, auth: Option<&Secret>, tls: Option<TlsSettings>) -> Result<Self> {
+    fn new(url: &str, auth: Option<&Credentials>, tls: Option<TlsSettings>) -> Result<Self> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
             bail!("{url} is not the address of an admin server: give it as http://host:8080");
         }
         let base = url.trim_end_matches('/').trim_end_matches("/commands").to_owned();
-        let authorization = auth.map(authorization).transpose()?;
+        let authorization = auth.map(authorization);
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -211,14 +208,9 @@ impl SnapshotStream {
     }
 }
 
-/// `digest:user:password` as the header that admin servers want.
-fn authorization(auth: &Secret) -> Result<Secret> {
-    match auth.expose().split_once(':') {
-        Some((scheme, secret)) if !scheme.is_empty() && !secret.is_empty() => {
-            Ok(Secret::new(format!("{scheme} {secret}")))
-        }
-        _ => bail!("credentials are a scheme and a secret, as digest:user:password"),
-    }
+/// Credentials as the header that admin servers want.
+fn authorization(auth: &Credentials) -> Secret {
+    Secret::new(format!("{} {}", auth.scheme, auth.secret.expose()))
 }
 
 /// What a server says in JSON; null if it is none.

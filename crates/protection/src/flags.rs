@@ -10,18 +10,21 @@ use crate::password::{PasswordError, secret_from_environment};
 /// What opens the key store and the trust store, if no file says it.
 const TLS_PASSWORD: &str = "HERDSMAN_TLS_PASSWORD";
 
+/// Over flags that protect a connection, in every help text. Each flag has it by itself: a heading of the whole
+/// would also stand over the flags that come behind it.
+pub const HEADING: &str = "Protection";
+
 /// Whom to trust, and who we are.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Protection")]
 pub struct TlsArguments {
     /// Speak TLS, with servers whose certificates these have signed: a .pem, .p12, .pfx or .jks file.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     tls_trust_store: Option<PathBuf>,
     /// Show the certificate in this file, which also has its private key.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     tls_key_store: Option<PathBuf>,
     /// The password of both stores is in this file; else in the variable HERDSMAN_TLS_PASSWORD.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     tls_password_file: Option<PathBuf>,
 }
 

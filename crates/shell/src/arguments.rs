@@ -16,7 +16,7 @@ Examples:
   herdsman shell --server zk1:2281 --tls-trust-store ca.pem --tls-key-store me.pem ls /
 
 zkCli's own spellings (-server, -timeout, -r, -waitforconnection, -client-configuration) are understood as well.
-Passwords are never arguments: they come from files, or from HERDSMAN_TLS_PASSWORD and HERDSMAN_SASL_PASSWORD.
+Passwords come from files, or from HERDSMAN_AUTH, HERDSMAN_TLS_PASSWORD and HERDSMAN_SASL_PASSWORD.
 
 Exit codes:
   0    done
@@ -29,8 +29,6 @@ Exit codes:
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    #[command(flatten)]
-    pub(crate) connection: ConnectionArguments,
     /// Print JSON: one value, or one a line, on standard output; errors as objects on standard
     /// error.
     #[arg(long)]
@@ -47,6 +45,9 @@ pub struct Arguments {
     /// A command and its arguments. Without one they are read from standard input.
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     pub(crate) command: Vec<String>,
+    // Last, because its heading stands over all that follows.
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArguments,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -68,9 +69,6 @@ pub(crate) struct ConnectionArguments {
     /// Give up if no server answers in this time.
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) connect_timeout: Duration,
-    /// Credentials, for example `digest:user:password`; can be given several times.
-    #[arg(long, value_name = "SCHEME:SECRET", value_parser = credentials)]
-    pub(crate) auth: Vec<Credentials>,
     /// Make do with a server that is cut off from its quorum and answers reads only.
     #[arg(long, short)]
     pub(crate) read_only: bool,
@@ -88,28 +86,6 @@ pub enum ColorChoice {
     Always,
     /// Never.
     Never,
-}
-
-/// What proves who we are.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) scheme: String,
-    pub(crate) secret: String,
-}
-
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("scheme", &self.scheme).finish_non_exhaustive()
-    }
-}
-
-fn credentials(text: &str) -> Result<Credentials, String> {
-    match text.split_once(':') {
-        Some((scheme, secret)) if !scheme.is_empty() => {
-            Ok(Credentials { scheme: scheme.to_owned(), secret: secret.to_owned() })
-        }
-        _ => Err("expected a scheme and a secret, as digest:user:password".to_owned()),
-    }
 }
 
 /// A time in seconds, with or without a fraction.

@@ -62,6 +62,7 @@ fn takes_value(flag: &str) -> bool {
             | "--session-timeout"
             | "--connect-timeout"
             | "--auth"
+            | "--auth-file"
             | "--color"
             | "--client-configuration"
             | "--tls-trust-store"

@@ -121,13 +121,10 @@ fn options(arguments: &ConnectionArguments) -> Result<Options, Failure> {
         true => ReadOnlyServers::Accepted,
         false => ReadOnlyServers::Refused,
     };
-    let mut options = Client::options()
+    let options = Client::options()
         .session_timeout(arguments.session_timeout)
         .connect_timeout(arguments.connect_timeout)
         .read_only_servers(read_only);
-    for credentials in &arguments.auth {
-        options = options.credentials(&credentials.scheme, credentials.secret.clone());
-    }
     arguments.protection.apply(options).map_err(|error| Failure::usage(error.to_string()))
 }
 

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use herdsman_client::sasl::{
-    Credentials, JaasLogin, JaasLoginError, KerberosSettings, SaslLogin, Secret,
+    Credentials as SaslCredentials, JaasLogin, JaasLoginError, KerberosSettings, SaslLogin, Secret,
 };
 use herdsman_client::{ClientConfiguration, ConfigurationError, Options};
 use herdsman_protection::{
-    PasswordError, TlsArguments, TlsFlagsError, secret_from_environment, secret_from_file,
+    AuthArguments, AuthError, Credentials, HEADING, PasswordError, TlsArguments, TlsFlagsError,
+    secret_from_environment, secret_from_file,
 };
 
 /// The password of `--sasl-user`, if no file says it.
@@ -20,25 +21,26 @@ const SASL_PASSWORD: &str = "HERDSMAN_SASL_PASSWORD";
 
 /// How a connection is protected, and who logs in on it.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Protection")]
 pub struct ProtectionArguments {
     /// A file as zkCli takes it: client.secure=true, ssl.keyStore.location=…, ssl.trustStore.location=…,
     /// and for logins java.security.auth.login.config=…, server.principal=… and the like.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsArguments,
+    #[command(flatten)]
+    auth: AuthArguments,
     /// Log in with SASL (DIGEST-MD5) as this user.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "NAME")]
     sasl_user: Option<String>,
     /// The user's password is in this file; else in the variable HERDSMAN_SASL_PASSWORD.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     sasl_password_file: Option<PathBuf>,
     /// Log in with SASL as the section `Client` of this JAAS file says, with a password or Kerberos.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     sasl_jaas_file: Option<PathBuf>,
     /// Log in with SASL and the Kerberos ticket that `kinit` got.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = HEADING)]
     sasl_kerberos: bool,
 }
 
@@ -51,6 +53,9 @@ pub enum ProtectionError {
     /// Flags for TLS that say too little.
     #[error(transparent)]
     Tls(#[from] TlsFlagsError),
+    /// Credentials that cannot be used.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
     /// Two logins.
     #[error("{0} and {1} both say who logs in: leave one")]
     TwoLogins(&'static str, &'static str),
@@ -85,6 +90,9 @@ impl ProtectionArguments {
         let configuration = self.configuration()?;
         if let Some(tls) = configuration.tls.clone() {
             options = options.tls(tls);
+        }
+        for Credentials { scheme, secret } in self.auth.credentials()? {
+            options = options.credentials(scheme, secret.expose().to_owned());
         }
         Ok(match self.login(configuration)? {
             Some(login) => options.log_in(login),
@@ -121,7 +129,7 @@ impl ProtectionArguments {
         }
         if let Some(user) = &self.sasl_user {
             let (username, password) = (user.clone(), self.password()?);
-            return Ok(Some(SaslLogin::Password(Credentials { username, password })));
+            return Ok(Some(SaslLogin::Password(SaslCredentials { username, password })));
         }
         if self.sasl_kerberos {
             let kerberos = KerberosSettings { servers: file.servers, ..Default::default() };

@@ -17,8 +17,9 @@ const JAAS: &str = r#"Server {
 /// Runs a tool with one more variable in its environment.
 pub fn run(arguments: &[&str], variable: Option<(&str, &str)>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_herdsman"));
-    for name in ["HERDSMAN_TLS_PASSWORD", "HERDSMAN_SASL_PASSWORD", "HERDSMAN_SERVERS"] {
-        command.env_remove(name);
+    let settable = ["TLS_PASSWORD", "SASL_PASSWORD", "AUTH", "SERVERS"];
+    for name in settable {
+        command.env_remove(format!("HERDSMAN_{name}"));
     }
     command.args(arguments).envs(variable).output().expect("the binary runs")
 }
@@ -110,6 +111,29 @@ fn a_server_has_its_console_by_https() {
     let refused = run(&[&health[..4], &[text(&other)]].concat(), None);
     assert_eq!(refused.status.code(), Some(1));
     assert!(errors(&refused).contains("signed by nobody"), "{}", errors(&refused));
+}
+
+#[test]
+fn credentials_come_from_the_environment_or_a_file() {
+    let server = TestServer::start();
+    let servers = server.connect_string();
+    let variable = Some(("HERDSMAN_AUTH", "digest:ann:tulip"));
+    let shell = |more: &[&str], variable| {
+        run(&[&["shell", "--servers", &servers], more, &["whoami"]].concat(), variable)
+    };
+    assert!(out(&shell(&[], variable)).contains("digest: ann"));
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), "digest:bob:tulip\ndigest:cat:tulip\n").expect("written");
+    let of_file = out(&shell(&["--auth-file", text(file.path())], variable));
+    assert!(of_file.contains("digest: bob") && of_file.contains("digest: cat"), "{of_file}");
+    assert!(!of_file.contains("ann"), "the flag counts: {of_file}");
+    let wrong = shell(&[], Some(("HERDSMAN_AUTH", "tulip")));
+    assert_eq!(wrong.status.code(), Some(2));
+    let said = errors(&wrong);
+    assert!(said.starts_with("HERDSMAN_AUTH: credentials are"), "{said}");
+    assert!(!said.contains("tulip"), "{said}");
+    let locks = ["recipe", "--servers", &servers, "--auth-file", text(file.path()), "locks"];
+    out(&run(&locks, None));
 }
 
 #[test]

@@ -155,6 +155,11 @@ fn wrong_addresses_are_said_in_a_line() {
     let url = format!("http://{unused}");
     run(&["backup", "--server", &url, "--auth", "digest", "-o", text(&file)])
         .expect(2, &["as digest:user:password"]);
+    let twice = ["--auth", "digest:a:b", "--auth", "digest:c:d"];
+    run(&[&["backup", "--server", &url, "-o", text(&file)][..], &twice].concat())
+        .expect(2, &["takes one --auth"]);
+    run(&["backup", "--data-dir", "/x", "--auth", "digest:a:b", "-o", text(&file)])
+        .expect(2, &["--auth goes with --server"]);
     run(&["backup", "--server", &url, "--data-dir", "/x", "-o", text(&file)])
         .expect(2, &["cannot be used with"]);
 }
