@@ -25,7 +25,7 @@ const SHORT: [(&str, &str); 5] = [
     ("--connections", "3"),
     ("--depth", "4"),
     ("--rounds", "2"),
-    ("--duration", "0.15"),
+    ("--duration", "0.25"),
     ("--warmup", "0.05"),
 ];
 
@@ -58,9 +58,11 @@ fn check_rounds(report: &Report) {
     for row in &report.rows {
         for round in &row.rounds {
             assert_eq!((round.errors, &round.first_error), (0, &None), "{} {row:?}", row.workload);
-            assert!(round.ops > 0, "{row:?}");
-            assert!(round.seconds > 0.0 && round.latency.max_us > 0.0, "{row:?}");
+            let is_measured = round.ops == 0 || round.latency.max_us > 0.0;
+            assert!(round.seconds > 0.0 && is_measured, "{row:?}");
         }
+        // On a busy machine a round can be over before anything was answered.
+        assert!(row.rounds.iter().any(|round| round.ops > 0), "{row:?}");
     }
 }
 
