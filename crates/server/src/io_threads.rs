@@ -168,6 +168,8 @@ impl IoThreads {
         peer: SocketAddr,
         speaks: Speaks,
     ) {
+        // A port for both kinds of IP tells an IPv4 address as part of an IPv6 one, which nobody looks for.
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
         let client = match shared.core.clients.admit(peer, next, clock::wall_ms()) {
             Ok(client) => client,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use herdsman_proto::request::{RequestHeader, SetWatches};
 use herdsman_proto::{ErrorCode, ReadRequest, Request, SessionId, Xid, reply};
 use herdsman_server::TestServer;
-use herdsman_server::config::Config;
+use herdsman_server::config::{Config, Endpoint};
 
 use crate::client::{
     Client, code, connect_request, create, exists, get, open, receive_payload, set,
@@ -118,6 +118,19 @@ fn a_first_frame_is_short() {
     let mut stream = open(server.address());
     let peer = stream.local_addr().unwrap();
     stream.write_all(&4097i32.to_be_bytes()).unwrap();
+    assert_eq!(receive_payload(&mut stream), None);
+    let name = "herdsman_frames_refused_total";
+    check_effect(&server, &mut witness, name, peer, "no connect request");
+}
+
+/// A port for both kinds of IP gets an IPv4 address as part of an IPv6 one; the log has it as people know it.
+#[test]
+fn an_ipv4_address_is_told_as_one() {
+    let (server, mut witness) =
+        start(|config| config.listen.client = Some(Endpoint { host: None, port: 0 }));
+    let mut stream = open(SocketAddr::from(([127, 0, 0, 1], server.address().port())));
+    let peer = stream.local_addr().unwrap();
+    stream.write_all(&[0x7f; 4]).unwrap();
     assert_eq!(receive_payload(&mut stream), None);
     let name = "herdsman_frames_refused_total";
     check_effect(&server, &mut witness, name, peer, "no connect request");
