@@ -54,8 +54,8 @@ enum Task {
     Advisories(advisories::Options),
     /// Install the programs of others that the interop suites need.
     ///
-    /// Jars and a Python environment go to target/peers; a JDK, a C compiler and the C client come
-    /// as Debian packages. A second run only compares stamps.
+    /// Jars, a Python environment and an npm folder go to target/peers; a JDK, a C compiler, the C client
+    /// and a Kerberos realm's programs come as Debian packages. A second run only compares stamps.
     Peers {
         /// Only these; all that the tests need when none is named.
         #[arg(value_enum)]

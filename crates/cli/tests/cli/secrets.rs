@@ -93,7 +93,8 @@ fn full_of_secrets(directory: &Path, authority: &Authority) -> String {
          SASLAuthenticationProvider.superPassword=hush-super\n\
          DigestAuthenticationProvider.superDigest=super:hush-digest\n\
          metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n\
-         metricsProvider.somePassword=hush-metrics\nmy.own.password=hush-unknown\n",
+         metricsProvider.somePassword=hush-metrics\nmy.own.password=hush-unknown\n\
+         # ssl.keyStore.password=hush-comment\n",
         stores.concat(),
         text(&jaas),
     )
