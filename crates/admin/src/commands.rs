@@ -49,7 +49,7 @@ const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requ
 struct Room {
     server: ServerHandle,
     settings: Arc<AdminSettings>,
-    /// The configuration file as it was at the start, secrets hidden.
+    /// The configuration file as it was at the start, without comments, secrets hidden.
     initial_configuration: Option<String>,
     snapshots: RateLimit,
     restores: RateLimit,

@@ -76,7 +76,7 @@ pub(super) static COMMANDS: [Command; 28] = [
     command(&["hash"], "Digests of the tree in the recent past, to compare servers.", told::hash),
     command(
         &["initial_configuration", "icfg"],
-        "The configuration file as it was at the start, secrets hidden.",
+        "The configuration file as it was at the start, without comments, secrets hidden.",
         told::initial,
     ),
     command(&["is_read_only", "isro"], "Whether the server serves reads only.", told::is_read_only),
