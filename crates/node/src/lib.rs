@@ -23,4 +23,6 @@ pub mod sessions;
 pub mod sweeper;
 
 pub use io::{ClientRequest, ConnId, Input, Now, Output, Outputs, StorageState};
-pub use node::{LeaderServes, LocalSessions, Node, NodeSettings, ServesAs, membership_in};
+pub use node::{
+    LeaderServes, LocalSessions, Node, NodeSettings, ServesAs, membership_in, membership_of,
+};

@@ -26,7 +26,7 @@ use crate::pending::{InFlight, Origin, Waiting};
 use crate::sessions::{Owner, Sessions};
 use crate::sweeper::{SweepSettings, Sweeper};
 use ensemble::Ensemble;
-pub use ensemble::membership_in;
+pub use ensemble::{membership_in, membership_of};
 
 /// What a node is told once.
 #[derive(Clone, Debug)]

@@ -133,6 +133,11 @@ impl InFlight {
         self.queue = txns.collect();
     }
 
+    /// The log was cut after this txn: nothing later will be agreed on.
+    pub fn cut_after(&mut self, zxid: Zxid) {
+        self.queue.retain(|(waiting, _)| *waiting <= zxid);
+    }
+
     /// The history has been replaced: nothing of this will be agreed on.
     pub fn clear(&mut self) {
         self.queue.clear();

@@ -15,7 +15,7 @@ use herdsman_store::{
     RecoverOptions, ReloadError, install_snapshot, truncate_and_reload, write_epoch,
 };
 use herdsman_tree::Tree;
-use herdsman_zab::{EpochKind, Input};
+use herdsman_zab::{EpochKind, Input, TreeAfterCut};
 use tracing::{error, info, warn};
 
 use crate::config::DynamicFiles;
@@ -37,12 +37,11 @@ pub enum DiskChange {
     Truncate {
         /// The last txn to keep.
         zxid: Zxid,
+        /// Whether the tree shows what is cut off.
+        tree: TreeAfterCut,
     },
-    /// Remember a membership that is proposed.
-    KeepProposed {
-        /// It.
-        membership: Arc<Membership>,
-    },
+    /// Forget that this server must not vote.
+    AllowVoting,
     /// Remember the membership that is in force.
     Activate {
         /// It.
@@ -104,10 +103,7 @@ impl DiskKeeper {
         log: &mut LogWriter,
     ) -> Result<Option<Input>, ChangeError> {
         match change {
-            DiskChange::KeepProposed { membership } => {
-                self.keep(|files| files.keep_proposed(&membership));
-                Ok(None)
-            }
+            DiskChange::AllowVoting => Ok(Some(Input::VotingAllowed)),
             DiskChange::Activate { membership } => {
                 self.keep(|files| files.activate(&membership));
                 self.move_client_port(&membership);
@@ -121,7 +117,7 @@ impl DiskKeeper {
                 write_epoch(&*self.disk, &self.dirs.data, file, epoch)?;
                 Ok(Some(Input::EpochSaved { kind, epoch }))
             }
-            DiskChange::Truncate { zxid } => self.truncate(core, zxid, log).map(Some),
+            DiskChange::Truncate { zxid, .. } => self.truncate(core, zxid, log).map(Some),
             DiskChange::InstallSnapshot { tree, zxid, entries } => {
                 let Some(tree) = tree else { return Ok(Some(Input::InstallMissed)) };
                 self.install(core, *tree, zxid, &entries, log).map(Some)
@@ -176,7 +172,7 @@ impl DiskKeeper {
                 info!("cut the log after {last_zxid}: what followed was never agreed on");
                 *log = self.new_log(last_zxid);
                 core.replace_tree(recovered.tree);
-                Ok(Input::Truncated { zxid: last_zxid })
+                Ok(Input::Truncated { zxid: last_zxid, tree: TreeAfterCut::Reloaded })
             }
             Err(error @ ReloadError::Impossible { .. }) => {
                 warn!("{error}; everything will be taken from the leader");

@@ -133,8 +133,8 @@ impl Peers {
             Output::Send { link, packet } => self.network.send(*link, packet),
             Output::SendSnapshot { link, zxid } => self.send_snapshot(*link, *zxid),
             Output::Close { link, .. } => self.network.close(*link),
-            Output::Append { zxid, payload } => {
-                if self.settings.kept == Kept::OnDisk {
+            Output::Append { zxid, payload, kept } => {
+                if *kept == Kept::OnDisk {
                     self.commit_queue.push(*zxid, payload, asker);
                 }
             }
@@ -142,8 +142,9 @@ impl Peers {
                 let change = DiskChange::SaveEpoch { kind: *kind, epoch: *epoch };
                 self.commit_queue.push_change(change);
             }
-            Output::Truncate { zxid } => {
-                self.commit_queue.push_change(DiskChange::Truncate { zxid: *zxid });
+            Output::Truncate { zxid, tree } => {
+                let change = DiskChange::Truncate { zxid: *zxid, tree: *tree };
+                self.commit_queue.push_change(change);
             }
             Output::InstallSnapshot { base, zxid, entries } => {
                 let tree = match base {
@@ -154,11 +155,8 @@ impl Peers {
                 let change = DiskChange::InstallSnapshot { tree, zxid, entries };
                 self.commit_queue.push_change(change);
             }
-            Output::KeepProposed { membership } => {
-                self.network.welcome(membership);
-                let membership = Arc::clone(membership);
-                self.commit_queue.push_change(DiskChange::KeepProposed { membership });
-            }
+            Output::MembershipPending { membership } => self.network.add_members(membership),
+            Output::AllowVoting => self.commit_queue.push_change(DiskChange::AllowVoting),
             Output::Activate { membership } => {
                 info!("the membership of version {:x} is in force", membership.version);
                 self.network.set_membership(Arc::clone(membership));

@@ -231,10 +231,10 @@ impl QuorumNetwork {
         self.links.close(link);
     }
 
-    /// Also talks to members of a list that is only proposed: they have a say in whether it is taken.
-    pub fn welcome(&self, proposed: &Membership) {
+    /// Also talks to members of a list that is only pending: they have a say in whether it is taken.
+    pub fn add_members(&self, pending: &Membership) {
         let mut both = (*self.context.membership()).clone();
-        for (id, member) in &proposed.members {
+        for (id, member) in &pending.members {
             both.members.entry(*id).or_insert_with(|| member.clone());
         }
         self.set_membership(Arc::new(both));

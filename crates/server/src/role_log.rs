@@ -247,8 +247,8 @@ impl RoleLog {
                 let line = self.learners.sent_tree(*link, *zxid, stats);
                 self.lines.extend(line);
             }
-            Output::Append { zxid, payload } => self.appended(now, *zxid, payload, stats),
-            Output::Truncate { zxid } => {
+            Output::Append { zxid, payload, .. } => self.appended(now, *zxid, payload, stats),
+            Output::Truncate { zxid, .. } => {
                 if let Role::Joining { catching_up, .. } = &mut self.role {
                     catching_up.cut_to = Some(*zxid);
                 }

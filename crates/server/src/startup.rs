@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use herdsman_proto::Zxid;
+use herdsman_node::membership_of;
 use herdsman_store::{
     DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
     Recovered, lock_dirs, read_epoch, read_history, recover_epochs,
 };
-use herdsman_zab::{Origin, ZabSettings};
+use herdsman_tree::Tree;
+use herdsman_zab::{Origin, Voting, ZabSettings};
 use tracing::{error, info, warn};
 
 use crate::clock::millis;
@@ -55,15 +56,17 @@ pub(crate) fn past(
     disk: &dyn Disk,
     config: &Config,
     dirs: &Dirs,
-    last_zxid: Zxid,
+    tree: &Tree,
     zab: &ZabSettings,
 ) -> Result<Origin, StartError> {
+    let last_zxid = tree.last_zxid();
     let Epochs { current, accepted } = recover_epochs(disk, &dirs.data, last_zxid)?;
     let limits = HistoryLimits { txns_max: zab.history.txns_max, bytes_max: zab.history.bytes_max };
     let History { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
     Ok(Origin {
         membership: Arc::new(config.quorum.membership.clone()),
-        proposed: config.quorum.proposed.clone().map(Arc::new),
+        in_tree: membership_of(tree),
+        voting: Voting::Allowed,
         epochs: herdsman_zab::Epochs { current, accepted },
         base,
         tail: txns,

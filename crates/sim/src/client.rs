@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use herdsman_proto::request::{CreateRequest, RequestHeader};
+use herdsman_proto::request::{CreateRequest, ReconfigRequest, RequestHeader};
 use herdsman_proto::{
     Acl, OpCode, Perms, ReadRequest, Request, SessionId, WriteRequest, Xid, Zxid, reply,
 };
@@ -43,6 +43,11 @@ pub enum Op {
     },
     /// All or nothing.
     Multi(Vec<Op>),
+    /// Change the membership to this whole list.
+    Reconfig {
+        /// Its lines, with commas between them.
+        members: String,
+    },
     /// Wait for all that was written before.
     Sync,
     /// End the session.
@@ -82,6 +87,7 @@ impl Op {
                 | Op::SetData { .. }
                 | Op::Delete { .. }
                 | Op::Multi(_)
+                | Op::Reconfig { .. }
                 | Op::CloseSession
         )
     }
@@ -139,6 +145,12 @@ impl Op {
             Op::Delete { path, version } => {
                 WriteRequest::Delete { path: path.into(), version: *version }
             }
+            Op::Reconfig { members } => WriteRequest::Reconfig(ReconfigRequest {
+                joining: None,
+                leaving: None,
+                new_members: Some(members.into()),
+                current_config: -1,
+            }),
             Op::Multi(ops) => WriteRequest::Multi(ops.iter().map(Op::write).collect()),
             other => unreachable!("{other:?} is no write"),
         }

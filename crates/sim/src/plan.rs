@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use herdsman_node::membership_in;
 use herdsman_node::node::LocalSessions;
 use herdsman_node::sweeper::SweepSettings;
 use herdsman_node::{LeaderServes, NodeSettings};
@@ -26,8 +27,13 @@ pub const WALL_MS: i64 = 1_700_000_000_000;
 pub struct Plan {
     /// The seed.
     pub seed: u64,
-    /// Members of the ensemble.
+    /// Everybody who may ever be a member of the ensemble.
     pub membership: Arc<Membership>,
+    /// How many of them, the last ones, are not members at the start. They follow as servers that want
+    /// to join do: their own configuration lists them, nobody else's does.
+    pub joiners: usize,
+    /// Whether the membership may change.
+    pub reconfig: bool,
     /// Length of a tick.
     pub tick_ms: u64,
     /// Ticks to connect and catch up.
@@ -128,6 +134,8 @@ impl Plan {
         Plan {
             seed,
             membership: Arc::new(membership(voters, observers, voting)),
+            joiners: 0,
+            reconfig: false,
             tick_ms,
             init_limit_ticks: random.between(5, 10),
             sync_limit_ticks: random.between(2, 5),
@@ -185,10 +193,29 @@ impl Plan {
         self.membership.members.len()
     }
 
+    /// The membership in a server's configuration when it is first started.
+    #[must_use]
+    pub fn first_membership(&self, me: ServerId) -> Membership {
+        let mut first = (*self.membership).clone();
+        let members = first.members.len() - self.joiners;
+        let mut place = 0;
+        first.members.retain(|id, _| {
+            place += 1;
+            place <= members || *id == me
+        });
+        first
+    }
+
     /// The rules of every tree.
     #[must_use]
     pub fn tree_options(&self) -> TreeOptions {
-        TreeOptions { hash_seed: self.seed, ..TreeOptions::default() }
+        TreeOptions {
+            hash_seed: self.seed,
+            reconfig_enabled: self.reconfig,
+            // A change of membership is the super user's otherwise.
+            skip_acl: self.reconfig,
+            ..TreeOptions::default()
+        }
     }
 
     /// What a server's node is told.
@@ -230,7 +257,11 @@ impl Plan {
             kept: if is_voter { Kept::OnDisk } else { self.observers_kept },
             history: HistoryLimits { txns_max: self.history_txns_max, bytes_max: 1 << 20 },
             parked_bytes_max: 1 << 20,
-            reconfig: Reconfig::Disabled,
+            reconfig: if self.reconfig {
+                Reconfig::Enabled(membership_in)
+            } else {
+                Reconfig::Disabled
+            },
             observer_masters: self.observer_masters,
             mistake: self.mistake,
         }

@@ -196,8 +196,10 @@ pub struct Server {
     pub full: bool,
     /// Some sync to come will fail.
     pub sync_fails: bool,
-    /// The membership in its configuration files, and one that was proposed.
-    pub memberships: (Arc<Membership>, Option<Arc<Membership>>),
+    /// The membership in its configuration files.
+    pub membership: Arc<Membership>,
+    /// It has lost something and must not vote.
+    pub voting: herdsman_zab::Voting,
     /// For the transcript of a script.
     pub notes: Vec<String>,
 }
@@ -451,7 +453,8 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         crash_after: None,
         full: false,
         sync_fails: false,
-        memberships: (Arc::clone(&plan.membership), None),
+        membership: Arc::new(plan.first_membership(id)),
+        voting: herdsman_zab::Voting::Allowed,
         notes: Vec::new(),
     }
 }

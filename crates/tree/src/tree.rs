@@ -145,6 +145,13 @@ impl Tree {
         self.data_size = self.data_size - before as u64 + text.len() as u64;
     }
 
+    /// The text of the membership in `/zookeeper/config`.
+    #[must_use]
+    pub fn config(&self) -> Option<&[u8]> {
+        let id = self.nodes.find(path::CONFIG)?;
+        self.nodes.get(id).data()
+    }
+
     /// Whether the tree has this digest now; also true if it keeps none, or of another kind.
     #[must_use]
     pub fn has_digest(&self, digest: &TxnDigest) -> bool {

@@ -133,7 +133,6 @@ use std::collections::BTreeSet;
 
 use herdsman_proto::{LearnerKind, Membership, Notification, ServerId, ServerState, Vote, Zxid};
 
-use crate::common::kind_of;
 use crate::io::Output;
 use crate::quorum::Electorate;
 
@@ -241,8 +240,13 @@ impl Election {
     /// Goes by another membership from now on; `last_seen` is the newest one that was proposed, if
     /// it is not the one in force. Who is looking has to look again: what was counted, was counted
     /// among others.
-    pub fn set_membership(&mut self, current: &Membership, last_seen: Option<&Membership>) {
-        self.settings.kind = kind_of(current, self.settings.me);
+    pub fn set_membership(
+        &mut self,
+        current: &Membership,
+        last_seen: Option<&Membership>,
+        kind: LearnerKind,
+    ) {
+        self.settings.kind = kind;
         self.electorate = Electorate::during_change(current, last_seen);
         self.config = current.to_text();
     }

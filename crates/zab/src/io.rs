@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use herdsman_proto::{Membership, Notification, QuorumPacket, ServerId, Zxid};
 
+use crate::log::Kept;
+
 /// One connection between a learner and whom it learns from, unique in the life of the process. A packet that
 /// was sent on it arrives in order or the link is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,10 +90,12 @@ pub enum Input {
         /// Its number.
         epoch: u32,
     },
-    /// The log ends where [`Output::Truncate`] said, and the tree was loaded again from disk.
+    /// The log ends where [`Output::Truncate`] said.
     Truncated {
         /// There.
         zxid: Zxid,
+        /// What became of the tree.
+        tree: TreeAfterCut,
     },
     /// The log could not be cut there; it is as it was.
     TruncateMissed,
@@ -102,6 +106,8 @@ pub enum Input {
     },
     /// What [`Output::InstallSnapshot`] asked for could not be done; everything is as it was.
     InstallMissed,
+    /// What [`Output::AllowVoting`] asked for is done and durable.
+    VotingAllowed,
     /// The disk takes nothing at the moment, or never again: nothing may be promised.
     StorageLost,
     /// The disk takes writes again; what was asked of it before is still being done.
@@ -117,6 +123,15 @@ pub enum SnapshotBase {
     Received(LinkId),
     /// Nothing: everything comes from the leader.
     Empty,
+}
+
+/// What becomes of the tree when the log is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeAfterCut {
+    /// It shows nothing of what is cut off, and stays.
+    Kept,
+    /// It is loaded again from disk.
+    Reloaded,
 }
 
 /// Why a link is closed, for the log.
@@ -215,13 +230,14 @@ pub enum Output {
         /// Why.
         reason: CloseReason,
     },
-    /// Append a txn to the log and report `Flushed` when it is durable. An observer without a log
-    /// ([`crate::log::Kept::InMemory`]) writes nothing and reports nothing.
+    /// Append a txn to the log and report `Flushed` when it is durable.
     Append {
         /// Its zxid.
         zxid: Zxid,
         /// Its bytes.
         payload: Bytes,
+        /// In memory only: nothing is written and nothing reported.
+        kept: Kept,
     },
     /// Make an epoch durable and report `EpochSaved`.
     SaveEpoch {
@@ -230,11 +246,12 @@ pub enum Output {
         /// Its number.
         epoch: u32,
     },
-    /// Cut the log after this txn, load the tree again from disk, report `Truncated` or
-    /// `TruncateMissed`.
+    /// Cut the log after this txn, report `Truncated` or `TruncateMissed`.
     Truncate {
         /// The last txn to keep.
         zxid: Zxid,
+        /// Whether the tree shows what is cut off.
+        tree: TreeAfterCut,
     },
     /// Apply txns to a tree from the leader, write it as a snapshot, only then drop the old log, and
     /// put it in the old tree's place. Report `SnapshotInstalled`.
@@ -246,9 +263,9 @@ pub enum Output {
         /// What to apply to it.
         entries: Vec<(Zxid, Bytes)>,
     },
-    /// Remember a membership that is proposed, before what is asked for later is done. If that fails,
-    /// this server goes on: it will hear of it again.
-    KeepProposed {
+    /// A membership is pending: its servers have a say, so they must be reachable. Its txn is in the log;
+    /// nothing else has to remember it.
+    MembershipPending {
         /// It.
         membership: Arc<Membership>,
     },
@@ -257,6 +274,9 @@ pub enum Output {
         /// It.
         membership: Arc<Membership>,
     },
+    /// This server was told not to vote and is up to date now: forget that durably, and report
+    /// `VotingAllowed`.
+    AllowVoting,
     /// Everything up to here is agreed on and durable here: it may be applied.
     Commit {
         /// The last one.

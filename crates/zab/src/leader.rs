@@ -22,13 +22,13 @@ mod broadcast;
 mod discovery;
 mod synchronize;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
-use crate::common::{Common, Fall};
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
-use crate::learner_peer::{LearnerPeer, Learners, Step, late_links, ping_active};
+use crate::learner_peer::{LearnerPeer, Learners, Step, late_links, ping};
+use crate::replica::{Fall, Replica};
 
 /// What a leader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    pub fn begin(now_ms: u64, common: &Common) -> Self {
-        let Common { settings, log, epochs, .. } = common;
+    pub fn begin(now_ms: u64, replica: &Replica) -> Self {
+        let Replica { settings, log, epochs, .. } = replica;
         Leader {
             stage: Stage::AwaitingInfos,
             epoch: 0,
@@ -97,8 +97,8 @@ impl Leader {
         self.learners.get(&link).is_some_and(|peer| peer.step == Step::Active)
     }
 
-    pub fn handle_link_opened(&mut self, now_ms: u64, link: LinkId, common: &Common) {
-        let deadline_ms = now_ms + common.settings.init_limit_ms();
+    pub fn handle_link_opened(&mut self, now_ms: u64, link: LinkId, replica: &Replica) {
+        let deadline_ms = now_ms + replica.settings.init_limit_ms();
         self.learners.insert(link, LearnerPeer::new(now_ms, deadline_ms));
     }
 
@@ -122,7 +122,7 @@ impl Leader {
         now_ms: u64,
         link: LinkId,
         packet: QuorumPacket,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
         self.handle_heard(now_ms, link);
@@ -131,16 +131,16 @@ impl Leader {
         };
         match (packet, peer.step) {
             (QuorumPacket::Info { kind, accepted_epoch, info: Some(info) }, Step::AwaitingInfo) => {
-                self.handle_info(now_ms, link, kind, accepted_epoch, info, common, out);
+                self.handle_info(now_ms, link, kind, accepted_epoch, info, replica, out);
             }
             (QuorumPacket::AckEpoch { last_zxid, current_epoch }, Step::AwaitingEpochAck) => {
-                self.handle_epoch_ack(now_ms, link, last_zxid, current_epoch, common, out);
+                self.handle_epoch_ack(now_ms, link, last_zxid, current_epoch, replica, out);
             }
             (QuorumPacket::Ack { zxid }, Step::Syncing) => {
-                self.handle_new_leader_ack(now_ms, link, zxid, common, out);
+                self.handle_new_leader_ack(now_ms, link, zxid, replica, out);
             }
             (QuorumPacket::Ack { zxid }, Step::Synced | Step::Active) => {
-                self.handle_ack(now_ms, link, zxid, common, out);
+                self.handle_ack(now_ms, link, zxid, replica, out);
             }
             _ => self.dismiss(link, CloseReason::UnexpectedPacket, out),
         }
@@ -149,29 +149,51 @@ impl Leader {
     /// A voter has promised a later epoch, to a leader that never came to lead: it can never follow
     /// this one. A new epoch above it costs a moment; without it the ensemble would be one voter short
     /// until the next election, as Apache's is.
-    pub fn is_outbid(&self, common: &Common) -> bool {
+    pub fn is_outbid(&self, replica: &Replica) -> bool {
         self.stage != Stage::AwaitingInfos
-            && self.learners.values().any(|peer| {
+            && (self.learners.values().any(|peer| {
                 peer.accepted_epoch > self.epoch
                     && peer.kind == LearnerKind::Follower
-                    && common.electorate.is_voter(peer.server)
-            })
+                    && replica.memberships.electorate().is_voter(peer.server)
+            }) || self.lacks_promises(replica))
+    }
+
+    /// Too many voters have promised this very epoch to somebody else, or cannot remember to whom: those that
+    /// are left make no quorum, so waiting for more promises is of no use.
+    fn lacks_promises(&self, replica: &Replica) -> bool {
+        let refused = |peer: &LearnerPeer| peer.step == Step::Promised && !peer.promised;
+        self.stage == Stage::AwaitingEpochAcks
+            && !replica
+                .memberships
+                .electorate()
+                .is_quorum(|voter| !self.has_follower(voter, refused))
+    }
+
+    /// Whether a voter follows this server and is in a certain state. Every question about a quorum asks here:
+    /// observers never count, and neither does a voter that has come as one because it may not vote.
+    pub(super) fn has_follower(&self, voter: ServerId, is: impl Fn(&LearnerPeer) -> bool) -> bool {
+        self.followers().any(|peer| peer.server == voter && is(peer))
+    }
+
+    /// The learners that count.
+    pub(super) fn followers(&self) -> impl Iterator<Item = &LearnerPeer> {
+        self.learners.values().filter(|peer| peer.kind == LearnerKind::Follower)
     }
 
     pub fn handle_epoch_saved(
         &mut self,
         now_ms: u64,
         kind: EpochKind,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
         match (kind, self.stage) {
             (EpochKind::Accepted, Stage::SavingAcceptedEpoch) => {
-                self.announce_epoch(now_ms, common, out);
+                self.announce_epoch(now_ms, replica, out);
             }
             (EpochKind::Current, Stage::AwaitingNewLeaderAcks) => {
                 self.own_epoch_saved = true;
-                self.try_to_establish(now_ms, common, out);
+                self.try_to_establish(now_ms, replica, out);
             }
             _ => {}
         }
@@ -185,43 +207,55 @@ impl Leader {
     pub fn tick(
         &mut self,
         now_ms: u64,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         if !self.is_established() && now_ms >= self.stage_deadline_ms {
-            return Err(Fall::NoQuorum);
+            if !self.is_bringing_quorum_up(replica) {
+                return Err(Fall::NoQuorum);
+            }
+            self.stage_deadline_ms = now_ms + replica.settings.tick_ms;
         }
         if now_ms >= self.next_check_ms {
-            self.next_check_ms = now_ms + common.settings.tick_ms;
-            for link in late_links(&self.learners, now_ms, common) {
+            self.next_check_ms = now_ms + replica.settings.tick_ms;
+            for link in late_links(&self.learners, now_ms, replica) {
                 self.dismiss(link, CloseReason::TimedOut, out);
             }
-            self.check_quorum(now_ms, common)?;
+            self.check_quorum(now_ms, replica)?;
         }
         if now_ms >= self.next_ping_ms {
-            self.next_ping_ms = now_ms + common.settings.tick_ms / 2;
-            ping_active(&self.learners, common.log.last(), out);
+            self.next_ping_ms = now_ms + replica.settings.tick_ms / 2;
+            ping(&self.learners, replica.log.last(), out);
         }
         Ok(())
     }
 
-    fn check_quorum(&self, now_ms: u64, common: &Common) -> Result<(), Fall> {
-        if !self.is_established() {
-            return Ok(());
-        }
-        let limit_ms = common.settings.sync_limit_ms();
-        let alive: BTreeSet<_> = self
-            .learners
-            .values()
-            .filter(|peer| peer.step == Step::Active && now_ms <= peer.heard_ms + limit_ms)
-            .map(|peer| peer.server)
-            .chain([common.me()])
-            .collect();
-        if common.electorate.is_quorum(|voter| alive.contains(&voter)) {
+    /// A quorum has caught up or is about to, for instance with a large tree that takes longer than a stage
+    /// may: whoever is late with that is dismissed by itself.
+    fn is_bringing_quorum_up(&self, replica: &Replica) -> bool {
+        let is_catching_up =
+            |peer: &LearnerPeer| matches!(peer.step, Step::Sending | Step::Syncing);
+        self.stage == Stage::AwaitingNewLeaderAcks
+            && self.own_epoch_saved
+            && self.followers().any(is_catching_up)
+            && self.is_quorum(replica, |peer| is_catching_up(peer) || peer.step == Step::Synced)
+    }
+
+    fn check_quorum(&self, now_ms: u64, replica: &Replica) -> Result<(), Fall> {
+        let limit_ms = replica.settings.sync_limit_ms();
+        let lives =
+            |peer: &LearnerPeer| peer.step == Step::Active && now_ms <= peer.heard_ms + limit_ms;
+        if !self.is_established() || self.is_quorum(replica, lives) {
             Ok(())
         } else {
             Err(Fall::NoQuorum)
         }
+    }
+
+    /// Whether this server and the followers in a certain state are a quorum.
+    pub(super) fn is_quorum(&self, replica: &Replica, is: impl Fn(&LearnerPeer) -> bool) -> bool {
+        let counts = |voter| voter == replica.me() || self.has_follower(voter, &is);
+        replica.memberships.electorate().is_quorum(counts)
     }
 
     /// Sends a learner away.
@@ -237,8 +271,8 @@ impl Leader {
         }
     }
 
-    fn enter(&mut self, stage: Stage, now_ms: u64, common: &Common) {
+    fn enter(&mut self, stage: Stage, now_ms: u64, replica: &Replica) {
         self.stage = stage;
-        self.stage_deadline_ms = now_ms + common.settings.init_limit_ms();
+        self.stage_deadline_ms = now_ms + replica.settings.init_limit_ms();
     }
 }

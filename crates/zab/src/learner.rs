@@ -23,8 +23,9 @@ use std::sync::Arc;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
-use crate::common::{Change, Common, Fall};
 use crate::io::{CloseReason, Door, EpochKind, LinkId, Output, Standing};
+use crate::memberships::{Change, Memberships, version_zxid};
+use crate::replica::{Fall, Replica};
 use crate::settings::Mistake;
 use catching_up::Collected;
 
@@ -33,7 +34,7 @@ use catching_up::Collected;
 enum Stage {
     Connecting,
     AwaitingLeaderInfo,
-    SavingAcceptedEpoch { before: u32 },
+    SavingAcceptedEpoch,
     AwaitingPlan,
     Truncating,
     CatchingUp,
@@ -51,6 +52,10 @@ pub(crate) struct Learner {
     leader: ServerId,
     /// The follower that plays the leader for this observer.
     observer_master: Option<ServerId>,
+    /// As what this server takes part; for the whole role, whatever a new membership says.
+    kind: LearnerKind,
+    /// This server's history is known not to be ahead of the leader's.
+    not_ahead: bool,
     stage: Stage,
     link: Option<LinkId>,
     /// The leader's, from LEADERINFO on.
@@ -64,32 +69,50 @@ pub(crate) struct Learner {
     /// Packets that came while the disk was busy.
     parked: VecDeque<QuorumPacket>,
     parked_bytes: usize,
-    /// The membership that came with NEWLEADER; in force from UPTODATE on.
-    leaders_config: Option<Arc<Membership>>,
+    /// The membership that came with NEWLEADER; in force from UPTODATE on, if it is agreed on.
+    leaders_config: Option<Membership>,
+    /// What was agreed on at UPTODATE.
+    up_to_date_at: Zxid,
+}
+
+/// Whom to learn from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upstream {
+    /// The leader.
+    pub leader: ServerId,
+    /// The leader, or another server that plays it.
+    pub to: ServerId,
+    /// Which of its ports.
+    pub door: Door,
+    /// The vote by which the leader was elected shows that it is not behind this server.
+    pub not_ahead: bool,
 }
 
 impl Learner {
     /// Learns from the leader, or from another server that plays it.
     pub fn begin(
         now_ms: u64,
-        leader: ServerId,
-        (to, door): (ServerId, Door),
-        common: &Common,
+        upstream: Upstream,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) -> Self {
+        let Upstream { leader, to, door, not_ahead } = upstream;
         out.push(Output::Connect { to, door });
         Learner {
             leader,
             observer_master: (door == Door::ObserverMaster).then_some(to),
+            kind: replica.kind(),
+            not_ahead,
             stage: Stage::Connecting,
             link: None,
             epoch: 0,
-            deadline_ms: now_ms + common.settings.init_limit_ms(),
+            deadline_ms: now_ms + replica.settings.init_limit_ms(),
             agreed: Zxid::ZERO,
             acked: Zxid::ZERO,
             parked: VecDeque::new(),
             parked_bytes: 0,
             leaders_config: None,
+            up_to_date_at: Zxid::ZERO,
         }
     }
 
@@ -105,8 +128,18 @@ impl Learner {
         self.epoch
     }
 
+    pub fn kind(&self) -> LearnerKind {
+        self.kind
+    }
+
     pub fn is_active(&self) -> bool {
         self.stage == Stage::Active
+    }
+
+    /// Whether it has been brought up to date, and has since then heard of a txn that a quorum agreed on
+    /// afterwards, and has it on disk: see [`Voting`].
+    pub fn has_proof_of_quorum(&self, replica: &Replica) -> bool {
+        self.is_active() && replica.log.announced() > self.up_to_date_at
     }
 
     pub fn link(&self) -> Option<LinkId> {
@@ -117,20 +150,20 @@ impl Learner {
         self.deadline_ms
     }
 
-    pub fn handle_connected(&mut self, link: LinkId, common: &Common, out: &mut Vec<Output>) {
+    pub fn handle_connected(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
         if self.stage != Stage::Connecting {
             return out.push(Output::Close { link, reason: CloseReason::NotFollowing });
         }
         self.link = Some(link);
         self.stage = Stage::AwaitingLeaderInfo;
         let info = LearnerInfo {
-            server: common.me(),
+            server: replica.me(),
             protocol_version: PROTOCOL_VERSION,
-            config_version: common.membership.version,
+            config_version: replica.memberships.in_force().version,
         };
         let packet = QuorumPacket::Info {
-            kind: common.kind,
-            accepted_epoch: common.epochs.accepted,
+            kind: self.kind,
+            accepted_epoch: replica.epochs.accepted,
             info: Some(info),
         };
         out.push(Output::Send { link, packet });
@@ -141,10 +174,10 @@ impl Learner {
     }
 
     /// The leader lives.
-    pub fn handle_heard(&mut self, now_ms: u64, common: &Common) {
+    pub fn handle_heard(&mut self, now_ms: u64, replica: &Replica) {
         let limit_ms = match self.stage {
-            Stage::Active => common.settings.sync_limit_ms(),
-            _ => common.settings.init_limit_ms(),
+            Stage::Active => replica.settings.sync_limit_ms(),
+            _ => replica.settings.init_limit_ms(),
         };
         self.deadline_ms = now_ms + limit_ms;
     }
@@ -153,39 +186,40 @@ impl Learner {
         &mut self,
         now_ms: u64,
         packet: QuorumPacket,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
-        self.handle_heard(now_ms, common);
+        self.handle_heard(now_ms, replica);
         if matches!(self.stage, Stage::Truncating | Stage::Installing { .. }) {
-            return self.park(packet, common);
+            return self.park(packet, replica);
         }
         match packet {
-            QuorumPacket::LeaderInfo { epoch, .. } => self.handle_leader_info(epoch, common, out),
+            QuorumPacket::LeaderInfo { epoch, .. } => self.handle_leader_info(epoch, replica, out),
             QuorumPacket::Diff { .. } | QuorumPacket::Trunc { .. } | QuorumPacket::Snap { .. } => {
-                self.handle_plan(&packet, common, out)
+                self.handle_plan(&packet, replica, out)
             }
             QuorumPacket::Proposal { .. }
             | QuorumPacket::Commit { .. }
-            | QuorumPacket::Inform { .. } => self.handle_txn(packet, common, out),
+            | QuorumPacket::Inform { .. } => self.handle_txn(packet, replica, out),
             QuorumPacket::CommitAndActivate { zxid, leader } => {
-                self.handle_txn(QuorumPacket::Commit { zxid }, common, out)?;
-                self.activate(zxid, leader, common, out)
+                self.handle_txn(QuorumPacket::Commit { zxid }, replica, out)?;
+                self.activate(zxid, leader, replica, out)
             }
             QuorumPacket::InformAndActivate { zxid, leader, payload } => {
-                self.handle_txn(QuorumPacket::Inform { zxid, payload }, common, out)?;
-                self.activate(zxid, leader, common, out)
+                self.handle_txn(QuorumPacket::Inform { zxid, payload }, replica, out)?;
+                self.activate(zxid, leader, replica, out)
             }
             QuorumPacket::NewLeader { zxid, config } => {
-                self.note_config(&config, common, out);
-                self.handle_new_leader(zxid, common, out)
+                let text = String::from_utf8_lossy(&config);
+                self.leaders_config = Membership::parse_text(&text).ok();
+                self.handle_new_leader(zxid, replica, out)
             }
-            QuorumPacket::UpToDate => self.handle_up_to_date(now_ms, common, out),
+            QuorumPacket::UpToDate => self.handle_up_to_date(now_ms, replica, out),
             _ => Err(Fall::LeaderRefused),
         }
     }
 
-    fn park(&mut self, packet: QuorumPacket, common: &Common) -> Result<(), Fall> {
+    fn park(&mut self, packet: QuorumPacket, replica: &Replica) -> Result<(), Fall> {
         self.parked_bytes += match &packet {
             QuorumPacket::Proposal { payload, .. } | QuorumPacket::Inform { payload, .. } => {
                 payload.len()
@@ -193,7 +227,7 @@ impl Learner {
             _ => 0,
         };
         self.parked.push_back(packet);
-        if self.parked_bytes > common.settings.parked_bytes_max {
+        if self.parked_bytes > replica.settings.parked_bytes_max {
             return Err(Fall::LeaderRefused);
         }
         Ok(())
@@ -202,13 +236,13 @@ impl Learner {
     fn unpark(
         &mut self,
         now_ms: u64,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         self.parked_bytes = 0;
         let mut parked = std::mem::take(&mut self.parked);
         while let Some(packet) = parked.pop_front() {
-            self.handle_packet(now_ms, packet, common, out)?;
+            self.handle_packet(now_ms, packet, replica, out)?;
         }
         Ok(())
     }
@@ -216,71 +250,86 @@ impl Learner {
     fn handle_leader_info(
         &mut self,
         epoch: u32,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
-        if self.stage != Stage::AwaitingLeaderInfo || epoch < common.epochs.accepted {
+        if self.stage != Stage::AwaitingLeaderInfo || epoch < replica.epochs.accepted {
             return Err(Fall::LeaderRefused);
         }
         self.epoch = epoch;
-        if epoch == common.epochs.accepted {
-            // Promised before, maybe to another one: it must not count again.
-            self.send_epoch_ack(None, common, out);
+        if epoch == replica.epochs.accepted {
+            // A promise to another leader must not count for this one.
+            let promised = replica.promised_to == Some(self.leader);
+            self.send_epoch_ack(promised, replica, out);
         } else {
-            self.stage = Stage::SavingAcceptedEpoch { before: common.epochs.current };
+            self.stage = Stage::SavingAcceptedEpoch;
             out.push(Output::SaveEpoch { kind: EpochKind::Accepted, epoch });
         }
         Ok(())
     }
 
-    fn send_epoch_ack(&mut self, current: Option<u32>, common: &Common, out: &mut Vec<Output>) {
+    /// The leader compares the epoch and the zxid with its own, to learn whether this server is ahead of it. A
+    /// server that asks for everything anew hides its zxid, so its promise counts only if it is known not to be.
+    fn send_epoch_ack(&mut self, promised: bool, replica: &Replica, out: &mut Vec<Output>) {
         self.stage = Stage::AwaitingPlan;
-        let last_zxid = if common.start_over { Zxid::ZERO } else { common.log.last() };
-        self.send(QuorumPacket::AckEpoch { last_zxid, current_epoch: current }, out);
+        let counts = promised && (!replica.start_over || self.not_ahead);
+        let current_epoch = counts.then_some(replica.epochs.current);
+        let last_zxid = if replica.start_over { Zxid::ZERO } else { replica.log.last() };
+        self.send(QuorumPacket::AckEpoch { last_zxid, current_epoch }, out);
     }
 
-    pub fn handle_epoch_saved(&mut self, kind: EpochKind, common: &Common, out: &mut Vec<Output>) {
+    pub fn handle_epoch_saved(
+        &mut self,
+        kind: EpochKind,
+        replica: &mut Replica,
+        out: &mut Vec<Output>,
+    ) {
         match (kind, &self.stage) {
-            (EpochKind::Accepted, Stage::SavingAcceptedEpoch { before }) => {
-                let before = *before;
-                self.send_epoch_ack(Some(before), common, out);
+            (EpochKind::Accepted, Stage::SavingAcceptedEpoch) => {
+                replica.promised_to = Some(self.leader);
+                self.send_epoch_ack(true, replica, out);
             }
             (EpochKind::Current, Stage::SavingCurrentEpoch) => {
                 self.stage = Stage::AwaitingUpToDate;
                 self.send(QuorumPacket::Ack { zxid: Zxid::start_of(self.epoch) }, out);
-                self.acknowledge(common, out);
+                self.acknowledge(replica, out);
             }
             _ => {}
         }
     }
 
-    pub fn handle_flushed(&mut self, common: &Common, out: &mut Vec<Output>) {
+    pub fn handle_flushed(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
         if let Stage::FlushingHistory { to } = self.stage
-            && common.log.flushed() >= to
+            && replica.log.flushed() >= to
         {
-            self.save_current_epoch(out);
+            self.save_current_epoch(replica, out);
         }
-        self.acknowledge(common, out);
+        self.acknowledge(replica, out);
     }
 
-    fn save_current_epoch(&mut self, out: &mut Vec<Output>) {
+    /// The leader's history is durable here, with the membership in it: what a tree brings cannot be found
+    /// in the log.
+    fn save_current_epoch(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
+        if let Some(membership) = self.agreed_config() {
+            replica.memberships.logged(membership.clone(), out);
+        }
         self.stage = Stage::SavingCurrentEpoch;
         out.push(Output::SaveEpoch { kind: EpochKind::Current, epoch: self.epoch });
     }
 
     /// Acknowledges, one by one as Apache's leader wants it, what has become durable.
-    fn acknowledge(&mut self, common: &Common, out: &mut Vec<Output>) {
+    fn acknowledge(&mut self, replica: &Replica, out: &mut Vec<Output>) {
         let may_ack = matches!(self.stage, Stage::AwaitingUpToDate | Stage::Active);
-        if !may_ack || common.kind == LearnerKind::Observer {
+        if !may_ack || self.kind == LearnerKind::Observer {
             return;
         }
-        let durable = if common.settings.mistake == Some(Mistake::AckBeforeFlush) {
-            common.log.last()
+        let durable = if replica.settings.mistake == Some(Mistake::AckBeforeFlush) {
+            replica.log.last()
         } else {
-            common.log.flushed()
+            replica.log.flushed()
         };
         let Some(link) = self.link else { return };
-        for (zxid, _) in common.log.history().after(self.acked) {
+        for (zxid, _) in replica.log.history().after(self.acked) {
             if *zxid > durable {
                 break;
             }
@@ -292,39 +341,40 @@ impl Learner {
     fn handle_up_to_date(
         &mut self,
         now_ms: u64,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         if self.stage != Stage::AwaitingUpToDate {
             return Err(Fall::LeaderRefused);
         }
         self.stage = Stage::Active;
-        self.handle_heard(now_ms, common);
+        self.handle_heard(now_ms, replica);
         self.send(QuorumPacket::Ack { zxid: Zxid::start_of(self.epoch) }, out);
-        common.log.commit(self.agreed, out);
+        replica.log.commit(self.agreed, out);
+        self.up_to_date_at = self.agreed.max(replica.log.announced());
         let link = self.link.expect("packets come over a link");
         let leader = self.leader;
-        if let Some(membership) = self.leaders_config.take()
-            && common.activate(membership, leader, out) == Change::Major
+        if let Some(membership) = self.agreed_config().cloned()
+            && replica.activate(Arc::new(membership), leader, out) == Change::Major
         {
             return Err(Fall::Reconfigured { next: None });
         }
-        out.push(Output::Standing(match common.kind {
+        // A change that was found to be agreed on while catching up.
+        if replica.kind() != self.kind {
+            return Err(Fall::Reconfigured { next: Some(leader) });
+        }
+        out.push(Output::Standing(match self.kind {
             LearnerKind::Follower => Standing::Following { link, leader },
             LearnerKind::Observer => Standing::Observing { link, leader },
         }));
         Ok(())
     }
 
-    /// The membership that the leader goes by, or is about to.
-    fn note_config(&mut self, config: &[u8], common: &mut Common, out: &mut Vec<Output>) {
-        let text = String::from_utf8_lossy(config);
-        if let Ok(membership) = Membership::parse_text(&text)
-            && common.may_change()
-        {
-            common.see(membership.clone(), out);
-            self.leaders_config = Some(Arc::new(membership));
-        }
+    /// The membership that came with NEWLEADER, unless it is only pending: then this server goes by it when
+    /// it hears that its txn is agreed on, like everybody.
+    fn agreed_config(&self) -> Option<&Membership> {
+        let config = self.leaders_config.as_ref()?;
+        Memberships::is_agreed(config, self.epoch, self.agreed).then_some(config)
     }
 
     /// A change of the membership is agreed on. It was seen when its txn came.
@@ -332,14 +382,14 @@ impl Learner {
         &self,
         zxid: Zxid,
         next: ServerId,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
-        let proposed = common.proposed.clone();
-        let Some(membership) = proposed.filter(|seen| seen.version == zxid.0 as u64) else {
+        let pending = replica.memberships.pending().cloned();
+        let Some(membership) = pending.filter(|pending| version_zxid(pending) == zxid) else {
             return Ok(());
         };
-        let change = common.activate(membership, self.leader, out);
+        let change = replica.activate(membership, self.leader, out);
         if change == Change::Major || next != self.leader {
             return Err(Fall::Reconfigured { next: Some(next) });
         }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
-use crate::common::Common;
 use crate::io::{CloseReason, LinkId, Output};
+use crate::replica::Replica;
 use crate::sync::{Plan, plan_sync};
 
 /// All learners of one server.
@@ -99,10 +100,10 @@ impl LearnerPeer {
         &mut self,
         link: LinkId,
         agreed: Zxid,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) -> Plan {
-        let history = common.log.history();
+        let history = replica.log.history();
         let plan = plan_sync(history, agreed, self.last_zxid);
         self.step = Step::Sending;
         let start = match plan {
@@ -115,7 +116,7 @@ impl LearnerPeer {
                 to
             }
             Plan::Snap => {
-                let zxid = common.log.applied();
+                let zxid = replica.log.applied();
                 out.push(Output::SendSnapshot { link, zxid });
                 zxid
             }
@@ -132,20 +133,21 @@ impl LearnerPeer {
         plan
     }
 
-    /// It has been sent everything up to `agreed`, and must say that it has it.
+    /// It has been sent everything up to `agreed`, and must say that it has it. `config` is the membership
+    /// that goes with it.
     pub fn send_new_leader(
         &mut self,
         now_ms: u64,
         link: LinkId,
         epoch: u32,
-        agreed: Zxid,
-        common: &Common,
+        (agreed, config): (Zxid, Bytes),
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) {
         self.step = Step::Syncing;
         self.synced_to = agreed;
-        self.ready_deadline_ms = now_ms + common.settings.init_limit_ms();
-        let (zxid, config) = (Zxid::start_of(epoch), common.config_bytes());
+        self.ready_deadline_ms = now_ms + replica.settings.init_limit_ms();
+        let zxid = Zxid::start_of(epoch);
         out.push(Output::Send { link, packet: QuorumPacket::NewLeader { zxid, config } });
     }
 
@@ -172,11 +174,11 @@ impl LearnerPeer {
 }
 
 /// Whether a learner that introduces itself like this can be brought up to date here.
-pub(crate) fn judge_introduction(info: &LearnerInfo, common: &Common) -> Result<(), CloseReason> {
-    if info.config_version > common.membership.version {
+pub(crate) fn judge_introduction(info: &LearnerInfo, replica: &Replica) -> Result<(), CloseReason> {
+    if info.config_version > replica.memberships.in_force().version {
         return Err(CloseReason::NewerConfig);
     }
-    if info.protocol_version < PROTOCOL_VERSION || info.server == common.me() {
+    if info.protocol_version < PROTOCOL_VERSION || info.server == replica.me() {
         return Err(CloseReason::UnexpectedPacket);
     }
     Ok(())
@@ -192,15 +194,18 @@ pub(crate) fn older_link(learners: &Learners, link: LinkId, server: ServerId) ->
 }
 
 /// Learners that are not ready in time, or have not answered for too long.
-pub(crate) fn late_links(learners: &Learners, now_ms: u64, common: &Common) -> Vec<LinkId> {
-    let limit_ms = common.settings.sync_limit_ms();
+pub(crate) fn late_links(learners: &Learners, now_ms: u64, replica: &Replica) -> Vec<LinkId> {
+    let limit_ms = replica.settings.sync_limit_ms();
     let late = learners.iter().filter(|(_, peer)| peer.is_late(now_ms, limit_ms));
     late.map(|(link, _)| *link).collect()
 }
 
-/// Asks all that are up to date whether they are there.
-pub(crate) fn ping_active(learners: &Learners, zxid: Zxid, out: &mut Vec<Output>) {
-    for (link, _) in learners.iter().filter(|(_, peer)| peer.step == Step::Active) {
+/// Asks all that are up to date whether they are there, and shows those that wait for the other servers
+/// to catch up that this one is.
+pub(crate) fn ping(learners: &Learners, zxid: Zxid, out: &mut Vec<Output>) {
+    let knows_leader =
+        |peer: &LearnerPeer| matches!(peer.step, Step::Syncing | Step::Synced | Step::Active);
+    for (link, _) in learners.iter().filter(|(_, peer)| knows_leader(peer)) {
         let packet = QuorumPacket::Ping { zxid, touched: Vec::new() };
         out.push(Output::Send { link: *link, packet });
     }

@@ -8,14 +8,14 @@
 //! The way of a server through a term: it looks for a leader ([`mod@election`]), leads (`leader`) or
 //! learns (`learner`; a follower may then serve observers, `observer_master`), until the term ends and
 //! it looks again ([`zab`]). What it has of the common history and how sure it is of it stands in
-//! [`log`]; how a learner catches up is decided in [`sync`].
+//! [`log`]; how a learner catches up is decided in [`sync`]; who has a say, and whether that is about to
+//! change, in `memberships`.
 //!
 //! The promises, each with its argument where it is kept:
 //! - What one server has committed, every later leader has.
 //! - Servers commit the same txns in the same order.
 //! - No word is given that depends on a write that is not durable.
 
-mod common;
 pub mod election;
 pub mod history;
 pub mod io;
@@ -23,13 +23,15 @@ mod leader;
 mod learner;
 mod learner_peer;
 pub mod log;
+mod memberships;
 mod observer_master;
 pub mod quorum;
+mod replica;
 pub mod settings;
 pub mod sync;
 pub mod zab;
 
-pub use common::{Epochs, Fall};
-pub use io::{Door, EpochKind, Input, LinkId, Output, SnapshotBase, Standing};
+pub use io::{Door, EpochKind, Input, LinkId, Output, SnapshotBase, Standing, TreeAfterCut};
+pub use replica::{Epochs, Fall, Voting};
 pub use settings::{Mistake, ZabSettings};
 pub use zab::{Origin, Zab};

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use herdsman_proto::Zxid;
 
 use crate::history::{History, HistoryLimits, continues};
-use crate::io::Output;
+use crate::io::{Output, TreeAfterCut};
 
 /// The log as agreement sees it.
 #[derive(Debug)]
@@ -75,6 +75,24 @@ impl Log {
         self.applied
     }
 
+    /// Everything up to here was announced to be applied.
+    #[must_use]
+    pub fn announced(&self) -> Zxid {
+        self.announced
+    }
+
+    /// Where txns are kept.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    /// Txns that come from now on are written to disk. What came before is not there: the caller has to
+    /// replace everything by a snapshot first.
+    pub fn keep_on_disk(&mut self) {
+        self.kept = Kept::OnDisk;
+    }
+
     /// Whether a txn may come next.
     #[must_use]
     pub fn continues_with(&self, zxid: Zxid) -> bool {
@@ -90,7 +108,7 @@ impl Log {
     /// Appends a txn.
     pub fn append(&mut self, zxid: Zxid, payload: Bytes, out: &mut Vec<Output>) {
         self.history.push(zxid, payload.clone());
-        out.push(Output::Append { zxid, payload });
+        out.push(Output::Append { zxid, payload, kept: self.kept });
         if self.kept == Kept::InMemory {
             self.flushed = zxid;
         }
@@ -122,12 +140,20 @@ impl Log {
         self.history.trim(self.applied);
     }
 
-    /// The log was cut, and the tree loaded from what is left.
-    pub fn handle_truncated(&mut self, zxid: Zxid) {
+    /// Whether nothing after this txn was announced: the tree shows none of it.
+    #[must_use]
+    pub fn is_unannounced_after(&self, zxid: Zxid) -> bool {
+        self.announced <= zxid
+    }
+
+    /// The log was cut. A tree that was loaded again contains all that is left.
+    pub fn handle_truncated(&mut self, zxid: Zxid, tree: TreeAfterCut) {
         self.history.cut_after(zxid);
         self.flushed = zxid;
-        self.announced = zxid;
-        self.applied = zxid;
+        if tree == TreeAfterCut::Reloaded {
+            self.announced = zxid;
+            self.applied = zxid;
+        }
     }
 
     /// Everything was replaced by a snapshot.

@@ -18,11 +18,11 @@
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
-use crate::common::Common;
 use crate::io::{CloseReason, LinkId, Output};
 use crate::learner_peer::{
-    LearnerPeer, Learners, Step, judge_introduction, late_links, older_link, ping_active,
+    LearnerPeer, Learners, Step, judge_introduction, late_links, older_link, ping,
 };
+use crate::replica::Replica;
 use crate::sync::Plan;
 
 /// A follower's observers.
@@ -38,13 +38,13 @@ pub(crate) struct ObserverMaster {
 }
 
 impl ObserverMaster {
-    pub fn begin(now_ms: u64, epoch: u32, common: &Common) -> Self {
+    pub fn begin(now_ms: u64, epoch: u32, replica: &Replica) -> Self {
         ObserverMaster {
             epoch,
-            told: common.log.committed(),
+            told: replica.log.committed(),
             observers: Learners::new(),
-            next_ping_ms: now_ms + common.settings.tick_ms / 2,
-            next_check_ms: now_ms + common.settings.tick_ms,
+            next_ping_ms: now_ms + replica.settings.tick_ms / 2,
+            next_check_ms: now_ms + replica.settings.tick_ms,
         }
     }
 
@@ -62,8 +62,8 @@ impl ObserverMaster {
         self.observers.get(&link).is_some_and(|peer| peer.step == Step::Active)
     }
 
-    pub fn handle_link_opened(&mut self, now_ms: u64, link: LinkId, common: &Common) {
-        let deadline_ms = now_ms + common.settings.init_limit_ms();
+    pub fn handle_link_opened(&mut self, now_ms: u64, link: LinkId, replica: &Replica) {
+        let deadline_ms = now_ms + replica.settings.init_limit_ms();
         self.observers.insert(link, LearnerPeer::new(now_ms, deadline_ms));
     }
 
@@ -82,7 +82,7 @@ impl ObserverMaster {
         now_ms: u64,
         link: LinkId,
         packet: &QuorumPacket,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) {
         self.handle_heard(now_ms, link);
@@ -90,12 +90,12 @@ impl ObserverMaster {
         let Some(peer) = self.observers.get_mut(&link) else { return };
         match (packet, peer.step) {
             (QuorumPacket::Info { kind, info: Some(info), .. }, Step::AwaitingInfo) => {
-                self.handle_info(link, *kind, info, common, out);
+                self.handle_info(link, *kind, info, replica, out);
             }
             (QuorumPacket::AckEpoch { last_zxid, .. }, Step::AwaitingEpochAck) => {
                 peer.last_zxid = *last_zxid;
                 peer.step = Step::Promised;
-                self.synchronize(now_ms, link, common, out);
+                self.synchronize(now_ms, link, replica, out);
             }
             (QuorumPacket::Ack { zxid }, Step::Syncing) if *zxid == start => {
                 peer.send_up_to_date(now_ms, link, out);
@@ -111,13 +111,13 @@ impl ObserverMaster {
         link: LinkId,
         kind: LearnerKind,
         info: &LearnerInfo,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) {
         if kind != LearnerKind::Observer {
             return self.dismiss(link, CloseReason::NotAnObserver, out);
         }
-        if let Err(reason) = judge_introduction(info, common) {
+        if let Err(reason) = judge_introduction(info, replica) {
             return self.dismiss(link, reason, out);
         }
         if let Some(older) = older_link(&self.observers, link, info.server) {
@@ -134,8 +134,8 @@ impl ObserverMaster {
 
     /// Sends an observer what it lacks, unless it is further on than this server. What it has of the
     /// present epoch will be agreed on as long as the leader stays, and this server will soon hear so.
-    fn synchronize(&mut self, now_ms: u64, link: LinkId, common: &Common, out: &mut Vec<Output>) {
-        let agreed = common.log.committed();
+    fn synchronize(&mut self, now_ms: u64, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+        let agreed = replica.log.committed();
         let promised = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Promised);
         let Some(peer) = promised else { return };
         let ahead = peer.last_zxid.epoch() == self.epoch && peer.last_zxid > agreed;
@@ -143,8 +143,8 @@ impl ObserverMaster {
         if ahead && peer.last_zxid.counter() != 0 {
             return;
         }
-        if peer.send_history(link, agreed, common, out) != Plan::Snap {
-            self.send_new_leader(now_ms, link, common, out);
+        if peer.send_history(link, agreed, replica, out) != Plan::Snap {
+            self.send_new_leader(now_ms, link, replica, out);
         }
     }
 
@@ -153,13 +153,14 @@ impl ObserverMaster {
         &mut self,
         now_ms: u64,
         link: LinkId,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) {
         let sending = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Sending);
         if let Some(peer) = sending {
-            let agreed = common.log.committed();
-            peer.send_new_leader(now_ms, link, self.epoch, agreed, common, out);
+            let agreed = replica.log.committed();
+            let config = replica.memberships.for_new_leader(true);
+            peer.send_new_leader(now_ms, link, self.epoch, (agreed, config), replica, out);
         }
     }
 
@@ -169,14 +170,14 @@ impl ObserverMaster {
         &mut self,
         now_ms: u64,
         activates: Option<(Zxid, ServerId)>,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) {
-        let agreed = common.log.committed();
+        let agreed = replica.log.committed();
         if agreed == self.told {
             return;
         }
-        let news = common.log.history().after(self.told);
+        let news = replica.log.history().after(self.told);
         for (zxid, payload) in news.take_while(|(zxid, _)| *zxid <= agreed) {
             let (zxid, payload) = (*zxid, payload.clone());
             let packet = match activates {
@@ -192,7 +193,7 @@ impl ObserverMaster {
         self.told = agreed;
         let waiting = self.observers.iter().filter(|(_, peer)| peer.step == Step::Promised);
         for link in waiting.map(|(link, _)| *link).collect::<Vec<_>>() {
-            self.synchronize(now_ms, link, common, out);
+            self.synchronize(now_ms, link, replica, out);
         }
     }
 
@@ -200,16 +201,16 @@ impl ObserverMaster {
         self.next_ping_ms.min(self.next_check_ms)
     }
 
-    pub fn tick(&mut self, now_ms: u64, common: &Common, out: &mut Vec<Output>) {
+    pub fn tick(&mut self, now_ms: u64, replica: &Replica, out: &mut Vec<Output>) {
         if now_ms >= self.next_check_ms {
-            self.next_check_ms = now_ms + common.settings.tick_ms;
-            for link in late_links(&self.observers, now_ms, common) {
+            self.next_check_ms = now_ms + replica.settings.tick_ms;
+            for link in late_links(&self.observers, now_ms, replica) {
                 self.dismiss(link, CloseReason::TimedOut, out);
             }
         }
         if now_ms >= self.next_ping_ms {
-            self.next_ping_ms = now_ms + common.settings.tick_ms / 2;
-            ping_active(&self.observers, common.log.committed(), out);
+            self.next_ping_ms = now_ms + replica.settings.tick_ms / 2;
+            ping(&self.observers, replica.log.committed(), out);
         }
     }
 

@@ -200,6 +200,12 @@ impl Electorate {
         self.quorums().all(|quorum| quorum.is_quorum(&has))
     }
 
+    /// Whether the servers for which `has` is true are a quorum of any membership: not enough to decide, but
+    /// enough to believe what they say of themselves.
+    pub fn is_quorum_of_any(&self, has: impl Fn(ServerId) -> bool) -> bool {
+        self.quorums().any(|quorum| quorum.is_quorum(&has))
+    }
+
     /// The last zxid that every quorum that is needed has acknowledged. See [`Quorum::agreed`].
     pub fn agreed(&self, acked: impl Fn(ServerId) -> Zxid) -> Zxid {
         self.quorums().map(|quorum| quorum.agreed(&acked)).min().unwrap_or(Zxid::ZERO)

@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_proto::{Membership, Notification, QuorumPacket, ServerId, Vote, Zxid};
+use herdsman_proto::{LearnerKind, Membership, Notification, QuorumPacket, ServerId, Vote, Zxid};
 
-use crate::common::{Common, Epochs, Fall, kind_of};
 use crate::election::{Decision, Election, ElectionSettings, Heard};
 use crate::io::{CloseReason, Door, Input, LinkId, Output, Standing};
 use crate::leader::Leader;
-use crate::learner::Learner;
-use crate::log::Log;
+use crate::learner::{Learner, Upstream};
+use crate::log::{Kept, Log};
+use crate::memberships::Memberships;
 use crate::observer_master::ObserverMaster;
-use crate::quorum::Electorate;
+use crate::replica::{Epochs, Fall, Replica, Voting};
 use crate::settings::ZabSettings;
 
 /// Links that may wait for the end of an election.
@@ -51,10 +51,12 @@ enum Role {
 /// What a server starts with.
 #[derive(Debug)]
 pub struct Origin {
-    /// Who is in the ensemble.
+    /// The membership in force, as this server remembers it.
     pub membership: Arc<Membership>,
-    /// The membership that was proposed last, if this server has seen one that is newer.
-    pub proposed: Option<Arc<Membership>>,
+    /// The one in the tree: the last that a txn has brought, agreed on or not.
+    pub in_tree: Option<Membership>,
+    /// Whether this server may vote, as far as the membership lets it.
+    pub voting: Voting,
     /// The epochs on disk.
     pub epochs: Epochs,
     /// The txn before the tail.
@@ -66,7 +68,7 @@ pub struct Origin {
 /// One server's part in agreement.
 #[derive(Debug)]
 pub struct Zab {
-    common: Common,
+    replica: Replica,
     election: Election,
     role: Role,
     /// A follower's observers; ends with the role.
@@ -84,6 +86,10 @@ pub struct Zab {
     /// Whom a change of membership has named to lead next.
     appointed: Option<ServerId>,
     last_fall: Option<Fall>,
+    /// It has been asked to allow this server to vote, and has not been answered.
+    asked_to_vote: bool,
+    /// What elections go by: the versions of the memberships, and as what this server takes part.
+    elects: Option<(u64, Option<u64>, LearnerKind)>,
 }
 
 #[derive(Debug)]
@@ -96,32 +102,42 @@ struct Waiting {
 impl Zab {
     /// A server that starts. It looks for a leader at once.
     pub fn new(settings: ZabSettings, origin: Origin, now_ms: u64, out: &mut Vec<Output>) -> Self {
-        let Origin { membership, proposed, epochs, base, tail } = origin;
+        let Origin { membership, in_tree, voting, epochs, base, tail } = origin;
+        let memberships = Memberships::new(settings.me, settings.reconfig, membership);
         let election_settings = ElectionSettings {
             me: settings.me,
-            kind: kind_of(&membership, settings.me),
+            kind: memberships.kind(),
             finalize_wait_ms: settings.finalize_wait_ms,
             notification_min_ms: settings.notification_min_ms,
             notification_max_ms: settings.notification_max_ms,
         };
-        let electorate = Electorate::of(&membership);
-        let election = Election::new(election_settings, &membership);
-        let log = Log::new(settings.kept, settings.history, base, tail);
-        let mut common = Common {
-            kind: kind_of(&membership, settings.me),
+        let election = Election::new(election_settings, memberships.in_force());
+        let kept = match memberships.kind() {
+            LearnerKind::Follower => Kept::OnDisk,
+            LearnerKind::Observer => settings.kept,
+        };
+        let brought: Vec<_> =
+            tail.iter().filter_map(|(_, payload)| memberships.brought_by(payload)).collect();
+        let log = Log::new(kept, settings.history, base, tail);
+        let mut replica = Replica {
             settings,
-            membership,
-            proposed: None,
-            electorate,
+            memberships,
             log,
             epochs,
+            promised_to: None,
+            voting,
             start_over: false,
         };
-        if let Some(proposed) = proposed {
-            common.see((*proposed).clone(), out);
+        // Without a version this server has never been told of a membership: what its history brings is
+        // another ensemble's, of which it is a copy.
+        if replica.memberships.in_force().version != 0 {
+            for membership in brought.into_iter().chain(in_tree) {
+                replica.memberships.logged(membership, out);
+            }
         }
+        replica.keep_log_if_voter();
         let mut zab = Zab {
-            common,
+            replica,
             election,
             role: Role::Settling,
             observer_master: None,
@@ -132,8 +148,10 @@ impl Zab {
             rest_until_ms: None,
             appointed: None,
             last_fall: None,
+            asked_to_vote: false,
+            elects: None,
         };
-        zab.follow_membership(out);
+        zab.follow_membership();
         zab.look_if_settled(now_ms, out);
         zab
     }
@@ -149,7 +167,7 @@ impl Zab {
             Role::Halted => None,
         };
         let oldest = self.waiting.values().map(|waiting| waiting.since_ms).min();
-        let waiting = oldest.map(|since_ms| since_ms + self.common.settings.init_limit_ms() + 1);
+        let waiting = oldest.map(|since_ms| since_ms + self.replica.settings.init_limit_ms() + 1);
         let observers = self.observer_master.as_ref().map(ObserverMaster::next_deadline);
         [role, observers, waiting].into_iter().flatten().min()
     }
@@ -160,36 +178,38 @@ impl Zab {
         if let Err(fall) = self.handle(now_ms, input, out) {
             self.fall(now_ms, fall, out);
         }
+        self.ask_to_vote(out);
         self.note_disk_work(&out[start..]);
-        self.follow_membership(&out[start..]);
+        self.follow_membership();
         self.look_if_settled(now_ms, out);
     }
 
     /// Proposes a txn. Only an established leader does.
     pub fn propose(&mut self, now_ms: u64, zxid: Zxid, payload: Bytes, out: &mut Vec<Output>) {
-        let start = out.len();
         let Role::Leading(leader) = &mut self.role else {
             unreachable!("only a leader proposes");
         };
-        leader.propose(now_ms, zxid, payload, &mut self.common, out);
-        self.follow_membership(&out[start..]);
+        leader.propose(now_ms, zxid, payload, &mut self.replica, out);
+        self.follow_membership();
     }
 
-    /// Elections are held among those that the newest memberships name.
-    fn follow_membership(&mut self, outputs: &[Output]) {
-        let changed = outputs
-            .iter()
-            .any(|output| matches!(output, Output::KeepProposed { .. } | Output::Activate { .. }));
-        if changed {
-            let Common { membership, proposed, .. } = &self.common;
-            self.election.set_membership(membership, proposed.as_deref());
+    /// Elections are held among those that the memberships name.
+    fn follow_membership(&mut self) {
+        let memberships = &self.replica.memberships;
+        let (in_force, pending) = (memberships.in_force(), memberships.pending());
+        let elects =
+            (in_force.version, pending.map(|pending| pending.version), self.replica.kind());
+        if self.elects != Some(elects) {
+            self.elects = Some(elects);
+            let pending = pending.map(Arc::as_ref);
+            self.election.set_membership(in_force, pending, self.replica.kind());
         }
     }
 
     /// A learner's client wants to see all that was proposed before now.
     pub fn sync(&mut self, link: LinkId, out: &mut Vec<Output>) {
         if let Role::Leading(leader) = &mut self.role {
-            leader.sync(link, &self.common, out);
+            leader.sync(link, &self.replica, out);
         }
     }
 
@@ -198,12 +218,13 @@ impl Zab {
         let start = out.len();
         self.fall(now_ms, fall, out);
         self.note_disk_work(&out[start..]);
+        self.follow_membership();
         self.look_if_settled(now_ms, out);
     }
 
     /// The tree contains everything up to here.
     pub fn applied(&mut self, zxid: Zxid) {
-        self.common.log.handle_applied(zxid);
+        self.replica.log.handle_applied(zxid);
     }
 
     fn handle(&mut self, now_ms: u64, input: Input, out: &mut Vec<Output>) -> Result<(), Fall> {
@@ -217,7 +238,7 @@ impl Zab {
             }
             Input::Connected { link } => {
                 match &mut self.role {
-                    Role::Learning(learner) => learner.handle_connected(link, &self.common, out),
+                    Role::Learning(learner) => learner.handle_connected(link, &self.replica, out),
                     _ => out.push(Output::Close { link, reason: CloseReason::NotFollowing }),
                 }
                 Ok(())
@@ -233,9 +254,9 @@ impl Zab {
             }
             Input::SnapshotSent { link } => {
                 if let Role::Leading(leader) = &mut self.role {
-                    leader.send_new_leader(now_ms, link, &self.common, out);
+                    leader.send_new_leader(now_ms, link, &self.replica, out);
                 } else if let Some(master) = &mut self.observer_master {
-                    master.send_new_leader(now_ms, link, &self.common, out);
+                    master.send_new_leader(now_ms, link, &self.replica, out);
                 }
                 Ok(())
             }
@@ -265,7 +286,7 @@ impl Zab {
         if matches!(self.role, Role::Settling | Role::Halted) {
             return Ok(());
         }
-        if self.common.may_change()
+        if self.replica.memberships.may_change()
             && let Some(newer) = self.election.newer_membership(message)
         {
             return self.take_over(newer, out);
@@ -282,27 +303,30 @@ impl Zab {
 
     /// Somebody goes by a newer membership: its txn may not be here yet, but it is in force.
     fn take_over(&mut self, newer: Membership, out: &mut Vec<Output>) -> Result<(), Fall> {
-        self.common.activate(Arc::new(newer), self.common.me(), out);
+        self.replica.activate(Arc::new(newer), self.replica.me(), out);
         Err(Fall::Reconfigured { next: None })
     }
 
     fn take_role(&mut self, now_ms: u64, decision: &Decision, out: &mut Vec<Output>) {
-        if decision.leader == self.common.me() {
-            let mut leader = Box::new(Leader::begin(now_ms, &self.common));
+        if decision.leader == self.replica.me() {
+            let mut leader = Box::new(Leader::begin(now_ms, &self.replica));
             self.send_waiting_away(Door::ObserverMaster, CloseReason::NotObserverMaster, out);
             for (link, waiting) in self.take_waiting(Door::Quorum) {
-                leader.handle_link_opened(now_ms, link, &self.common);
+                leader.handle_link_opened(now_ms, link, &self.replica);
                 if let Some(info) = waiting.info {
                     self.note_supporter(&info);
-                    leader.handle_packet(now_ms, link, info, &mut self.common, out);
+                    leader.handle_packet(now_ms, link, info, &mut self.replica, out);
                 }
             }
-            leader.try_to_choose_epoch(now_ms, &self.common, out);
+            leader.try_to_choose_epoch(now_ms, &self.replica, out);
             self.role = Role::Leading(leader);
         } else {
             self.send_waiting_away(Door::Quorum, CloseReason::NotLeading, out);
-            let upstream = self.choose_upstream(decision.leader);
-            let learner = Learner::begin(now_ms, decision.leader, upstream, &self.common, out);
+            let (to, door) = self.choose_upstream(decision.leader);
+            let own = (i64::from(self.replica.epochs.current), self.replica.log.last());
+            let not_ahead = own <= (decision.vote.epoch, decision.vote.zxid);
+            let upstream = Upstream { leader: decision.leader, to, door, not_ahead };
+            let learner = Learner::begin(now_ms, upstream, &self.replica, out);
             self.role = Role::Learning(Box::new(learner));
         }
     }
@@ -323,16 +347,16 @@ impl Zab {
     }
 
     fn tick(&mut self, now_ms: u64, out: &mut Vec<Output>) -> Result<(), Fall> {
-        let limit_ms = self.common.settings.init_limit_ms();
+        let limit_ms = self.replica.settings.init_limit_ms();
         let late = self.waiting.extract_if(.., |_, waiting| now_ms > waiting.since_ms + limit_ms);
         for (link, _) in late {
             out.push(Output::Close { link, reason: CloseReason::TimedOut });
         }
         match &mut self.role {
-            Role::Leading(leader) => leader.tick(now_ms, &self.common, out),
+            Role::Leading(leader) => leader.tick(now_ms, &self.replica, out),
             Role::Learning(learner) => {
                 if let Some(master) = &mut self.observer_master {
-                    master.tick(now_ms, &self.common, out);
+                    master.tick(now_ms, &self.replica, out);
                 }
                 learner.tick(now_ms)
             }
@@ -354,8 +378,10 @@ impl Zab {
             self.rest_until_ms = Some(now_ms + (self.refusals * REST_STEP_MS).min(REST_MS_MAX));
             self.refusals += 1;
         }
-        if let Fall::Reconfigured { next } = fall {
-            self.appointed = next;
+        match fall {
+            Fall::Reconfigured { next } => self.appointed = next,
+            Fall::VotingAllowed { leader } => self.appointed = Some(leader),
+            _ => {}
         }
         self.last_fall = Some(fall);
     }
@@ -380,7 +406,7 @@ impl Zab {
     }
 
     fn look_if_settled(&mut self, now_ms: u64, out: &mut Vec<Output>) {
-        let settled = self.disk_work == 0 && self.common.log.is_settled();
+        let settled = self.disk_work == 0 && self.replica.log.is_settled();
         let rests = self.rest_until_ms.is_some_and(|until_ms| now_ms < until_ms);
         if !matches!(self.role, Role::Settling) || !settled || rests {
             return;
@@ -388,15 +414,16 @@ impl Zab {
         self.rest_until_ms = None;
         self.role = Role::Looking;
         let own = Vote {
-            leader: self.common.me(),
-            zxid: self.common.log.last(),
-            epoch: i64::from(self.common.epochs.current),
+            leader: self.replica.me(),
+            zxid: self.replica.log.last(),
+            epoch: i64::from(self.replica.epochs.current),
         };
         let start = out.len();
         let decision = match self.appointed.take() {
             Some(leader) => {
-                let vote = Vote { leader, ..own };
-                self.election.appoint(vote);
+                self.election.appoint(Vote { leader, ..own });
+                // No vote tells how far that server is.
+                let vote = Vote { leader, zxid: Zxid(i64::MIN), epoch: i64::MIN };
                 Some(Decision { leader, vote })
             }
             None => self.election.look(now_ms, own, out),

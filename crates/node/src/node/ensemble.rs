@@ -6,11 +6,15 @@ use bytes::Bytes;
 use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{
-    ErrorCode, Membership, OpCode, QuorumPacket, Reader, Txn, TxnHeader, WriteRequest, Zxid,
+    ErrorCode, Membership, OpCode, QuorumPacket, Reader, Request, SessionId, Txn, TxnHeader,
+    WriteRequest, Zxid,
 };
 use herdsman_tree::{Caller, Overlay, Tree};
+use herdsman_zab::log::Kept;
 use herdsman_zab::settings::ZabSettings;
-use herdsman_zab::{Fall, Input, LinkId, Origin, Output as PeerOutput, Standing, Zab};
+use herdsman_zab::{
+    Fall, Input, LinkId, Origin, Output as PeerOutput, Standing, TreeAfterCut, Voting, Zab,
+};
 
 use super::{Node, NodeSettings, Office};
 use crate::desk::LearnerDesk;
@@ -79,7 +83,11 @@ impl Node {
                     None => return self.carry_out(now, out),
                 }
             }
-            Input::Truncated { zxid } | Input::SnapshotInstalled { zxid } => {
+            Input::Truncated { zxid, tree: TreeAfterCut::Kept } => {
+                self.in_flight.cut_after(zxid);
+                input
+            }
+            Input::Truncated { zxid, .. } | Input::SnapshotInstalled { zxid } => {
                 // The tree has been replaced by one that ends with this txn.
                 self.in_flight.clear();
                 self.committed = zxid;
@@ -166,9 +174,9 @@ impl Node {
         request: &ReconfigRequest<'_>,
         zxid: Zxid,
     ) -> Result<String, ErrorCode> {
-        let proposed = zab.proposed_membership().map(Arc::as_ref);
+        let pending = zab.pending_membership().map(Arc::as_ref);
         let voters_min = self.settings.voters_min;
-        let next = plan_reconfig(zab.membership(), proposed, request, zxid, voters_min)?;
+        let next = plan_reconfig(zab.membership(), pending, request, zxid, voters_min)?;
         if zab.has_quorum_of(&next) {
             Ok(next.to_text())
         } else {
@@ -182,7 +190,9 @@ impl Node {
         for asked in std::mem::take(&mut ensemble.asked) {
             match asked {
                 PeerOutput::Commit { zxid } => self.committed = zxid,
-                PeerOutput::Append { zxid, payload } => self.append(zxid, payload, out),
+                PeerOutput::Append { zxid, payload, kept } => {
+                    self.append(zxid, payload, kept, out);
+                }
                 PeerOutput::Standing(standing) => {
                     self.standing_changed(standing, now, out);
                     out.list.push(Output::Peer(PeerOutput::Standing(standing)));
@@ -194,12 +204,12 @@ impl Node {
     }
 
     /// A leader's own proposals are in flight already, with those who wait for them.
-    fn append(&mut self, zxid: Zxid, payload: Bytes, out: &mut Outputs) {
+    fn append(&mut self, zxid: Zxid, payload: Bytes, kept: Kept, out: &mut Outputs) {
         if !matches!(self.office, Office::Deciding) {
             let entry = Entry::decode(&payload).expect("was decoded when it came in");
             self.in_flight.push(zxid, Waiting::Txn { entry: Box::new(entry), origin: None });
         }
-        out.list.push(Output::Peer(PeerOutput::Append { zxid, payload }));
+        out.list.push(Output::Peer(PeerOutput::Append { zxid, payload, kept }));
     }
 
     fn standing_changed(&mut self, standing: Standing, now: Now, out: &mut Outputs) {
@@ -257,9 +267,34 @@ impl Node {
                 self.sessions.forget_all();
                 self.office = Office::Learning(Box::new(LearnerDesk::new(link)));
                 self.serve_observers(now, out);
+                if self.zab().is_some_and(|zab| zab.voting() == Voting::Suspended) {
+                    out.list.push(Output::Peer(ask_for_txn(link)));
+                }
             }
         }
     }
+}
+
+/// The membership that the tree shows: what agreement has to know of a tree.
+#[must_use]
+pub fn membership_of(tree: &Tree) -> Option<Membership> {
+    Membership::parse_text(&String::from_utf8_lossy(tree.config()?)).ok()
+}
+
+/// A request that changes nothing, of no session: the leader refuses it with a txn, which shows that it has a
+/// quorum at this very moment. Who may not vote waits for such a txn, and others might be long in coming.
+fn ask_for_txn(link: LinkId) -> PeerOutput {
+    let write = WriteRequest::Delete { path: "/zookeeper".into(), version: -1 };
+    let mut body = Vec::new();
+    Request::Write(write).encode(&mut body);
+    let packet = QuorumPacket::Request {
+        session: SessionId::NONE,
+        cxid: 0,
+        op: OpCode::Delete.code(),
+        body: body.into(),
+        ids: Vec::new(),
+    };
+    PeerOutput::Send { link, packet }
 }
 
 /// The membership that a txn brings, if it brings one: what agreement has to know of txns.

@@ -181,7 +181,7 @@ fn tell_for_peers(transcript: &mut Transcript, seat: &Seat, output: &PeerOutput)
         PeerOutput::Standing(
             Standing::Following { leader, .. } | Standing::Observing { leader, .. },
         ) => format!("follows {leader}"),
-        PeerOutput::Append { zxid, payload } if seat.leads() => {
+        PeerOutput::Append { zxid, payload, .. } if seat.leads() => {
             let entry = Entry::decode(payload).expect("our own bytes");
             format!("append {} {}", short(*zxid), transcript.txn(&entry))
         }

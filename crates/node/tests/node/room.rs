@@ -17,7 +17,8 @@ use herdsman_zab::io::SnapshotBase;
 use herdsman_zab::log::Kept;
 use herdsman_zab::settings::{ObserverMasters, Reconfig};
 use herdsman_zab::{
-    Door, Epochs, Input as PeerInput, LinkId, Origin, Output as PeerOutput, Standing, ZabSettings,
+    Door, Epochs, Input as PeerInput, LinkId, Origin, Output as PeerOutput, Standing, TreeAfterCut,
+    Voting, ZabSettings,
 };
 
 use crate::driver::{WALL_MS, options};
@@ -93,7 +94,8 @@ impl Room {
             let tree = Tree::new(room_options());
             let origin = Origin {
                 membership: Arc::clone(&membership),
-                proposed: None,
+                in_tree: None,
+                voting: Voting::Allowed,
                 epochs: Epochs { current: 0, accepted: 0 },
                 base: Zxid::ZERO,
                 tail: Vec::new(),
@@ -231,18 +233,21 @@ impl Room {
                     self.queue.push_back((to, PeerInput::LinkLost { link }));
                 }
             }
-            PeerOutput::Append { zxid, payload } => {
+            PeerOutput::Append { zxid, payload, .. } => {
                 self.seat(place).log.push((zxid, payload));
                 self.queue.push_back((place, PeerInput::Flushed { zxid }));
             }
             PeerOutput::SaveEpoch { kind, epoch } => {
                 self.queue.push_back((place, PeerInput::EpochSaved { kind, epoch }));
             }
-            PeerOutput::Truncate { zxid } => {
+            PeerOutput::Truncate { zxid, .. } => {
                 let seat = self.seat(place);
                 seat.log.retain(|(logged, _)| *logged <= zxid);
                 seat.reload();
-                self.queue.push_back((place, PeerInput::Truncated { zxid }));
+                self.queue.push_back((
+                    place,
+                    PeerInput::Truncated { zxid, tree: TreeAfterCut::Reloaded },
+                ));
             }
             PeerOutput::SendSnapshot { link, zxid } => self.send_tree(place, link, zxid),
             PeerOutput::InstallSnapshot { base, zxid, entries } => {
@@ -252,8 +257,9 @@ impl Room {
                 self.failing.remove(&place);
             }
             PeerOutput::Standing(_)
-            | PeerOutput::KeepProposed { .. }
+            | PeerOutput::MembershipPending { .. }
             | PeerOutput::Activate { .. } => {}
+            PeerOutput::AllowVoting => self.queue.push_back((place, PeerInput::VotingAllowed)),
             PeerOutput::Commit { .. } => unreachable!("the node keeps it"),
         }
     }

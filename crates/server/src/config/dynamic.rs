@@ -1,10 +1,11 @@
 //! The files in which a membership that changes at run time is kept, as Apache keeps it:
-//! `zoo.cfg.dynamic.next` is the one that was proposed last, with its version in a line;
 //! `zoo.cfg.dynamic.<version>` is the one in force, with its version in its name, and zoo.cfg points to
 //! it with `dynamicConfigFile` and has no members of its own any more. `zoo.cfg.bak` is how zoo.cfg
 //! was before. Apache: `QuorumPeerConfig.writeDynamicConfig`, `editStaticConfig`, `backupOldConfig`.
 //!
-//! How we differ: zoo.cfg keeps its comments and the order of its lines.
+//! How we differ: zoo.cfg keeps its comments and the order of its lines. Apache's `zoo.cfg.dynamic.next`, the
+//! membership that was proposed last, is neither written nor read: what is proposed is in the log, and a
+//! file would outlive a change that is taken back. One that Apache has left goes with the next change.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -46,14 +47,6 @@ impl DynamicFiles {
         if points { Ok(()) } else { replace(&self.with_suffix(".bak"), &text) }
     }
 
-    /// Remembers a membership that is proposed.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn keep_proposed(&self, membership: &Membership) -> io::Result<()> {
-        replace(&self.next(), &sorted_lines(membership, |_| true))
-    }
-
     /// Remembers a membership that is in force, and lets zoo.cfg point to it.
     ///
     /// # Errors
@@ -62,7 +55,7 @@ impl DynamicFiles {
         let dynamic = self.with_suffix(&format!(".dynamic.{:x}", membership.version));
         replace(&dynamic, &sorted_lines(membership, |line| !line.starts_with("version")))?;
         self.point_to(&dynamic, membership)?;
-        match fs::remove_file(self.next()) {
+        match fs::remove_file(self.with_suffix(".dynamic.next")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
@@ -80,10 +73,6 @@ impl DynamicFiles {
         let dynamic = dynamic.canonicalize()?;
         edited.push_str(&format!("dynamicConfigFile={}\n", dynamic.display()));
         replace(&self.file, &edited)
-    }
-
-    fn next(&self) -> PathBuf {
-        self.with_suffix(".dynamic.next")
     }
 
     fn with_suffix(&self, suffix: &str) -> PathBuf {
@@ -173,8 +162,7 @@ mod tests {
         let read = |name: &str| fs::read_to_string(dir.path().join(name));
         let membership = Membership::parse_text(MEMBERS).unwrap();
         files.back_up().unwrap();
-        files.keep_proposed(&membership).unwrap();
-        assert!(read("zoo.cfg.dynamic.next").unwrap().ends_with("\nversion=300000001"));
+        fs::write(dir.path().join("zoo.cfg.dynamic.next"), MEMBERS).unwrap();
         files.activate(&membership).unwrap();
         assert!(read("zoo.cfg.dynamic.next").is_err());
         assert_eq!(

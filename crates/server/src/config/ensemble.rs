@@ -29,7 +29,6 @@ pub(super) fn decide(
     if let Some(dynamic) = loading.draft.raw.dynamic_config_file.take() {
         source = PathBuf::from(dynamic);
         membership = read_dynamic(&source, files)?;
-        loading.draft.config.quorum.proposed = read_proposed(loading, path, files)?;
     }
     let problem = |text: String| ConfigError::rule(Place::File(source.clone()), text);
     if loading.is_set("oraclePath") {
@@ -74,30 +73,6 @@ fn read_dynamic(path: &Path, files: ReadFile<'_>) -> Result<Membership, ConfigEr
     }
     membership.version = version_of_name(&path.to_string_lossy());
     Ok(membership)
-}
-
-/// The membership that was proposed last, which has its version in a line.
-fn read_proposed(
-    loading: &mut Loading,
-    path: &Path,
-    files: ReadFile<'_>,
-) -> Result<Option<Membership>, ConfigError> {
-    let next = PathBuf::from(format!("{}.dynamic.next", path.display()));
-    match read_members(&next, files) {
-        Ok(mut proposed) => {
-            let broken = |problem| ConfigError::rule(Place::File(next.clone()), problem);
-            proposed.complete_groups().map_err(broken)?;
-            Ok(Some(proposed))
-        }
-        Err(ConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            Ok(None)
-        }
-        Err(ConfigError::Read { source, .. }) => {
-            loading.warn(Place::File(next), format!("cannot be read and is passed over: {source}"));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// A file that has only `server.`, `group.` and `weight.` lines, and maybe a version.

@@ -24,8 +24,6 @@ pub enum Mode {
 pub struct Quorum {
     /// The members that the files name; may be empty or a single one on a standalone server.
     pub membership: Membership,
-    /// The last membership that was proposed but maybe not committed, from `<file>.dynamic.next`.
-    pub proposed: Option<Membership>,
     /// Whether one server alone runs without the protocol of an ensemble.
     pub standalone_enabled: bool,
     /// Whether clients may change the membership.

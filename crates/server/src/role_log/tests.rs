@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use herdsman_proto::quorum::LearnerInfo;
 use herdsman_zab::io::{CloseReason, Door};
-use herdsman_zab::{LinkId, Standing};
+use herdsman_zab::log::Kept;
+use herdsman_zab::{LinkId, Standing, TreeAfterCut};
 
 use super::*;
 
@@ -79,7 +80,7 @@ fn connect(to: i64) -> Output {
 }
 
 fn append(zxid: i64) -> Output {
-    Output::Append { zxid: Zxid(zxid), payload: Bytes::from_static(&[0; 36]) }
+    Output::Append { zxid: Zxid(zxid), payload: Bytes::from_static(&[0; 36]), kept: Kept::OnDisk }
 }
 
 fn proposal(zxid: i64) -> QuorumPacket {
@@ -140,7 +141,7 @@ fn cuts_and_whole_trees_are_named() {
     for (how, expected) in [
         (install, "took the whole tree and 1 txn behind it, up to 0xa (SNAP)"),
         (
-            Output::Truncate { zxid: Zxid(8) },
+            Output::Truncate { zxid: Zxid(8), tree: TreeAfterCut::Reloaded },
             "cut its log after 0x8 and took no txns, up to 0xa (TRUNC)",
         ),
     ] {

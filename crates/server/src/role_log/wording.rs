@@ -17,6 +17,7 @@ pub(super) fn fall_in_words(fall: Fall) -> &'static str {
         Fall::EpochExhausted => "this epoch has no zxids left, so a new one begins",
         Fall::EpochOutbid => "a voter has promised a later epoch, so a new one begins",
         Fall::Reconfigured { .. } => "the list of servers has changed",
+        Fall::VotingAllowed { .. } => "this server is up to date and votes again",
     }
 }
 

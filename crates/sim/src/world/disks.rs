@@ -9,7 +9,7 @@ use herdsman_node::{Input, StorageState};
 use herdsman_proto::Zxid;
 use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Trailer, purge};
 use herdsman_tree::{Dump, Tree};
-use herdsman_zab::{EpochKind, Input as PeerInput, SnapshotBase};
+use herdsman_zab::{EpochKind, Input as PeerInput, SnapshotBase, TreeAfterCut, Voting};
 
 use super::{Event, Mirror, Place, Process, Server, World};
 use crate::plan::Plan;
@@ -43,7 +43,11 @@ pub enum Job {
     Truncate {
         /// The last txn to keep.
         zxid: Zxid,
+        /// Whether the tree has to be loaded again.
+        tree: TreeAfterCut,
     },
+    /// Forget that the server must not vote.
+    AllowVoting,
     /// Put a tree in the place of everything.
     Install {
         /// The tree.
@@ -184,7 +188,11 @@ impl World {
                 Err(_) if self.servers[place].full => Done::Full,
                 Err(why) => Done::Failed(why),
             },
-            Job::Truncate { zxid } => self.truncate(place, process, &storage, zxid),
+            Job::Truncate { zxid, tree } => self.truncate(place, process, &storage, (zxid, tree)),
+            Job::AllowVoting => {
+                self.servers[place].voting = Voting::Allowed;
+                Done::Yes(PeerInput::VotingAllowed)
+            }
             Job::Install { base, entries, .. } => {
                 self.install(place, process, &storage, base, &entries)
             }
@@ -223,17 +231,25 @@ impl World {
         place: Place,
         process: &mut Process,
         storage: &Storage,
-        zxid: Zxid,
+        (zxid, after): (Zxid, TreeAfterCut),
     ) -> Done {
-        process.snapshot = None;
+        if after == TreeAfterCut::Reloaded {
+            process.snapshot = None;
+        }
         match storage.truncate(&self.plan, zxid) {
+            Ok(Some(found)) if after == TreeAfterCut::Kept => {
+                let zxid = found.last_zxid();
+                process.writer = storage.writer(&self.plan, zxid);
+                self.servers[place].mirror.cut_after(zxid);
+                Done::Yes(PeerInput::Truncated { zxid, tree: after })
+            }
             Ok(Some(tree)) => {
                 let zxid = tree.last_zxid();
                 process.writer = storage.writer(&self.plan, zxid);
                 process.tree = tree;
                 self.servers[place].mirror.cut_after(zxid);
                 process.delivered = process.delivered.min(zxid);
-                Done::Yes(PeerInput::Truncated { zxid })
+                Done::Yes(PeerInput::Truncated { zxid, tree: after })
             }
             Ok(None) => Done::Yes(PeerInput::TruncateMissed),
             Err(_) if self.servers[place].full => Done::Full,

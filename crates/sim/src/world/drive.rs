@@ -10,6 +10,7 @@ use herdsman_node::{Input, Node, Now, Output, Outputs};
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{QuorumPacket, ServerState, Zxid};
 use herdsman_tree::Tree;
+use herdsman_zab::log::Kept;
 use herdsman_zab::{Mistake, Output as PeerOutput, Standing, Zab};
 
 use super::disks::Job;
@@ -150,7 +151,7 @@ impl World {
             return;
         }
         for output in rest {
-            if let Output::Peer(PeerOutput::Append { zxid, payload }) = output {
+            if let Output::Peer(PeerOutput::Append { zxid, payload, .. }) = output {
                 let hash = fingerprint(&payload);
                 self.tell(&Fact::Proposed { place, zxid, hash });
             }
@@ -173,31 +174,33 @@ impl World {
                 self.note(|| format!("{place} closes link {} {reason:?}", link.0));
                 self.close_link(place, link);
             }
-            PeerOutput::Append { zxid, payload } => self.append(place, process, zxid, payload),
+            PeerOutput::Append { zxid, payload, kept } => {
+                self.append(place, process, zxid, payload, kept);
+            }
             PeerOutput::SaveEpoch { kind, epoch } => {
                 self.note(|| format!("{place} saves {kind:?} {epoch}"));
                 let alone = self.plan.mistake == Some(Mistake::EpochBeforeHistory);
                 process.jobs[usize::from(alone)].push_back(Job::Epoch { kind, epoch });
             }
-            PeerOutput::Truncate { zxid } => {
+            PeerOutput::Truncate { zxid, tree } => {
                 self.note(|| format!("{place} cuts to {zxid}"));
                 self.remark(
                     place,
                     format!("trunc {} -> {zxid}", self.servers[place].mirror.last()),
                 );
-                process.jobs[0].push_back(Job::Truncate { zxid });
+                process.jobs[0].push_back(Job::Truncate { zxid, tree });
             }
             PeerOutput::InstallSnapshot { base, zxid, entries } => {
                 self.note(|| format!("{place} installs {zxid} and {} txns", entries.len()));
                 self.remark(place, format!("snap {zxid}"));
                 process.jobs[0].push_back(Job::Install { base, zxid, entries });
             }
-            PeerOutput::KeepProposed { membership } => {
-                self.servers[place].memberships.1 = Some(membership);
-            }
+            PeerOutput::MembershipPending { .. } => {}
             PeerOutput::Activate { membership } => {
-                self.servers[place].memberships = (membership, None);
+                self.note(|| format!("{place} goes by membership {:x}", membership.version));
+                self.servers[place].membership = membership;
             }
+            PeerOutput::AllowVoting => process.jobs[0].push_back(Job::AllowVoting),
             PeerOutput::Commit { .. } => unreachable!("the node keeps it to itself"),
             PeerOutput::Standing(standing) => self.stands(place, process, standing),
         }
@@ -211,14 +214,20 @@ impl World {
         }
     }
 
-    fn append(&mut self, place: Place, process: &mut Process, zxid: Zxid, payload: bytes::Bytes) {
+    fn append(
+        &mut self,
+        place: Place,
+        process: &mut Process,
+        zxid: Zxid,
+        payload: bytes::Bytes,
+        kept: Kept,
+    ) {
         let hash = self.servers[place].mirror.push(zxid, payload.clone());
         self.note(|| format!("{place} logs {zxid}"));
         if process.node.zab().map(Zab::state) == Some(ServerState::Leading) {
             self.tell(&Fact::Proposed { place, zxid, hash });
         }
-        let settings = self.plan.zab_settings(self.servers[place].id);
-        if settings.kept == herdsman_zab::log::Kept::OnDisk {
+        if kept == Kept::OnDisk {
             process.jobs[0].push_back(Job::Append { zxid, payload });
         }
     }

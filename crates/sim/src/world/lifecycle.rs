@@ -4,11 +4,12 @@
 //! reported, the rest is gone, and of what was not synced, a part.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-use herdsman_node::{Node, Outputs, StorageState};
+use herdsman_node::{Node, Outputs, StorageState, membership_of};
 use herdsman_store::SyncMode;
 use herdsman_tree::Tree;
-use herdsman_zab::{Epochs, Origin};
+use herdsman_zab::{Epochs, Origin, Voting};
 
 use super::disks::{Job, base_tree};
 use super::{Event, Place, Process, World};
@@ -53,8 +54,14 @@ impl World {
         server.mirror.cut_after(last);
         let (id, now) = (server.id, server.clock.now(self.now_ms));
         let epochs = Epochs { current: epochs.current, accepted: epochs.accepted };
-        let (membership, proposed) = server.memberships.clone();
-        let origin = Origin { membership, proposed, epochs, base, tail };
+        let origin = Origin {
+            membership: Arc::clone(&server.membership),
+            in_tree: membership_of(&tree),
+            voting: server.voting,
+            epochs,
+            base,
+            tail,
+        };
         let mut out = Outputs::default();
         let node = Node::join(
             self.plan.node_settings(id),
@@ -118,7 +125,11 @@ impl World {
                         appended && (more || process.writer.flush(SyncMode::Sync).is_ok())
                     }
                     Job::Epoch { kind, epoch } => storage.save_epoch(kind, epoch).is_ok(),
-                    Job::Truncate { zxid } => {
+                    Job::AllowVoting => {
+                        self.servers[place].voting = Voting::Allowed;
+                        true
+                    }
+                    Job::Truncate { zxid, .. } => {
                         let tree = storage.truncate(&self.plan, zxid);
                         self.go_on_behind(process, &storage, tree.ok().flatten())
                     }

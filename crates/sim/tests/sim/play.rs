@@ -1,12 +1,14 @@
 //! Plays a script: a whole ensemble in which nothing happens by chance.
 //!
 //! Commands; servers by their numbers:
-//! `ensemble VOTERS [observers=N] [leader=ID] [history=TXNS] [snapshot=TXNS]` starts an ensemble and waits
-//! until all serve; `partition 1 | 2 3` cuts sides off from each other, links break; `heal`; `crash ID…`,
+//! `ensemble VOTERS [observers=N] [joiners=N] [leader=ID] [history=TXNS] [snapshot=TXNS] [reconfig] [forgetful]`
+//! starts an ensemble and waits until all serve. `joiners` follow without being members, `reconfig` lets the
+//! membership change, `forgetful` observers keep no log; `partition 1 | 2 3` cuts sides off from each other, links break; `heal`; `crash ID…`,
 //! `restart ID…`; `freeze ID`, `thaw ID` (a disk does nothing, and reports nothing, until it is thawed);
 //! `full ID`, `room ID` (a disk); `elect ID` (votes for it are exaggerated until it leads); `favour ID`
 //! (only that); `write ID OP PATH [DATA] [ephemeral]`, `send …` (the same, without waiting for an
-//! answer), `read ID PATH`, `move CLIENT TO` (the client of one server goes to another with its session),
+//! answer; OP may be `reconfig` with the numbers of all voters, as in `write 1 reconfig 1,2,4`, observers
+//! marked as in `4o`), `read ID PATH`, `move CLIENT TO` (the client of one server goes to another with its session),
 //! `leave ID` (the client of a server is gone without a word), `wait MS`, `stabilize` (until all that run
 //! serve and have the same tree), `status`.
 //!
@@ -24,6 +26,7 @@ use herdsman_sim::plan::{Voting, membership};
 use herdsman_sim::run::describe;
 use herdsman_sim::world::{Place, Tracing};
 use herdsman_sim::{FaultKinds, Plan, World};
+use herdsman_zab::log::Kept;
 
 const TICK_MS: u64 = 1000;
 /// How long an answer is waited for.
@@ -249,10 +252,15 @@ impl Play {
 fn plan(words: &str) -> Plan {
     let voters = words.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(3);
     let observers = number(words, "observers=").unwrap_or(0);
-    let members = membership(voters, observers as usize, Voting::Majority);
+    let joiners = number(words, "joiners=").unwrap_or(0) as usize;
+    let members = membership(voters + joiners, observers as usize, Voting::Majority);
+    let has = |wanted| words.split(' ').any(|word| word == wanted);
     Plan {
         clients: members.members.len(),
         membership: Arc::new(members),
+        joiners,
+        reconfig: has("reconfig"),
+        observers_kept: if has("forgetful") { Kept::InMemory } else { Kept::OnDisk },
         tick_ms: TICK_MS,
         init_limit_ticks: 5,
         sync_limit_ticks: 2,
@@ -278,6 +286,18 @@ fn place(words: &str) -> Place {
     id.parse::<Place>().unwrap_or_else(|_| panic!("{id} is no server")) - 1
 }
 
+/// A whole membership, from numbers such as `1,2,4o`.
+fn members(ids: &str) -> String {
+    let line = |word: &str| {
+        let (id, role) = match word.strip_suffix('o') {
+            Some(id) => (id, "observer"),
+            None => (word, "participant"),
+        };
+        format!("server.{id}=10.0.0.{id}:2888:3888:{role};10.0.0.{id}:2181")
+    };
+    ids.split(',').map(line).collect::<Vec<_>>().join(",")
+}
+
 fn op(words: &str) -> Op {
     let words: Vec<_> = words.split(' ').collect();
     let path = || words[2].to_owned();
@@ -287,6 +307,7 @@ fn op(words: &str) -> Op {
         "create" => Op::Create { path: path(), flags: 0, data },
         "set" => Op::SetData { path: path(), data, version: -1 },
         "delete" => Op::Delete { path: path(), version: -1 },
+        "reconfig" => Op::Reconfig { members: members(words[2]) },
         "sync" => Op::Sync,
         "close" => Op::CloseSession,
         other => panic!("{other} is no request"),

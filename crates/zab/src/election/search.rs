@@ -167,7 +167,7 @@ impl Election {
         let supports = |id| in_round.get(&id).is_some_and(|ballot| ballot.supports(vote));
         round == self.round
             && self.leads(vote.leader, round, in_round)
-            && self.electorate.is_quorum(supports)
+            && self.is_vouched_for(vote.leader, supports)
     }
 
     /// Whether a quorum follows this leader since some round.
@@ -175,7 +175,19 @@ impl Election {
         let Phase::Looking(Search { settled, .. }) = &self.phase else { return false };
         let is_same = |other: Vote| (other.leader, other.epoch) == (vote.leader, vote.epoch);
         let supports = |id| settled.get(&id).is_some_and(|ballot| is_same(ballot.vote));
-        self.leads(vote.leader, round, settled) && self.electorate.is_quorum(supports)
+        self.leads(vote.leader, round, settled) && self.is_vouched_for(vote.leader, supports)
+    }
+
+    /// Whether enough voters support a leader to join it. To lead, this server needs every quorum that has a
+    /// say. To join another one, a quorum of any membership will do: that server has counted for itself, and
+    /// a change of membership that is pending here may have been given up there, with servers that never
+    /// come back.
+    fn is_vouched_for(&self, leader: ServerId, supports: impl Fn(ServerId) -> bool) -> bool {
+        if leader == self.settings.me {
+            self.electorate.is_quorum(supports)
+        } else {
+            self.electorate.is_quorum_of_any(supports)
+        }
     }
 
     /// Whether a server that others call their leader believes so itself.

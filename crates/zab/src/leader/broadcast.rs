@@ -6,9 +6,11 @@ use bytes::Bytes;
 use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
 use super::{Leader, Stage};
-use crate::common::{Common, same_voter};
 use crate::io::{LinkId, Output};
+use crate::learner_peer::Step;
+use crate::memberships::{same_voter, version_zxid};
 use crate::quorum::Quorum;
+use crate::replica::Replica;
 use crate::settings::Mistake;
 
 impl Leader {
@@ -18,7 +20,7 @@ impl Leader {
         now_ms: u64,
         zxid: Zxid,
         payload: Bytes,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
         assert_eq!(self.stage, Stage::Broadcasting, "only an established leader proposes");
@@ -30,9 +32,9 @@ impl Leader {
                 out.push(Output::Send { link: *link, packet });
             }
         }
-        common.append(zxid, payload, out);
-        if common.log.is_settled() {
-            self.try_to_commit(common, out);
+        replica.append(zxid, payload, out);
+        if replica.log.is_settled() {
+            self.try_to_commit(replica, out);
         }
     }
 
@@ -41,24 +43,24 @@ impl Leader {
         now_ms: u64,
         link: LinkId,
         zxid: Zxid,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
-        let last = common.log.last();
+        let last = replica.log.last();
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
         // The answer to UPTODATE means nothing, and nobody can have what was never proposed.
         if zxid.counter() == 0 || zxid > last {
             return;
         }
         peer.acknowledged(zxid, last, now_ms);
-        self.try_to_commit(common, out);
+        self.try_to_commit(replica, out);
     }
 
     /// Commits what every quorum that has a say acknowledged. This server's own log counts like any
     /// other, once it is durable.
-    pub fn try_to_commit(&mut self, common: &mut Common, out: &mut Vec<Output>) {
+    pub fn try_to_commit(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
         while self.stage == Stage::Broadcasting && !self.retired {
-            if !self.commit_run(common, out) {
+            if !self.commit_run(replica, out) {
                 return;
             }
         }
@@ -66,21 +68,22 @@ impl Leader {
 
     /// Commits what is agreed on, up to a change of membership, behind which others have a say.
     /// False when there is nothing more.
-    fn commit_run(&mut self, common: &mut Common, out: &mut Vec<Output>) -> bool {
-        let agreed = if common.settings.mistake == Some(Mistake::CommitWithoutQuorum) {
-            common.log.flushed()
+    fn commit_run(&mut self, replica: &mut Replica, out: &mut Vec<Output>) -> bool {
+        let agreed = if replica.settings.mistake == Some(Mistake::CommitWithoutQuorum) {
+            replica.log.flushed()
         } else {
-            common.electorate.agreed(|voter| self.acked_by(voter, common))
+            replica.memberships.electorate().agreed(|voter| self.acked_by(voter, replica))
         };
-        let before = common.log.committed();
+        let before = replica.log.committed();
         if agreed <= before {
             return false;
         }
-        let change = common.proposed.clone().filter(|next| next.version <= agreed.0 as u64);
-        let change_at = change.as_ref().map(|next| Zxid(next.version as i64));
-        let next = change.as_ref().map(|next| self.designate(next, common));
+        let pending = replica.memberships.pending().cloned();
+        let change = pending.filter(|next| version_zxid(next) <= agreed);
+        let change_at = change.as_deref().map(version_zxid);
+        let next = change.as_ref().map(|next| self.designate(next, replica));
         let until = change_at.unwrap_or(agreed);
-        for (zxid, payload) in common.log.history().after(before) {
+        for (zxid, payload) in replica.log.history().after(before) {
             if *zxid > until {
                 break;
             }
@@ -88,10 +91,10 @@ impl Leader {
             self.send_commit(*zxid, payload, activates, out);
             answer_syncs(&mut self.syncs, *zxid, out);
         }
-        common.log.commit(until, out);
+        replica.log.commit(until, out);
         if let (Some(membership), Some(next)) = (change, next) {
-            self.retired = next != common.me();
-            common.activate(membership, next, out);
+            self.retired = next != replica.me();
+            replica.activate(membership, next, out);
         }
         until < agreed || change_at.is_some()
     }
@@ -99,36 +102,34 @@ impl Leader {
     /// A learner's sync is answered when all that was proposed before it is committed, right behind
     /// that commit: an Apache learner would not find the requests that its client sent after it
     /// otherwise.
-    pub fn sync(&mut self, link: LinkId, common: &Common, out: &mut Vec<Output>) {
-        self.syncs.push_back((common.log.last(), link));
-        answer_syncs(&mut self.syncs, common.log.committed(), out);
+    pub fn sync(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+        self.syncs.push_back((replica.log.last(), link));
+        answer_syncs(&mut self.syncs, replica.log.committed(), out);
     }
 
     /// Who leads under a new membership: this server if it still votes at the same address, else
     /// the voter that is furthest on.
-    pub(super) fn designate(&self, membership: &Membership, common: &Common) -> ServerId {
-        if same_voter(&common.membership, membership, common.me()) {
-            return common.me();
+    pub(super) fn designate(&self, membership: &Membership, replica: &Replica) -> ServerId {
+        if same_voter(replica.memberships.in_force(), membership, replica.me()) {
+            return replica.me();
         }
-        let voters = membership.voters().filter(|voter| *voter != common.me());
-        voters.max_by_key(|voter| self.acked_by(*voter, common)).unwrap_or(common.me())
+        let voters = membership.voters().filter(|voter| *voter != replica.me());
+        voters.max_by_key(|voter| self.acked_by(*voter, replica)).unwrap_or(replica.me())
     }
 
-    /// Whether a quorum of these voters follows and is up to date.
-    pub fn has_quorum_of(&self, membership: &Membership, common: &Common) -> bool {
-        let active = |voter: ServerId| {
-            voter == common.me() || self.learners().any(|(_, server, _)| server == voter)
-        };
-        Quorum::of(membership).is_quorum(active)
+    /// Whether a quorum of these voters follows and is up to date. Observers that the membership would make
+    /// voters do not count: they acknowledge nothing before it is agreed on.
+    pub fn has_quorum_of(&self, membership: &Membership, replica: &Replica) -> bool {
+        Quorum::of(membership).is_quorum(|voter| {
+            voter == replica.me() || self.has_follower(voter, |peer| peer.step == Step::Active)
+        })
     }
 
-    fn acked_by(&self, voter: ServerId, common: &Common) -> Zxid {
-        if voter == common.me() {
-            return common.log.flushed();
+    fn acked_by(&self, voter: ServerId, replica: &Replica) -> Zxid {
+        if voter == replica.me() {
+            return replica.log.flushed();
         }
-        let links = self.learners.values();
-        let of_voter =
-            links.filter(|peer| peer.server == voter && peer.kind == LearnerKind::Follower);
+        let of_voter = self.followers().filter(|peer| peer.server == voter);
         of_voter.map(|peer| peer.acked).max().unwrap_or(Zxid::ZERO)
     }
 

@@ -1,12 +1,12 @@
 //! Discovery: a new epoch that a quorum has promised, and nobody who knows more than the leader.
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
-use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
+use herdsman_proto::{LearnerKind, QuorumPacket, Zxid};
 
 use super::{Leader, Stage};
-use crate::common::Common;
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
 use crate::learner_peer::{Step, judge_introduction, older_link};
+use crate::replica::Replica;
 use crate::settings::Mistake;
 
 impl Leader {
@@ -18,10 +18,10 @@ impl Leader {
         kind: LearnerKind,
         accepted_epoch: u32,
         info: LearnerInfo,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) {
-        if let Err(reason) = judge_introduction(&info, common) {
+        if let Err(reason) = judge_introduction(&info, replica) {
             return self.dismiss(link, reason, out);
         }
         if let Some(older) = older_link(&self.learners, link, info.server) {
@@ -33,29 +33,23 @@ impl Leader {
         peer.accepted_epoch = accepted_epoch;
         peer.step = Step::Introduced;
         match self.stage {
-            Stage::AwaitingInfos => self.try_to_choose_epoch(now_ms, common, out),
+            Stage::AwaitingInfos => self.try_to_choose_epoch(now_ms, replica, out),
             Stage::SavingAcceptedEpoch => {}
             _ => self.send_leader_info(link, out),
         }
     }
 
     /// Also called when leading begins: an ensemble of one has its quorum at once.
-    pub fn try_to_choose_epoch(&mut self, now_ms: u64, common: &Common, out: &mut Vec<Output>) {
-        let introduced = |voter: ServerId| {
-            voter == common.me()
-                || self.learners.values().any(|peer| {
-                    peer.server == voter
-                        && peer.kind == LearnerKind::Follower
-                        && peer.step == Step::Introduced
-                })
-        };
-        if self.stage != Stage::AwaitingInfos || !common.electorate.is_quorum(introduced) {
+    pub fn try_to_choose_epoch(&mut self, now_ms: u64, replica: &Replica, out: &mut Vec<Output>) {
+        if self.stage != Stage::AwaitingInfos
+            || !self.is_quorum(replica, |peer| peer.step == Step::Introduced)
+        {
             return;
         }
         let promised = self.learners.values().filter(|peer| peer.step == Step::Introduced);
         let largest = promised.map(|peer| peer.accepted_epoch).max().unwrap_or(0);
-        self.epoch = largest.max(common.epochs.accepted) + 1;
-        self.enter(Stage::SavingAcceptedEpoch, now_ms, common);
+        self.epoch = largest.max(replica.epochs.accepted) + 1;
+        self.enter(Stage::SavingAcceptedEpoch, now_ms, replica);
         out.push(Output::SaveEpoch { kind: EpochKind::Accepted, epoch: self.epoch });
     }
 
@@ -63,22 +57,16 @@ impl Leader {
     pub(super) fn announce_epoch(
         &mut self,
         now_ms: u64,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
-        self.enter(Stage::AwaitingEpochAcks, now_ms, common);
-        // The first membership of all has no version. It gets one that nobody has who was not there
-        // when it was agreed on.
-        if common.membership.version == 0 && common.proposed.is_none() {
-            let mut first = (*common.membership).clone();
-            first.version = Zxid::start_of(self.epoch).0 as u64;
-            common.see(first, out);
-        }
+        self.enter(Stage::AwaitingEpochAcks, now_ms, replica);
+        replica.memberships.number_first(self.epoch, out);
         let introduced = self.learners.iter().filter(|(_, peer)| peer.step == Step::Introduced);
         for link in introduced.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.send_leader_info(link, out);
         }
-        self.try_to_synchronize(now_ms, common, out);
+        self.try_to_synchronize(now_ms, replica, out);
     }
 
     fn send_leader_info(&mut self, link: LinkId, out: &mut Vec<Output>) {
@@ -96,12 +84,12 @@ impl Leader {
         link: LinkId,
         last_zxid: Zxid,
         current_epoch: Option<u32>,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
         let open = self.stage == Stage::AwaitingEpochAcks;
         let ahead = current_epoch.is_some_and(|current| (current, last_zxid) > self.initial);
-        let overlooked = common.settings.mistake == Some(Mistake::IgnoreFollowerAhead);
+        let overlooked = replica.settings.mistake == Some(Mistake::IgnoreFollowerAhead);
         if open && ahead && !overlooked {
             return self.dismiss(link, CloseReason::AheadOfLeader, out);
         }
@@ -110,31 +98,24 @@ impl Leader {
         peer.promised = current_epoch.is_some();
         peer.step = Step::Promised;
         if open {
-            self.try_to_synchronize(now_ms, common, out);
+            self.try_to_synchronize(now_ms, replica, out);
         } else {
-            self.synchronize(now_ms, link, common, out);
+            self.synchronize(now_ms, link, replica, out);
         }
     }
 
     /// A quorum has promised: from here on this server's history is the one that counts.
-    fn try_to_synchronize(&mut self, now_ms: u64, common: &mut Common, out: &mut Vec<Output>) {
-        let promised = |voter: ServerId| {
-            voter == common.me()
-                || self.learners.values().any(|peer| {
-                    peer.server == voter
-                        && peer.kind == LearnerKind::Follower
-                        && peer.step == Step::Promised
-                        && peer.promised
-                })
-        };
-        if self.stage != Stage::AwaitingEpochAcks || !common.electorate.is_quorum(promised) {
+    fn try_to_synchronize(&mut self, now_ms: u64, replica: &mut Replica, out: &mut Vec<Output>) {
+        if self.stage != Stage::AwaitingEpochAcks
+            || !self.is_quorum(replica, |peer| peer.step == Step::Promised && peer.promised)
+        {
             return;
         }
-        self.enter(Stage::AwaitingNewLeaderAcks, now_ms, common);
+        self.enter(Stage::AwaitingNewLeaderAcks, now_ms, replica);
         out.push(Output::SaveEpoch { kind: EpochKind::Current, epoch: self.epoch });
         let waiting = self.learners.iter().filter(|(_, peer)| peer.step == Step::Promised);
         for link in waiting.map(|(link, _)| *link).collect::<Vec<_>>() {
-            self.synchronize(now_ms, link, common, out);
+            self.synchronize(now_ms, link, replica, out);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Synchronization: each learner gets what it lacks, and a quorum that has it establishes the leader.
 
-use herdsman_proto::{LearnerKind, ServerId, Zxid};
+use herdsman_proto::Zxid;
 
 use super::{Leader, Stage};
-use crate::common::Common;
 use crate::io::{CloseReason, LinkId, Output, Standing};
 use crate::learner_peer::Step;
+use crate::replica::Replica;
 use crate::sync::Plan;
 
 impl Leader {
@@ -14,13 +14,13 @@ impl Leader {
         &mut self,
         now_ms: u64,
         link: LinkId,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) {
-        let agreed = self.agreed(common);
+        let agreed = self.agreed(replica);
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
-        if peer.send_history(link, agreed, common, out) != Plan::Snap {
-            self.send_new_leader(now_ms, link, common, out);
+        if peer.send_history(link, agreed, replica, out) != Plan::Snap {
+            self.send_new_leader(now_ms, link, replica, out);
         }
     }
 
@@ -29,20 +29,21 @@ impl Leader {
         &mut self,
         now_ms: u64,
         link: LinkId,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) {
-        let (agreed, epoch) = (self.agreed(common), self.epoch);
+        let (agreed, epoch) = (self.agreed(replica), self.epoch);
+        let config = replica.memberships.for_new_leader(self.is_established());
         let sending = self.learners.get_mut(&link).filter(|peer| peer.step == Step::Sending);
         if let Some(peer) = sending {
-            peer.send_new_leader(now_ms, link, epoch, agreed, common, out);
+            peer.send_new_leader(now_ms, link, epoch, (agreed, config), replica, out);
         }
     }
 
     /// Up to where the history is not in question: before broadcast that is this server's own, which
     /// becomes agreed on as soon as a quorum has it.
-    fn agreed(&self, common: &Common) -> Zxid {
-        if self.is_established() { common.log.committed() } else { common.log.last() }
+    fn agreed(&self, replica: &Replica) -> Zxid {
+        if self.is_established() { replica.log.committed() } else { replica.log.last() }
     }
 
     pub(super) fn handle_new_leader_ack(
@@ -50,7 +51,7 @@ impl Leader {
         now_ms: u64,
         link: LinkId,
         zxid: Zxid,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
         if zxid != Zxid::start_of(self.epoch) {
@@ -61,9 +62,9 @@ impl Leader {
         peer.acked = peer.synced_to;
         if self.is_established() {
             self.activate(now_ms, link, out);
-            self.try_to_commit(common, out);
+            self.try_to_commit(replica, out);
         } else {
-            self.try_to_establish(now_ms, common, out);
+            self.try_to_establish(now_ms, replica, out);
         }
     }
 
@@ -71,32 +72,22 @@ impl Leader {
     pub(super) fn try_to_establish(
         &mut self,
         now_ms: u64,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
-        let synced = |voter: ServerId| {
-            if voter == common.me() {
-                return self.own_epoch_saved;
-            }
-            self.learners.values().any(|peer| {
-                peer.server == voter
-                    && peer.kind == LearnerKind::Follower
-                    && peer.step == Step::Synced
-            })
-        };
-        if self.stage != Stage::AwaitingNewLeaderAcks || !common.electorate.is_quorum(synced) {
-            return;
-        }
         // Without its own epoch saved this server could propose what it would not remember.
-        if !self.own_epoch_saved {
+        if self.stage != Stage::AwaitingNewLeaderAcks
+            || !self.own_epoch_saved
+            || !self.is_quorum(replica, |peer| peer.step == Step::Synced)
+        {
             return;
         }
-        self.enter(Stage::Broadcasting, now_ms, common);
-        common.log.commit(self.initial.1, out);
-        if let Some(membership) = common.proposed.clone() {
-            let next = self.designate(&membership, common);
-            self.retired = next != common.me();
-            common.activate(membership, next, out);
+        self.enter(Stage::Broadcasting, now_ms, replica);
+        replica.log.commit(self.initial.1, out);
+        if let Some(membership) = replica.memberships.pending().cloned() {
+            let next = self.designate(&membership, replica);
+            self.retired = next != replica.me();
+            replica.activate(membership, next, out);
         }
         out.push(Output::Standing(Standing::Leading { epoch: self.epoch }));
         let synced = self.learners.iter().filter(|(_, peer)| peer.step == Step::Synced);

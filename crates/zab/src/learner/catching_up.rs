@@ -4,9 +4,9 @@ use bytes::Bytes;
 use herdsman_proto::{QuorumPacket, Zxid};
 
 use super::{Learner, Stage};
-use crate::common::{Common, Fall};
 use crate::history::continues;
-use crate::io::{Output, SnapshotBase};
+use crate::io::{Output, SnapshotBase, TreeAfterCut};
+use crate::replica::{Fall, Replica};
 use crate::settings::Mistake;
 
 /// Txns that come behind a whole tree, until NEWLEADER makes one snapshot of it all.
@@ -41,27 +41,33 @@ impl Learner {
     pub(super) fn handle_plan(
         &mut self,
         plan: &QuorumPacket,
-        common: &Common,
+        replica: &Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         if self.stage != Stage::AwaitingPlan {
             return Err(Fall::LeaderRefused);
         }
-        let last = common.log.last();
+        let last = replica.log.last();
         self.stage = match *plan {
             // Our log had to be given up, so whatever follows is put on an empty tree.
-            QuorumPacket::Diff { .. } if common.start_over => {
+            QuorumPacket::Diff { .. } if replica.start_over => {
                 self.collect(SnapshotBase::Empty, Zxid::ZERO)
             }
             QuorumPacket::Diff { .. } => self.catch_up_from(last),
             QuorumPacket::Trunc { zxid } if zxid == last => self.catch_up_from(last),
             QuorumPacket::Trunc { .. }
-                if common.settings.mistake == Some(Mistake::SkipTruncate) =>
+                if replica.settings.mistake == Some(Mistake::SkipTruncate) =>
             {
                 self.catch_up_from(last)
             }
-            QuorumPacket::Trunc { zxid } if zxid < last && !common.start_over => {
-                out.push(Output::Truncate { zxid });
+            QuorumPacket::Trunc { zxid } if zxid < last && !replica.start_over => {
+                // What was never announced is not in the tree.
+                let tree = if replica.log.is_unannounced_after(zxid) {
+                    TreeAfterCut::Kept
+                } else {
+                    TreeAfterCut::Reloaded
+                };
+                out.push(Output::Truncate { zxid, tree });
                 Stage::Truncating
             }
             QuorumPacket::Snap { zxid } => {
@@ -88,30 +94,30 @@ impl Learner {
         &mut self,
         now_ms: u64,
         zxid: Zxid,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         if self.stage != Stage::Truncating {
             return Ok(());
         }
         self.stage = self.catch_up_from(zxid);
-        self.unpark(now_ms, common, out)
+        self.unpark(now_ms, replica, out)
     }
 
     /// Proposals, commits, and both in one for observers; while catching up and afterwards.
     pub(super) fn handle_txn(
         &mut self,
         packet: QuorumPacket,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         match packet {
-            QuorumPacket::Proposal { zxid, payload } => self.take(zxid, payload, common, out),
+            QuorumPacket::Proposal { zxid, payload } => self.take(zxid, payload, replica, out),
             QuorumPacket::Inform { zxid, payload } => {
-                self.take(zxid, payload, common, out)?;
-                self.believe(zxid, common, out)
+                self.take(zxid, payload, replica, out)?;
+                self.believe(zxid, replica, out)
             }
-            QuorumPacket::Commit { zxid } => self.believe(zxid, common, out),
+            QuorumPacket::Commit { zxid } => self.believe(zxid, replica, out),
             _ => Err(Fall::LeaderRefused),
         }
     }
@@ -120,7 +126,7 @@ impl Learner {
         &mut self,
         zxid: Zxid,
         payload: Bytes,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         match &mut self.stage {
@@ -133,16 +139,16 @@ impl Learner {
             _ => return Err(Fall::LeaderRefused),
         }
         // Apache's leader may begin a little before our end.
-        if common.log.history().contains(zxid) {
+        if replica.log.history().contains(zxid) {
             return Ok(());
         }
-        if !common.log.continues_with(zxid) {
+        if !replica.log.continues_with(zxid) {
             return Err(Fall::LeaderRefused);
         }
-        common.append(zxid, payload, out);
-        match common.settings.mistake {
-            Some(Mistake::AckBeforeFlush) => self.acknowledge(common, out),
-            Some(Mistake::ApplyBeforeCommit) => common.log.commit(zxid, out),
+        replica.append(zxid, payload, out);
+        match replica.settings.mistake {
+            Some(Mistake::AckBeforeFlush) => self.acknowledge(replica, out),
+            Some(Mistake::ApplyBeforeCommit) => replica.log.commit(zxid, out),
             _ => {}
         }
         Ok(())
@@ -152,19 +158,19 @@ impl Learner {
     fn believe(
         &mut self,
         zxid: Zxid,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         let last = match &self.stage {
             Stage::Collecting(collected) => collected.last(),
-            _ => common.log.last(),
+            _ => replica.log.last(),
         };
         if zxid > last {
             return Err(Fall::LeaderRefused);
         }
         self.agreed = self.agreed.max(zxid);
         if self.stage == Stage::Active {
-            common.log.commit(zxid, out);
+            replica.log.commit(zxid, out);
         }
         Ok(())
     }
@@ -172,7 +178,7 @@ impl Learner {
     pub(super) fn handle_new_leader(
         &mut self,
         zxid: Zxid,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         if zxid != Zxid::start_of(self.epoch) {
@@ -181,11 +187,11 @@ impl Learner {
         match std::mem::replace(&mut self.stage, Stage::CatchingUp) {
             Stage::CatchingUp => {
                 self.acked = self.agreed;
-                let skip = common.settings.mistake == Some(Mistake::EpochBeforeHistory);
-                if common.log.is_settled() || skip {
-                    self.save_current_epoch(out);
+                let skip = replica.settings.mistake == Some(Mistake::EpochBeforeHistory);
+                if replica.log.is_settled() || skip {
+                    self.save_current_epoch(replica, out);
                 } else {
-                    self.stage = Stage::FlushingHistory { to: common.log.last() };
+                    self.stage = Stage::FlushingHistory { to: replica.log.last() };
                 }
                 Ok(())
             }
@@ -210,18 +216,18 @@ impl Learner {
     pub fn handle_installed(
         &mut self,
         now_ms: u64,
-        common: &mut Common,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         let Stage::Installing { rest } = &mut self.stage else {
             return Ok(());
         };
         let rest = std::mem::take(rest);
-        self.acked = common.log.last();
-        self.save_current_epoch(out);
+        self.acked = replica.log.last();
+        self.save_current_epoch(replica, out);
         for packet in rest {
-            self.handle_txn(packet, common, out)?;
+            self.handle_txn(packet, replica, out)?;
         }
-        self.unpark(now_ms, common, out)
+        self.unpark(now_ms, replica, out)
     }
 }

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use herdsman_proto::Membership;
 
 use super::*;
-use crate::common::{Epochs, kind_of};
 use crate::history::HistoryLimits;
 use crate::log::{Kept, Log};
-use crate::quorum::Electorate;
+use crate::memberships::Memberships;
+use crate::replica::{Epochs, Voting};
 use crate::settings::{ObserverMasters, Reconfig, ZabSettings};
 
 const LINK: LinkId = LinkId(7);
@@ -20,20 +20,20 @@ fn zxid(epoch: u32, counter: i64) -> Zxid {
 }
 
 /// Server 1, which follows and has logged (2:9, 3:1, 3:2, 3:3]; 3:1 is agreed on.
-fn follower() -> Common {
+fn follower() -> Replica {
     let text = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nserver.4=d:1:2:observer\nversion=5";
     let membership = Arc::new(Membership::parse_text(text).unwrap());
+    let memberships = Memberships::new(ServerId(1), Reconfig::Disabled, membership);
     let history = HistoryLimits { txns_max: 10, bytes_max: 1000 };
     let tail = (1..=3).map(|counter| (zxid(EPOCH, counter), Bytes::from_static(b"txn")));
     let mut log = Log::new(Kept::OnDisk, history, zxid(2, 9), tail.collect());
     log.commit(zxid(EPOCH, 1), &mut Vec::new());
-    Common {
-        kind: kind_of(&membership, ServerId(1)),
-        electorate: Electorate::of(&membership),
-        membership,
-        proposed: None,
+    Replica {
+        memberships,
         log,
         epochs: Epochs { current: EPOCH, accepted: EPOCH },
+        promised_to: None,
+        voting: Voting::Allowed,
         start_over: false,
         settings: ZabSettings {
             me: ServerId(1),
@@ -60,22 +60,22 @@ fn introduction(kind: LearnerKind, config_version: u64) -> QuorumPacket {
 }
 
 /// A master, and what it says to one who introduces himself like this.
-fn introduced(common: &Common, packet: &QuorumPacket) -> (ObserverMaster, Vec<Output>) {
-    let mut master = ObserverMaster::begin(0, EPOCH, common);
+fn introduced(replica: &Replica, packet: &QuorumPacket) -> (ObserverMaster, Vec<Output>) {
+    let mut master = ObserverMaster::begin(0, EPOCH, replica);
     let mut out = Vec::new();
-    master.handle_link_opened(0, LINK, common);
-    master.handle_packet(0, LINK, packet, common, &mut out);
+    master.handle_link_opened(0, LINK, replica);
+    master.handle_packet(0, LINK, packet, replica, &mut out);
     (master, out)
 }
 
 /// A master with an observer whose log ends here, and what the master says to it.
-fn promised(common: &Common, last_zxid: Zxid) -> (ObserverMaster, Vec<QuorumPacket>) {
-    let (mut master, out) = introduced(common, &introduction(LearnerKind::Observer, 5));
+fn promised(replica: &Replica, last_zxid: Zxid) -> (ObserverMaster, Vec<QuorumPacket>) {
+    let (mut master, out) = introduced(replica, &introduction(LearnerKind::Observer, 5));
     let protocol_version = PROTOCOL_VERSION;
     assert_eq!(packets(out), [QuorumPacket::LeaderInfo { epoch: EPOCH, protocol_version }]);
     let mut out = Vec::new();
     let packet = QuorumPacket::AckEpoch { last_zxid, current_epoch: Some(2) };
-    master.handle_packet(0, LINK, &packet, common, &mut out);
+    master.handle_packet(0, LINK, &packet, replica, &mut out);
     (master, packets(out))
 }
 
@@ -87,8 +87,11 @@ fn packets(out: Vec<Output>) -> Vec<QuorumPacket> {
     packets.collect()
 }
 
-fn new_leader(common: &Common) -> QuorumPacket {
-    QuorumPacket::NewLeader { zxid: Zxid::start_of(EPOCH), config: common.config_bytes() }
+fn new_leader(replica: &Replica) -> QuorumPacket {
+    QuorumPacket::NewLeader {
+        zxid: Zxid::start_of(EPOCH),
+        config: replica.memberships.for_new_leader(true),
+    }
 }
 
 fn payload() -> Bytes {
@@ -97,12 +100,12 @@ fn payload() -> Bytes {
 
 #[test]
 fn only_observers_are_served() {
-    let common = follower();
+    let replica = follower();
     for (kind, version, reason) in [
         (LearnerKind::Follower, 5, CloseReason::NotAnObserver),
         (LearnerKind::Observer, 6, CloseReason::NewerConfig),
     ] {
-        let (master, out) = introduced(&common, &introduction(kind, version));
+        let (master, out) = introduced(&replica, &introduction(kind, version));
         assert_eq!(out, [Output::Close { link: LINK, reason }]);
         assert!(!master.knows(LINK));
     }
@@ -110,8 +113,8 @@ fn only_observers_are_served() {
 
 #[test]
 fn an_observer_gets_what_is_agreed_on_and_then_every_commit() {
-    let mut common = follower();
-    let (mut master, said) = promised(&common, zxid(2, 9));
+    let mut replica = follower();
+    let (mut master, said) = promised(&replica, zxid(2, 9));
     let first = zxid(EPOCH, 1);
     assert_eq!(
         said,
@@ -119,19 +122,19 @@ fn an_observer_gets_what_is_agreed_on_and_then_every_commit() {
             QuorumPacket::Diff { zxid: first },
             QuorumPacket::Proposal { zxid: first, payload: payload() },
             QuorumPacket::Commit { zxid: first },
-            new_leader(&common),
+            new_leader(&replica),
         ]
     );
     let mut out = Vec::new();
-    common.log.commit(zxid(EPOCH, 2), &mut Vec::new());
-    master.tell(0, None, &common, &mut out);
+    replica.log.commit(zxid(EPOCH, 2), &mut Vec::new());
+    master.tell(0, None, &replica, &mut out);
     assert!(!master.is_active(LINK));
     let ack = QuorumPacket::Ack { zxid: Zxid::start_of(EPOCH) };
-    master.handle_packet(0, LINK, &ack, &common, &mut out);
+    master.handle_packet(0, LINK, &ack, &replica, &mut out);
     assert!(master.is_active(LINK));
-    master.handle_packet(0, LINK, &ack, &common, &mut out);
-    common.log.commit(zxid(EPOCH, 3), &mut Vec::new());
-    master.tell(0, None, &common, &mut out);
+    master.handle_packet(0, LINK, &ack, &replica, &mut out);
+    replica.log.commit(zxid(EPOCH, 3), &mut Vec::new());
+    master.tell(0, None, &replica, &mut out);
     assert_eq!(
         packets(out),
         [
@@ -144,35 +147,35 @@ fn an_observer_gets_what_is_agreed_on_and_then_every_commit() {
 
 #[test]
 fn an_observer_that_is_further_on_waits_and_cuts_nothing() {
-    let mut common = follower();
+    let mut replica = follower();
     for ahead in [zxid(EPOCH, 2), zxid(EPOCH, 4)] {
-        let (mut master, said) = promised(&common, ahead);
+        let (mut master, said) = promised(&replica, ahead);
         assert_eq!(said, []);
         let mut out = Vec::new();
-        if ahead > common.log.last() {
-            common.log.append(ahead, payload(), &mut Vec::new());
+        if ahead > replica.log.last() {
+            replica.log.append(ahead, payload(), &mut Vec::new());
         }
-        common.log.commit(ahead, &mut Vec::new());
-        master.tell(0, None, &common, &mut out);
-        assert_eq!(packets(out), [QuorumPacket::Diff { zxid: ahead }, new_leader(&common)]);
+        replica.log.commit(ahead, &mut Vec::new());
+        master.tell(0, None, &replica, &mut out);
+        assert_eq!(packets(out), [QuorumPacket::Diff { zxid: ahead }, new_leader(&replica)]);
     }
 }
 
 #[test]
 fn what_nobody_agreed_on_in_an_older_epoch_is_cut_off() {
-    let common = follower();
-    let (_, said) = promised(&common, zxid(2, 11));
+    let replica = follower();
+    let (_, said) = promised(&replica, zxid(2, 11));
     assert_eq!(said[0], QuorumPacket::Trunc { zxid: zxid(2, 9) });
 }
 
 #[test]
 fn a_new_membership_comes_with_its_leader() {
-    let mut common = follower();
-    let (mut master, _) = promised(&common, zxid(EPOCH, 1));
+    let mut replica = follower();
+    let (mut master, _) = promised(&replica, zxid(EPOCH, 1));
     let mut out = Vec::new();
-    common.log.commit(zxid(EPOCH, 3), &mut Vec::new());
+    replica.log.commit(zxid(EPOCH, 3), &mut Vec::new());
     let leader = ServerId(2);
-    master.tell(0, Some((zxid(EPOCH, 3), leader)), &common, &mut out);
+    master.tell(0, Some((zxid(EPOCH, 3), leader)), &replica, &mut out);
     assert_eq!(
         packets(out),
         [
@@ -184,15 +187,15 @@ fn a_new_membership_comes_with_its_leader() {
 
 #[test]
 fn a_silent_observer_is_sent_away() {
-    let common = follower();
-    let (mut master, _) = promised(&common, zxid(EPOCH, 1));
+    let replica = follower();
+    let (mut master, _) = promised(&replica, zxid(EPOCH, 1));
     let ack = QuorumPacket::Ack { zxid: Zxid::start_of(EPOCH) };
-    master.handle_packet(0, LINK, &ack, &common, &mut Vec::new());
+    master.handle_packet(0, LINK, &ack, &replica, &mut Vec::new());
     let mut out = Vec::new();
-    master.tick(100, &common, &mut out);
+    master.tick(100, &replica, &mut out);
     let ping = QuorumPacket::Ping { zxid: zxid(EPOCH, 1), touched: Vec::new() };
     assert_eq!(packets(out), [ping]);
     let mut out = Vec::new();
-    master.tick(201, &common, &mut out);
+    master.tick(201, &replica, &mut out);
     assert_eq!(out, [Output::Close { link: LINK, reason: CloseReason::TimedOut }]);
 }

@@ -3,8 +3,8 @@
 use herdsman_proto::Zxid;
 
 use super::{Role, Zab};
-use crate::common::Fall;
 use crate::io::{EpochKind, Input, Output};
+use crate::replica::{Fall, Voting};
 
 impl Zab {
     /// What the disk reports.
@@ -23,19 +23,19 @@ impl Zab {
                 self.handle_epoch_saved(now_ms, kind, epoch, out);
                 Ok(())
             }
-            Input::Truncated { zxid } => {
+            Input::Truncated { zxid, tree } => {
                 self.disk_work -= 1;
-                self.common.log.handle_truncated(zxid);
+                self.replica.handle_truncated(zxid, tree, out);
                 match &mut self.role {
                     Role::Learning(learner) => {
-                        learner.handle_truncated(now_ms, zxid, &mut self.common, out)
+                        learner.handle_truncated(now_ms, zxid, &mut self.replica, out)
                     }
                     _ => Ok(()),
                 }
             }
             Input::TruncateMissed => {
                 self.disk_work -= 1;
-                self.common.start_over = true;
+                self.replica.start_over = true;
                 match &self.role {
                     Role::Learning(_) => Err(Fall::StartOver),
                     _ => Ok(()),
@@ -50,24 +50,24 @@ impl Zab {
             }
             Input::SnapshotInstalled { zxid } => {
                 self.disk_work -= 1;
-                self.common.start_over = false;
-                self.common.log.handle_installed(zxid);
+                self.replica.handle_installed(zxid, out);
                 match &mut self.role {
                     Role::Learning(learner) => {
-                        learner.handle_installed(now_ms, &mut self.common, out)
+                        learner.handle_installed(now_ms, &mut self.replica, out)
                     }
                     _ => Ok(()),
                 }
             }
+            Input::VotingAllowed => self.handle_voting_allowed(),
             other => unreachable!("{other:?} does not come from the disk"),
         }
     }
 
     pub(super) fn handle_flushed(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
-        self.common.log.handle_flushed(zxid, out);
+        self.replica.log.handle_flushed(zxid, out);
         match &mut self.role {
-            Role::Leading(leader) => leader.try_to_commit(&mut self.common, out),
-            Role::Learning(learner) => learner.handle_flushed(&self.common, out),
+            Role::Leading(leader) => leader.try_to_commit(&mut self.replica, out),
+            Role::Learning(learner) => learner.handle_flushed(&mut self.replica, out),
             _ => {}
         }
     }
@@ -81,16 +81,44 @@ impl Zab {
     ) {
         self.disk_work -= 1;
         match kind {
-            EpochKind::Accepted => self.common.epochs.accepted = epoch,
-            EpochKind::Current => self.common.epochs.current = epoch,
+            EpochKind::Accepted => {
+                self.replica.epochs.accepted = epoch;
+                self.replica.promised_to = None;
+            }
+            EpochKind::Current => self.replica.epochs.current = epoch,
         }
         match &mut self.role {
             Role::Leading(leader) => {
-                leader.handle_epoch_saved(now_ms, kind, &mut self.common, out);
+                leader.handle_epoch_saved(now_ms, kind, &mut self.replica, out);
                 self.note_epoch();
             }
-            Role::Learning(learner) => learner.handle_epoch_saved(kind, &self.common, out),
+            Role::Learning(learner) => learner.handle_epoch_saved(kind, &mut self.replica, out),
             _ => {}
+        }
+    }
+
+    /// A server that was not allowed to vote has been brought up to date: it may, once that is durable.
+    pub(super) fn ask_to_vote(&mut self, out: &mut Vec<Output>) {
+        let Role::Learning(learner) = &self.role else { return };
+        if self.replica.voting == Voting::Suspended
+            && !self.asked_to_vote
+            && learner.has_proof_of_quorum(&self.replica)
+        {
+            self.asked_to_vote = true;
+            out.push(Output::AllowVoting);
+        }
+    }
+
+    /// It joins its leader again, as a follower.
+    fn handle_voting_allowed(&mut self) -> Result<(), Fall> {
+        self.disk_work -= 1;
+        self.asked_to_vote = false;
+        self.replica.voting = Voting::Allowed;
+        match &self.role {
+            Role::Learning(learner) if learner.kind() != self.replica.kind() => {
+                Err(Fall::VotingAllowed { leader: learner.leader() })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -98,7 +126,10 @@ impl Zab {
         let is_work = |output: &&Output| {
             matches!(
                 output,
-                Output::SaveEpoch { .. } | Output::Truncate { .. } | Output::InstallSnapshot { .. }
+                Output::SaveEpoch { .. }
+                    | Output::Truncate { .. }
+                    | Output::InstallSnapshot { .. }
+                    | Output::AllowVoting
             )
         };
         self.disk_work += outputs.iter().filter(is_work).count();

@@ -6,8 +6,8 @@ use herdsman_proto::{LearnerKind, QuorumPacket};
 
 use super::observers::activated_by;
 use super::{Role, WAITING_LINKS_MAX, Waiting, Zab};
-use crate::common::Fall;
 use crate::io::{CloseReason, Door, LinkId, Output};
+use crate::replica::Fall;
 
 impl Zab {
     pub(super) fn handle_link_opened(
@@ -20,10 +20,10 @@ impl Zab {
         let may_wait = self.may_yet_serve(door);
         let reason = match (door, &mut self.role, &mut self.observer_master) {
             (Door::Quorum, Role::Leading(leader), _) => {
-                return leader.handle_link_opened(now_ms, link, &self.common);
+                return leader.handle_link_opened(now_ms, link, &self.replica);
             }
             (Door::ObserverMaster, _, Some(master)) => {
-                return master.handle_link_opened(now_ms, link, &self.common);
+                return master.handle_link_opened(now_ms, link, &self.replica);
             }
             _ if may_wait => {
                 if self.waiting.len() < WAITING_LINKS_MAX {
@@ -42,7 +42,9 @@ impl Zab {
     fn may_yet_serve(&self, door: Door) -> bool {
         match (&self.role, door) {
             (Role::Settling | Role::Looking, _) => true,
-            (Role::Learning(_), Door::ObserverMaster) => self.common.kind == LearnerKind::Follower,
+            (Role::Learning(learner), Door::ObserverMaster) => {
+                learner.kind() == LearnerKind::Follower
+            }
             _ => false,
         }
     }
@@ -66,7 +68,7 @@ impl Zab {
         if let Some(master) = &mut self.observer_master
             && master.knows(link)
         {
-            master.handle_packet(now_ms, link, &packet, &self.common, out);
+            master.handle_packet(now_ms, link, &packet, &self.replica, out);
             return Ok(());
         }
         if matches!(self.role, Role::Leading(_)) {
@@ -74,8 +76,8 @@ impl Zab {
         }
         match &mut self.role {
             Role::Leading(leader) => {
-                leader.handle_packet(now_ms, link, packet, &mut self.common, out);
-                if leader.is_outbid(&self.common) {
+                leader.handle_packet(now_ms, link, packet, &mut self.replica, out);
+                if leader.is_outbid(&self.replica) {
                     return Err(Fall::EpochOutbid);
                 }
                 self.note_epoch();
@@ -83,7 +85,7 @@ impl Zab {
             }
             Role::Learning(learner) if learner.link() == Some(link) => {
                 let activates = activated_by(&packet);
-                let result = learner.handle_packet(now_ms, packet, &mut self.common, out);
+                let result = learner.handle_packet(now_ms, packet, &mut self.replica, out);
                 // Also what ends this server's role has to reach them.
                 self.tell_observers(now_ms, activates, out);
                 result?;
@@ -137,7 +139,7 @@ impl Zab {
         match &mut self.role {
             Role::Leading(leader) => leader.handle_heard(now_ms, link),
             Role::Learning(learner) if learner.link() == Some(link) => {
-                learner.handle_heard(now_ms, &self.common);
+                learner.handle_heard(now_ms, &self.replica);
             }
             _ => {}
         }

@@ -11,12 +11,13 @@ impl Zab {
     /// Where to learn from. An observer may go to any voter but the leader, to another one each time:
     /// a master that is gone or does not keep up is left behind in that way.
     pub(super) fn choose_upstream(&mut self, leader: ServerId) -> (ServerId, Door) {
-        let ObserverMasters::On { seed } = self.common.settings.observer_masters else {
+        let ObserverMasters::On { seed } = self.replica.settings.observer_masters else {
             return (leader, Door::Quorum);
         };
-        let voters = self.common.membership.voters().filter(|voter| *voter != leader);
+        let memberships = &self.replica.memberships;
+        let voters = memberships.in_force().voters().filter(|voter| *voter != leader);
         let mut masters: Vec<_> = voters.collect();
-        if self.common.kind != LearnerKind::Observer || masters.is_empty() {
+        if memberships.kind() != LearnerKind::Observer || masters.is_empty() {
             return (leader, Door::Quorum);
         }
         // Each observer has an order of its own, so that not all of them go to the same one.
@@ -30,16 +31,16 @@ impl Zab {
     /// observers, if it is told to at all.
     pub fn serve_observers(&mut self, now_ms: u64, out: &mut Vec<Output>) {
         let Role::Learning(learner) = &self.role else { return };
-        let is_follower = learner.is_active() && self.common.kind == LearnerKind::Follower;
-        let is_told = matches!(self.common.settings.observer_masters, ObserverMasters::On { .. });
+        let is_follower = learner.is_active() && learner.kind() == LearnerKind::Follower;
+        let is_told = matches!(self.replica.settings.observer_masters, ObserverMasters::On { .. });
         if !is_follower || !is_told || self.observer_master.is_some() {
             return;
         }
-        let mut master = ObserverMaster::begin(now_ms, learner.epoch(), &self.common);
+        let mut master = ObserverMaster::begin(now_ms, learner.epoch(), &self.replica);
         for (link, waiting) in self.take_waiting(Door::ObserverMaster) {
-            master.handle_link_opened(now_ms, link, &self.common);
+            master.handle_link_opened(now_ms, link, &self.replica);
             if let Some(info) = waiting.info {
-                master.handle_packet(now_ms, link, &info, &self.common, out);
+                master.handle_packet(now_ms, link, &info, &self.replica, out);
             }
         }
         self.observer_master = Some(master);
@@ -53,7 +54,7 @@ impl Zab {
         out: &mut Vec<Output>,
     ) {
         if let Some(master) = &mut self.observer_master {
-            master.tell(now_ms, activates, &self.common, out);
+            master.tell(now_ms, activates, &self.replica, out);
         }
     }
 

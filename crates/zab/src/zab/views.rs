@@ -5,9 +5,9 @@ use std::sync::Arc;
 use herdsman_proto::{LearnerKind, Membership, ServerId, ServerState};
 
 use super::{Role, Zab};
-use crate::common::{Epochs, Fall};
 use crate::io::LinkId;
 use crate::log::Log;
+use crate::replica::{Epochs, Fall, Voting};
 
 impl Zab {
     /// What the others are told that this server does.
@@ -15,7 +15,7 @@ impl Zab {
     pub fn state(&self) -> ServerState {
         match &self.role {
             Role::Leading(_) => ServerState::Leading,
-            Role::Learning(_) if self.common.kind == LearnerKind::Observer => {
+            Role::Learning(learner) if learner.kind() == LearnerKind::Observer => {
                 ServerState::Observing
             }
             Role::Learning(_) => ServerState::Following,
@@ -27,7 +27,7 @@ impl Zab {
     #[must_use]
     pub fn leader(&self) -> Option<ServerId> {
         match &self.role {
-            Role::Leading(_) => Some(self.common.me()),
+            Role::Leading(_) => Some(self.replica.me()),
             Role::Learning(learner) => Some(learner.leader()),
             _ => None,
         }
@@ -36,19 +36,19 @@ impl Zab {
     /// The membership this server goes by.
     #[must_use]
     pub fn membership(&self) -> &Arc<Membership> {
-        &self.common.membership
+        self.replica.memberships.in_force()
     }
 
     /// The epochs on disk.
     #[must_use]
     pub fn epochs(&self) -> Epochs {
-        self.common.epochs
+        self.replica.epochs
     }
 
     /// This server's log, as far as agreement sees it.
     #[must_use]
     pub fn log(&self) -> &Log {
-        &self.common.log
+        &self.replica.log
     }
 
     /// Why the last role ended.
@@ -82,23 +82,29 @@ impl Zab {
         }
     }
 
-    /// The membership that is proposed but not in force yet.
+    /// The membership that is in the log but not in force yet.
     #[must_use]
-    pub fn proposed_membership(&self) -> Option<&Arc<Membership>> {
-        self.common.proposed.as_ref()
+    pub fn pending_membership(&self) -> Option<&Arc<Membership>> {
+        self.replica.memberships.pending()
+    }
+
+    /// Whether this server may vote, as far as the membership lets it.
+    #[must_use]
+    pub fn voting(&self) -> Voting {
+        self.replica.voting
     }
 
     /// Whether the membership may change.
     #[must_use]
     pub fn may_change_membership(&self) -> bool {
-        self.common.may_change()
+        self.replica.memberships.may_change()
     }
 
     /// Whether a quorum of these voters follows this server and is up to date.
     #[must_use]
     pub fn has_quorum_of(&self, membership: &Membership) -> bool {
         match &self.role {
-            Role::Leading(leader) => leader.has_quorum_of(membership, &self.common),
+            Role::Leading(leader) => leader.has_quorum_of(membership, &self.replica),
             _ => false,
         }
     }

@@ -22,7 +22,8 @@ fn a_notification_carries_the_membership_in_force() {
     let (mut network, message) = looking();
     assert_eq!(message.config, membership("1 2 3 v 10").to_text());
     let election = network.servers.get_mut(&ME).unwrap();
-    election.set_membership(&membership("1 2 v 11"), Some(&membership("1 2 3 4 v 12")));
+    let next = membership("1 2 3 4 v 12");
+    election.set_membership(&membership("1 2 v 11"), Some(&next), LearnerKind::Follower);
     let events = network.look(ME);
     let [Event::Tells(_, to, message)] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(message.config, membership("1 2 v 11").to_text());

@@ -56,11 +56,7 @@ impl Network {
 
     /// Starts a server if it is down.
     pub fn start(&mut self, id: ServerId) {
-        let member = self.membership.members.get(&id);
-        let kind = match member.map(|member| member.role) {
-            Some(Role::Observer) => LearnerKind::Observer,
-            _ => LearnerKind::Follower,
-        };
+        let kind = kind_in(&self.membership, id);
         let settings = ElectionSettings { me: id, kind, ..self.settings.clone() };
         let server = self.servers.entry(id);
         server.or_insert_with(|| Election::new(settings, &self.membership));
@@ -165,4 +161,12 @@ pub fn membership(words: &str) -> Membership {
         text.push('\n');
     }
     Membership::parse_text(&text).expect("a membership")
+}
+
+/// As what a server takes part.
+pub fn kind_in(membership: &Membership, id: ServerId) -> LearnerKind {
+    match membership.members.get(&id).map(|member| member.role) {
+        Some(Role::Observer) => LearnerKind::Observer,
+        _ => LearnerKind::Follower,
+    }
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use herdsman_proto::{Notification, ServerId, ServerState, Vote, Zxid};
 
-use crate::network::{Event, Link, Network, membership};
+use crate::network::{Event, Link, Network, kind_in, membership};
 
 #[test]
 fn scripts() {
@@ -113,7 +113,8 @@ impl Play {
             Some((current, last_seen)) => (membership(current), Some(membership(last_seen))),
             None => (membership(&text), None),
         };
-        self.server(words[0]).set_membership(&current, last_seen.as_ref());
+        let kind = kind_in(&current, id(words[0]));
+        self.server(words[0]).set_membership(&current, last_seen.as_ref(), kind);
     }
 
     fn deliver(&mut self, (from, to): Link) {

@@ -145,15 +145,13 @@ fn members_can_be_in_a_dynamic_file() {
     let members = "server.1=zk1:2888:3888:participant;2181\nserver.2=zk2:2888:3888:participant;2181\n\
                    server.3=zk3:2888:3888:participant;2181\n";
     let proposed = format!("{members}server.4=zk4:2888:3888:observer;2181\nversion=20000000b");
+    // A change that was only proposed is in the log, if anywhere: Apache's file of it is not looked at.
     let (name, next) = ("/etc/zoo.cfg.dynamic.10000000a", "zoo.cfg.dynamic.next");
     let files = [(name, members), (next, &proposed), ("/data/myid", "1")];
     let first = member_of_ensemble(1, Role::Participant);
     let config = check_ensemble(fixed, &files, first, &[]);
     assert_eq!(config.quorum.membership.version, 0x1_0000_000a);
-    assert_eq!(
-        config.quorum.proposed.map(|next| (next.version, next.members.len())),
-        Some((0x2_0000_000b, 4))
-    );
+    assert_eq!(config.quorum.membership.members.len(), 3);
     assert_eq!(config.listen.client, Some(Endpoint { host: None, port: 2181 }));
     check_refused(
         &format!("{fixed}server.1=a:1:2"),

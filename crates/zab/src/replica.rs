@@ -1,0 +1,137 @@
+//! What this server brings to every role: its log, its epochs, who votes, and whether it may vote itself.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::{LearnerKind, Membership, ServerId, Zxid};
+
+use crate::io::{Output, TreeAfterCut};
+use crate::log::{Kept, Log};
+use crate::memberships::{Change, Memberships};
+use crate::settings::ZabSettings;
+
+/// The epochs that this server remembers, as they are on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epochs {
+    /// Followed.
+    pub current: u32,
+    /// Promised.
+    pub accepted: u32,
+}
+
+/// Whether this server may vote.
+///
+/// A voter that has lost part of what it acknowledged or promised could help to elect a leader that lacks
+/// it too. So it takes part as an observer until an intact leader has brought it up to date. Its own promises
+/// bind it again when a quorum without it has agreed on something that was proposed after it came back:
+/// whoever that quorum follows, the others had made no later promise together with this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voting {
+    /// As the membership says.
+    Allowed,
+    /// Not before it has been brought up to date.
+    Suspended,
+}
+
+/// What this server brings to every role.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    pub settings: ZabSettings,
+    pub memberships: Memberships,
+    pub log: Log,
+    pub epochs: Epochs,
+    /// To whom the accepted epoch was promised, if by this process. The same leader may be promised it again:
+    /// nobody leads twice in one epoch.
+    pub promised_to: Option<ServerId>,
+    pub voting: Voting,
+    /// The own log could not be brought in line with the leader's: take everything anew.
+    pub start_over: bool,
+}
+
+impl Replica {
+    pub fn me(&self) -> ServerId {
+        self.settings.me
+    }
+
+    /// As what this server takes part.
+    pub fn kind(&self) -> LearnerKind {
+        match self.voting {
+            Voting::Allowed => self.memberships.kind(),
+            Voting::Suspended => LearnerKind::Observer,
+        }
+    }
+
+    /// Appends a txn.
+    pub fn append(&mut self, zxid: Zxid, payload: Bytes, out: &mut Vec<Output>) {
+        if let Some(membership) = self.memberships.brought_by(&payload) {
+            self.memberships.logged(membership, out);
+        }
+        self.log.append(zxid, payload, out);
+    }
+
+    /// The log was cut after this txn.
+    pub fn handle_truncated(&mut self, zxid: Zxid, tree: TreeAfterCut, out: &mut Vec<Output>) {
+        self.log.handle_truncated(zxid, tree);
+        self.memberships.cut_after(zxid, out);
+    }
+
+    /// Everything was replaced by a snapshot.
+    pub fn handle_installed(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
+        self.start_over = false;
+        self.log.handle_installed(zxid);
+        self.memberships.forget_pending(out);
+    }
+
+    /// A membership is agreed on. Who kept no log, and votes by it, takes everything to disk before it does.
+    pub fn activate(
+        &mut self,
+        membership: Arc<Membership>,
+        leader: ServerId,
+        out: &mut Vec<Output>,
+    ) -> Change {
+        let change = self.memberships.activate(membership, leader, out);
+        self.keep_log_if_voter();
+        change
+    }
+
+    pub fn keep_log_if_voter(&mut self) {
+        if self.memberships.kind() == LearnerKind::Follower && self.log.kept() == Kept::InMemory {
+            self.log.keep_on_disk();
+            self.start_over = true;
+            self.voting = Voting::Suspended;
+        }
+    }
+}
+
+/// Why a role is given up, for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fall {
+    /// Too few followers in time.
+    NoQuorum,
+    /// Most voters support somebody else.
+    NotSupported,
+    /// The link to the leader is gone, or was never made.
+    LeaderLost,
+    /// The leader broke the protocol, or has no right to lead.
+    LeaderRefused,
+    /// Nothing came from the leader for too long.
+    LeaderSilent,
+    /// The log could not be cut: everything has to come anew.
+    StartOver,
+    /// The disk takes nothing.
+    StorageLost,
+    /// The epoch has no zxids left.
+    EpochExhausted,
+    /// A voter has promised a later epoch than this leader's, or too many cannot promise this one.
+    EpochOutbid,
+    /// A new membership gives this server another role or another leader.
+    Reconfigured {
+        /// Who is to lead, if that was said.
+        next: Option<ServerId>,
+    },
+    /// A server that had lost something is up to date, and goes on as a voter.
+    VotingAllowed {
+        /// The leader.
+        leader: ServerId,
+    },
+}
