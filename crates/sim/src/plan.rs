@@ -52,6 +52,8 @@ pub struct Plan {
     pub observer_masters: ObserverMasters,
     /// Fastest and slowest message.
     pub latency_ms: (u64, u64),
+    /// The slowest piece of a tree that is sent to a learner.
+    pub tree_piece_ms: u64,
     /// Fastest and slowest disk job.
     pub disk_ms: (u64, u64),
     /// Clocks run between this many parts per million slow and fast.
@@ -149,6 +151,7 @@ impl Plan {
                 ObserverMasters::Off
             },
             latency_ms: (1, *random.pick(&[1, 5, 30, tick_ms / 4])),
+            tree_piece_ms: 4,
             disk_ms: (0, *random.pick(&[1, 5, 20, tick_ms / 2])),
             drift_ppm: *random.pick(&[0, 100, 20_000]),
             clients: random.index(4) + 2,

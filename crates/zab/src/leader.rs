@@ -158,15 +158,14 @@ impl Leader {
             }) || self.lacks_promises(replica))
     }
 
-    /// Too many voters have promised this very epoch to somebody else, or cannot remember to whom: those that
-    /// are left make no quorum, so waiting for more promises is of no use.
+    /// A voter has promised this very epoch to another leader, or cannot remember to which one, and the voters
+    /// that are there without it are no quorum. It can promise the next epoch, so that comes sooner than a
+    /// voter that may never come.
     fn lacks_promises(&self, replica: &Replica) -> bool {
         let refused = |peer: &LearnerPeer| peer.step == Step::Promised && !peer.promised;
         self.stage == Stage::AwaitingEpochAcks
-            && !replica
-                .memberships
-                .electorate()
-                .is_quorum(|voter| !self.has_follower(voter, refused))
+            && self.followers().any(refused)
+            && !self.is_quorum(replica, |peer| !refused(peer))
     }
 
     /// Whether a voter follows this server and is in a certain state. Every question about a quorum asks here:
@@ -276,3 +275,6 @@ impl Leader {
         self.stage_deadline_ms = now_ms + replica.settings.init_limit_ms();
     }
 }
+
+#[cfg(test)]
+mod tests;

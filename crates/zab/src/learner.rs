@@ -250,7 +250,7 @@ impl Learner {
     fn handle_leader_info(
         &mut self,
         epoch: u32,
-        replica: &Replica,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         if self.stage != Stage::AwaitingLeaderInfo || epoch < replica.epochs.accepted {
@@ -259,10 +259,11 @@ impl Learner {
         self.epoch = epoch;
         if epoch == replica.epochs.accepted {
             // A promise to another leader must not count for this one.
-            let promised = replica.promised_to == Some(self.leader);
+            let promised = replica.promise_owed_to == Some(self.leader);
             self.send_epoch_ack(promised, replica, out);
         } else {
             self.stage = Stage::SavingAcceptedEpoch;
+            replica.promise_owed_to = Some(self.leader);
             out.push(Output::SaveEpoch { kind: EpochKind::Accepted, epoch });
         }
         Ok(())
@@ -270,8 +271,9 @@ impl Learner {
 
     /// The leader compares the epoch and the zxid with its own, to learn whether this server is ahead of it. A
     /// server that asks for everything anew hides its zxid, so its promise counts only if it is known not to be.
-    fn send_epoch_ack(&mut self, promised: bool, replica: &Replica, out: &mut Vec<Output>) {
+    fn send_epoch_ack(&mut self, promised: bool, replica: &mut Replica, out: &mut Vec<Output>) {
         self.stage = Stage::AwaitingPlan;
+        replica.promise_owed_to = None;
         let counts = promised && (!replica.start_over || self.not_ahead);
         let current_epoch = counts.then_some(replica.epochs.current);
         let last_zxid = if replica.start_over { Zxid::ZERO } else { replica.log.last() };
@@ -286,7 +288,6 @@ impl Learner {
     ) {
         match (kind, &self.stage) {
             (EpochKind::Accepted, Stage::SavingAcceptedEpoch) => {
-                replica.promised_to = Some(self.leader);
                 self.send_epoch_ack(true, replica, out);
             }
             (EpochKind::Current, Stage::SavingCurrentEpoch) => {
@@ -409,3 +410,6 @@ impl Learner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,8 @@ pub mod quorum;
 mod replica;
 pub mod settings;
 pub mod sync;
+#[cfg(test)]
+mod testing;
 pub mod zab;
 
 pub use io::{Door, EpochKind, Input, LinkId, Output, SnapshotBase, Standing, TreeAfterCut};

@@ -40,9 +40,9 @@ pub(crate) struct Replica {
     pub memberships: Memberships,
     pub log: Log,
     pub epochs: Epochs,
-    /// To whom the accepted epoch was promised, if by this process. The same leader may be promised it again:
-    /// nobody leads twice in one epoch.
-    pub promised_to: Option<ServerId>,
+    /// The leader for which an epoch was accepted that it has not been promised yet: the link may be lost in
+    /// between. Nobody leads twice in one epoch, so it can be promised later.
+    pub promise_owed_to: Option<ServerId>,
     pub voting: Voting,
     /// The own log could not be brought in line with the leader's: take everything anew.
     pub start_over: bool,

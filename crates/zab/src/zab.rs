@@ -124,7 +124,7 @@ impl Zab {
             memberships,
             log,
             epochs,
-            promised_to: None,
+            promise_owed_to: None,
             voting,
             start_over: false,
         };
@@ -318,7 +318,7 @@ impl Zab {
                     leader.handle_packet(now_ms, link, info, &mut self.replica, out);
                 }
             }
-            leader.try_to_choose_epoch(now_ms, &self.replica, out);
+            leader.try_to_choose_epoch(now_ms, &mut self.replica, out);
             self.role = Role::Leading(leader);
         } else {
             self.send_waiting_away(Door::Quorum, CloseReason::NotLeading, out);

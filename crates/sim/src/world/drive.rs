@@ -11,7 +11,7 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{QuorumPacket, ServerState, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::log::Kept;
-use herdsman_zab::{Mistake, Output as PeerOutput, Standing, Zab};
+use herdsman_zab::{Mistake, Output as PeerOutput, Standing, TreeAfterCut, Zab};
 
 use super::disks::Job;
 use super::{Event, Place, Process, World};
@@ -184,10 +184,9 @@ impl World {
             }
             PeerOutput::Truncate { zxid, tree } => {
                 self.note(|| format!("{place} cuts to {zxid}"));
-                self.remark(
-                    place,
-                    format!("trunc {} -> {zxid}", self.servers[place].mirror.last()),
-                );
+                let kept = if tree == TreeAfterCut::Kept { ", tree kept" } else { "" };
+                let last = self.servers[place].mirror.last();
+                self.remark(place, format!("trunc {last} -> {zxid}{kept}"));
                 process.jobs[0].push_back(Job::Truncate { zxid, tree });
             }
             PeerOutput::InstallSnapshot { base, zxid, entries } => {

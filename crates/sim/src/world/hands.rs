@@ -2,9 +2,10 @@
 
 use herdsman_node::StorageState;
 use herdsman_proto::ServerState;
-use herdsman_zab::Zab;
+use herdsman_zab::{Voting, Zab};
 
-use super::{Place, World};
+use super::{Mirror, Place, World};
+use crate::storage::Storage;
 
 impl World {
     /// Votes for this server are exaggerated from now on, so that it wins elections; `None`: nobody's.
@@ -26,6 +27,24 @@ impl World {
     /// A server's disk has room for so many bytes more; `None`: for everything.
     pub fn set_room(&mut self, place: Place, bytes: Option<u64>) {
         self.limit_room(place, bytes);
+    }
+
+    /// Every link of a server breaks.
+    pub fn break_links(&mut self, place: Place) {
+        let links = self.open_links();
+        for (link, ..) in
+            links.into_iter().filter(|(_, one, other)| *one == place || *other == place)
+        {
+            self.break_link(link);
+        }
+    }
+
+    /// A server that is down loses its disk. It will know that, and not vote.
+    pub fn lose_disk(&mut self, place: Place) {
+        assert!(self.servers[place].process.is_none(), "server {place} runs");
+        self.servers[place].storage = Storage::new();
+        self.servers[place].mirror = Mirror::default();
+        self.servers[place].voting = Voting::Suspended;
     }
 
     /// A server crashes after so many more outputs.

@@ -15,7 +15,6 @@ use super::{Event, Mirror, Place, Process, World};
 
 /// A leader sends its tree in about so many pieces, and each takes up to so long.
 const TREE_PIECES: usize = 10;
-const TREE_PIECE_MS: u64 = 4;
 /// How often a server tries to connect, and how long it waits in between.
 const DIAL_TRIES: u64 = 5;
 const DIAL_GAP_MS: u64 = 100;
@@ -210,7 +209,7 @@ impl World {
         let nodes = process.tree.node_count() / TREE_PIECES + 2;
         if snapshot.step(&process.tree, nodes, &mut piece) {
             self.put(link, 1, Message::Tree(piece));
-            let delay_ms = self.random.between(1, TREE_PIECE_MS);
+            let delay_ms = self.random.between(1, self.plan.tree_piece_ms);
             return self.later(delay_ms, Event::SendTree { link });
         }
         let Some(Sending { held, mirror, .. }) = entry.sending.take() else { return };
@@ -238,6 +237,7 @@ impl World {
             Message::Tree(piece) => {
                 if let Some((_, bytes)) = &mut end.receiving {
                     bytes.extend_from_slice(&piece);
+                    self.step_peer(to, Input::Heard { link });
                 }
             }
             Message::TreeEnd(piece, mirror) => {

@@ -1,10 +1,12 @@
 //! Plays a script: a whole ensemble in which nothing happens by chance.
 //!
 //! Commands; servers by their numbers:
-//! `ensemble VOTERS [observers=N] [joiners=N] [leader=ID] [history=TXNS] [snapshot=TXNS] [reconfig] [forgetful]`
+//! `ensemble VOTERS [observers=N] [joiners=N] [leader=ID] [history=TXNS] [snapshot=TXNS] [reconfig] [forgetful]
+//! [slowtree=MS]`
 //! starts an ensemble and waits until all serve. `joiners` follow without being members, `reconfig` lets the
 //! membership change, `forgetful` observers keep no log; `partition 1 | 2 3` cuts sides off from each other, links break; `heal`; `crash ID…`,
-//! `restart ID…`; `freeze ID`, `thaw ID` (a disk does nothing, and reports nothing, until it is thawed);
+//! `restart ID…`; `break ID` (all links of a server break); `lose ID` (a server that is down has lost its disk,
+//! and knows it); `freeze ID`, `thaw ID` (a disk does nothing, and reports nothing, until it is thawed);
 //! `full ID`, `room ID` (a disk); `elect ID` (votes for it are exaggerated until it leads); `favour ID`
 //! (only that); `write ID OP PATH [DATA] [ephemeral]`, `send …` (the same, without waiting for an
 //! answer; OP may be `reconfig` with the numbers of all voters, as in `write 1 reconfig 1,2,4`, observers
@@ -74,6 +76,8 @@ impl Play {
             "restart" => self.each(rest, |world, place| world.start(place)),
             "freeze" => self.each(rest, |world, place| world.freeze_disk(place)),
             "thaw" => self.each(rest, |world, place| world.thaw_disk(place)),
+            "break" => self.each(rest, |world, place| world.break_links(place)),
+            "lose" => self.each(rest, |world, place| world.lose_disk(place)),
             "full" => self.each(rest, |world, place| world.set_room(place, Some(0))),
             "room" => self.each(rest, |world, place| world.set_room(place, None)),
             "favour" => self.world.favour(rest.parse().ok().map(|id: Place| id - 1)),
@@ -266,6 +270,7 @@ fn plan(words: &str) -> Plan {
         sync_limit_ticks: 2,
         history_txns_max: number(words, "history=").unwrap_or(500) as usize,
         snapshot_txns: number(words, "snapshot=").unwrap_or(1000),
+        tree_piece_ms: number(words, "slowtree=").unwrap_or(4),
         latency_ms: (1, 1),
         disk_ms: (1, 1),
         drift_ppm: 0,

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use herdsman_proto::{Notification, ServerId, ServerState, Vote, Zxid};
+use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState, Vote, Zxid};
 
 use super::{Decision, Election, Heard, Phase, rank};
 use crate::io::Output;
@@ -121,6 +121,10 @@ impl Election {
         if first.zxid == UNKNOWN || message.vote.zxid == UNKNOWN {
             return None;
         }
+        if self.is_barred() {
+            self.ask_again_soon(now_ms);
+            return None;
+        }
         match message.round.cmp(&self.round) {
             Ordering::Less => return None,
             Ordering::Equal if self.is_better(message.vote, self.vote) => {
@@ -137,6 +141,21 @@ impl Election {
         let ballot = Ballot { state: message.state, vote: message.vote };
         self.search_mut()?.in_round.insert(from, ballot);
         self.conclude(now_ms)
+    }
+
+    /// Whether the others would count this server's vote, though it may not vote. It keeps to the vote for
+    /// nobody, which nobody counts, and only asks who leads.
+    fn is_barred(&self) -> bool {
+        self.settings.kind == LearnerKind::Observer && self.electorate.is_voter(self.settings.me)
+    }
+
+    /// The others hold an election: they will have a leader soon, and tell only who asks.
+    fn ask_again_soon(&mut self, now_ms: u64) {
+        let soon_ms = self.settings.notification_min_ms;
+        if let Some(search) = self.search_mut() {
+            search.repeat_ms = soon_ms;
+            search.repeat_at_ms = search.repeat_at_ms.min(now_ms.saturating_add(soon_ms));
+        }
     }
 
     /// A voter has a leader: maybe it is ours.

@@ -18,7 +18,7 @@ impl Leader {
         kind: LearnerKind,
         accepted_epoch: u32,
         info: LearnerInfo,
-        replica: &Replica,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
         if let Err(reason) = judge_introduction(&info, replica) {
@@ -40,7 +40,12 @@ impl Leader {
     }
 
     /// Also called when leading begins: an ensemble of one has its quorum at once.
-    pub fn try_to_choose_epoch(&mut self, now_ms: u64, replica: &Replica, out: &mut Vec<Output>) {
+    pub fn try_to_choose_epoch(
+        &mut self,
+        now_ms: u64,
+        replica: &mut Replica,
+        out: &mut Vec<Output>,
+    ) {
         if self.stage != Stage::AwaitingInfos
             || !self.is_quorum(replica, |peer| peer.step == Step::Introduced)
         {
@@ -50,6 +55,7 @@ impl Leader {
         let largest = promised.map(|peer| peer.accepted_epoch).max().unwrap_or(0);
         self.epoch = largest.max(replica.epochs.accepted) + 1;
         self.enter(Stage::SavingAcceptedEpoch, now_ms, replica);
+        replica.promise_owed_to = None;
         out.push(Output::SaveEpoch { kind: EpochKind::Accepted, epoch: self.epoch });
     }
 

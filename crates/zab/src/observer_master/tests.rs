@@ -1,56 +1,19 @@
 //! An observer master by itself, packet by packet.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use herdsman_proto::Membership;
 
 use super::*;
-use crate::history::HistoryLimits;
-use crate::log::{Kept, Log};
-use crate::memberships::Memberships;
-use crate::replica::{Epochs, Voting};
-use crate::settings::{ObserverMasters, Reconfig, ZabSettings};
+use crate::testing::{replica, zxid};
 
 const LINK: LinkId = LinkId(7);
 const EPOCH: u32 = 3;
 
-fn zxid(epoch: u32, counter: i64) -> Zxid {
-    Zxid(Zxid::start_of(epoch).0 | counter)
-}
-
 /// Server 1, which follows and has logged (2:9, 3:1, 3:2, 3:3]; 3:1 is agreed on.
 fn follower() -> Replica {
-    let text = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nserver.4=d:1:2:observer\nversion=5";
-    let membership = Arc::new(Membership::parse_text(text).unwrap());
-    let memberships = Memberships::new(ServerId(1), Reconfig::Disabled, membership);
-    let history = HistoryLimits { txns_max: 10, bytes_max: 1000 };
-    let tail = (1..=3).map(|counter| (zxid(EPOCH, counter), Bytes::from_static(b"txn")));
-    let mut log = Log::new(Kept::OnDisk, history, zxid(2, 9), tail.collect());
-    log.commit(zxid(EPOCH, 1), &mut Vec::new());
-    Replica {
-        memberships,
-        log,
-        epochs: Epochs { current: EPOCH, accepted: EPOCH },
-        promised_to: None,
-        voting: Voting::Allowed,
-        start_over: false,
-        settings: ZabSettings {
-            me: ServerId(1),
-            tick_ms: 100,
-            init_limit_ticks: 5,
-            sync_limit_ticks: 2,
-            finalize_wait_ms: 1,
-            notification_min_ms: 1,
-            notification_max_ms: 1,
-            kept: Kept::OnDisk,
-            history,
-            parked_bytes_max: 1000,
-            reconfig: Reconfig::Disabled,
-            observer_masters: ObserverMasters::On { seed: 0 },
-            mistake: None,
-        },
-    }
+    let txns = [zxid(EPOCH, 1), zxid(EPOCH, 2), zxid(EPOCH, 3)];
+    let mut replica = replica(EPOCH, zxid(2, 9), &txns);
+    replica.log.commit(zxid(EPOCH, 1), &mut Vec::new());
+    replica
 }
 
 fn introduction(kind: LearnerKind, config_version: u64) -> QuorumPacket {

@@ -81,10 +81,7 @@ impl Zab {
     ) {
         self.disk_work -= 1;
         match kind {
-            EpochKind::Accepted => {
-                self.replica.epochs.accepted = epoch;
-                self.replica.promised_to = None;
-            }
+            EpochKind::Accepted => self.replica.epochs.accepted = epoch,
             EpochKind::Current => self.replica.epochs.current = epoch,
         }
         match &mut self.role {

@@ -109,7 +109,10 @@ impl Zab {
             master.handle_link_lost(link);
         }
         match &mut self.role {
-            Role::Leading(leader) => leader.handle_link_lost(link),
+            Role::Leading(leader) => {
+                leader.handle_link_lost(link)?;
+                if leader.is_outbid(&self.replica) { Err(Fall::EpochOutbid) } else { Ok(()) }
+            }
             Role::Learning(learner) if learner.link() == Some(link) => Err(Fall::LeaderLost),
             _ => Ok(()),
         }

@@ -64,22 +64,30 @@ fn who_has_a_leader_takes_no_membership_from_notifications() {
     assert!(network.servers[&ME].newer_membership(&newer).is_none());
 }
 
-/// It was told to observe, although the membership has it vote (compare ZOOKEEPER-2959).
+/// It may not vote, although the membership has it vote: the others would count its vote (compare
+/// ZOOKEEPER-2959). So it votes for nobody, whatever it hears, and joins a leader that is there.
 #[test]
-fn an_observer_does_not_count_itself() {
+fn who_may_not_vote_only_asks_who_leads() {
     let mut network = Network::new(membership("1 2 3"));
     let settings =
         ElectionSettings { me: ME, kind: LearnerKind::Observer, ..network.settings.clone() };
     network.servers.insert(ME, Election::new(settings, &network.membership));
     let events = network.look(ME);
     let [Event::Tells(_, _, message)] = events.as_slice() else { panic!("{events:?}") };
+    let nobody = message.vote;
+    assert!(!network.membership.voters().any(|voter| voter == nobody.leader));
     let mut message = message.clone();
     message.vote = network.own[&ServerId(3)];
-    network.hear(ME, ServerId(3), &message);
-    assert_eq!(network.servers[&ME].vote(), message.vote);
-    assert_eq!(network.servers[&ME].next_deadline(), Some(200), "no quorum waits");
-    network.hear(ME, ServerId(2), &message);
-    assert_eq!(network.servers[&ME].next_deadline(), Some(40), "two voters are a quorum");
+    for from in [3, 2] {
+        network.hear(ME, ServerId(from), &message);
+        assert_eq!(network.servers[&ME].vote(), nobody);
+        assert_eq!(network.servers[&ME].state(), ServerState::Looking);
+    }
+    for (from, state) in [(2, ServerState::Following), (3, ServerState::Leading)] {
+        message.state = state;
+        network.hear(ME, ServerId(from), &message);
+    }
+    assert_eq!(network.servers[&ME].state(), ServerState::Observing);
 }
 
 #[test]
