@@ -23,6 +23,9 @@ struct Arguments {
     /// Three voters in a world where mistakes are found out soon, instead of what the seed says.
     #[arg(long)]
     rough: bool,
+    /// A rough world in which the membership changes all the time.
+    #[arg(long, conflicts_with = "rough")]
+    changing: bool,
     /// Let every server make a known mistake, to see it found out.
     #[arg(long)]
     mistake: Option<String>,
@@ -32,6 +35,16 @@ struct Arguments {
     /// Lines of the story to print when something is wrong.
     #[arg(long, default_value_t = 80)]
     lines: usize,
+}
+
+impl Arguments {
+    fn plan(&self, seed: u64) -> Plan {
+        match (self.rough, self.changing) {
+            (true, _) => Plan::rough(seed),
+            (_, true) => Plan::changing(seed),
+            _ => Plan::of(seed),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -61,7 +74,7 @@ fn main() -> ExitCode {
                         Some(fresh) if fresh < arguments.fresh => fresh_first + fresh,
                         Some(_) => return,
                     };
-                    let plan = if arguments.rough { Plan::rough(seed) } else { Plan::of(seed) };
+                    let plan = arguments.plan(seed);
                     let verdict = run_plan(Plan { mistake, ..plan });
                     failed.fetch_or(verdict.failure.is_some(), Ordering::Relaxed);
                     report(&verdict, &arguments);
@@ -82,16 +95,25 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
     let Verdict { seed, hash, counts, txns, simulated_ms, failure, story } = verdict;
     let [diff, trunc, snap] = counts.plans;
     let summary = format!(
-        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff {trunc} trunc {snap} snap, {} fuzzy, {} refused",
-        counts.events, counts.leaders, counts.crashes, counts.fuzzy_installs, counts.refusals
+        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} memberships",
+        counts.events,
+        counts.leaders,
+        counts.crashes,
+        counts.fuzzy_installs,
+        counts.refusals,
+        counts.memberships
     );
     let Some(failure) = failure else {
         return println!("{summary}: ok");
     };
     let story = story[story.len().saturating_sub(arguments.lines)..].join("\n");
-    let rough = if arguments.rough { " --rough" } else { "" };
+    let world = match (arguments.rough, arguments.changing) {
+        (true, _) => " --rough",
+        (_, true) => " --changing",
+        _ => "",
+    };
     println!(
-        "{summary}: FAILED\n{story}\n{}: {}\nreplay: cargo run --release -p herdsman-sim -- --seed {seed}{rough}",
+        "{summary}: FAILED\n{story}\n{}: {}\nreplay: cargo run --release -p herdsman-sim -- --seed {seed}{world}",
         failure.property, failure.why
     );
 }

@@ -190,6 +190,24 @@ impl Plan {
         }
     }
 
+    /// The plan of a seed in a rough world in which the membership changes all the time: five or six servers,
+    /// each of which may be a voter, an observer or neither for a while.
+    #[must_use]
+    pub fn changing(seed: u64) -> Self {
+        let voters = 3 + usize::from(seed.is_multiple_of(3));
+        Plan {
+            membership: Arc::new(membership(
+                5,
+                usize::from(seed.is_multiple_of(2)),
+                Voting::Majority,
+            )),
+            joiners: 5 - voters,
+            reconfig: true,
+            faults: FaultKinds { breaks: true, ..Plan::rough(seed).faults },
+            ..Plan::rough(seed)
+        }
+    }
+
     /// How many servers there are.
     #[must_use]
     pub fn servers(&self) -> usize {
@@ -280,6 +298,12 @@ pub enum Voting {
     Groups,
 }
 
+/// A server's line in a membership.
+#[must_use]
+pub fn member_line(id: i64, role: &str) -> String {
+    format!("server.{id}=10.0.0.{id}:2888:3888:{role};10.0.0.{id}:2181")
+}
+
 /// An ensemble of voters 1, 2, … and observers behind them. They are
 /// at least one.
 #[must_use]
@@ -287,7 +311,8 @@ pub fn membership(voters: usize, observers: usize, voting: Voting) -> Membership
     let mut text = String::new();
     for id in 1..=voters + observers {
         let role = if id > voters { "observer" } else { "participant" };
-        text += &format!("server.{id}=10.0.0.{id}:2888:3888:{role};10.0.0.{id}:2181\n");
+        text += &member_line(id as i64, role);
+        text.push('\n');
     }
     if voting == Voting::Groups {
         for group in 0..3 {

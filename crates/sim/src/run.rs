@@ -1,8 +1,9 @@
 //! One run: faults and safety first, then calm and liveness.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use herdsman_proto::ServerState;
+use herdsman_proto::{Membership, ServerState};
 use herdsman_zab::Zab;
 
 use crate::checkers::Fact;
@@ -76,7 +77,7 @@ pub fn describe(world: &World) -> Vec<String> {
         Some(process) => {
             let zab = process.node.zab();
             format!(
-                "server {place}: {:?} leader={:?} serves={} tree={} log={} committed={:?} epochs={:?} storage={:?} last_fall={:?}",
+                "server {place}: {:?} leader={:?} serves={} tree={} log={} committed={:?} epochs={:?} storage={:?} last_fall={:?} members={} pending={}",
                 zab.map(Zab::state),
                 zab.and_then(Zab::leader),
                 process.node.serves_clients(),
@@ -86,10 +87,19 @@ pub fn describe(world: &World) -> Vec<String> {
                 zab.map(Zab::epochs),
                 process.node.storage(),
                 zab.and_then(Zab::last_fall),
+                members(zab.map(Zab::membership)),
+                members(zab.and_then(Zab::pending_membership)),
             )
         }
     };
     world.servers.iter().enumerate().map(line).collect()
+}
+
+/// The version of a membership and its voters.
+fn members(membership: Option<&Arc<Membership>>) -> String {
+    let Some(membership) = membership else { return "none".to_owned() };
+    let voters: Vec<_> = membership.voters().map(|voter| voter.0.to_string()).collect();
+    format!("{:x}:{}", membership.version, voters.join("+"))
 }
 
 fn play(world: &mut World) {

@@ -251,6 +251,8 @@ pub struct Counts {
     pub fuzzy_installs: u64,
     /// Servers that refused to start from a rotten disk.
     pub refusals: u64,
+    /// Memberships that a server has put in force.
+    pub memberships: u64,
 }
 
 /// Everything there is.

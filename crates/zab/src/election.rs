@@ -371,8 +371,9 @@ impl Election {
         self.round
     }
 
-    /// Observers vote for nobody. Neither does a server that is no member yet, but the end of its
-    /// log keeps it from believing in votes for less.
+    /// Observers vote for nobody. Neither does a server that is not a voter yet, since servers that do not know
+    /// of the pending membership would not hear of it; but the end of its log keeps it from believing in votes
+    /// for less.
     fn first_vote(&self, own: Vote) -> Vote {
         match self.settings.kind {
             LearnerKind::Observer => NOBODY,

@@ -28,6 +28,7 @@ use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
 use crate::learner_peer::{LearnerPeer, Learners, Step, late_links, ping};
+use crate::quorum::Quorum;
 use crate::replica::{Fall, Replica};
 
 /// What a leader waits for.
@@ -165,7 +166,7 @@ impl Leader {
         let refused = |peer: &LearnerPeer| peer.step == Step::Promised && !peer.promised;
         self.stage == Stage::AwaitingEpochAcks
             && self.followers().any(refused)
-            && !self.is_quorum(replica, |peer| !refused(peer))
+            && !self.is_quorum_with_new_voters(replica, |peer| !refused(peer))
     }
 
     /// Whether a voter follows this server and is in a certain state. Every question about a quorum asks here:
@@ -249,6 +250,24 @@ impl Leader {
         } else {
             Err(Fall::NoQuorum)
         }
+    }
+
+    /// The same before the history is in question, when an observer counts too if only the pending membership
+    /// makes it a voter. It does not know yet, and comes as a follower when it does; its promise binds it in
+    /// either case. A voter of the membership in force that comes as an observer may not vote.
+    pub(super) fn is_quorum_with_new_voters(
+        &self,
+        replica: &Replica,
+        is: impl Fn(&LearnerPeer) -> bool,
+    ) -> bool {
+        let in_force = Quorum::of(replica.memberships.in_force());
+        let counts = |peer: &LearnerPeer| {
+            peer.kind == LearnerKind::Follower || !in_force.is_voter(peer.server)
+        };
+        replica.memberships.electorate().is_quorum(|voter| {
+            let mut peers = self.learners.values().filter(|peer| peer.server == voter);
+            voter == replica.me() || peers.any(|peer| counts(peer) && is(peer))
+        })
     }
 
     /// Whether this server and the followers in a certain state are a quorum.

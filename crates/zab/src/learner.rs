@@ -25,7 +25,7 @@ use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, Door, EpochKind, LinkId, Output, Standing};
 use crate::memberships::{Change, Memberships, version_zxid};
-use crate::replica::{Fall, Replica};
+use crate::replica::{Fall, Replica, Voting};
 use crate::settings::Mistake;
 use catching_up::Collected;
 
@@ -271,10 +271,12 @@ impl Learner {
 
     /// The leader compares the epoch and the zxid with its own, to learn whether this server is ahead of it. A
     /// server that asks for everything anew hides its zxid, so its promise counts only if it is known not to be.
+    /// A server that may not vote gives none that counts.
     fn send_epoch_ack(&mut self, promised: bool, replica: &mut Replica, out: &mut Vec<Output>) {
         self.stage = Stage::AwaitingPlan;
         replica.promise_owed_to = None;
-        let counts = promised && (!replica.start_over || self.not_ahead);
+        let may_vote = replica.voting == Voting::Allowed;
+        let counts = promised && may_vote && (!replica.start_over || self.not_ahead);
         let current_epoch = counts.then_some(replica.epochs.current);
         let last_zxid = if replica.start_over { Zxid::ZERO } else { replica.log.last() };
         self.send(QuorumPacket::AckEpoch { last_zxid, current_epoch }, out);
@@ -299,23 +301,37 @@ impl Learner {
         }
     }
 
-    pub fn handle_flushed(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
+    pub fn handle_flushed(
+        &mut self,
+        replica: &mut Replica,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fall> {
         if let Stage::FlushingHistory { to } = self.stage
             && replica.log.flushed() >= to
         {
-            self.save_current_epoch(replica, out);
+            self.save_current_epoch(replica, out)?;
         }
         self.acknowledge(replica, out);
+        Ok(())
     }
 
     /// The leader's history is durable here, with the membership in it: what a tree brings cannot be found
     /// in the log.
-    fn save_current_epoch(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
+    fn save_current_epoch(
+        &mut self,
+        replica: &mut Replica,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fall> {
         if let Some(membership) = self.agreed_config() {
             replica.memberships.logged(membership.clone(), out);
         }
+        // By what came this server is to vote, or no longer: its acknowledgement has another weight then.
+        if replica.kind() != self.kind {
+            return Err(Fall::Reconfigured { next: Some(self.leader) });
+        }
         self.stage = Stage::SavingCurrentEpoch;
         out.push(Output::SaveEpoch { kind: EpochKind::Current, epoch: self.epoch });
+        Ok(())
     }
 
     /// Acknowledges, one by one as Apache's leader wants it, what has become durable.

@@ -71,8 +71,13 @@ impl Memberships {
         matches!(self.reconfig, Reconfig::Enabled(_))
     }
 
-    /// As what this server takes part, by the membership in force.
+    /// As what this server takes part. One that the pending membership makes a voter follows already, without
+    /// a vote in the one in force: otherwise the change could never be acknowledged by a quorum.
     pub fn kind(&self) -> LearnerKind {
+        let will_vote = |pending: &Arc<Membership>| pending.voters().any(|voter| voter == self.me);
+        if self.pending.as_ref().is_some_and(will_vote) {
+            return LearnerKind::Follower;
+        }
         kind_of(&self.in_force, self.me)
     }
 
@@ -122,7 +127,7 @@ impl Memberships {
             return Change::Minor;
         }
         let leader_stays = same_voter(&self.in_force, &membership, leader);
-        let role_stays = kind_of(&membership, self.me) == self.kind();
+        let role_stays = kind_of(&membership, self.me) == kind_of(&self.in_force, self.me);
         let newer = self.pending.take().filter(|newer| newer.version > membership.version);
         self.put_in_force(membership, out);
         self.set_pending(newer, out);

@@ -7,6 +7,7 @@ use herdsman_proto::{ConnectRequest, ConnectResponse, Reader, SessionId, Watched
 use super::{Event, Place, World};
 use crate::checkers::{Fact, Reply};
 use crate::client::{Client, Op, Stage};
+use crate::plan::member_line;
 
 /// Requests on their way at the most.
 const PENDING_MAX: usize = 4;
@@ -38,13 +39,41 @@ impl World {
                 let closing = pending.iter().any(|(_, op)| *op == Op::CloseSession);
                 let may_ask = !quiet && !closing && pending.len() < PENDING_MAX;
                 if may_ask && self.random.per_mille(700) {
-                    let op = self.clients[client].next_op(&mut self.random, client);
+                    let changes = self.plan.reconfig && !self.calm() && self.random.per_mille(30);
+                    let op = if changes {
+                        Op::Reconfig { members: self.some_members() }
+                    } else {
+                        self.clients[client].next_op(&mut self.random, client)
+                    };
                     self.client_sends(client, op);
                 } else if self.now_ms > sent_ms + timeout_ms / 3 {
                     self.client_sends(client, Op::Ping);
                 }
             }
         }
+    }
+
+    fn calm(&self) -> bool {
+        self.trouble.is_over()
+    }
+
+    /// Some of the servers as voters and observers, at least two voters, for a change of membership.
+    fn some_members(&mut self) -> String {
+        let mut lines = Vec::new();
+        let mut voters = 0;
+        for id in self.plan.membership.members.keys() {
+            let role = match self.random.below(10) {
+                0..7 => "participant",
+                7 => "observer",
+                _ => continue,
+            };
+            voters += usize::from(role == "participant");
+            lines.push(member_line(id.0, role));
+        }
+        if voters < 2 {
+            lines = (1..=3).map(|id| member_line(id, "participant")).collect();
+        }
+        lines.join(",")
     }
 
     /// A client connects to a server, with its session if it has one.

@@ -197,6 +197,7 @@ impl World {
             PeerOutput::MembershipPending { .. } => {}
             PeerOutput::Activate { membership } => {
                 self.note(|| format!("{place} goes by membership {:x}", membership.version));
+                self.counts.memberships += 1;
                 self.servers[place].membership = membership;
             }
             PeerOutput::AllowVoting => process.jobs[0].push_back(Job::AllowVoting),

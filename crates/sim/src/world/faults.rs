@@ -32,6 +32,12 @@ impl Trouble {
     pub fn is_calm(&self) -> bool {
         self.calm
     }
+
+    /// Nothing more breaks.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
 }
 
 impl Trouble {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use herdsman_proto::ErrorCode;
 use herdsman_sim::chronicle::look;
 use herdsman_sim::client::{Op, Stage};
-use herdsman_sim::plan::{Voting, membership};
+use herdsman_sim::plan::{Voting, member_line, membership};
 use herdsman_sim::run::describe;
 use herdsman_sim::world::{Place, Tracing};
 use herdsman_sim::{FaultKinds, Plan, World};
@@ -298,7 +298,7 @@ fn members(ids: &str) -> String {
             Some(id) => (id, "observer"),
             None => (word, "participant"),
         };
-        format!("server.{id}=10.0.0.{id}:2888:3888:{role};10.0.0.{id}:2181")
+        member_line(id.parse().expect("a number"), role)
     };
     ids.split(',').map(line).collect::<Vec<_>>().join(",")
 }

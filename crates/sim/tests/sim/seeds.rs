@@ -47,6 +47,13 @@ fn fixed_seeds_in_a_rough_world() {
     }
 }
 
+#[test]
+fn fixed_seeds_with_changing_memberships() {
+    for seed in 1..31 {
+        check(&run_plan(Plan::changing(seed)));
+    }
+}
+
 /// Learners catch up in all three ways, servers crash and leaders change: otherwise the seeds show
 /// nothing.
 #[test]

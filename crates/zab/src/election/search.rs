@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState, Vote, Zxid};
 
-use super::{Decision, Election, Heard, Phase, rank};
+use super::{Decision, Election, Heard, NOBODY, Phase, rank};
 use crate::io::Output;
 
 /// The zxid of a server that does not know its own log.
@@ -126,21 +126,36 @@ impl Election {
             return None;
         }
         match message.round.cmp(&self.round) {
+            // Who has no vote of its own yet takes part in any round: nobody would follow it into a later one.
+            Ordering::Less if self.vote.leader == NOBODY.leader && self.is_voter() => {
+                self.join_round(now_ms, message, out)?;
+            }
             Ordering::Less => return None,
             Ordering::Equal if self.is_better(message.vote, self.vote) => {
                 self.propose(now_ms, message.vote, out);
             }
             Ordering::Equal => {}
-            Ordering::Greater => {
-                self.round = message.round;
-                self.search_mut()?.in_round.clear();
-                let theirs_is_better = self.is_better(message.vote, first);
-                self.propose(now_ms, if theirs_is_better { message.vote } else { first }, out);
-            }
+            Ordering::Greater => self.join_round(now_ms, message, out)?,
         }
         let ballot = Ballot { state: message.state, vote: message.vote };
         self.search_mut()?.in_round.insert(from, ballot);
         self.conclude(now_ms)
+    }
+
+    /// Goes on in another server's round, with the better of its vote and our first one.
+    fn join_round(
+        &mut self,
+        now_ms: u64,
+        message: &Notification,
+        out: &mut Vec<Output>,
+    ) -> Option<()> {
+        self.round = message.round;
+        let search = self.search_mut()?;
+        search.in_round.clear();
+        let first = search.first;
+        let theirs_is_better = self.is_better(message.vote, first);
+        self.propose(now_ms, if theirs_is_better { message.vote } else { first }, out);
+        Some(())
     }
 
     /// Whether the others would count this server's vote, though it may not vote. It keeps to the vote for

@@ -8,7 +8,7 @@ use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 use super::{Leader, Stage};
 use crate::io::{LinkId, Output};
 use crate::learner_peer::Step;
-use crate::memberships::{same_voter, version_zxid};
+use crate::memberships::{kind_of, same_voter, version_zxid};
 use crate::quorum::Quorum;
 use crate::replica::Replica;
 use crate::settings::Mistake;
@@ -118,10 +118,14 @@ impl Leader {
     }
 
     /// Whether a quorum of these voters follows and is up to date. Observers that the membership would make
-    /// voters do not count: they acknowledge nothing before it is agreed on.
+    /// voters do not count, not even one that has not heard yet that it is one: they acknowledge nothing before
+    /// the membership is agreed on.
     pub fn has_quorum_of(&self, membership: &Membership, replica: &Replica) -> bool {
+        let in_force = replica.memberships.in_force();
         Quorum::of(membership).is_quorum(|voter| {
-            voter == replica.me() || self.has_follower(voter, |peer| peer.step == Step::Active)
+            voter == replica.me()
+                || kind_of(in_force, voter) == LearnerKind::Follower
+                    && self.has_follower(voter, |peer| peer.step == Step::Active)
         })
     }
 

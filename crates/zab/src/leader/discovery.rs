@@ -47,7 +47,7 @@ impl Leader {
         out: &mut Vec<Output>,
     ) {
         if self.stage != Stage::AwaitingInfos
-            || !self.is_quorum(replica, |peer| peer.step == Step::Introduced)
+            || !self.is_quorum_with_new_voters(replica, |peer| peer.step == Step::Introduced)
         {
             return;
         }
@@ -113,7 +113,9 @@ impl Leader {
     /// A quorum has promised: from here on this server's history is the one that counts.
     fn try_to_synchronize(&mut self, now_ms: u64, replica: &mut Replica, out: &mut Vec<Output>) {
         if self.stage != Stage::AwaitingEpochAcks
-            || !self.is_quorum(replica, |peer| peer.step == Step::Promised && peer.promised)
+            || !self.is_quorum_with_new_voters(replica, |peer| {
+                peer.step == Step::Promised && peer.promised
+            })
         {
             return;
         }

@@ -189,10 +189,9 @@ impl Learner {
                 self.acked = self.agreed;
                 let skip = replica.settings.mistake == Some(Mistake::EpochBeforeHistory);
                 if replica.log.is_settled() || skip {
-                    self.save_current_epoch(replica, out);
-                } else {
-                    self.stage = Stage::FlushingHistory { to: replica.log.last() };
+                    return self.save_current_epoch(replica, out);
                 }
+                self.stage = Stage::FlushingHistory { to: replica.log.last() };
                 Ok(())
             }
             Stage::Collecting(collected) => {
@@ -224,7 +223,7 @@ impl Learner {
         };
         let rest = std::mem::take(rest);
         self.acked = replica.log.last();
-        self.save_current_epoch(replica, out);
+        self.save_current_epoch(replica, out)?;
         for packet in rest {
             self.handle_txn(packet, replica, out)?;
         }

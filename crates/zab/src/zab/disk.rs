@@ -15,10 +15,7 @@ impl Zab {
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         match input {
-            Input::Flushed { zxid } => {
-                self.handle_flushed(zxid, out);
-                Ok(())
-            }
+            Input::Flushed { zxid } => self.handle_flushed(zxid, out),
             Input::EpochSaved { kind, epoch } => {
                 self.handle_epoch_saved(now_ms, kind, epoch, out);
                 Ok(())
@@ -63,13 +60,14 @@ impl Zab {
         }
     }
 
-    pub(super) fn handle_flushed(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
+    fn handle_flushed(&mut self, zxid: Zxid, out: &mut Vec<Output>) -> Result<(), Fall> {
         self.replica.log.handle_flushed(zxid, out);
         match &mut self.role {
             Role::Leading(leader) => leader.try_to_commit(&mut self.replica, out),
-            Role::Learning(learner) => learner.handle_flushed(&mut self.replica, out),
+            Role::Learning(learner) => return learner.handle_flushed(&mut self.replica, out),
             _ => {}
         }
+        Ok(())
     }
 
     pub(super) fn handle_epoch_saved(
