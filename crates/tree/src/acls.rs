@@ -1,4 +1,9 @@
 //! ACLs in use, each stored once and counted. Apache: `ReferenceCountedACLCache`.
+//!
+//! Two numbers name an ACL. A znode holds an [`AclSlot`], four bytes that are used again when the ACL is
+//! gone. A snapshot names it by a key, which is never used twice in the life of a tree: the table of a
+//! snapshot is written before its znodes, and a key that meant another ACL by the time a znode is written
+//! would give that znode the old one.
 
 use std::sync::Arc;
 
@@ -6,24 +11,27 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use herdsman_proto::{Acl, Perms};
 
-/// Names an ACL inside one tree and its snapshots.
+/// Where the ACL of a znode is stored in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AclKey(u32);
+pub struct AclSlot(u32);
 
-impl AclKey {
+impl AclSlot {
     /// `world:anyone:cdrwa`, which is never stored.
-    pub const OPEN: AclKey = AclKey(0);
+    pub const OPEN: AclSlot = AclSlot(0);
 
-    /// The key as snapshots write it: -1 for the open ACL.
-    #[must_use]
-    pub fn on_disk(self) -> i64 {
-        if self == AclKey::OPEN { -1 } else { i64::from(self.0) }
+    /// The index in the table, unless it is the open ACL.
+    fn index(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(1)
     }
 }
+
+/// The key of the open ACL in snapshots.
+pub(crate) const OPEN_KEY: i64 = -1;
 
 #[derive(Debug)]
 struct Stored {
     acl: Arc<[Acl]>,
+    key: i64,
     uses: u64,
 }
 
@@ -31,99 +39,119 @@ struct Stored {
 #[derive(Debug)]
 pub struct Acls {
     open: Arc<[Acl]>,
-    by_key: HashMap<AclKey, Stored, FixedState>,
-    by_acl: HashMap<Arc<[Acl]>, AclKey, FixedState>,
-    /// Keys that were in use and are not any more.
-    free: Vec<AclKey>,
-    last_key: u32,
+    slots: Vec<Option<Stored>>,
+    by_acl: HashMap<Arc<[Acl]>, AclSlot, FixedState>,
+    /// Slots that were in use and are not any more.
+    free: Vec<AclSlot>,
+    last_key: i64,
 }
 
 impl Acls {
     /// An empty table.
     #[must_use]
     pub fn new(hash_seed: u64) -> Self {
-        let hasher = FixedState::with_seed(hash_seed);
         Acls {
             open: Arc::from([Acl::world(Perms::ALL)]),
-            by_key: HashMap::with_hasher(hasher.clone()),
-            by_acl: HashMap::with_hasher(hasher),
+            slots: Vec::new(),
+            by_acl: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             free: Vec::new(),
             last_key: 0,
         }
     }
 
-    /// The key of an ACL, counted once more.
-    pub fn acquire(&mut self, acl: &[Acl]) -> AclKey {
+    /// The slot of an ACL, counted once more.
+    pub fn acquire(&mut self, acl: &[Acl]) -> AclSlot {
         if *acl == *self.open {
-            return AclKey::OPEN;
+            return AclSlot::OPEN;
         }
-        if let Some(&key) = self.by_acl.get(acl) {
-            self.by_key.get_mut(&key).expect("both maps hold the same keys").uses += 1;
-            return key;
-        }
-        self.store(Arc::from(acl), 1)
+        let slot = self.by_acl.get(acl).copied().unwrap_or_else(|| self.store(Arc::from(acl)));
+        self.load_use(slot);
+        slot
     }
 
     /// A znode lets go of its ACL.
-    pub fn release(&mut self, key: AclKey) {
-        let Some(stored) = self.by_key.get_mut(&key) else {
-            return;
-        };
+    pub fn release(&mut self, slot: AclSlot) {
+        let Some(stored) = self.stored_mut(slot) else { return };
         stored.uses -= 1;
         if stored.uses == 0 {
-            let acl = Arc::clone(&stored.acl);
-            self.by_key.remove(&key);
-            self.by_acl.remove(&acl);
-            self.free.push(key);
+            self.free(slot);
         }
     }
 
-    /// The ACL behind a key.
+    /// The ACL in a slot.
     #[must_use]
-    pub fn get(&self, key: AclKey) -> &Arc<[Acl]> {
-        if key == AclKey::OPEN {
-            return &self.open;
-        }
-        &self.by_key.get(&key).expect("a znode's key is counted, so it is stored").acl
+    pub fn get(&self, slot: AclSlot) -> &Arc<[Acl]> {
+        self.stored(slot).map_or(&self.open, |stored| &stored.acl)
+    }
+
+    /// The key by which snapshots name the ACL in a slot.
+    #[must_use]
+    pub fn key(&self, slot: AclSlot) -> i64 {
+        self.stored(slot).map_or(OPEN_KEY, |stored| stored.key)
     }
 
     /// Stores an ACL of a snapshot, not counted yet. It gets a key of ours.
-    pub(crate) fn load(&mut self, acl: Vec<Acl>) -> AclKey {
-        self.store(Arc::from(acl), 0)
+    pub(crate) fn load(&mut self, acl: Vec<Acl>) -> AclSlot {
+        self.by_acl.get(&*acl).copied().unwrap_or_else(|| self.store(Arc::from(acl)))
     }
 
     /// Counts a znode of a snapshot.
-    pub(crate) fn load_use(&mut self, key: AclKey) {
-        if let Some(stored) = self.by_key.get_mut(&key) {
+    pub(crate) fn load_use(&mut self, slot: AclSlot) {
+        if let Some(stored) = self.stored_mut(slot) {
             stored.uses += 1;
         }
     }
 
     /// Drops what no znode uses.
     pub(crate) fn purge_unused(&mut self) {
-        self.by_key.retain(|_, stored| stored.uses > 0);
-        let by_key = &self.by_key;
-        self.by_acl.retain(|_, key| by_key.contains_key(key));
+        let is_unused = |stored: &Stored| stored.uses == 0;
+        for index in 0..self.slots.len() {
+            if self.slots[index].as_ref().is_some_and(is_unused) {
+                self.free(slot_at(index));
+            }
+        }
     }
 
-    /// All stored ACLs, in order of their keys.
+    /// All stored ACLs by their keys, in order.
     #[must_use]
-    pub fn sorted(&self) -> Vec<(AclKey, Arc<[Acl]>)> {
-        let mut all: Vec<_> =
-            self.by_key.iter().map(|(&key, stored)| (key, Arc::clone(&stored.acl))).collect();
+    pub fn sorted(&self) -> Vec<(i64, Arc<[Acl]>)> {
+        let stored = self.slots.iter().flatten();
+        let mut all: Vec<_> = stored.map(|stored| (stored.key, Arc::clone(&stored.acl))).collect();
         all.sort_unstable_by_key(|&(key, _)| key);
         all
     }
 
-    fn store(&mut self, acl: Arc<[Acl]>, uses: u64) -> AclKey {
-        let key = self.free.pop().unwrap_or_else(|| {
-            self.last_key += 1;
-            AclKey(self.last_key)
+    fn store(&mut self, acl: Arc<[Acl]>) -> AclSlot {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            slot_at(self.slots.len() - 1)
         });
-        self.by_acl.insert(Arc::clone(&acl), key);
-        self.by_key.insert(key, Stored { acl, uses });
-        key
+        self.last_key += 1;
+        self.by_acl.insert(Arc::clone(&acl), slot);
+        let index = slot.index().expect("the open ACL is not stored");
+        self.slots[index] = Some(Stored { acl, key: self.last_key, uses: 0 });
+        slot
     }
+
+    fn free(&mut self, slot: AclSlot) {
+        if let Some(stored) = slot.index().and_then(|index| self.slots[index].take()) {
+            self.by_acl.remove(&stored.acl);
+            self.free.push(slot);
+        }
+    }
+
+    fn stored(&self, slot: AclSlot) -> Option<&Stored> {
+        let stored = self.slots[slot.index()?].as_ref();
+        Some(stored.expect("a znode's ACL is counted, so it is stored"))
+    }
+
+    fn stored_mut(&mut self, slot: AclSlot) -> Option<&mut Stored> {
+        self.slots[slot.index()?].as_mut()
+    }
+}
+
+fn slot_at(index: usize) -> AclSlot {
+    AclSlot(u32::try_from(index + 1).expect("fewer ACLs than znodes"))
 }
 
 #[cfg(test)]
@@ -136,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_lists_share_a_key_until_the_last_use_ends() {
+    fn equal_lists_share_a_slot_until_the_last_use_ends() {
         let mut acls = Acls::new(0);
         let first = acls.acquire(&digest_acl("a:x"));
         assert_eq!(acls.acquire(&digest_acl("a:x")), first);
@@ -145,6 +173,19 @@ mod tests {
         assert_eq!(**acls.get(first), *digest_acl("a:x"));
         acls.release(first);
         assert_eq!(acls.sorted().len(), 1);
-        assert_eq!(acls.acquire(&[Acl::world(Perms::ALL)]), AclKey::OPEN);
+        assert_eq!(acls.acquire(&[Acl::world(Perms::ALL)]), AclSlot::OPEN);
+    }
+
+    #[test]
+    fn a_slot_is_used_again_and_a_key_is_not() {
+        let mut acls = Acls::new(0);
+        let mut keys = Vec::new();
+        for user in ["a:x", "b:x", "a:x"] {
+            let slot = acls.acquire(&digest_acl(user));
+            assert_eq!(slot, AclSlot(1));
+            keys.push(acls.key(slot));
+            acls.release(slot);
+        }
+        assert_eq!(keys, [1, 2, 3]);
     }
 }

@@ -105,13 +105,17 @@ impl Tree {
     #[must_use]
     pub fn image(&self, path: &str) -> Option<NodeImage> {
         let node = self.nodes.get(self.nodes.find(path)?);
-        Some(NodeImage { data: node.to_data(), acl_key: node.acl().on_disk(), stat: node.stat() })
+        Some(NodeImage {
+            data: node.to_data(),
+            acl_key: self.acls.key(node.acl()),
+            stat: node.stat(),
+        })
     }
 
     /// Sessions and ACLs as a snapshot of this moment has them.
     #[must_use]
     pub fn tables(&self) -> Tables {
-        let acls = self.acls.sorted().into_iter().map(|(key, acl)| (key.on_disk(), acl)).collect();
+        let acls = self.acls.sorted();
         Tables { sessions: self.sessions().collect(), acls }
     }
 }

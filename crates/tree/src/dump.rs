@@ -3,15 +3,15 @@
 //!
 //! The result is fuzzy: a znode shows its state at the step that visits it, not at the start. That
 //! is sound because every txn after [`Dump::zxid`] is replayed over it, and replay is idempotent.
-//! Invariants: a parent is visited before its children; a znode that is deleted before its turn is
-//! left out, also when its slot holds another one by then (that one is younger than the note that
-//! was taken of the slot).
+//! Invariants: a parent is visited before its children; a znode that was created after the start is left
+//! out, also when it has taken the slot of one that was deleted. The replay creates it, and gives it its
+//! ACL, which the table that was taken at the start need not have.
 
 use std::sync::Arc;
 
 use herdsman_proto::{Acl, SessionId, StatPersisted, Zxid};
 
-use crate::nodes::NodeId;
+use crate::nodes::{NodeId, Znode};
 use crate::tree::Tree;
 
 /// A walk in progress.
@@ -20,8 +20,8 @@ pub struct Dump {
     zxid: Zxid,
     sessions: Vec<(SessionId, i32)>,
     acls: Vec<(i64, Arc<[Acl]>)>,
-    /// Znodes still to visit, each with the tree's zxid when it was noted down.
-    rest: Vec<(NodeId, Zxid)>,
+    /// Slots still to visit.
+    rest: Vec<NodeId>,
     path: String,
 }
 
@@ -35,8 +35,8 @@ impl Dump {
         Dump {
             zxid: tree.last_zxid(),
             sessions: tree.sessions().collect(),
-            acls: tree.acls.sorted().into_iter().map(|(key, acl)| (key.on_disk(), acl)).collect(),
-            rest: vec![(NodeId::ROOT, tree.last_zxid())],
+            acls: tree.acls.sorted(),
+            rest: vec![NodeId::ROOT],
             path: String::new(),
         }
     }
@@ -62,17 +62,17 @@ impl Dump {
     /// Visits up to `nodes_max` znodes. False when all have been visited.
     pub fn step(&mut self, tree: &Tree, nodes_max: usize, emit: &mut Emit<'_>) -> bool {
         for _ in 0..nodes_max {
-            let Some((id, noted)) = self.rest.pop() else {
+            let Some(id) = self.rest.pop() else {
                 return false;
             };
-            let Some(node) = tree.nodes.try_get(id).filter(|node| node.stat().czxid <= noted)
-            else {
+            let was_there = |node: &Znode<'_>| node.stat().czxid <= self.zxid;
+            let Some(node) = tree.nodes.try_get(id).filter(was_there) else {
                 continue;
             };
             self.path.clear();
             tree.nodes.path_into(id, &mut self.path);
-            emit(&self.path, node.data(), node.acl().on_disk(), &node.stat());
-            self.rest.extend(node.children().iter().map(|&child| (child, tree.last_zxid())));
+            emit(&self.path, node.data(), tree.acls.key(node.acl()), &node.stat());
+            self.rest.extend_from_slice(node.children());
         }
         !self.rest.is_empty()
     }

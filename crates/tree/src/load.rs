@@ -5,7 +5,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use herdsman_proto::{Acl, Perms, SessionId, StatPersisted, Zxid, path};
 
-use crate::acls::AclKey;
+use crate::acls::{AclSlot, OPEN_KEY};
 use crate::nodes::NodeId;
 use crate::tree::{Tree, TreeOptions};
 
@@ -27,8 +27,8 @@ pub enum LoadError {
 #[derive(Debug)]
 pub struct Loader {
     tree: Tree,
-    /// Keys of the snapshot, and what they became.
-    acl_keys: HashMap<i64, AclKey, FixedState>,
+    /// Keys of the snapshot, and where their ACLs are.
+    acl_slots: HashMap<i64, AclSlot, FixedState>,
     root_seen: bool,
     newest_effect: Zxid,
     branch: Branch,
@@ -41,7 +41,7 @@ impl Loader {
         let hasher = FixedState::with_seed(options.hash_seed);
         Loader {
             tree: Tree::bare(options),
-            acl_keys: HashMap::with_hasher(hasher),
+            acl_slots: HashMap::with_hasher(hasher),
             root_seen: false,
             newest_effect: Zxid::ZERO,
             branch: Branch::default(),
@@ -56,7 +56,7 @@ impl Loader {
     /// An ACL and the key by which znodes name it.
     pub fn acl(&mut self, key: i64, acl: Vec<Acl>) {
         let own = self.tree.acls.load(acl);
-        self.acl_keys.insert(key, own);
+        self.acl_slots.insert(key, own);
     }
 
     /// There will be about so many znodes in all.
@@ -117,7 +117,7 @@ impl Loader {
         &mut self,
         path: &str,
         data: Option<&[u8]>,
-        acl: AclKey,
+        acl: AclSlot,
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
         if !path.is_empty() {
@@ -137,11 +137,11 @@ impl Loader {
 
     /// A snapshot taken while writes went on may name an ACL that its table does not have yet. The
     /// txn that brought it is in the log and will set it; until then nobody gets in.
-    fn acl_of(&mut self, key: i64) -> AclKey {
-        if key == AclKey::OPEN.on_disk() {
-            return AclKey::OPEN;
+    fn acl_of(&mut self, key: i64) -> AclSlot {
+        if key == OPEN_KEY {
+            return AclSlot::OPEN;
         }
-        match self.acl_keys.get(&key) {
+        match self.acl_slots.get(&key) {
             Some(&own) => {
                 self.tree.acls.load_use(own);
                 own

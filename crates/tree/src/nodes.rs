@@ -21,7 +21,7 @@ use self::index::Index;
 use self::texts::{Moved, Texts};
 use self::znode::Slot;
 pub use self::znode::{NewData, NewZnode, Znode};
-use crate::acls::AclKey;
+use crate::acls::AclSlot;
 
 /// A slot of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,7 +88,7 @@ impl Nodes {
     }
 
     /// Gives a znode another ACL, and says which one it had.
-    pub fn replace_acl(&mut self, id: NodeId, acl: AclKey) -> AclKey {
+    pub fn replace_acl(&mut self, id: NodeId, acl: AclSlot) -> AclSlot {
         std::mem::replace(&mut self.slot_mut(id).acl, acl)
     }
 

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use herdsman_proto::{Acl, Perms, SessionId, Stat, StatPersisted, TxnDigest, Zxid, path};
 use parking_lot::Mutex;
 
-use crate::acls::{AclKey, Acls};
+use crate::acls::{AclSlot, Acls};
 use crate::changes::Changes;
 use crate::digest::{DigestLog, TreeDigest, znode_digest};
 use crate::nodes::{NewData, NewZnode, NodeId, Nodes, Znode};
@@ -98,7 +98,7 @@ impl Tree {
     pub(crate) fn bare(options: TreeOptions) -> Self {
         let stat = StatPersisted::default();
         let digest = if options.digest { znode_digest("", Some(&[]), &stat) } else { 0 };
-        let root = NewZnode { data: NewData::Bytes(&[]), stat, acl: AclKey::OPEN, digest };
+        let root = NewZnode { data: NewData::Bytes(&[]), stat, acl: AclSlot::OPEN, digest };
         let hasher = FixedState::with_seed(options.hash_seed);
         let watches = Watches::new(options.hash_seed).limited_to(options.watches_per_watcher_max);
         let mut tree = Tree {
@@ -178,7 +178,7 @@ impl Tree {
     fn insert_own(&mut self, parent: NodeId, path: &str) -> NodeId {
         let (_, name) = path::split(path).expect("the service's own paths are absolute");
         let stat = StatPersisted::default();
-        self.insert(parent, path, name, NewData::Bytes(&[]), AclKey::OPEN, stat)
+        self.insert(parent, path, name, NewData::Bytes(&[]), AclSlot::OPEN, stat)
     }
 
     /// Puts a znode into the arena, the digest and the size. What else a new znode means (owner
@@ -189,7 +189,7 @@ impl Tree {
         path: &str,
         name: &str,
         data: NewData<'_>,
-        acl: AclKey,
+        acl: AclSlot,
         stat: StatPersisted,
     ) -> NodeId {
         let digest = self.digest_of(path, data.bytes(), &stat);
@@ -201,7 +201,7 @@ impl Tree {
         &mut self,
         (parent, path, name): (NodeId, &str, &str),
         data: NewData<'_>,
-        acl: AclKey,
+        acl: AclSlot,
         stat: StatPersisted,
         digest: u32,
     ) -> NodeId {

@@ -8,10 +8,10 @@ use herdsman_proto::{StatPersisted, Zxid};
 use proptest::prelude::*;
 
 use super::*;
-use crate::acls::AclKey;
+use crate::acls::AclSlot;
 
 fn new(data: &Data, stat: StatPersisted) -> NewZnode<'_> {
-    NewZnode { data: data.into(), stat, acl: AclKey::OPEN, digest: 0 }
+    NewZnode { data: data.into(), stat, acl: AclSlot::OPEN, digest: 0 }
 }
 
 fn plain() -> NewZnode<'static> {

@@ -12,7 +12,7 @@ use herdsman_proto::{StatPersisted, Zxid};
 
 use super::NodeId;
 use super::texts::{Place, Texts};
-use crate::acls::AclKey;
+use crate::acls::AclSlot;
 
 /// Data of this size or more is shared with the txn that brought it: to copy it would cost more time
 /// than it saves bytes, and whoever looks at the tree can take it along for nothing.
@@ -78,7 +78,7 @@ impl<'a> Znode<'a> {
 
     /// Its ACL.
     #[must_use]
-    pub fn acl(self) -> AclKey {
+    pub fn acl(self) -> AclSlot {
         self.slot.acl
     }
 
@@ -150,7 +150,7 @@ pub struct NewZnode<'a> {
     /// Its stat.
     pub stat: StatPersisted,
     /// Its ACL.
-    pub acl: AclKey,
+    pub acl: AclSlot,
     /// Its share of the tree digest.
     pub digest: u32,
 }
@@ -164,7 +164,7 @@ pub(super) struct Slot {
     data_bytes: u32,
     pub parent: NodeId,
     pub slot_in_parent: u32,
-    pub acl: AclKey,
+    pub acl: AclSlot,
     pub digest: u32,
     version: i32,
     czxid: Zxid,

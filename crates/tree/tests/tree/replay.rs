@@ -161,3 +161,24 @@ fn a_replayed_close_takes_later_children_with_it() {
         "create /a/b",
     ]);
 }
+
+/// Apache takes a znode's ACL from the table in front of the snapshot. It sets it again when it replays a
+/// setACL, and leaves it as it is when it replays the creation of a znode that is there already. So a key
+/// must never mean one ACL in the table and another one later, and a znode that is younger than the table
+/// must not be in the snapshot.
+#[test]
+fn a_snapshot_never_gives_a_znode_the_acl_of_another() {
+    let setup = ["super: create /old x acl=digest:u1:h:r", "super: create /kept x"];
+    let mut world = World::new(options(true), &setup);
+    let mut dump = Dump::start(&world.tree);
+    world.run("super: delete /old");
+    world.run("super: setacl /kept digest:u2:h:r");
+    world.run("super: create /new x acl=ip:10.0.0.1:r");
+    let mut keys = BTreeMap::new();
+    while dump.step(&world.tree, 1, &mut |path, _, key, _| _ = keys.insert(path.to_owned(), key)) {}
+    let table: BTreeMap<_, _> = dump.acls().iter().map(|(key, acl)| (*key, acl)).collect();
+    assert_eq!(table.len(), 2, "one of /old, one of /zookeeper/config");
+    assert!(table.contains_key(&keys["/zookeeper/config"]));
+    assert_eq!(table.get(&keys["/kept"]), None, "its ACL came behind the table");
+    assert_eq!(keys.get("/new"), None, "its creation is replayed");
+}
