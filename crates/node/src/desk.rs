@@ -3,7 +3,9 @@
 //! In: requests of clients connected here, and what the leader sends back: committed txns, SYNC,
 //! answers about sessions. Out: whom to answer. Each session has a line, in the order in which its
 //! requests came; an answer leaves only from the front, so answers keep that order. A write is answered
-//! when its txn, known by session and cxid, is applied here.
+//! when its txn, known by session and cxid, is applied here. The line goes with its connection: what is
+//! still under way then is answered to nobody, and its cxids are never used on another connection (see
+//! [`crate::cxids`]).
 //!
 //! Apache: `FollowerRequestProcessor`, `CommitProcessor`, `LearnerSessionTracker`.
 
@@ -46,7 +48,12 @@ pub struct TooMuchAsked;
 #[derive(Debug)]
 pub enum InLine {
     /// A write that went to the leader.
-    Write(Origin),
+    Write {
+        /// Who asked.
+        origin: Origin,
+        /// Its number in the txn.
+        cxid: i32,
+    },
     /// A sync that went to the leader.
     Sync {
         /// Who asked.
@@ -72,6 +79,12 @@ pub enum InLine {
         /// What to say.
         code: ErrorCode,
     },
+}
+
+impl InLine {
+    fn is_write(&self, number: i32) -> bool {
+        matches!(self, InLine::Write { cxid, .. } if *cxid == number)
+    }
 }
 
 /// Unanswered questions of one kind; an observer that asks one more is sent away. This server's own
@@ -270,9 +283,9 @@ impl LearnerDesk {
     /// that, since the leader had them first: whatever they wait for has a smaller zxid.
     pub fn reach_write(&mut self, session: SessionId, cxid: i32) {
         let Some(attached) = self.attached.get_mut(&session) else { return };
-        let is_write = |request: &InLine| matches!(request, InLine::Write(_));
+        let is_write = |request: &InLine| matches!(request, InLine::Write { .. });
         let Some(next) = attached.line.iter().position(is_write) else { return };
-        if !matches!(&attached.line[next], InLine::Write(origin) if origin.xid.0 == cxid) {
+        if !attached.line[next].is_write(cxid) {
             return;
         }
         for request in attached.line.iter_mut().take(next) {
@@ -286,7 +299,7 @@ impl LearnerDesk {
     pub fn take_write(&mut self, session: SessionId, cxid: i32) -> Option<Origin> {
         let line = &mut self.attached.get_mut(&session)?.line;
         match line.front() {
-            Some(InLine::Write(origin)) if origin.xid.0 == cxid => {
+            Some(InLine::Write { origin, cxid: first }) if *first == cxid => {
                 let origin = *origin;
                 line.pop_front();
                 Some(origin)
@@ -348,7 +361,7 @@ impl LearnerDesk {
             | InLine::Refusal { .. }
             | InLine::LocalClose(_)
             | InLine::Sync { is_done: true, .. } => line.pop_front(),
-            InLine::Write(_) | InLine::Sync { .. } => None,
+            InLine::Write { .. } | InLine::Sync { .. } => None,
         }
     }
 

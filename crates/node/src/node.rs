@@ -20,6 +20,7 @@ use herdsman_tree::overlay::Savepoint;
 use herdsman_tree::{Caller, Events, Overlay, Tree};
 use herdsman_zab::Zab;
 
+use crate::cxids::{Cxids, Numbering};
 use crate::desk::LearnerDesk;
 use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
 use crate::pending::{InFlight, Origin, Waiting};
@@ -113,6 +114,7 @@ enum Office {
 struct Conn {
     session: SessionId,
     ids: Arc<[Id]>,
+    numbering: Numbering,
 }
 
 /// One server's mind.
@@ -123,6 +125,7 @@ pub struct Node {
     sessions: Sessions,
     conns: HashMap<ConnId, Conn, FixedState>,
     in_flight: InFlight,
+    cxids: Cxids,
     sweeper: Sweeper,
     storage: StorageState,
     /// The last txn that got a zxid.
@@ -151,6 +154,7 @@ impl Node {
             sessions,
             conns: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             in_flight: InFlight::default(),
+            cxids: Cxids::new(server_id, now.wall_ms),
             sweeper: Sweeper::new(sweep, now.monotonic_ms),
             storage: StorageState::Writable,
             last_proposed: tree.last_zxid(),
@@ -317,7 +321,7 @@ impl Node {
         let Some(conn) = self.conns.get(&origin.conn) else {
             return;
         };
-        let (session, ids) = (conn.session, Arc::clone(&conn.ids));
+        let (session, ids, numbering) = (conn.session, Arc::clone(&conn.ids), conn.numbering);
         let refused = self.sessions.check(session, Owner::Conn(origin.conn)).err();
         if refused == Some(ErrorCode::SessionMoved) {
             return out.close(origin.conn, CloseReason::SessionMoved);
@@ -341,12 +345,9 @@ impl Node {
             refused => refused,
         };
         let caller = Caller { ids: &ids, refused, ephemerals_refused };
-        let header = TxnHeader {
-            session,
-            cxid: origin.xid.0,
-            zxid: self.last_proposed.next(),
-            time_ms: now.wall_ms,
-        };
+        let cxid = self.cxids.number(numbering, origin.xid);
+        let header =
+            TxnHeader { session, cxid, zxid: self.last_proposed.next(), time_ms: now.wall_ms };
         let savepoint = self.overlay.savepoint();
         let entry = match request {
             ClientRequest::Write(write) => self.prepare(tree, header, caller, &write),
@@ -358,7 +359,7 @@ impl Node {
                 return self.refuse(origin, ErrorCode::MarshallingError, tree, out);
             }
             ClientRequest::CloseSession => {
-                return self.propose_close(now, session, Some(origin), tree, out);
+                return self.propose_close(now, session, Some((origin, cxid)), tree, out);
             }
             ClientRequest::Sync { .. } | ClientRequest::Read(_) => unreachable!("answered above"),
         };
@@ -399,11 +400,12 @@ impl Node {
         &mut self,
         now: Now,
         session: SessionId,
-        origin: Option<Origin>,
+        origin: Option<(Origin, i32)>,
         tree: &Tree,
         out: &mut Outputs,
     ) {
-        let header = self.next_header(now, session, origin.map_or(0, |origin| origin.xid.0));
+        let (origin, cxid) = origin.unzip();
+        let header = self.next_header(now, session, cxid.unwrap_or(0));
         let entry = self.overlay.prepare_close_session(tree, header);
         self.sessions.set_closing(session);
         self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin });

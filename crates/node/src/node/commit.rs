@@ -139,7 +139,7 @@ impl Node {
 
 impl Node {
     fn answer_read(&self, origin: Origin, body: &[u8], tree: &Tree, out: &mut Outputs) {
-        let Some(Conn { session, ids }) = self.conns.get(&origin.conn) else { return };
+        let Some(Conn { session, ids, .. }) = self.conns.get(&origin.conn) else { return };
         let Origin { conn, xid, op, .. } = origin;
         let reader = read::Reader { session: *session, watcher: conn.watcher(), ids };
         let mut result = Ok(());

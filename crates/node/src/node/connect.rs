@@ -7,6 +7,7 @@ use herdsman_proto::{Id, SessionId};
 use herdsman_tree::Tree;
 
 use super::{Conn, Node, Office};
+use crate::cxids::Numbering;
 use crate::io::{CloseReason, ConnId, Now, Output, Outputs, StorageState};
 use crate::pending::Waiting;
 use crate::sessions::{Owner, Session};
@@ -60,7 +61,7 @@ impl Node {
                 .attach(session, Owner::Conn(conn), timeout_ms, now.monotonic_ms)
                 .is_ok()
         {
-            self.conns.insert(conn, Conn { session, ids });
+            self.conns.insert(conn, Conn { session, ids, numbering: self.numbering_again() });
             self.attached(conn, session, timeout_ms, read_only, out);
         } else {
             out.send(conn, None, |out| {
@@ -85,11 +86,17 @@ impl Node {
             return out.close(conn, CloseReason::StorageUnavailable);
         }
         let session = self.sessions.allocate();
-        self.conns.insert(conn, Conn { session, ids });
+        self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Client });
         self.sessions.open(session, timeout_ms, Some(Owner::Conn(conn)), now.monotonic_ms);
         let header = self.next_header(now, session, 0);
         let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
         self.propose(now, entry, out, |entry| Waiting::Connect { entry, conn, read_only });
+    }
+
+    /// How requests are numbered on a connection that takes a session up again. A server that is alone
+    /// never has to find a request by its number.
+    pub(super) fn numbering_again(&self) -> Numbering {
+        if self.ensemble.is_none() { Numbering::Client } else { Numbering::Server }
     }
 
     pub(super) fn attached(

@@ -10,6 +10,7 @@ use herdsman_tree::Tree;
 use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
 
 use super::{Conn, LocalSessions, Node, Office};
+use crate::cxids::Numbering;
 use crate::desk::{Applicant, Asker, InLine, LearnerDesk};
 use crate::io::{ClientRequest, CloseReason, ConnId, Now, Output, Outputs};
 use crate::pending::{Origin, Waiting};
@@ -36,7 +37,7 @@ impl Node {
         let applicant = Applicant { conn, timeout_ms, read_only, ids: Arc::clone(&ids) };
         if session == SessionId::NONE {
             let session = self.sessions.allocate();
-            self.conns.insert(conn, Conn { session, ids });
+            self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Client });
             desk.open(session, applicant);
             let packet = create_session(session, timeout_ms);
             return out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
@@ -50,7 +51,8 @@ impl Node {
         if self.sessions.is_local(session) {
             return self.reattach_local(now, session, applicant, out);
         }
-        self.conns.insert(conn, Conn { session, ids });
+        let numbering = Numbering::Server;
+        self.conns.insert(conn, Conn { session, ids, numbering });
         if let Some(old) = desk.revive(session, applicant) {
             out.close(old, CloseReason::SessionMoved);
         }
@@ -71,7 +73,7 @@ impl Node {
         if self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms).is_err() {
             return refuse_session(conn, read_only, out);
         }
-        self.conns.insert(conn, Conn { session, ids });
+        self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Server });
         self.with_desk(|desk| desk.attach(session, conn, timeout_ms));
         self.attached(conn, session, timeout_ms, read_only, out);
     }
@@ -101,12 +103,15 @@ impl Node {
         }
         let in_line = self.take_up(session, origin, request, body, out);
         let Office::Learning(desk) = &mut self.office else { return };
-        if let (InLine::Write(_) | InLine::Sync { .. }, Some(Conn { ids, .. })) =
-            (&in_line, self.conns.get(&origin.conn))
-        {
+        let cxid = match in_line {
+            InLine::Write { cxid, .. } => Some(cxid),
+            InLine::Sync { .. } => Some(origin.xid.0),
+            _ => None,
+        };
+        if let (Some(cxid), Some(Conn { ids, .. })) = (cxid, self.conns.get(&origin.conn)) {
             let packet = QuorumPacket::Request {
                 session,
-                cxid: origin.xid.0,
+                cxid,
                 op: origin.op.code(),
                 body: Bytes::copy_from_slice(body),
                 ids: ids.to_vec(),
@@ -146,7 +151,9 @@ impl Node {
                 if upgrades && self.wants_upgrade(session, request) {
                     self.upgrade_at_learner(session, out);
                 }
-                InLine::Write(origin)
+                let numbering = self.conns.get(&origin.conn).map(|conn| conn.numbering);
+                let numbering = numbering.unwrap_or(Numbering::Server);
+                InLine::Write { origin, cxid: self.cxids.number(numbering, origin.xid) }
             }
         }
     }
@@ -268,7 +275,7 @@ impl Node {
                 InLine::Read { origin, body } => Waiting::Read { origin, body },
                 InLine::Refusal { origin, code } => Waiting::Refusal { origin, code },
                 InLine::LocalClose(origin) => Waiting::LocalClose { origin, session },
-                InLine::Write(_) => unreachable!("answered when its txn is applied"),
+                InLine::Write { .. } => unreachable!("answered when its txn is applied"),
             };
             self.answer(waiting, tree, out);
         }

@@ -20,6 +20,7 @@ use herdsman_tree::{Outcome, Tree};
 use herdsman_zab::LinkId;
 
 use super::{Conn, LocalSessions, Node};
+use crate::cxids::Numbering;
 use crate::io::{ClientRequest, ConnId, Now, Outputs};
 use crate::pending::{Origin, Waiting};
 use crate::sessions::Owner;
@@ -50,7 +51,7 @@ impl Node {
         out: &mut Outputs,
     ) -> SessionId {
         let session = self.sessions.allocate();
-        self.conns.insert(conn, Conn { session, ids });
+        self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Client });
         self.sessions.open_local(session, timeout_ms, conn, now.monotonic_ms);
         self.attached(conn, session, timeout_ms, read_only, out);
         session

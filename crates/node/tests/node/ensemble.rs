@@ -199,7 +199,9 @@ fn tell_packet(transcript: &Transcript, packet: &QuorumPacket) -> Option<String>
     let line = match packet {
         QuorumPacket::Request { session, cxid, op, .. } => {
             let op = OpCode::from_code(*op).map_or("?", OpCode::name);
-            format!("request {} #{cxid} {op}", transcript.name(*session))
+            // A number below zero is the server's and not the client's.
+            let number = if *cxid < 0 { "own".to_owned() } else { cxid.to_string() };
+            format!("request {} #{number} {op}", transcript.name(*session))
         }
         QuorumPacket::Revalidate { session, timeout_ms } => {
             format!("revalidate {} {timeout_ms}", transcript.name(*session))

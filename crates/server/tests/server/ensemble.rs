@@ -7,7 +7,7 @@ use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::{ErrorCode, Membership, Request, ServerId, SessionId, WriteRequest};
 use herdsman_server::{ServesAs, TestEnsemble};
 
-use crate::client::{Client, code, connect_request, open};
+use crate::client::{Client, code, connect_request, create, open};
 
 const EPHEMERAL: i32 = 1;
 
@@ -57,6 +57,34 @@ fn pipelined_requests_keep_their_order_at_every_server() {
     for id in [ensemble.await_leader(), ensemble.follower()] {
         let mut client = Client::connect(ensemble.address(id));
         client.check_pipelined_order(&format!("/{id}"));
+    }
+}
+
+/// A client that comes back while its writes are under way, and numbers its requests anew as kazoo does,
+/// must not get an answer to what it asked on an earlier connection, wherever that was.
+#[test]
+fn a_client_that_reconnects_gets_no_answer_to_an_earlier_request() {
+    const ROUNDS: usize = 24;
+    const PIPELINED: usize = 100;
+    let ensemble = TestEnsemble::start();
+    let (leader, follower) = (ensemble.await_leader(), ensemble.follower());
+    let other = ensemble.ids().find(|id| ![leader, follower].contains(id)).unwrap();
+    for servers in [vec![follower], vec![follower, other], vec![leader, follower]] {
+        let name = servers.iter().map(usize::to_string).collect::<Vec<_>>().join("-");
+        let mut client = Client::connect(ensemble.address(servers[0]));
+        for round in 0..ROUNDS {
+            let paths: Vec<_> = (0..PIPELINED).map(|i| format!("/{name}-{round}-{i}")).collect();
+            let requests: Vec<_> = paths.iter().map(|path| create(path, b"", 0)).collect();
+            let xids = client.send_all(&requests);
+            // Some are answered, the others are under way when the connection ends.
+            for (path, xid) in paths.iter().zip(xids).take(round) {
+                let reply = client.receive_reply().expect("an answer");
+                assert_eq!(reply.xid, xid);
+                assert_eq!(reply.ok().required_string().unwrap(), path.as_str(), "{name} {round}");
+            }
+            let next = ensemble.address(servers[(round + 1) % servers.len()]);
+            client = Client::reattach(next, client.session).expect("the session goes on");
+        }
     }
 }
 
