@@ -5,6 +5,7 @@
 //! server do (log, deliver, become leader) and what clients received.
 
 use bytes::Bytes;
+use herdsman_node::LocalSessions;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{EventType, SessionId, Zxid};
 use herdsman_tree::Tree;
@@ -136,6 +137,14 @@ pub struct Reply<'a> {
     pub seen: Zxid,
 }
 
+impl Reply<'_> {
+    /// Whether the request became a txn and was answered with it.
+    fn is_done_write(&self, chronicle: &Chronicle) -> bool {
+        let is_local_close = *self.op == Op::CloseSession && !chronicle.was_global(self.session);
+        self.op.is_write() && self.code == 0 && !is_local_close
+    }
+}
+
 /// One property.
 pub trait Checker {
     /// Its name.
@@ -154,9 +163,9 @@ pub struct Checkers {
 }
 
 impl Checkers {
-    /// One of each.
+    /// One of each, for an ensemble with or without local sessions.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(local_sessions: LocalSessions) -> Self {
         Checkers {
             all: vec![
                 Box::new(leadership::Leadership::default()),
@@ -173,7 +182,7 @@ impl Checkers {
                 Box::new(read_your_writes::ReadYourWrites),
                 Box::new(reads::Reads),
                 Box::new(watches::Watches::default()),
-                Box::new(ephemerals::Ephemerals),
+                Box::new(ephemerals::Ephemerals::new(local_sessions)),
             ],
         }
     }
@@ -189,11 +198,5 @@ impl Checkers {
             }
         }
         Ok(())
-    }
-}
-
-impl Default for Checkers {
-    fn default() -> Self {
-        Checkers::new()
     }
 }

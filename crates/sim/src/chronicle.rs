@@ -6,7 +6,7 @@
 //! changed. A tree of its own, fed with all txns, gives the answers; that each single txn does what it
 //! should is tested elsewhere, here it is about order and loss.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use herdsman_proto::txn::Entry;
@@ -62,6 +62,8 @@ pub struct Chronicle {
     tree: Tree,
     pasts: BTreeMap<String, Past>,
     nothing: Past,
+    /// Sessions that were opened for the whole ensemble.
+    sessions: BTreeSet<SessionId>,
 }
 
 impl Chronicle {
@@ -75,7 +77,14 @@ impl Chronicle {
             tree,
             pasts: BTreeMap::from([("/".to_owned(), root)]),
             nothing: Past::default(),
+            sessions: BTreeSet::new(),
         }
+    }
+
+    /// Whether a session is or was known to the whole ensemble. Only such a one ends by a txn.
+    #[must_use]
+    pub fn was_global(&self, session: SessionId) -> bool {
+        self.sessions.contains(&session)
     }
 
     /// A txn.
@@ -128,6 +137,9 @@ impl Chronicle {
     /// Adds the next txn; it is later than all others.
     pub fn add(&mut self, zxid: Zxid, hash: u64, payload: &Bytes) {
         let entry = Entry::decode(payload).expect("what was logged can be read");
+        if let Txn::CreateSession { .. } = entry.txn {
+            self.sessions.insert(entry.header.session);
+        }
         let mut changes = Vec::new();
         self.note_changes(&entry.txn, &mut changes);
         let outcome = self.tree.apply(&entry, &mut Events::new());

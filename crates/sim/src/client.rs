@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use herdsman_proto::request::{CreateRequest, ReconfigRequest, RequestHeader};
 use herdsman_proto::{
-    Acl, OpCode, Perms, ReadRequest, Request, SessionId, WriteRequest, Xid, Zxid, reply,
+    Acl, OpCode, Perms, ReadRequest, Request, SessionId, Txn, WriteRequest, Xid, Zxid, reply,
 };
 
 use crate::random::Random;
@@ -97,6 +97,32 @@ impl Op {
         matches!(self, Op::Ping).then_some(Xid::PING.0)
     }
 
+    /// Whether this txn may be what became of it. Each piece of data is written once, so a txn with data
+    /// belongs to one request only.
+    #[must_use]
+    pub fn may_become(&self, txn: &Txn) -> bool {
+        match (self, txn) {
+            (Op::Create { path, flags, data }, Txn::Create(create)) => {
+                let is_sequential = flags & 2 != 0;
+                let fits = create.path.strip_prefix(path.as_str());
+                fits.is_some_and(|rest| rest.is_empty() != is_sequential)
+                    && create.data.as_deref() == Some(data.as_bytes())
+            }
+            (Op::SetData { path, data, .. }, Txn::SetData { path: set, data: new, .. }) => {
+                **set == **path && new.as_deref() == Some(data.as_bytes())
+            }
+            (Op::Delete { path, .. }, Txn::Delete { path: deleted, .. }) => **deleted == **path,
+            (Op::Multi(ops), Txn::Multi(txns)) => {
+                let pairs = ops.iter().zip(txns);
+                let fits =
+                    |(op, txn): (&Op, &Txn)| matches!(txn, Txn::Error(_)) || op.may_become(txn);
+                ops.len() == txns.len() && pairs.into_iter().all(fits)
+            }
+            (Op::CloseSession, Txn::CloseSession { .. }) => true,
+            _ => false,
+        }
+    }
+
     /// The payload of its frame.
     #[must_use]
     pub fn encode(&self, xid: i32) -> Vec<u8> {
@@ -157,6 +183,15 @@ impl Op {
     }
 }
 
+/// How a client numbers its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Xids {
+    /// From 1, over all its connections, as Apache's Java client does.
+    PerClient,
+    /// From 1 on each connection, as kazoo does.
+    PerConnection,
+}
+
 /// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -195,6 +230,8 @@ pub struct Client {
     pub left: Vec<SessionId>,
     /// The session in which it was answered when all was well again.
     pub calm_session: Option<SessionId>,
+    /// The session that it last asked to end.
+    pub closed_session: Option<SessionId>,
     /// It asks for nothing more, and only stays alive.
     pub quiet: bool,
     next_xid: i32,
@@ -218,9 +255,17 @@ impl Client {
             answers: Vec::new(),
             left: Vec::new(),
             calm_session: None,
+            closed_session: None,
             quiet: false,
             next_xid: 0,
             made: 0,
+        }
+    }
+
+    /// A new connection: the numbers of requests begin anew with each, or go on.
+    pub fn connect(&mut self, xids: Xids) {
+        if xids == Xids::PerConnection {
+            self.next_xid = 0;
         }
     }
 
@@ -230,6 +275,9 @@ impl Client {
             self.next_xid += 1;
             self.next_xid
         });
+        if op == Op::CloseSession {
+            self.closed_session = Some(self.session);
+        }
         let payload = op.encode(xid);
         self.pending.push_back((xid, op));
         (xid, payload)
@@ -273,6 +321,20 @@ impl Default for Client {
     fn default() -> Self {
         Client::new()
     }
+}
+
+/// The number in a client's data: each client counts what it writes, so it tells the order in which the
+/// client asked.
+#[must_use]
+pub fn serial(txn: &Txn) -> Option<u64> {
+    let data = match txn {
+        Txn::Create(create) => create.data.as_deref(),
+        Txn::SetData { data, .. } => data.as_deref(),
+        Txn::Multi(txns) => return txns.iter().find_map(serial),
+        _ => None,
+    };
+    let (_, number) = str::from_utf8(data?).ok()?.split_once('-')?;
+    number.parse().ok()
 }
 
 /// Few paths, so that clients meet.

@@ -17,6 +17,7 @@ use herdsman_zab::log::Kept;
 use herdsman_zab::settings::{ObserverMasters, Reconfig};
 use herdsman_zab::{Mistake, ZabSettings};
 
+use crate::client::Xids;
 use crate::random::Random;
 
 /// When every world begins.
@@ -72,6 +73,11 @@ pub struct Plan {
     pub loss_per_mille: u64,
     /// Which kinds of faults happen.
     pub faults: FaultKinds,
+    /// How often in a thousand times a client that could ask for something connects anew instead, with
+    /// its session and while its requests are on their way.
+    pub reconnects_per_mille: u64,
+    /// New sessions are local.
+    pub local_sessions: LocalSessions,
     /// A known mistake that all servers make.
     pub mistake: Option<Mistake>,
 }
@@ -161,6 +167,12 @@ impl Plan {
             fault_phase_ms: tick_ms * random.between(60, 160),
             loss_per_mille: *random.pick(&[0, 0, 20, 200]),
             faults,
+            reconnects_per_mille: if matches!(seed % 8, 3 | 5 | 6 | 7) { 30 } else { 0 },
+            local_sessions: match seed % 16 {
+                7 => LocalSessions::Kept,
+                11 | 14 => LocalSessions::Upgraded,
+                _ => LocalSessions::Off,
+            },
             mistake: None,
         }
     }
@@ -208,6 +220,16 @@ impl Plan {
         }
     }
 
+    /// How a client numbers its requests: where clients connect anew, every second one begins anew.
+    #[must_use]
+    pub fn xids(&self, client: usize) -> Xids {
+        if self.reconnects_per_mille > 0 && client.is_multiple_of(2) {
+            Xids::PerConnection
+        } else {
+            Xids::PerClient
+        }
+    }
+
     /// How many servers there are.
     #[must_use]
     pub fn servers(&self) -> usize {
@@ -249,7 +271,7 @@ impl Plan {
             session_timeout_ms_min: 2 * tick,
             session_timeout_ms_max: 20 * tick,
             touch_step_ms: 0,
-            local_sessions: LocalSessions::Off,
+            local_sessions: self.local_sessions,
             read_only_after_ms: None,
             epoch_txns_max: u32::MAX,
             voters_min: 1,

@@ -319,7 +319,7 @@ impl World {
             blocked: BTreeSet::new(),
             trouble: Trouble::default(),
             next_id: 0,
-            checkers: Checkers::new(),
+            checkers: Checkers::new(plan.local_sessions),
             hash: 0,
             trace: (tracing == Tracing::On).then(VecDeque::new),
             plan,

@@ -1,6 +1,9 @@
 //! Durability: a write that was answered is in the history, with the effect that the answer says, and
-//! stays there. Source: "once a request has been applied, it persists" (Apache's programmer's guide,
-//! consistency guarantees). That the history itself is never shortened is [`super::prefix_consistency`].
+//! stays there; and the answer is the answer to that request and to no other. Source: "once a request has
+//! been applied, it persists" (Apache's programmer's guide, consistency guarantees). That the history itself
+//! is never shortened is [`super::prefix_consistency`].
+
+use std::collections::BTreeSet;
 
 use herdsman_proto::Zxid;
 
@@ -11,6 +14,8 @@ use crate::chronicle::Chronicle;
 #[derive(Default)]
 pub struct Durability {
     last_answered: Zxid,
+    /// Txns that were answered.
+    answered: BTreeSet<Zxid>,
 }
 
 impl Checker for Durability {
@@ -20,8 +25,11 @@ impl Checker for Durability {
 
     fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match fact {
-            Fact::Replied(reply) if reply.op.is_write() && reply.code == 0 => {
+            Fact::Replied(reply) if reply.is_done_write(chronicle) => {
                 self.last_answered = self.last_answered.max(reply.zxid);
+                if !self.answered.insert(reply.zxid) {
+                    return Err(format!("{} is the answer to two requests", reply.zxid));
+                }
                 check(reply, chronicle)
             }
             Fact::AtRest { trees } => {
@@ -41,17 +49,17 @@ impl Checker for Durability {
 }
 
 fn check(reply: &Reply<'_>, chronicle: &Chronicle) -> Result<(), String> {
-    let Reply { client, session, xid, zxid, body, .. } = reply;
+    let Reply { client, session, xid, op, zxid, body, .. } = reply;
     let Some(committed) = chronicle.get(*zxid) else {
         return Err(format!(
             "request {xid} of client {client} was answered with {zxid}, which nobody delivered"
         ));
     };
-    let header = &committed.entry.header;
-    if header.session != *session || header.cxid != *xid {
+    let entry = &committed.entry;
+    if entry.header.session != *session || !op.may_become(&entry.txn) {
         return Err(format!(
-            "request {xid} of session {session} was answered with {zxid}, which is request {} of {}",
-            header.cxid, header.session
+            "{op:?} of session {session} was answered with {zxid}, which is {:?} of {}",
+            entry.txn, entry.header.session
         ));
     }
     if committed.reply.as_deref() != Ok(&body[..]) {

@@ -1,13 +1,47 @@
 //! Ephemeral lifetime: an ephemeral znode is made only in an open session, and nowhere outlives it.
 //! Source: "ephemeral nodes" (Apache's programmer's guide); ZOOKEEPER-1208, 1496, 2355, 3144.
+//!
+//! A session that has ended changes nothing any more. One that never was open for the whole ensemble may be
+//! a local one, if there are such: it writes, but owns nothing.
 
-use herdsman_proto::Txn;
+use std::collections::BTreeSet;
+
+use herdsman_node::LocalSessions;
+use herdsman_proto::txn::CreateKind;
+use herdsman_proto::{SessionId, Txn};
 
 use super::{Checker, Fact, has_effect};
 use crate::chronicle::Chronicle;
 
 /// Looks at sessions whenever a txn is committed, and at every tree that clients see.
-pub struct Ephemerals;
+pub struct Ephemerals {
+    local_sessions: LocalSessions,
+    ended: BTreeSet<SessionId>,
+}
+
+impl Ephemerals {
+    /// No session has ended.
+    pub fn new(local_sessions: LocalSessions) -> Self {
+        Ephemerals { local_sessions, ended: BTreeSet::new() }
+    }
+
+    /// Whether a session that is not open may do this.
+    fn may_be_local(&self, session: SessionId, txn: &Txn) -> bool {
+        self.local_sessions != LocalSessions::Off
+            && !self.ended.contains(&session)
+            && !makes_ephemeral(txn)
+    }
+}
+
+fn makes_ephemeral(txn: &Txn) -> bool {
+    match txn {
+        Txn::Create(create) => {
+            matches!(create.kind, CreateKind::Plain { ephemeral: true, .. })
+        }
+        Txn::Multi(txns) => txns.iter().any(makes_ephemeral),
+        _ => false,
+    }
+}
 
 impl Checker for Ephemerals {
     fn name(&self) -> &'static str {
@@ -22,7 +56,10 @@ impl Checker for Ephemerals {
                 let is_about_session =
                     matches!(entry.txn, Txn::CreateSession { .. } | Txn::CloseSession { .. });
                 let needs_session = has_effect(&entry.txn) && !is_about_session;
-                if needs_session && !is_open {
+                if let Txn::CloseSession { .. } = entry.txn {
+                    self.ended.insert(session);
+                }
+                if needs_session && !is_open && !self.may_be_local(session, &entry.txn) {
                     return Err(format!("{zxid} is of session {session}, which is not open"));
                 }
                 Ok(())

@@ -20,7 +20,7 @@ impl Checker for LinearizableWrites {
         "linearizable writes"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Invoked { client, xid } => {
                 self.invoked.insert((*client, *xid), self.answered);
@@ -28,7 +28,7 @@ impl Checker for LinearizableWrites {
             }
             Fact::Replied(reply) => {
                 let before = self.invoked.remove(&(reply.client, reply.xid));
-                if !reply.op.is_write() || reply.code != 0 {
+                if !reply.is_done_write(chronicle) {
                     return Ok(());
                 }
                 self.answered = self.answered.max(reply.zxid);

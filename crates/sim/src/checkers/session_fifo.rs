@@ -1,7 +1,8 @@
 //! Session FIFO: the writes of a session take effect in the order in which its client sent them, and
 //! answers come in that order too. Source: "FIFO client order" in the ZooKeeper paper (§2.3).
 //!
-//! That answers come in order is seen by the client itself, which knows only one request at the front.
+//! The order in which a client sent its writes is the order of the numbers in their data. That answers come
+//! in order is seen by the client itself, which knows only one request at the front.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +10,12 @@ use herdsman_proto::SessionId;
 
 use super::{Checker, Fact, has_effect};
 use crate::chronicle::Chronicle;
+use crate::client::serial;
 
-/// The last request of each session that took effect.
+/// The last write of each session that took effect.
 #[derive(Default)]
 pub struct SessionFifo {
-    last: BTreeMap<SessionId, i32>,
+    last: BTreeMap<SessionId, u64>,
 }
 
 impl Checker for SessionFifo {
@@ -25,14 +27,13 @@ impl Checker for SessionFifo {
         let Fact::Committed { zxid, entry } = fact else {
             return Ok(());
         };
-        let (session, cxid) = (entry.header.session, entry.header.cxid);
-        // The server's own txns have no number, and an error has no effect.
-        if cxid == 0 || !has_effect(&entry.txn) {
+        let session = entry.header.session;
+        let Some(number) = serial(&entry.txn).filter(|_| has_effect(&entry.txn)) else {
             return Ok(());
-        }
-        match self.last.insert(session, cxid) {
-            Some(last) if last >= cxid => Err(format!(
-                "{zxid} is request {cxid} of session {session}, request {last} took effect before"
+        };
+        match self.last.insert(session, number) {
+            Some(last) if last >= number => Err(format!(
+                "{zxid} is write {number} of session {session}, write {last} took effect before"
             )),
             _ => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! A client's end of its connections: it connects, asks, listens, gives up and tries elsewhere.
 
 use bytes::Bytes;
+use herdsman_node::LocalSessions;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{ConnectRequest, ConnectResponse, Reader, SessionId, WatchedEvent, Xid, Zxid};
 
@@ -38,7 +39,9 @@ impl World {
                 let pending = &self.clients[client].pending;
                 let closing = pending.iter().any(|(_, op)| *op == Op::CloseSession);
                 let may_ask = !quiet && !closing && pending.len() < PENDING_MAX;
-                if may_ask && self.random.per_mille(700) {
+                if !quiet && self.is_time_to_reconnect() {
+                    self.client_reconnects(client);
+                } else if may_ask && self.random.per_mille(700) {
                     let changes = self.plan.reconfig && !self.calm() && self.random.per_mille(30);
                     let op = if changes {
                         Op::Reconfig { members: self.some_members() }
@@ -76,12 +79,31 @@ impl World {
         lines.join(",")
     }
 
+    fn is_time_to_reconnect(&mut self) -> bool {
+        let times = self.plan.reconnects_per_mille;
+        times > 0 && self.random.per_mille(times)
+    }
+
+    /// A client connects anew while its requests are on their way, most often to the same server. That
+    /// server may hear of the new connection before it has read all that the client sent on the old one.
+    fn client_reconnects(&mut self, client: usize) {
+        let same = self.clients[client].conn.and_then(|conn| self.place_of_conn(conn));
+        let other = self.random.index(self.servers.len());
+        // A local session is known to one server only.
+        let is_tied = self.plan.local_sessions != LocalSessions::Off;
+        let place = same.filter(|_| is_tied || self.random.per_mille(600)).unwrap_or(other);
+        self.client_gives_up(client);
+        self.client_connects(client, place);
+    }
+
     /// A client connects to a server, with its session if it has one.
     pub fn client_connects(&mut self, client: usize, place: Place) {
         let conn = self.open_conn(client, place);
         let now_ms = self.now_ms;
         let timeout_ms = self.plan.session_ms;
+        let xids = self.plan.xids(client);
         let me = &mut self.clients[client];
+        me.connect(xids);
         me.conn = Some(conn);
         me.stage = Stage::Connecting;
         (me.heard_ms, me.sent_ms) = (now_ms, now_ms);
@@ -159,7 +181,7 @@ impl World {
             let session = me.session;
             me.forget_session();
             me.disconnect();
-            if me.calm_session == Some(session) {
+            if me.calm_session == Some(session) && me.closed_session != Some(session) {
                 self.trouble.expired_in_calm.push((client, session));
             }
             return self.tell(&Fact::Disconnected { client });

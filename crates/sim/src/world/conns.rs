@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use herdsman_node::{ClientRequest, ConnId, Input, reads};
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{ConnectRequest, Id, OpCode, Reader, Request, SessionId, Xid};
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{ConnectRequest, Id, OpCode, Reader, Request, SessionId, TxnHeader, Xid};
 use herdsman_tree::read;
 
 use super::pipe::Pipe;
 use super::{Event, Place, World};
+use crate::client::serial;
 
 /// A client's connection to a server.
 pub struct Conn {
@@ -24,6 +26,8 @@ pub struct Conn {
     /// Frames to the client; `None` when the server has closed.
     down: Pipe<Option<Vec<u8>>>,
     session: Option<SessionId>,
+    /// Its session is a new one.
+    opens: bool,
     asked: bool,
     server_open: bool,
     /// Requests that the node has and has not answered, in order.
@@ -33,6 +37,11 @@ pub struct Conn {
 }
 
 impl World {
+    /// The server that a connection leads to.
+    pub(super) fn place_of_conn(&self, conn: u64) -> Option<Place> {
+        self.conns.get(&conn).map(|conn| conn.place)
+    }
+
     /// A client connects to a server.
     pub(super) fn open_conn(&mut self, client: usize, place: Place) -> u64 {
         let id = self.fresh_id();
@@ -43,6 +52,7 @@ impl World {
             up: Pipe::default(),
             down: Pipe::default(),
             session: None,
+            opens: self.clients[client].session == SessionId::NONE,
             asked: false,
             server_open: true,
             submitted: VecDeque::new(),
@@ -145,13 +155,24 @@ impl World {
         self.push_down(conn.0, Some(frames.to_vec()));
     }
 
-    /// A server has applied a txn: whoever asked for it there is to be answered in his turn.
-    pub(super) fn note_applied(&mut self, place: Place, session: SessionId, cxid: i32) {
-        for conn in self.conns.values_mut() {
-            let is_his = conn.place == place && conn.server_open && conn.session == Some(session);
-            if is_his && conn.submitted.contains(&cxid) {
-                conn.applied.insert(cxid);
+    /// A server has applied a txn: the client that asked for it there is to be answered in its turn.
+    /// Requests on the first connection of a session keep their numbers, others are known by their data.
+    pub(super) fn note_applied(&mut self, place: Place, entry: &Entry) {
+        let TxnHeader { session, cxid, .. } = entry.header;
+        for (id, conn) in &mut self.conns {
+            if conn.place != place || !conn.server_open || conn.session != Some(session) {
+                continue;
             }
+            let client = &self.clients[conn.client];
+            let xid = if conn.opens {
+                Some(cxid)
+            } else if client.conn == Some(*id) && serial(&entry.txn).is_some() {
+                let mut pending = client.pending.iter();
+                pending.find(|(_, op)| op.may_become(&entry.txn)).map(|(xid, _)| *xid)
+            } else {
+                None
+            };
+            conn.applied.extend(xid.filter(|xid| conn.submitted.contains(xid)));
         }
     }
 

@@ -70,9 +70,8 @@ impl World {
                 self.chronicle.add(zxid, hash, &payload);
             }
             self.mix(hash);
-            if let Some(committed) = self.chronicle.get(zxid) {
-                let header = committed.entry.header;
-                self.note_applied(place, header.session, header.cxid);
+            if let Some(entry) = self.chronicle.get(zxid).map(|committed| committed.entry.clone()) {
+                self.note_applied(place, &entry);
             }
         }
         process.delivered = last;
