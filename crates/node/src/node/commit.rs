@@ -66,7 +66,7 @@ impl Node {
 
     fn send_outcome(&self, entry: &Entry, origin: Origin, outcome: &Outcome, out: &mut Outputs) {
         let zxid = entry.header.zxid;
-        if matches!(outcome, Outcome::Failed(Some(ErrorCode::SessionMoved))) {
+        if has_moved(outcome) {
             return out.close(origin.conn, CloseReason::SessionMoved);
         }
         let answered = match outcome {
@@ -148,6 +148,16 @@ impl Node {
         let answered =
             if result.is_ok() { origin.answered_at(zxid) } else { origin.refused_at(zxid) };
         out.list.push(Output::Send { conn, frames, answers: Some(answered) });
+    }
+}
+
+/// The session goes on elsewhere. A client never hears of that in a reply, be it to a multi: its connection
+/// closes.
+fn has_moved(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Failed(code) => *code == Some(ErrorCode::SessionMoved),
+        Outcome::Multi(results) => results.iter().any(has_moved),
+        _ => false,
     }
 }
 
