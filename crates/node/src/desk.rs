@@ -308,6 +308,13 @@ impl LearnerDesk {
         }
     }
 
+    /// The connection on which this write was asked for, if it still waits for its txn.
+    #[must_use]
+    pub fn conn_of_write(&self, session: SessionId, cxid: i32) -> Option<ConnId> {
+        let attached = self.attached.get(&session)?;
+        attached.line.iter().any(|request| request.is_write(cxid)).then_some(attached.conn)
+    }
+
     /// The leader is asked for a sync for an observer.
     pub fn ask_sync(&mut self, observer: LinkId) -> Result<(), TooMuchAsked> {
         if self.syncs.len() >= ASKED_MAX {

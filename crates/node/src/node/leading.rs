@@ -1,5 +1,6 @@
 //! A leader's business with its learners: their clients' requests and sessions.
 
+use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, OpCode, QuorumPacket, Reader, Request, SessionId, TxnHeader};
 use herdsman_tree::{Caller, Tree};
 use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
@@ -126,12 +127,19 @@ impl Node {
                 }
                 self.carry_out(now, out);
             }
+            Some(OpCode::CloseSession) if self.sessions.is_local(session) => {}
             Some(OpCode::CloseSession) => {
-                let is_open = self.sessions.get(session).is_some_and(|session| !session.closing);
-                // From a server that the session has left it would end a session that goes on.
-                let is_here = self.sessions.check(session, Owner::Learner(link)).is_ok();
-                if is_open && is_here && !self.sessions.is_local(session) {
-                    self.propose_learners_close(now, session, cxid, tree, out);
+                match self.sessions.check(session, Owner::Learner(link)) {
+                    Ok(()) => self.propose_learners_close(now, session, cxid, tree, out),
+                    // From a server that the session has left it would end a session that goes on.
+                    Err(ErrorCode::SessionMoved) => {
+                        let header = self.next_header(now, session, cxid);
+                        let code = ErrorCode::SessionMoved;
+                        let entry = self.overlay.prepare_error(tree, header, code);
+                        self.propose(now, entry, out, own_txn);
+                    }
+                    // The txn that ends it is on its way, or the learner has had it.
+                    Err(_) => {}
                 }
             }
             _ => {
@@ -160,7 +168,7 @@ impl Node {
         self.sessions.open(session, timeout_ms, owner, now.monotonic_ms);
         let header = self.next_header(now, session, 0);
         let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
-        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+        self.propose(now, entry, out, own_txn);
     }
 
     fn propose_learners_close(
@@ -174,7 +182,7 @@ impl Node {
         let header = self.next_header(now, session, cxid);
         let entry = self.overlay.prepare_close_session(tree, header);
         self.sessions.set_closing(session);
-        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+        self.propose(now, entry, out, own_txn);
     }
 
     /// Whatever is wrong with the request becomes a txn too: the learner waits for one.
@@ -191,15 +199,11 @@ impl Node {
         let decoded = request.op.map(|op| Request::decode(op, &mut Reader::new(request.body)));
         let entry = match decoded {
             Some(Ok(Request::Write(write))) => self.prepare(tree, header, caller, &write),
-            Some(Err(_)) => self.overlay.prepare_error(
-                tree,
-                header,
-                herdsman_proto::ErrorCode::MarshallingError,
-            ),
-            _ => self.overlay.prepare_error(tree, header, herdsman_proto::ErrorCode::Unimplemented),
+            Some(Err(_)) => self.overlay.prepare_error(tree, header, ErrorCode::MarshallingError),
+            _ => self.overlay.prepare_error(tree, header, ErrorCode::Unimplemented),
         };
         let entry = self.within_limit(entry, &savepoint, tree);
-        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+        self.propose(now, entry, out, own_txn);
     }
 
     /// The learners that are up to date, if this server leads.
@@ -207,4 +211,9 @@ impl Node {
     pub fn learners(&self) -> usize {
         self.zab().map_or(0, |zab: &Zab| zab.learners().count())
     }
+}
+
+/// A txn that nobody at this server waits for.
+fn own_txn(entry: Box<Entry>) -> Waiting {
+    Waiting::Txn { entry, origin: None }
 }

@@ -195,6 +195,7 @@ impl Node {
                 }
                 _ => self.revalidated(session, valid, out),
             },
+            QuorumPacket::Request { session, cxid, .. } => self.take_back(session, cxid, out),
             QuorumPacket::Sync => {
                 if let Some(link) = desk.sync_answered(committed) {
                     out.list.push(Output::Peer(PeerOutput::Send { link, packet }));

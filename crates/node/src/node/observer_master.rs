@@ -6,13 +6,15 @@
 //!
 //! To the leader all those clients look like this follower's, so it does not notice when a session moves
 //! between servers behind the same follower. This follower does: it closes its own client's connection,
-//! and what an observer says in the name of a client that has left it is dropped. Nobody waits for an
-//! answer to that any more, and it must not come behind what the client has written since.
+//! and a write that an observer hands on for a client that has left it goes back to the observer, which
+//! closes that connection. It must not come behind what the client has written since. The leader gets a
+//! request in its place that it can only refuse: an observer of Apache does not understand what comes back,
+//! and would wait for a txn with that number for ever, with all its other writes.
 //!
 //! Apache: `ObserverMaster`, `FollowerZooKeeperServer.processObserverRequest`. There a write of a session
 //! that has moved in this way still counts.
 
-use herdsman_proto::{OpCode, QuorumPacket, SessionId};
+use herdsman_proto::{OpCode, QuorumPacket, Request, SessionId, WriteRequest};
 use herdsman_zab::{LinkId, Output as PeerOutput};
 
 use super::{Node, Office};
@@ -30,9 +32,11 @@ impl Node {
         let Office::Learning(desk) = &mut self.office else { return };
         let asker = Asker::Observer(observer);
         let room = match &packet {
-            QuorumPacket::Request { session, .. } if desk.has_left(*session, observer) => return,
             QuorumPacket::Request { session, op, .. } => match OpCode::from_code(*op) {
                 Some(OpCode::Sync) => desk.ask_sync(observer),
+                _ if desk.has_left(*session, observer) => {
+                    return send_back(observer, desk.link(), &packet, out);
+                }
                 Some(OpCode::CreateSession) => {
                     desk.attach_elsewhere(*session, observer);
                     Ok(())
@@ -56,6 +60,15 @@ impl Node {
                 out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
             }
             Err(_) => self.dismiss_observer(observer),
+        }
+    }
+
+    /// The follower that this observer learns from has sent a write back: its session has moved.
+    pub(super) fn take_back(&mut self, session: SessionId, cxid: i32, out: &mut Outputs) {
+        let Office::Learning(desk) = &mut self.office else { return };
+        if let Some(conn) = desk.conn_of_write(session, cxid) {
+            desk.detach(session, conn);
+            out.close(conn, CloseReason::SessionMoved);
         }
     }
 
@@ -91,5 +104,24 @@ impl Node {
             ensemble.zab.serve_observers(now.monotonic_ms, &mut ensemble.asked);
         }
         self.carry_out(now, out);
+    }
+}
+
+/// Sends a write back to its observer, and on to the leader what makes an error txn of the same number.
+fn send_back(observer: LinkId, leader: LinkId, packet: &QuorumPacket, out: &mut Outputs) {
+    let &QuorumPacket::Request { session, cxid, op, .. } = packet else { return };
+    let request = |op, body: Vec<u8>| QuorumPacket::Request {
+        session,
+        cxid,
+        op,
+        body: body.into(),
+        ids: Vec::new(),
+    };
+    let mut no_path = Vec::new();
+    let delete = WriteRequest::Delete { path: "".into(), version: -1 };
+    Request::Write(delete).encode(&mut no_path);
+    let refused = request(OpCode::Delete.code(), no_path);
+    for (link, packet) in [(observer, request(op, Vec::new())), (leader, refused)] {
+        out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
     }
 }
