@@ -230,7 +230,8 @@ impl Node {
         self.sessions.forget_all();
         self.in_flight.forget_origins();
         self.overlay = Overlay::new(self.settings.hash_seed);
-        let mut conns: Vec<_> = self.conns.keys().copied().collect();
+        // What still comes from one of them is too late: it must not claim a session in the next office.
+        let mut conns: Vec<_> = self.conns.drain().map(|(conn, _)| conn).collect();
         conns.sort_unstable();
         for conn in conns {
             out.close(conn, CloseReason::NotServing);
