@@ -14,6 +14,7 @@
 
 pub mod cxids;
 pub mod desk;
+pub mod ended;
 pub mod expiry;
 pub mod io;
 pub mod node;

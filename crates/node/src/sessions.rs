@@ -1,7 +1,7 @@
 //! Which sessions are open, where their clients are connected, and when they end.
 //!
 //! Who decides tracks all sessions of the ensemble, and the local ones of its own clients. A learner
-//! tracks its local sessions only: the leader ends the others.
+//! tracks its local sessions only: the leader ends the others. All remember which sessions have ended.
 //! Apache: `SessionTrackerImpl`, `UpgradeableSessionTracker`.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::ops::Bound;
 use herdsman_proto::{ErrorCode, SessionId};
 use herdsman_zab::LinkId;
 
+use crate::ended::EndedSessions;
 use crate::expiry::Expiry;
 use crate::io::ConnId;
 
@@ -67,6 +68,7 @@ impl Session {
 pub struct Sessions {
     by_id: BTreeMap<SessionId, Session>,
     expiry: Expiry,
+    ended: EndedSessions,
     next_id: i64,
     /// A driver reports signs of life in steps of this, so a deadline is this much longer.
     touch_step_ms: u64,
@@ -79,7 +81,13 @@ impl Sessions {
     pub fn new(server_id: u8, wall_ms: i64, tick_ms: u64, touch_step_ms: u64) -> Self {
         let low_56 = (((wall_ms << 24) as u64) >> 8) as i64;
         let next_id = (i64::from(server_id) << 56) | low_56;
-        Sessions { by_id: BTreeMap::new(), expiry: Expiry::new(tick_ms), next_id, touch_step_ms }
+        Sessions {
+            by_id: BTreeMap::new(),
+            expiry: Expiry::new(tick_ms),
+            ended: EndedSessions::default(),
+            next_id,
+            touch_step_ms,
+        }
     }
 
     /// An id that no session has.
@@ -121,9 +129,13 @@ impl Sessions {
         }
     }
 
-    /// Stops to track all sessions.
+    /// Stops to track all sessions. Those of which nobody else knows are over by that.
     pub fn forget_all(&mut self) {
-        self.by_id.clear();
+        for (id, session) in std::mem::take(&mut self.by_id) {
+            if session.scope == Scope::Local {
+                self.ended.insert(id);
+            }
+        }
         self.expiry.clear();
     }
 
@@ -238,8 +250,20 @@ impl Sessions {
         }
     }
 
-    /// The session's end is committed.
-    pub fn remove(&mut self, id: SessionId) -> Option<Session> {
+    /// The session is over, whether it was tracked here or not. Gives what it was.
+    pub fn end(&mut self, id: SessionId) -> Option<Session> {
+        self.ended.insert(id);
+        self.release(id)
+    }
+
+    /// Whether the session is known to be over.
+    #[must_use]
+    pub fn has_ended(&self, id: SessionId) -> bool {
+        self.ended.contains(id)
+    }
+
+    /// Somebody else tracks the session from now on. Gives what it was.
+    pub fn release(&mut self, id: SessionId) -> Option<Session> {
         self.set_closing(id);
         self.by_id.remove(&id)
     }

@@ -81,7 +81,7 @@ impl Node {
     pub(super) fn session_ended(&mut self, session: SessionId, by_client: bool, out: &mut Outputs) {
         let reason =
             if by_client { CloseReason::SessionClosed } else { CloseReason::SessionExpired };
-        let decided = self.sessions.remove(session).and_then(|session| session.conn());
+        let decided = self.sessions.end(session).and_then(|session| session.conn());
         let learned = match &mut self.office {
             Office::Learning(desk) => desk.end(session),
             _ => None,

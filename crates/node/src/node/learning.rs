@@ -171,7 +171,7 @@ impl Node {
 
     /// The leader tracks the session from now on. What follows on this link finds it open.
     fn upgrade_at_learner(&mut self, session: SessionId, out: &mut Outputs) {
-        let Some(local) = self.sessions.remove(session) else { return };
+        let Some(local) = self.sessions.release(session) else { return };
         self.with_desk(|desk| {
             desk.touch(session);
             let packet = create_session(session, local.timeout_ms);

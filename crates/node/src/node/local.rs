@@ -88,12 +88,16 @@ impl Node {
     }
 
     /// What a learner's client may not do. A session that this leader has not heard of may be local
-    /// to the learner; one with this server's mark would be known here.
+    /// to the learner; one with this server's mark would be known here. A learner forwards the writes of
+    /// local sessions like all others, so an ended session has to be remembered as such.
     pub(super) fn judge_learners_session(&mut self, session: SessionId, link: LinkId) -> Refused {
         let expired = Some(ErrorCode::SessionExpired);
         let made_here = maker(session) == self.settings.server_id;
         match self.sessions.get(session) {
-            None if self.opens_local_sessions() && !made_here => {
+            None if self.opens_local_sessions()
+                && !made_here
+                && !self.sessions.has_ended(session) =>
+            {
                 Refused { all: None, ephemerals: expired }
             }
             Some(_) if self.sessions.is_local(session) => {
@@ -124,7 +128,7 @@ impl Node {
     pub(super) fn forget_closing_local(&mut self, session: SessionId) {
         let closing = self.sessions.get(session).is_some_and(|session| session.closing);
         if closing && self.sessions.is_local(session) {
-            self.sessions.remove(session);
+            self.sessions.end(session);
         }
     }
 
