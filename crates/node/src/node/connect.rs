@@ -46,7 +46,8 @@ impl Node {
             }
             return self.open_session(now, conn, timeout_ms, read_only, ids, tree, out);
         }
-        if is_read_only && tree.has_session(request.session) {
+        let is_own = self.sessions.get(request.session).is_some();
+        if is_read_only && !is_own && !self.sessions.has_ended(request.session) {
             return out.close(conn, CloseReason::GlobalSession);
         }
         // The old connection goes first, whatever becomes of the new one, as in Apache.

@@ -7,11 +7,16 @@
 //! follow or lead, and before the tree can change, all these clients are sent away to come back to
 //! the real service.
 //!
-//! Invariant: a session of the ensemble is never touched here. Its client is sent elsewhere without
-//! a word, because this server cannot know whether the session is over.
+//! Invariant: a session of the ensemble is never touched here. Its connection closes without an answer,
+//! because this server cannot know whether the session is over; nor can it know what sessions were opened
+//! since it has no leader. A client that is told that its session is over gives it up, with all its
+//! ephemerals, although it is open for all others. So only of sessions whose end it has seen, this server
+//! says that they are over.
 //!
 //! Apache: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`. There a read-only server takes new
-//! sessions only with `localSessionsEnabled`, and answers others with a frame that is no handshake.
+//! sessions only with `localSessionsEnabled`, and answers others with a frame that is no handshake. With that
+//! setting it calls every session expired that it does not know; without it, it goes on with such a session
+//! as if it were open.
 
 use herdsman_proto::{ErrorCode, ServerState};
 use herdsman_tree::Tree;
