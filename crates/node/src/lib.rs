@@ -13,9 +13,9 @@
 //! follow a write of their own session do, see [`reads`].
 
 pub mod cxids;
-pub mod desk;
 pub mod ended;
 pub mod expiry;
+pub mod forwarding;
 pub mod io;
 pub mod node;
 pub mod pending;

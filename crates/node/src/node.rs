@@ -21,7 +21,7 @@ use herdsman_tree::{Caller, Events, Overlay, Tree};
 use herdsman_zab::Zab;
 
 use crate::cxids::{Cxids, Numbering};
-use crate::desk::LearnerDesk;
+use crate::forwarding::Forwarding;
 use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
 use crate::pending::{InFlight, Origin, Waiting};
 use crate::sessions::{Owner, Sessions};
@@ -96,15 +96,21 @@ pub enum ServesAs {
     ReadOnly,
 }
 
-/// What a node does about requests.
+/// What a node does about requests, with all that it needs for nothing else.
 #[derive(Debug)]
-enum Office {
+enum Role {
     /// Nothing: there is no leader.
-    Idle,
+    Idle {
+        /// Since when this server has been looking for one, if it is.
+        looking_since_ms: Option<u64>,
+    },
     /// Decides them: it is alone, or leads.
-    Deciding,
-    /// Hands them on to the leader.
-    Learning(Box<LearnerDesk>),
+    Deciding {
+        /// Deletes idle containers and TTL znodes.
+        sweeper: Sweeper,
+    },
+    /// Forwards them to the leader.
+    Learning(Box<Forwarding>),
     /// Refuses all that change something: there is no leader.
     ReadOnly,
 }
@@ -126,16 +132,13 @@ pub struct Node {
     conns: HashMap<ConnId, Conn, FixedState>,
     in_flight: InFlight,
     cxids: Cxids,
-    sweeper: Sweeper,
     storage: StorageState,
     /// The last txn that got a zxid.
     last_proposed: Zxid,
     /// The last txn that is durable, and with it committed.
     committed: Zxid,
     events: Events,
-    office: Office,
-    /// Since when this server has been looking for a leader, if it is.
-    looking_since_ms: Option<u64>,
+    role: Role,
     /// Agreement with the other servers; `None` on a standalone server.
     ensemble: Option<Ensemble>,
 }
@@ -155,13 +158,11 @@ impl Node {
             conns: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             in_flight: InFlight::default(),
             cxids: Cxids::new(server_id, now.wall_ms),
-            sweeper: Sweeper::new(sweep, now.monotonic_ms),
             storage: StorageState::Writable,
             last_proposed: tree.last_zxid(),
             committed: tree.last_zxid(),
             events: Events::new(),
-            office: Office::Deciding,
-            looking_since_ms: None,
+            role: Role::Deciding { sweeper: Sweeper::new(sweep, now.monotonic_ms) },
             ensemble: None,
             settings,
         }
@@ -209,13 +210,13 @@ impl Node {
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let peers = self.zab().and_then(Zab::next_deadline);
-        let own = match self.office {
-            Office::Idle => [self.read_only_at(), None],
-            Office::Deciding if self.storage == StorageState::Writable => {
-                [self.sessions.next_deadline(), self.sweeper.next_deadline()]
+        let own = match &self.role {
+            Role::Idle { .. } => [self.read_only_at(), None],
+            Role::Deciding { sweeper } if self.storage == StorageState::Writable => {
+                [self.sessions.next_deadline(), sweeper.next_deadline()]
             }
-            Office::Deciding => [None, None],
-            Office::Learning(_) | Office::ReadOnly => [self.sessions.next_deadline(), None],
+            Role::Deciding { .. } => [None, None],
+            Role::Learning(_) | Role::ReadOnly => [self.sessions.next_deadline(), None],
         };
         own.into_iter().chain([peers]).flatten().min()
     }
@@ -223,7 +224,7 @@ impl Node {
     /// Something waits for [`Node::apply`].
     #[must_use]
     pub fn wants_tree(&self) -> bool {
-        self.has_committed() || self.is_taking_office()
+        self.has_committed() || self.has_coming_role()
     }
 
     /// The txn that [`Node::apply`] will put into the tree next, if it is known already.
@@ -239,25 +240,25 @@ impl Node {
     /// As what requests are served at the moment; `None` while there is no leader.
     #[must_use]
     pub fn serves_as(&self) -> Option<ServesAs> {
-        match (&self.office, self.zab()) {
-            (Office::Idle, _) => None,
-            (Office::ReadOnly, _) => Some(ServesAs::ReadOnly),
+        match (&self.role, self.zab()) {
+            (Role::Idle { .. }, _) => None,
+            (Role::ReadOnly, _) => Some(ServesAs::ReadOnly),
             (_, None) => Some(ServesAs::Standalone),
-            (Office::Deciding, _) => Some(ServesAs::Leader),
-            (Office::Learning(_), Some(zab)) if zab.state() == ServerState::Observing => {
+            (Role::Deciding { .. }, _) => Some(ServesAs::Leader),
+            (Role::Learning(_), Some(zab)) if zab.state() == ServerState::Observing => {
                 Some(ServesAs::Observer)
             }
-            (Office::Learning(_), _) => Some(ServesAs::Follower),
+            (Role::Learning(_), _) => Some(ServesAs::Follower),
         }
     }
 
     /// Whether clients are taken at the moment.
     #[must_use]
     pub fn serves_clients(&self) -> bool {
-        match self.office {
-            Office::Idle => false,
-            Office::Learning(_) | Office::ReadOnly => true,
-            Office::Deciding => {
+        match self.role {
+            Role::Idle { .. } => false,
+            Role::Learning(_) | Role::ReadOnly => true,
+            Role::Deciding { .. } => {
                 self.ensemble.is_none() || self.settings.leader_serves == LeaderServes::Clients
             }
         }
@@ -272,11 +273,11 @@ impl Node {
             Input::Request { conn, xid, request, body } => {
                 let op = op_of(&request);
                 let origin = Origin { conn, xid, op, since_ms: now.monotonic_ms };
-                match self.office {
-                    Office::Idle => {}
-                    Office::Deciding => self.request(now, origin, request, body, tree, out),
-                    Office::Learning(_) => self.hand_on(origin, &request, body, tree, out),
-                    Office::ReadOnly => self.serve_read_only(origin, &request, body, tree, out),
+                match self.role {
+                    Role::Idle { .. } => {}
+                    Role::Deciding { .. } => self.request(now, origin, request, body, tree, out),
+                    Role::Learning(_) => self.forward(origin, &request, body, tree, out),
+                    Role::ReadOnly => self.serve_read_only(origin, &request, body, tree, out),
                 }
             }
             Input::Identified { conn, ids } => {
@@ -286,9 +287,9 @@ impl Node {
             }
             Input::Touch { conn } => {
                 if let Some(known) = self.conns.get(&conn) {
-                    match &mut self.office {
-                        Office::Learning(desk) if !self.sessions.is_local(known.session) => {
-                            desk.touch(known.session);
+                    match &mut self.role {
+                        Role::Learning(forwarding) if !self.sessions.is_local(known.session) => {
+                            forwarding.touch(known.session);
                         }
                         _ => self.sessions.touch(known.session, now.monotonic_ms),
                     }
@@ -329,10 +330,10 @@ impl Node {
         self.sessions.touch(session, now.monotonic_ms);
         if let ClientRequest::Sync { path } = request {
             let path = path.into_owned().into_boxed_str();
-            return self.wait_in_line(Waiting::Sync { origin, path }, tree, out);
+            return self.answer_in_turn(Waiting::Sync { origin, path }, tree, out);
         }
         if let ClientRequest::Read(_) = request {
-            return self.wait_in_line(Waiting::Read { origin, body: body.into() }, tree, out);
+            return self.answer_in_turn(Waiting::Read { origin, body: body.into() }, tree, out);
         }
         if matches!(request, ClientRequest::CloseSession) && self.sessions.is_local(session) {
             return self.close_local_session(session, origin, tree, out);
@@ -378,13 +379,13 @@ impl Node {
     }
 
     fn refuse(&mut self, origin: Origin, code: ErrorCode, tree: &Tree, out: &mut Outputs) {
-        self.wait_in_line(Waiting::Refusal { origin, code }, tree, out);
+        self.answer_in_turn(Waiting::Refusal { origin, code }, tree, out);
     }
 
     /// Answers at once if nothing is in flight, else behind it. A log that cannot be written lets
     /// nothing move on, so then it is enough that the connection itself has nothing in flight; one
     /// that has is being closed.
-    fn wait_in_line(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
+    fn answer_in_turn(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
         let stuck = self.storage != StorageState::Writable;
         let conn = waiting.conn();
         let is_first = self.in_flight.is_empty()
@@ -439,8 +440,8 @@ impl Node {
         if let Some(known) = self.conns.remove(&conn) {
             self.sessions.detach(known.session, conn);
             self.forget_closing_local(known.session);
-            if let Office::Learning(desk) = &mut self.office {
-                desk.detach(known.session, conn);
+            if let Role::Learning(forwarding) = &mut self.role {
+                forwarding.detach(known.session, conn);
             }
         }
         tree.watches().remove_watcher(conn.watcher());
@@ -464,19 +465,21 @@ impl Node {
     fn tick(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
         self.tick_peers(now, tree, out);
         self.tick_read_only(now);
-        match self.office {
-            Office::Deciding if self.storage == StorageState::Writable => {
+        match self.role {
+            Role::Deciding { .. } if self.storage == StorageState::Writable => {
                 self.end_due_sessions(now, tree, out);
                 self.sweep(now, tree, out);
             }
-            Office::Learning(_) | Office::ReadOnly => self.end_due_sessions(now, tree, out),
+            Role::Learning(_) | Role::ReadOnly => self.end_due_sessions(now, tree, out),
             // Nothing can be ended while nothing can be logged, or by nobody.
-            Office::Deciding | Office::Idle => {}
+            Role::Deciding { .. } | Role::Idle { .. } => {}
         }
     }
 
     fn sweep(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
-        while let Some(path) = self.sweeper.next(tree, now) {
+        while let Role::Deciding { sweeper } = &mut self.role
+            && let Some(path) = sweeper.next(tree, now)
+        {
             let header = self.next_header(now, SessionId::NONE, 0);
             let entry = self.overlay.prepare_sweep(tree, header, &path);
             self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });

@@ -4,7 +4,7 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, JuteWrite, Perms, SessionId, Txn, WatchedEvent, Zxid, reply};
 use herdsman_tree::{Events, Outcome, Tree, read};
 
-use super::{Conn, Node, Office};
+use super::{Conn, Node, Role};
 use crate::io::{Answered, CloseReason, ConnId, Output, Outputs};
 use crate::pending::{Origin, Waiting};
 use crate::reads;
@@ -33,7 +33,7 @@ impl Node {
                         self.attached(conn, session, open.timeout_ms, read_only, out);
                     }
                 }
-                in_line => self.answer(in_line, tree, out),
+                other => self.answer(other, tree, out),
             }
         }
         self.applied_in_ensemble(tree, out);
@@ -82,8 +82,8 @@ impl Node {
         let reason =
             if by_client { CloseReason::SessionClosed } else { CloseReason::SessionExpired };
         let decided = self.sessions.end(session).and_then(|session| session.conn());
-        let learned = match &mut self.office {
-            Office::Learning(desk) => desk.end(session),
+        let learned = match &mut self.role {
+            Role::Learning(forwarding) => forwarding.end(session),
             _ => None,
         };
         if let Some(conn) = decided.or(learned) {

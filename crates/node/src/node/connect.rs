@@ -6,7 +6,7 @@ use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
 use herdsman_proto::{Id, SessionId};
 use herdsman_tree::Tree;
 
-use super::{Conn, Node, Office};
+use super::{Conn, Node, Role};
 use crate::cxids::Numbering;
 use crate::io::{CloseReason, ConnId, Now, Output, Outputs, StorageState};
 use crate::pending::Waiting;
@@ -25,7 +25,7 @@ impl Node {
         if !self.serves_clients() {
             return out.close(conn, CloseReason::NotServing);
         }
-        let is_read_only = matches!(self.office, Office::ReadOnly);
+        let is_read_only = matches!(self.role, Role::ReadOnly);
         if is_read_only && request.read_only != Some(true) {
             return out.close(conn, CloseReason::NotReadOnlyClient);
         }
@@ -35,7 +35,7 @@ impl Node {
         let (min, max) =
             (self.settings.session_timeout_ms_min, self.settings.session_timeout_ms_max);
         let timeout_ms = request.timeout_ms.max(min).min(max);
-        if let Office::Learning(_) = self.office {
+        if let Role::Learning(_) = self.role {
             return self.connect_at_learner(now, conn, &request, timeout_ms, ids, out);
         }
         let read_only = request.read_only.map(|_| is_read_only);

@@ -16,8 +16,8 @@ use herdsman_zab::{
     Fall, Input, LinkId, Origin, Output as PeerOutput, Standing, TreeAfterCut, Voting, Zab,
 };
 
-use super::{Node, NodeSettings, Office};
-use crate::desk::LearnerDesk;
+use super::{Node, NodeSettings, Role};
+use crate::forwarding::Forwarding;
 use crate::io::{CloseReason, Now, Output, Outputs, StorageState};
 use crate::pending::Waiting;
 use crate::reconfig::plan_reconfig;
@@ -52,7 +52,7 @@ impl Node {
         out: &mut Outputs,
     ) -> Self {
         let mut node = Node::new(settings, tree, now);
-        node.office = Office::Idle;
+        node.role = Role::Idle { looking_since_ms: None };
         node.sessions.forget_all();
         let mut asked = Vec::new();
         let zab = Zab::new(peers, origin, now.monotonic_ms, &mut asked);
@@ -68,10 +68,10 @@ impl Node {
     }
 
     pub(super) fn is_learning(&self) -> bool {
-        matches!(self.office, Office::Learning(_))
+        matches!(self.role, Role::Learning(_))
     }
 
-    pub(super) fn is_taking_office(&self) -> bool {
+    pub(super) fn has_coming_role(&self) -> bool {
         self.ensemble.as_ref().is_some_and(|ensemble| ensemble.coming.is_some())
     }
 
@@ -118,7 +118,7 @@ impl Node {
             self.step_peers(now, Input::Tick, tree, out);
         }
         let exhausted = self.last_proposed.counter() >= self.settings.epoch_txns_max;
-        if exhausted && matches!(self.office, Office::Deciding) {
+        if exhausted && matches!(self.role, Role::Deciding { .. }) {
             self.step_down(now, Fall::EpochExhausted, out);
         }
     }
@@ -205,7 +205,7 @@ impl Node {
 
     /// A leader's own proposals are in flight already, with those who wait for them.
     fn append(&mut self, zxid: Zxid, payload: Bytes, kept: Kept, out: &mut Outputs) {
-        if !matches!(self.office, Office::Deciding) {
+        if !matches!(self.role, Role::Deciding { .. }) {
             let entry = Entry::decode(&payload).expect("was decoded when it came in");
             self.in_flight.push(zxid, Waiting::Txn { entry: Box::new(entry), origin: None });
         }
@@ -219,18 +219,18 @@ impl Node {
             other => Some((other, now)),
         };
         if standing == Standing::Looking {
-            self.looking_since_ms = Some(now.monotonic_ms);
-            self.leave_office(out);
+            self.end_role(out);
+            self.role = Role::Idle { looking_since_ms: Some(now.monotonic_ms) };
         }
     }
 
     /// What is in flight may or may not be agreed on one day; those who wait for it cannot know.
-    pub(super) fn leave_office(&mut self, out: &mut Outputs) {
-        self.office = Office::Idle;
+    pub(super) fn end_role(&mut self, out: &mut Outputs) {
+        self.role = Role::Idle { looking_since_ms: None };
         self.sessions.forget_all();
         self.in_flight.forget_origins();
         self.overlay = Overlay::new(self.settings.hash_seed);
-        // What still comes from one of them is too late: it must not claim a session in the next office.
+        // What still comes from one of them is too late: it must not claim a session in the next role.
         let mut conns: Vec<_> = self.conns.drain().map(|(conn, _)| conn).collect();
         conns.sort_unstable();
         for conn in conns {
@@ -246,27 +246,27 @@ impl Node {
         let Some(ensemble) = &mut self.ensemble else { return };
         ensemble.zab.applied(tree.last_zxid());
         if let Some((standing, now)) = ensemble.coming.take() {
-            self.take_office(standing, now, tree, out);
+            self.begin_role(standing, now, tree, out);
         }
         self.answer_done_syncs(tree, out);
     }
 
-    fn take_office(&mut self, standing: Standing, now: Now, tree: &mut Tree, out: &mut Outputs) {
+    fn begin_role(&mut self, standing: Standing, now: Now, tree: &mut Tree, out: &mut Outputs) {
         if let Some(membership) = self.zab().map(Zab::membership) {
             tree.set_config(membership.to_text().as_bytes(), Zxid(membership.version as i64));
         }
         match standing {
             Standing::Looking => unreachable!("begins at once"),
             Standing::Leading { epoch } => {
-                self.office = Office::Deciding;
+                let sweeper = Sweeper::new(self.settings.sweep, now.monotonic_ms);
+                self.role = Role::Deciding { sweeper };
                 self.last_proposed = Zxid::start_of(epoch);
                 self.sessions.restart(tree.sessions(), now.monotonic_ms);
-                self.sweeper = Sweeper::new(self.settings.sweep, now.monotonic_ms);
                 self.close_orphans(now, tree, out);
             }
             Standing::Following { link, .. } | Standing::Observing { link, .. } => {
                 self.sessions.forget_all();
-                self.office = Office::Learning(Box::new(LearnerDesk::new(link)));
+                self.role = Role::Learning(Box::new(Forwarding::new(link)));
                 self.serve_observers(now, out);
                 if self.zab().is_some_and(|zab| zab.voting() == Voting::Suspended) {
                     out.list.push(Output::Peer(ask_for_txn(link)));

@@ -6,7 +6,7 @@ use herdsman_tree::{Caller, Tree};
 use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
 
 use super::local::Refused;
-use super::{Node, Office};
+use super::{Node, Role};
 use crate::io::{CloseReason, Now, Output, Outputs};
 use crate::pending::Waiting;
 use crate::sessions::Owner;
@@ -47,7 +47,7 @@ impl Node {
         let from_learner = self.zab().is_some_and(|zab| zab.is_active_learner(link));
         let from_leader = self.zab().is_some_and(|zab| zab.is_active_leader(link));
         let from_observer = self.zab().is_some_and(|zab| zab.is_active_observer(link));
-        if from_learner && matches!(self.office, Office::Deciding) {
+        if from_learner && matches!(self.role, Role::Deciding { .. }) {
             self.take_from_learner(now, link, packet, tree, out);
         } else if from_leader && self.is_learning() {
             self.take_from_leader(packet, tree, out);

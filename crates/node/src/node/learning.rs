@@ -9,9 +9,9 @@ use herdsman_proto::{ErrorCode, Id, JuteWrite, OpCode, QuorumPacket, SessionId, 
 use herdsman_tree::Tree;
 use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
 
-use super::{Conn, LocalSessions, Node, Office};
+use super::{Conn, LocalSessions, Node, Role};
 use crate::cxids::Numbering;
-use crate::desk::{Applicant, Asker, InLine, LearnerDesk};
+use crate::forwarding::{Applicant, Asker, Forwarding, Queued};
 use crate::io::{ClientRequest, CloseReason, ConnId, Now, Output, Outputs};
 use crate::pending::{Origin, Waiting};
 use crate::sessions::Owner;
@@ -31,18 +31,20 @@ impl Node {
         let session = request.session;
         if session == SessionId::NONE && self.opens_local_sessions() {
             let session = self.open_local_session(now, conn, timeout_ms, read_only, ids, out);
-            return self.with_desk(|desk| desk.attach(session, conn, timeout_ms));
+            return self.with_forwarding(|forwarding| forwarding.attach(session, conn, timeout_ms));
         }
-        let Office::Learning(desk) = &mut self.office else { return };
+        let Role::Learning(forwarding) = &mut self.role else { return };
         let applicant = Applicant { conn, timeout_ms, read_only, ids: Arc::clone(&ids) };
         if session == SessionId::NONE {
             let session = self.sessions.allocate();
             self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Client });
-            desk.open(session, applicant);
+            forwarding.open(session, applicant);
             let packet = create_session(session, timeout_ms);
-            return out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
+            return out
+                .list
+                .push(Output::Peer(PeerOutput::Send { link: forwarding.link(), packet }));
         }
-        if let Some(old) = desk.conn(session) {
+        if let Some(old) = forwarding.conn(session) {
             out.close(old, CloseReason::SessionMoved);
         }
         if *request.password != session.password() {
@@ -53,11 +55,11 @@ impl Node {
         }
         let numbering = Numbering::Server;
         self.conns.insert(conn, Conn { session, ids, numbering });
-        if let Some(old) = desk.revive(session, applicant) {
+        if let Some(old) = forwarding.revive(session, applicant) {
             out.close(old, CloseReason::SessionMoved);
         }
         let packet = QuorumPacket::Revalidate { session, timeout_ms };
-        out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
+        out.list.push(Output::Peer(PeerOutput::Send { link: forwarding.link(), packet }));
     }
 
     /// A local session goes on over another connection; the leader need not be asked.
@@ -74,18 +76,18 @@ impl Node {
             return refuse_session(conn, read_only, out);
         }
         self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Server });
-        self.with_desk(|desk| desk.attach(session, conn, timeout_ms));
+        self.with_forwarding(|forwarding| forwarding.attach(session, conn, timeout_ms));
         self.attached(conn, session, timeout_ms, read_only, out);
     }
 
-    fn with_desk(&mut self, change: impl FnOnce(&mut LearnerDesk)) {
-        if let Office::Learning(desk) = &mut self.office {
-            change(desk);
+    fn with_forwarding(&mut self, change: impl FnOnce(&mut Forwarding)) {
+        if let Role::Learning(forwarding) = &mut self.role {
+            change(forwarding);
         }
     }
 
     /// A request that has to take its turn among the writes of all servers.
-    pub(super) fn hand_on(
+    pub(super) fn forward(
         &mut self,
         origin: Origin,
         request: &ClientRequest<'_>,
@@ -94,18 +96,18 @@ impl Node {
         out: &mut Outputs,
     ) {
         let Some(session) = self.conns.get(&origin.conn).map(|conn| conn.session) else { return };
-        let at_desk = match &self.office {
-            Office::Learning(desk) => desk.conn(session),
+        let attached = match &self.role {
+            Role::Learning(forwarding) => forwarding.conn(session),
             _ => return,
         };
-        if at_desk != Some(origin.conn) {
+        if attached != Some(origin.conn) {
             return out.close(origin.conn, CloseReason::SessionMoved);
         }
-        let in_line = self.take_up(session, origin, request, body, out);
-        let Office::Learning(desk) = &mut self.office else { return };
-        let cxid = match in_line {
-            InLine::Write { cxid, .. } => Some(cxid),
-            InLine::Sync { .. } => Some(origin.xid.0),
+        let queued = self.take_up(session, origin, request, body, out);
+        let Role::Learning(forwarding) = &mut self.role else { return };
+        let cxid = match queued {
+            Queued::Write { cxid, .. } => Some(cxid),
+            Queued::Sync { .. } => Some(origin.xid.0),
             _ => None,
         };
         if let (Some(cxid), Some(Conn { ids, .. })) = (cxid, self.conns.get(&origin.conn)) {
@@ -116,9 +118,9 @@ impl Node {
                 body: Bytes::copy_from_slice(body),
                 ids: ids.to_vec(),
             };
-            out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
+            out.list.push(Output::Peer(PeerOutput::Send { link: forwarding.link(), packet }));
         }
-        desk.line_up(session, in_line);
+        forwarding.push(session, queued);
         self.answer_ready(session, tree, out);
     }
 
@@ -130,21 +132,21 @@ impl Node {
         request: &ClientRequest<'_>,
         body: &[u8],
         out: &mut Outputs,
-    ) -> InLine {
+    ) -> Queued {
         if let Err(code) = self.touch_at_learner(session, origin) {
-            return InLine::Refusal { origin, code };
+            return Queued::Refusal { origin, code };
         }
         match request {
             ClientRequest::Malformed(_) => {
-                InLine::Refusal { origin, code: ErrorCode::MarshallingError }
+                Queued::Refusal { origin, code: ErrorCode::MarshallingError }
             }
             ClientRequest::Sync { path } => {
-                InLine::Sync { origin, path: path.as_ref().into(), is_done: false }
+                Queued::Sync { origin, path: path.as_ref().into(), is_done: false }
             }
-            ClientRequest::Read(_) => InLine::Read { origin, body: body.into() },
+            ClientRequest::Read(_) => Queued::Read { origin, body: body.into() },
             ClientRequest::CloseSession if self.sessions.is_local(session) => {
                 self.sessions.set_closing(session);
-                InLine::LocalClose(origin)
+                Queued::LocalClose(origin)
             }
             ClientRequest::Write(_) | ClientRequest::CloseSession => {
                 let upgrades = self.settings.local_sessions == LocalSessions::Upgraded;
@@ -153,7 +155,7 @@ impl Node {
                 }
                 let numbering = self.conns.get(&origin.conn).map(|conn| conn.numbering);
                 let numbering = numbering.unwrap_or(Numbering::Server);
-                InLine::Write { origin, cxid: self.cxids.number(numbering, origin.xid) }
+                Queued::Write { origin, cxid: self.cxids.number(numbering, origin.xid) }
             }
         }
     }
@@ -164,7 +166,7 @@ impl Node {
             self.sessions.check(session, Owner::Conn(origin.conn))?;
             self.sessions.touch(session, origin.since_ms);
         } else {
-            self.with_desk(|desk| desk.touch(session));
+            self.with_forwarding(|forwarding| forwarding.touch(session));
         }
         Ok(())
     }
@@ -172,10 +174,10 @@ impl Node {
     /// The leader tracks the session from now on. What follows on this link finds it open.
     fn upgrade_at_learner(&mut self, session: SessionId, out: &mut Outputs) {
         let Some(local) = self.sessions.release(session) else { return };
-        self.with_desk(|desk| {
-            desk.touch(session);
+        self.with_forwarding(|forwarding| {
+            forwarding.touch(session);
             let packet = create_session(session, local.timeout_ms);
-            out.list.push(Output::Peer(PeerOutput::Send { link: desk.link(), packet }));
+            out.list.push(Output::Peer(PeerOutput::Send { link: forwarding.link(), packet }));
         });
     }
 
@@ -187,9 +189,9 @@ impl Node {
         out: &mut Outputs,
     ) {
         let committed = self.zab().map_or(Zxid::ZERO, |zab: &Zab| zab.log().committed());
-        let Office::Learning(desk) = &mut self.office else { return };
+        let Role::Learning(forwarding) = &mut self.role else { return };
         match packet {
-            QuorumPacket::Revalidated { session, valid } => match desk.take_asked(session) {
+            QuorumPacket::Revalidated { session, valid } => match forwarding.take_asked(session) {
                 Some((timeout_ms, Asker::Observer(link))) => {
                     self.revalidated_for_observer(link, session, timeout_ms, valid, out);
                 }
@@ -197,14 +199,14 @@ impl Node {
             },
             QuorumPacket::Request { session, cxid, .. } => self.take_back(session, cxid, out),
             QuorumPacket::Sync => {
-                if let Some(link) = desk.sync_answered(committed) {
+                if let Some(link) = forwarding.sync_answered(committed) {
                     out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
                 }
                 self.answer_done_syncs(tree, out);
             }
             QuorumPacket::Ping { zxid, .. } => {
-                let packet = QuorumPacket::Ping { zxid, touched: desk.take_touched() };
-                let link: LinkId = desk.link();
+                let packet = QuorumPacket::Ping { zxid, touched: forwarding.take_touched() };
+                let link: LinkId = forwarding.link();
                 out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
             }
             _ => {}
@@ -212,12 +214,12 @@ impl Node {
     }
 
     fn revalidated(&mut self, session: SessionId, valid: bool, out: &mut Outputs) {
-        let Office::Learning(desk) = &mut self.office else { return };
-        let Some(applicant) = desk.take_reviving(session) else { return };
+        let Role::Learning(forwarding) = &mut self.role else { return };
+        let Some(applicant) = forwarding.take_reviving(session) else { return };
         let Applicant { conn, timeout_ms, read_only, .. } = applicant;
         if valid {
-            desk.attach(session, conn, timeout_ms);
-            desk.touch(session);
+            forwarding.attach(session, conn, timeout_ms);
+            forwarding.touch(session);
             self.attached(conn, session, timeout_ms, read_only, out);
         } else {
             self.conns.remove(&conn);
@@ -237,46 +239,46 @@ impl Node {
             return None;
         }
         let (session, cxid) = (entry.header.session, entry.header.cxid);
-        let Office::Learning(desk) = &mut self.office else { return None };
-        desk.reach_write(session, cxid);
+        let Role::Learning(forwarding) = &mut self.role else { return None };
+        forwarding.reach_write(session, cxid);
         self.answer_ready(session, tree, out);
-        let Office::Learning(desk) = &mut self.office else { return None };
-        desk.take_write(session, cxid)
+        let Role::Learning(forwarding) = &mut self.role else { return None };
+        forwarding.take_write(session, cxid)
     }
 
-    /// A txn was applied: a session may have been opened by it, and its line may go on.
+    /// A txn was applied: a session may have been opened by it, and its queue may go on.
     pub(super) fn applied_at_learner(&mut self, entry: &Entry, tree: &Tree, out: &mut Outputs) {
-        let Office::Learning(desk) = &mut self.office else { return };
+        let Role::Learning(forwarding) = &mut self.role else { return };
         let session = entry.header.session;
         if let Txn::CreateSession { .. } = entry.txn
-            && let Some(applicant) = desk.take_opening(session)
+            && let Some(applicant) = forwarding.take_opening(session)
         {
             let Applicant { conn, timeout_ms, read_only, .. } = applicant;
-            desk.attach(session, conn, timeout_ms);
-            desk.touch(session);
+            forwarding.attach(session, conn, timeout_ms);
+            forwarding.touch(session);
             self.attached(conn, session, timeout_ms, read_only, out);
         }
         self.answer_ready(session, tree, out);
     }
 
     pub(super) fn answer_done_syncs(&mut self, tree: &Tree, out: &mut Outputs) {
-        let Office::Learning(desk) = &mut self.office else { return };
-        for session in desk.take_done_syncs(tree.last_zxid()) {
+        let Role::Learning(forwarding) = &mut self.role else { return };
+        for session in forwarding.take_done_syncs(tree.last_zxid()) {
             self.answer_ready(session, tree, out);
         }
     }
 
-    /// Answers what has come to the front of a session's line.
+    /// Answers what has come to the front of a session's queue.
     fn answer_ready(&mut self, session: SessionId, tree: &Tree, out: &mut Outputs) {
         loop {
-            let Office::Learning(desk) = &mut self.office else { return };
-            let Some(ready) = desk.take_ready(session) else { return };
+            let Role::Learning(forwarding) = &mut self.role else { return };
+            let Some(ready) = forwarding.take_ready(session) else { return };
             let waiting = match ready {
-                InLine::Sync { origin, path, .. } => Waiting::Sync { origin, path },
-                InLine::Read { origin, body } => Waiting::Read { origin, body },
-                InLine::Refusal { origin, code } => Waiting::Refusal { origin, code },
-                InLine::LocalClose(origin) => Waiting::LocalClose { origin, session },
-                InLine::Write { .. } => unreachable!("answered when its txn is applied"),
+                Queued::Sync { origin, path, .. } => Waiting::Sync { origin, path },
+                Queued::Read { origin, body } => Waiting::Read { origin, body },
+                Queued::Refusal { origin, code } => Waiting::Refusal { origin, code },
+                Queued::LocalClose(origin) => Waiting::LocalClose { origin, session },
+                Queued::Write { .. } => unreachable!("answered when its txn is applied"),
             };
             self.answer(waiting, tree, out);
         }

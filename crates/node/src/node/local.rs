@@ -120,7 +120,7 @@ impl Node {
         out: &mut Outputs,
     ) {
         self.sessions.set_closing(session);
-        self.wait_in_line(Waiting::LocalClose { origin, session }, tree, out);
+        self.answer_in_turn(Waiting::LocalClose { origin, session }, tree, out);
     }
 
     /// The client of a local session said goodbye and did not wait for the answer: whatever waited to

@@ -2,7 +2,7 @@
 //! the leader, and the answers come back.
 //!
 //! A committed txn needs no way back of its own, agreement tells observers of each. The leader's other
-//! answers come in the order of the questions, so the desk remembers who has asked.
+//! answers come in the order of the questions, so [`Forwarding`](crate::forwarding) remembers who has asked.
 //!
 //! To the leader all those clients look like this follower's, so it does not notice when a session moves
 //! between servers behind the same follower. This follower does: it closes its own client's connection,
@@ -17,8 +17,8 @@
 use herdsman_proto::{OpCode, QuorumPacket, Request, SessionId, WriteRequest};
 use herdsman_zab::{LinkId, Output as PeerOutput};
 
-use super::{Node, Office};
-use crate::desk::Asker;
+use super::{Node, Role};
+use crate::forwarding::Asker;
 use crate::io::{CloseReason, Now, Output, Outputs};
 
 impl Node {
@@ -29,26 +29,26 @@ impl Node {
         packet: QuorumPacket,
         out: &mut Outputs,
     ) {
-        let Office::Learning(desk) = &mut self.office else { return };
+        let Role::Learning(forwarding) = &mut self.role else { return };
         let asker = Asker::Observer(observer);
         let room = match &packet {
             QuorumPacket::Request { session, op, .. } => match OpCode::from_code(*op) {
-                Some(OpCode::Sync) => desk.ask_sync(observer),
-                _ if desk.has_left(*session, observer) => {
-                    return send_back(observer, desk.link(), &packet, out);
+                Some(OpCode::Sync) => forwarding.ask_sync(observer),
+                _ if forwarding.has_left(*session, observer) => {
+                    return send_back(observer, forwarding.link(), &packet, out);
                 }
                 Some(OpCode::CreateSession) => {
-                    desk.attach_elsewhere(*session, observer);
+                    forwarding.attach_elsewhere(*session, observer);
                     Ok(())
                 }
                 _ => Ok(()),
             },
             QuorumPacket::Revalidate { session, timeout_ms } => {
-                desk.ask_about(*session, *timeout_ms, asker)
+                forwarding.ask_about(*session, *timeout_ms, asker)
             }
             QuorumPacket::Ping { touched, .. } => {
                 for (session, timeout_ms) in touched {
-                    desk.touch_elsewhere(*session, *timeout_ms);
+                    forwarding.touch_elsewhere(*session, *timeout_ms);
                 }
                 return;
             }
@@ -56,7 +56,7 @@ impl Node {
         };
         match room {
             Ok(()) => {
-                let link = desk.link();
+                let link = forwarding.link();
                 out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
             }
             Err(_) => self.dismiss_observer(observer),
@@ -65,9 +65,9 @@ impl Node {
 
     /// The follower that this observer learns from has sent a write back: its session has moved.
     pub(super) fn take_back(&mut self, session: SessionId, cxid: i32, out: &mut Outputs) {
-        let Office::Learning(desk) = &mut self.office else { return };
-        if let Some(conn) = desk.conn_of_write(session, cxid) {
-            desk.detach(session, conn);
+        let Role::Learning(forwarding) = &mut self.role else { return };
+        if let Some(conn) = forwarding.conn_of_write(session, cxid) {
+            forwarding.detach(session, conn);
             out.close(conn, CloseReason::SessionMoved);
         }
     }
@@ -89,12 +89,12 @@ impl Node {
     ) {
         let packet = QuorumPacket::Revalidated { session, valid };
         out.list.push(Output::Peer(PeerOutput::Send { link: observer, packet }));
-        let Office::Learning(desk) = &mut self.office else { return };
+        let Role::Learning(forwarding) = &mut self.role else { return };
         if valid {
-            if let Some(conn) = desk.attach_elsewhere(session, observer) {
+            if let Some(conn) = forwarding.attach_elsewhere(session, observer) {
                 out.close(conn, CloseReason::SessionMoved);
             }
-            desk.touch_elsewhere(session, timeout_ms);
+            forwarding.touch_elsewhere(session, timeout_ms);
         }
     }
 

@@ -22,7 +22,7 @@ use herdsman_proto::{ErrorCode, ServerState};
 use herdsman_tree::Tree;
 use herdsman_zab::Zab;
 
-use super::{Node, Office};
+use super::{Node, Role};
 use crate::io::{ClientRequest, CloseReason, Now, Outputs};
 use crate::pending::{Origin, Waiting};
 use crate::sessions::Owner;
@@ -30,8 +30,10 @@ use crate::sessions::Owner;
 impl Node {
     /// When read-only service begins, unless a leader is found before.
     pub(super) fn read_only_at(&self) -> Option<u64> {
-        match self.office {
-            Office::Idle => Some(self.looking_since_ms? + self.settings.read_only_after_ms?),
+        match self.role {
+            Role::Idle { looking_since_ms } => {
+                Some(looking_since_ms? + self.settings.read_only_after_ms?)
+            }
             _ => None,
         }
     }
@@ -39,20 +41,21 @@ impl Node {
     /// A server without a leader may have waited long enough.
     pub(super) fn tick_read_only(&mut self, now: Now) {
         if self.read_only_at().is_some_and(|at_ms| at_ms <= now.monotonic_ms) {
-            self.office = Office::ReadOnly;
+            self.role = Role::ReadOnly;
         }
     }
 
     /// The search for a leader goes on, or ends. Apache looks at the same moment: when an election is
     /// decided, not when this server is up to date.
     pub(super) fn note_search(&mut self, now: Now, out: &mut Outputs) {
-        if self.zab().is_some_and(|zab: &Zab| zab.state() == ServerState::Looking) {
-            self.looking_since_ms.get_or_insert(now.monotonic_ms);
-            return;
-        }
-        self.looking_since_ms = None;
-        if matches!(self.office, Office::ReadOnly) {
-            self.leave_office(out);
+        let is_looking = self.zab().is_some_and(|zab: &Zab| zab.state() == ServerState::Looking);
+        match &mut self.role {
+            Role::Idle { looking_since_ms } if is_looking => {
+                looking_since_ms.get_or_insert(now.monotonic_ms);
+            }
+            Role::Idle { looking_since_ms } => *looking_since_ms = None,
+            Role::ReadOnly if !is_looking => self.end_role(out),
+            _ => {}
         }
     }
 

@@ -1,9 +1,9 @@
 //! A learner's clients: their requests on the way to the leader and back.
 //!
 //! In: requests of clients connected here, and what the leader sends back: committed txns, SYNC,
-//! answers about sessions. Out: whom to answer. Each session has a line, in the order in which its
+//! answers about sessions. Out: whom to answer. Each session has a queue, in the order in which its
 //! requests came; an answer leaves only from the front, so answers keep that order. A write is answered
-//! when its txn, known by session and cxid, is applied here. The line goes with its connection: what is
+//! when its txn, known by session and cxid, is applied here. The queue goes with its connection: what is
 //! still under way then is answered to nobody, and its cxids are never used on another connection (see
 //! [`crate::cxids`]).
 //!
@@ -44,9 +44,9 @@ pub enum Asker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMuchAsked;
 
-/// A request in its session's line.
+/// A request in its session's queue.
 #[derive(Debug)]
-pub enum InLine {
+pub enum Queued {
     /// A write that went to the leader.
     Write {
         /// Who asked.
@@ -81,9 +81,9 @@ pub enum InLine {
     },
 }
 
-impl InLine {
+impl Queued {
     fn is_write(&self, number: i32) -> bool {
-        matches!(self, InLine::Write { cxid, .. } if *cxid == number)
+        matches!(self, Queued::Write { cxid, .. } if *cxid == number)
     }
 }
 
@@ -96,12 +96,12 @@ const ASKED_MAX: usize = 1 << 16;
 struct Attached {
     conn: ConnId,
     timeout_ms: i32,
-    line: VecDeque<InLine>,
+    queue: VecDeque<Queued>,
 }
 
 /// A learner's clients.
 #[derive(Debug)]
-pub struct LearnerDesk {
+pub struct Forwarding {
     link: LinkId,
     attached: BTreeMap<SessionId, Attached>,
     /// New sessions that the leader has been asked for.
@@ -143,11 +143,11 @@ impl ClientSync {
     }
 }
 
-impl LearnerDesk {
-    /// A desk without clients.
+impl Forwarding {
+    /// No clients yet.
     #[must_use]
     pub fn new(link: LinkId) -> Self {
-        LearnerDesk {
+        Forwarding {
             link,
             attached: BTreeMap::new(),
             opening: BTreeMap::new(),
@@ -210,7 +210,7 @@ impl LearnerDesk {
 
     /// The session is established on a connection.
     pub fn attach(&mut self, session: SessionId, conn: ConnId, timeout_ms: i32) {
-        let attached = Attached { conn, timeout_ms, line: VecDeque::new() };
+        let attached = Attached { conn, timeout_ms, queue: VecDeque::new() };
         self.elsewhere.remove(&session);
         self.attached.insert(session, attached);
     }
@@ -234,7 +234,7 @@ impl LearnerDesk {
         self.attached.get(&session).map(|attached| attached.conn)
     }
 
-    /// The connection is gone; whatever is still in its line is answered to nobody.
+    /// The connection is gone; whatever is still in its queue is answered to nobody.
     pub fn detach(&mut self, session: SessionId, conn: ConnId) {
         for waiting in [&mut self.opening, &mut self.reviving] {
             waiting.retain(|_, applicant| applicant.conn != conn);
@@ -268,14 +268,14 @@ impl LearnerDesk {
         std::mem::take(&mut self.touched).into_iter().collect()
     }
 
-    /// Puts a request into its session's line.
-    pub fn line_up(&mut self, session: SessionId, request: InLine) {
+    /// Puts a request into its session's queue.
+    pub fn push(&mut self, session: SessionId, request: Queued) {
         if let Some(attached) = self.attached.get_mut(&session) {
-            if let InLine::Sync { origin, .. } = &request {
+            if let Queued::Sync { origin, .. } = &request {
                 let sync = ClientSync { session, conn: origin.conn, xid: origin.xid };
                 self.syncs.push_back(PendingSync::Client(sync));
             }
-            attached.line.push_back(request);
+            attached.queue.push_back(request);
         }
     }
 
@@ -283,13 +283,13 @@ impl LearnerDesk {
     /// that, since the leader had them first: whatever they wait for has a smaller zxid.
     pub fn reach_write(&mut self, session: SessionId, cxid: i32) {
         let Some(attached) = self.attached.get_mut(&session) else { return };
-        let is_write = |request: &InLine| matches!(request, InLine::Write { .. });
-        let Some(next) = attached.line.iter().position(is_write) else { return };
-        if !attached.line[next].is_write(cxid) {
+        let is_write = |request: &Queued| matches!(request, Queued::Write { .. });
+        let Some(next) = attached.queue.iter().position(is_write) else { return };
+        if !attached.queue[next].is_write(cxid) {
             return;
         }
-        for request in attached.line.iter_mut().take(next) {
-            if let InLine::Sync { is_done, .. } = request {
+        for request in attached.queue.iter_mut().take(next) {
+            if let Queued::Sync { is_done, .. } = request {
                 *is_done = true;
             }
         }
@@ -297,11 +297,11 @@ impl LearnerDesk {
 
     /// A txn of this session is applied: the write that asked for it, if it was asked for here.
     pub fn take_write(&mut self, session: SessionId, cxid: i32) -> Option<Origin> {
-        let line = &mut self.attached.get_mut(&session)?.line;
-        match line.front() {
-            Some(InLine::Write { origin, cxid: first }) if *first == cxid => {
+        let queue = &mut self.attached.get_mut(&session)?.queue;
+        match queue.front() {
+            Some(Queued::Write { origin, cxid: first }) if *first == cxid => {
                 let origin = *origin;
-                line.pop_front();
+                queue.pop_front();
                 Some(origin)
             }
             _ => None,
@@ -312,7 +312,7 @@ impl LearnerDesk {
     #[must_use]
     pub fn conn_of_write(&self, session: SessionId, cxid: i32) -> Option<ConnId> {
         let attached = self.attached.get(&session)?;
-        attached.line.iter().any(|request| request.is_write(cxid)).then_some(attached.conn)
+        attached.queue.iter().any(|request| request.is_write(cxid)).then_some(attached.conn)
     }
 
     /// The leader is asked for a sync for an observer.
@@ -351,8 +351,8 @@ impl LearnerDesk {
 
     fn mark_sync_done(&mut self, sync: ClientSync) {
         let Some(attached) = self.attached.get_mut(&sync.session) else { return };
-        for request in &mut attached.line {
-            if let InLine::Sync { origin, is_done, .. } = request
+        for request in &mut attached.queue {
+            if let Queued::Sync { origin, is_done, .. } = request
                 && sync.is(origin)
             {
                 *is_done = true;
@@ -360,21 +360,21 @@ impl LearnerDesk {
         }
     }
 
-    /// The request at the front of a session's line, if it can be answered now.
-    pub fn take_ready(&mut self, session: SessionId) -> Option<InLine> {
-        let line = &mut self.attached.get_mut(&session)?.line;
-        match line.front()? {
-            InLine::Read { .. }
-            | InLine::Refusal { .. }
-            | InLine::LocalClose(_)
-            | InLine::Sync { is_done: true, .. } => line.pop_front(),
-            InLine::Write { .. } | InLine::Sync { .. } => None,
+    /// The request at the front of a session's queue, if it can be answered now.
+    pub fn take_ready(&mut self, session: SessionId) -> Option<Queued> {
+        let queue = &mut self.attached.get_mut(&session)?.queue;
+        match queue.front()? {
+            Queued::Read { .. }
+            | Queued::Refusal { .. }
+            | Queued::LocalClose(_)
+            | Queued::Sync { is_done: true, .. } => queue.pop_front(),
+            Queued::Write { .. } | Queued::Sync { .. } => None,
         }
     }
 
     /// Requests that wait for the leader.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.attached.values().map(|attached| attached.line.len()).sum()
+        self.attached.values().map(|attached| attached.queue.len()).sum()
     }
 }
