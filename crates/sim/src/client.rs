@@ -108,6 +108,7 @@ impl Op {
                 fits.is_some_and(|rest| rest.is_empty() != is_sequential)
                     && create.data.as_deref() == Some(data.as_bytes())
             }
+            (Op::Reconfig { .. }, Txn::SetData { reconfig, .. }) => *reconfig,
             (Op::SetData { path, data, .. }, Txn::SetData { path: set, data: new, .. }) => {
                 **set == **path && new.as_deref() == Some(data.as_bytes())
             }

@@ -59,7 +59,7 @@ fn fixed_seeds_with_changing_memberships() {
 /// nothing.
 #[test]
 fn the_seeds_are_eventful() {
-    let verdicts: Vec<_> = (1..41).map(run_seed).collect();
+    let verdicts: Vec<_> = (1..81).map(run_seed).collect();
     let sum = |count: fn(&Verdict) -> u64| verdicts.iter().map(count).sum::<u64>();
     assert!(sum(|verdict| verdict.counts.crashes) > 40);
     assert!(sum(|verdict| verdict.counts.leaders) > 80);
