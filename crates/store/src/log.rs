@@ -13,6 +13,7 @@
 
 pub mod ending;
 pub mod record;
+mod search;
 pub mod truncate;
 pub mod walk;
 pub mod writer;
@@ -44,6 +45,15 @@ pub fn encode_record(payload: &[u8], out: &mut Vec<u8>) {
     out.put_long(checksum(payload));
     out.put_buffer(Some(payload));
     out.put_byte(RECORD_END);
+}
+
+/// The checksum and the length in a record's head, whatever they are.
+fn parse_head(head: &[u8]) -> (u64, i32) {
+    let mut crc = [0; 8];
+    crc.copy_from_slice(&head[..8]);
+    let mut length = [0; 4];
+    length.copy_from_slice(&head[8..RECORD_HEAD_BYTES]);
+    (u64::from_be_bytes(crc), i32::from_be_bytes(length))
 }
 
 /// The zxid in a payload's txn header.

@@ -15,12 +15,17 @@
 //! that is not zero.
 //! - E = P: the end.
 //! - The bytes from P to E are the beginning of one record: its head is incomplete, or its end mark
-//!   lies at or behind E. Then it is *torn*. A record that was synced has its end mark, so no synced
-//!   record is lost by cutting here. One exception is looked for: a whole record whose length field
-//!   was damaged also seems to end later than it does. If the stored checksum fits a shorter payload
-//!   that an end mark follows, it is damage.
+//!   lies at or behind E. Then it is *torn*, because a record that was synced has its end mark. But a head
+//!   can be damaged, and then its length is not to be believed. So a torn write is the last thing in a file:
+//!   if a valid record with a later zxid follows anywhere behind P, it is damage. And a record that is all
+//!   there is not torn: if the stored checksum fits a shorter payload that an end mark follows, or the
+//!   bytes between the head and an end mark at E are one whole txn, it is damage.
 //! - Anything else is *damage*: a record with its end mark in place and a wrong checksum, a wrong end
 //!   mark, a hole with something behind it.
+//!
+//! Nothing but this log's own records can follow P. Log files are new when they are opened, preallocated room
+//! reads as zeros, and what is cut off is cut with the file's length. A record inside of a client's data is
+//! taken for one of the log's own only if its zxid is later than the last good one.
 //!
 //! **What the rule cannot know.** If record k is torn and record k+1 of the same batch is whole, the
 //! file looks exactly as if a synced record k had been zeroed later. Apache's format does not mark
@@ -38,15 +43,19 @@
 use std::io;
 
 use herdsman_proto::Zxid;
+use herdsman_proto::txn::Entry;
 
-use super::record::{RecordReader, valid_record};
+use super::record::RecordReader;
+use super::search::Search;
 use super::{
     HEADER, HEADER_CHECKED_BYTES, PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES,
-    RECORD_HEAD_BYTES,
+    RECORD_HEAD_BYTES, parse_head,
 };
 use crate::disk::ReadFile;
 
-const CHUNK_BYTES: usize = 256 << 10;
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
+/// A longer rest of a file is not decoded to see whether it is one whole txn.
+const WHOLE_TXN_BYTES_MAX: u64 = 16 << 20;
 const ADLER_MODULUS: u32 = 65521;
 static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
@@ -81,16 +90,21 @@ pub fn classify(reader: &RecordReader) -> io::Result<Ending> {
     if end == start {
         return Ok(Ending::Clean);
     }
-    let damage = if reader.header_valid() {
+    let mut search = Search::new(file, end, reader.last_zxid());
+    let why = if reader.header_valid() {
         record_damage(file, start, end)?
     } else {
         header_damage(file, end)?
     };
-    Ok(match damage {
+    let next_valid = search.next_valid(start + 1)?;
+    let why = why.or(match next_valid {
+        Some(_) => Some("the record is garbage, and valid records follow it"),
+        None if search.gave_up() => Some("it holds too much that looks like records"),
+        None => None,
+    });
+    Ok(match why {
         None => Ending::Torn { bytes: end - start },
-        Some(why) => {
-            Ending::Damaged(Damage { why, next_valid: find_record(file, start + 1, end)? })
-        }
+        Some(why) => Ending::Damaged(Damage { why, next_valid }),
     })
 }
 
@@ -123,8 +137,13 @@ fn record_damage(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<Option
     };
     let record_end = start + RECORD_EXTRA_BYTES as u64 + length;
     if end < record_end {
-        let whole = shorter_record_fits(file, start, end, crc)?;
-        return Ok(whole.then_some("the record is whole, but its length field is wrong"));
+        return Ok(if shorter_record_fits(file, start, end, crc)? {
+            Some("the record is whole, but its length field is wrong")
+        } else if is_whole_txn(file, start, end)? {
+            Some("the txn is whole, but its checksum and length are wrong")
+        } else {
+            None
+        });
     }
     let mut mark = [0];
     read_exactly(file, record_end - 1, &mut mark)?;
@@ -135,12 +154,20 @@ fn record_damage(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<Option
     }))
 }
 
-fn parse_head(head: &[u8]) -> (u64, i32) {
-    let mut crc = [0; 8];
-    crc.copy_from_slice(&head[..8]);
-    let mut length = [0; 4];
-    length.copy_from_slice(&head[8..RECORD_HEAD_BYTES]);
-    (u64::from_be_bytes(crc), i32::from_be_bytes(length))
+/// What stands between the head and an end mark right before `end` is exactly one txn.
+fn is_whole_txn(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<bool> {
+    let bytes = end - start - RECORD_HEAD_BYTES as u64;
+    let Some(bytes) = usize::try_from(bytes).ok().filter(|_| bytes <= WHOLE_TXN_BYTES_MAX) else {
+        return Ok(false);
+    };
+    let mut mark = [0];
+    read_exactly(file, end - 1, &mut mark)?;
+    if mark != [RECORD_END] {
+        return Ok(false);
+    }
+    let mut payload = vec![0; bytes - 1];
+    read_exactly(file, start + RECORD_HEAD_BYTES as u64, &mut payload)?;
+    Ok(Entry::decode(&payload).is_ok())
 }
 
 /// Some end mark before `end` closes a payload that has the checksum `crc`.
@@ -167,50 +194,6 @@ fn shorter_record_fits(file: &dyn ReadFile, start: u64, end: u64, crc: u64) -> i
     Ok(found)
 }
 
-/// Finds the first whole, valid record that starts at `from` or later and ends by `to`.
-fn find_record(file: &dyn ReadFile, from: u64, to: u64) -> io::Result<Option<(u64, Zxid)>> {
-    let mut chunk_start = from;
-    let mut chunk = vec![0; CHUNK_BYTES];
-    while chunk_start + RECORD_HEAD_BYTES as u64 <= to {
-        let wanted = usize::try_from(to - chunk_start).map_or(CHUNK_BYTES, |n| n.min(CHUNK_BYTES));
-        read_exactly(file, chunk_start, &mut chunk[..wanted])?;
-        for (index, head) in chunk[..wanted].windows(RECORD_HEAD_BYTES).enumerate() {
-            let offset = chunk_start + index as u64;
-            if let Some(length) = plausible_length(head, to - offset)
-                && let Some(zxid) = record_at(file, offset, length)?
-            {
-                return Ok(Some((offset, zxid)));
-            }
-        }
-        // The last bytes may be the beginning of a head.
-        chunk_start += (wanted - (RECORD_HEAD_BYTES - 1)) as u64;
-    }
-    Ok(None)
-}
-
-/// A record's length, if the head can be one: a checksum of 32 bits, never 0, and a length that fits.
-fn plausible_length(head: &[u8], rest: u64) -> Option<usize> {
-    let (crc, length) = parse_head(head);
-    let length = usize::try_from(length).ok()?;
-    let plausible = crc != 0
-        && crc <= u64::from(u32::MAX)
-        && length >= PAYLOAD_BYTES_MIN
-        && (length + RECORD_EXTRA_BYTES) as u64 <= rest;
-    plausible.then_some(length)
-}
-
-fn record_at(file: &dyn ReadFile, offset: u64, length: usize) -> io::Result<Option<Zxid>> {
-    let bytes = length + RECORD_EXTRA_BYTES;
-    let mut mark = [0];
-    read_exactly(file, offset + bytes as u64 - 1, &mut mark)?;
-    if mark != [RECORD_END] {
-        return Ok(None);
-    }
-    let mut record = vec![0; bytes];
-    read_exactly(file, offset, &mut record)?;
-    Ok(valid_record(&record).map(|(zxid, _)| zxid))
-}
-
 /// The offset behind the last byte that is not zero between `start` and `end`; `start` if all are.
 fn last_nonzero_end(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<u64> {
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -230,7 +213,7 @@ fn last_nonzero_end(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<u64
     Ok(start)
 }
 
-fn for_each_chunk(
+pub(super) fn for_each_chunk(
     file: &dyn ReadFile,
     start: u64,
     end: u64,

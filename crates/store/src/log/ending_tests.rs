@@ -75,6 +75,59 @@ fn a_length_that_swallows_the_rest_of_the_file_is_found_out() {
     }
 }
 
+/// Garbage over the checksum and the length of a record, with a length that reaches behind the last byte: the
+/// records that follow were synced after it, so it is no torn write, whatever it claims to be.
+#[test]
+fn garbage_over_a_head_with_valid_records_behind_it_is_damage() {
+    let entries = [create(1, 300), create(2, 300), create(3, 300), create(4, 300)];
+    let starts: Vec<usize> = (0..4).map(|count| log_bytes(&entries[..count]).len()).collect();
+    for (from, until) in [(1, 2), (1, 3), (0, 1), (0, 3)] {
+        for length in [0x7fff_ffff, 900_000, 5000] {
+            let mut content = padded(log_bytes(&entries), 3000);
+            for start in &starts[from..until] {
+                content[*start..start + 8].fill(0xa5);
+                content[start + 8..start + 12].copy_from_slice(&i32::to_be_bytes(length));
+            }
+            let (records, ending) = ending(content);
+            let Ending::Damaged(damage) = ending else {
+                panic!("{from}..{until} with length {length}: {ending:?}");
+            };
+            assert_eq!(records, from);
+            let next = (starts[until] as u64, Zxid(until as i64 + 1));
+            assert_eq!(damage.next_valid, Some(next), "{from}..{until} with length {length}");
+        }
+    }
+}
+
+/// Nothing follows the last record, but it is all there: only its checksum and length are garbage.
+#[test]
+fn garbage_over_the_head_of_the_last_record_is_damage() {
+    let (content, first) = two_records();
+    for padding in [0, 3000] {
+        let mut content = padded(content.clone(), padding);
+        content[first..first + 8].fill(0xa5);
+        content[first + 8..first + 12].copy_from_slice(&i32::to_be_bytes(900_000));
+        assert!(matches!(ending(content), (1, Ending::Damaged(_))));
+    }
+}
+
+/// What a client stores may look like a record. One that is older than the log continues nothing.
+#[test]
+fn a_torn_record_that_holds_an_older_record_is_torn() {
+    let mut data = Vec::new();
+    crate::log::encode_record(&payload(&create(1, 100)), &mut data);
+    data.resize(2000, 7);
+    let mut torn = create(3, 0);
+    if let herdsman_proto::Txn::Create(create) = &mut torn.txn {
+        create.data = Some(data.into());
+    }
+    let content = log_bytes(&[create(1, 20), create(2, 20), torn]);
+    let cut = content.len() - 500;
+    let (records, ending) = ending(padded(content[..cut].to_vec(), 3000));
+    assert_eq!(records, 2);
+    assert!(matches!(ending, Ending::Torn { .. }), "{ending:?}");
+}
+
 #[test]
 fn damage_names_the_next_valid_record() {
     let (mut content, first) = two_records();

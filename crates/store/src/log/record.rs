@@ -38,6 +38,8 @@ pub struct RecordReader {
     window: Vec<u8>,
     window_offset: u64,
     header_valid: bool,
+    /// That of the last record.
+    last_zxid: Option<Zxid>,
 }
 
 impl RecordReader {
@@ -52,6 +54,7 @@ impl RecordReader {
             window: Vec::new(),
             window_offset: 0,
             header_valid: false,
+            last_zxid: None,
         };
         let header = reader.view(HEADER.len())?;
         reader.header_valid = header
@@ -73,6 +76,7 @@ impl RecordReader {
         };
         let offset = self.offset;
         self.offset += record_bytes as u64;
+        self.last_zxid = Some(zxid);
         let at = usize::try_from(offset - self.window_offset).expect("the window is in memory");
         let payload = at + RECORD_HEAD_BYTES..at + RECORD_HEAD_BYTES + payload_bytes;
         Ok(Some(Record { offset, zxid, payload: &self.window[payload] }))
@@ -87,10 +91,22 @@ impl RecordReader {
         let Some(head) = self.view(RECORD_HEAD_BYTES)? else {
             return Ok(None);
         };
-        let length = i32::from_be_bytes([head[8], head[9], head[10], head[11]]);
-        Ok(usize::try_from(length).ok().filter(|&length| {
+        let (_, length) = super::parse_head(head);
+        let length = usize::try_from(length).ok().filter(|&length| {
             length >= PAYLOAD_BYTES_MIN && (length + RECORD_EXTRA_BYTES) as u64 <= rest
-        }))
+        });
+        match length {
+            Some(length) if length > CHUNK_BYTES && !self.has_end_mark(length)? => Ok(None),
+            length => Ok(length),
+        }
+    }
+
+    /// A large record that does not end where it says is not loaded: its length may be garbage.
+    fn has_end_mark(&self, payload_bytes: usize) -> io::Result<bool> {
+        let mut mark = [0];
+        let offset = self.offset + (RECORD_HEAD_BYTES + payload_bytes) as u64;
+        super::ending::read_exactly(&*self.file, offset, &mut mark)?;
+        Ok(mark == [RECORD_END])
     }
 
     /// Goes on behind damage, at a record that [`super::ending::classify`] has found there. Only for
@@ -117,6 +133,12 @@ impl RecordReader {
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// The zxid of the last record that was read.
+    #[must_use]
+    pub fn last_zxid(&self) -> Option<Zxid> {
+        self.last_zxid
     }
 
     /// The file's length.
@@ -167,7 +189,7 @@ impl RecordReader {
 }
 
 /// Takes exactly one record apart: zxid and payload, if length, end mark and checksum are right.
-pub(super) fn valid_record(record: &[u8]) -> Option<(Zxid, &[u8])> {
+fn valid_record(record: &[u8]) -> Option<(Zxid, &[u8])> {
     let (payload, end) = record
         .get(RECORD_HEAD_BYTES..)?
         .split_at_checked(record.len().checked_sub(RECORD_EXTRA_BYTES)?)?;

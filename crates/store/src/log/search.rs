@@ -1,0 +1,167 @@
+//! Finds the next valid record behind a bad place in a log file.
+//!
+//! In: where to start, and the last good txn before. Out: the first place where a whole record stands whose
+//! checksum fits and whose zxid is later.
+//!
+//! The work is linear in what is searched, whatever it holds. A place is first judged by its first bytes alone:
+//! a checksum of 32 bits, a length that fits, a txn header with a later zxid and a type that could exist. Only
+//! then the end mark is looked at, and only then the checksum is computed. Bytes that were made to look like
+//! record after record could still ask for a checksum over the same bytes many times, so the bytes that are
+//! summed up are limited to a multiple of those searched; then the search gives up, and says so.
+
+use std::io;
+
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{Reader, Zxid};
+
+use super::ending::{CHUNK_BYTES, for_each_chunk, read_exactly};
+use super::{PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES, RECORD_HEAD_BYTES, parse_head};
+use crate::disk::ReadFile;
+
+/// Bytes that a place is judged by: a record's head and the header of its txn.
+const JUDGED_BYTES: usize = RECORD_HEAD_BYTES + PAYLOAD_BYTES_MIN;
+/// Of each byte that is searched, checksums may take in this many.
+const SUMMED_BYTES_FACTOR: u64 = 8;
+/// They may always take in this many.
+const SUMMED_BYTES_MIN: u64 = 16 << 20;
+/// Types of txns lie between these, in every release.
+const TXN_TYPES: std::ops::RangeInclusive<i32> = -100..=200;
+
+/// A search for records in one file.
+pub(super) struct Search<'a> {
+    file: &'a dyn ReadFile,
+    end: u64,
+    after: Zxid,
+    summed_bytes: u64,
+    gave_up: bool,
+}
+
+impl<'a> Search<'a> {
+    /// Looks for records that end by `end` and have a later zxid than `after`.
+    pub(super) fn new(file: &'a dyn ReadFile, end: u64, after: Option<Zxid>) -> Self {
+        let after = after.unwrap_or(Zxid::ZERO);
+        Search { file, end, after, summed_bytes: 0, gave_up: false }
+    }
+
+    /// The first record that starts at `from` or later: its offset and zxid.
+    pub(super) fn next_valid(&mut self, from: u64) -> io::Result<Option<(u64, Zxid)>> {
+        let searched = self.end.saturating_sub(from);
+        let summed_bytes_max = SUMMED_BYTES_FACTOR * searched + SUMMED_BYTES_MIN;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut chunk_start = from;
+        while chunk_start + JUDGED_BYTES as u64 <= self.end {
+            let rest = usize::try_from(self.end - chunk_start).unwrap_or(CHUNK_BYTES);
+            let bytes = &mut chunk[..rest.min(CHUNK_BYTES)];
+            read_exactly(self.file, chunk_start, bytes)?;
+            for (index, head) in bytes.windows(JUDGED_BYTES).enumerate() {
+                let offset = chunk_start + index as u64;
+                let Some((zxid, length, crc)) = self.judge(head, self.end - offset) else {
+                    continue;
+                };
+                if !self.has_end_mark(offset, length)? {
+                    continue;
+                }
+                self.summed_bytes += length;
+                if self.summed_bytes > summed_bytes_max {
+                    self.gave_up = true;
+                    return Ok(None);
+                }
+                if self.checksum(offset, length)? == crc {
+                    return Ok(Some((offset, zxid)));
+                }
+            }
+            // The last bytes may be the beginning of a record.
+            chunk_start += (bytes.len() - (JUDGED_BYTES - 1)) as u64;
+        }
+        Ok(None)
+    }
+
+    /// There was too much that looked like a record; one may follow that was not found.
+    pub(super) fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+
+    /// Zxid, payload length and checksum, if a record may begin with these bytes.
+    fn judge(&self, head: &[u8], rest: u64) -> Option<(Zxid, u64, u32)> {
+        if head[..4] != [0; 4] {
+            return None;
+        }
+        let (crc, length) = parse_head(head);
+        let crc = u32::try_from(crc).ok().filter(|crc| *crc != 0)?;
+        let length = u64::try_from(length).ok()?;
+        let fits = length >= PAYLOAD_BYTES_MIN as u64 && length + RECORD_EXTRA_BYTES as u64 <= rest;
+        let mut payload = Reader::new(&head[RECORD_HEAD_BYTES..]);
+        let (header, kind) = Entry::decode_header(&mut payload).ok()?;
+        let is_later = header.zxid > self.after;
+        (fits && is_later && TXN_TYPES.contains(&kind)).then_some((header.zxid, length, crc))
+    }
+
+    fn has_end_mark(&self, offset: u64, length: u64) -> io::Result<bool> {
+        let mut mark = [0];
+        read_exactly(self.file, offset + RECORD_HEAD_BYTES as u64 + length, &mut mark)?;
+        Ok(mark == [RECORD_END])
+    }
+
+    fn checksum(&self, offset: u64, length: u64) -> io::Result<u32> {
+        let mut sum = simd_adler32::Adler32::new();
+        let start = offset + RECORD_HEAD_BYTES as u64;
+        for_each_chunk(self.file, start, start + length, &mut |bytes| {
+            sum.write(bytes);
+            true
+        })?;
+        Ok(sum.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Disk;
+    use crate::testing::*;
+
+    fn search(content: Vec<u8>, after: i64) -> (Option<(u64, Zxid)>, bool, u64) {
+        let disk = disk();
+        let end = content.len() as u64;
+        disk.put(&log_path(1), content);
+        let file = disk.open_read(&log_path(1)).unwrap();
+        let mut search = Search::new(&*file, end, Some(Zxid(after)));
+        let found = search.next_valid(0).unwrap();
+        (found, search.gave_up(), search.summed_bytes)
+    }
+
+    #[test]
+    fn the_first_record_with_a_later_zxid_is_found() {
+        let content = log_bytes(&[create(1, 300), create(2, 300_000), create(3, 10)]);
+        let third = log_bytes(&[create(1, 300), create(2, 300_000)]).len() as u64;
+        let (found, gave_up, _) = search(content.clone(), 0);
+        assert_eq!((found, gave_up), (Some((16, Zxid(1))), false));
+        assert_eq!(search(content.clone(), 2).0, Some((third, Zxid(3))));
+        assert_eq!(search(content.clone(), 3).0, None);
+        for at in 0..40 {
+            let padded = [vec![0; CHUNK_BYTES - at], content.clone()].concat();
+            assert_eq!(search(padded, 2).0, Some((third + (CHUNK_BYTES - at) as u64, Zxid(3))));
+        }
+    }
+
+    /// Bytes that look like the beginning of a record every few bytes do not each cost a checksum over a large part
+    /// of the file.
+    #[test]
+    fn the_work_is_bounded() {
+        const LENGTH: usize = 1 << 20;
+        let mut head = [0; JUDGED_BYTES];
+        head[7] = 1;
+        head[8..12].copy_from_slice(&u32::try_from(LENGTH).unwrap().to_be_bytes());
+        head[RECORD_HEAD_BYTES + 19] = 7;
+        head[RECORD_HEAD_BYTES + 31] = 1;
+        let mut content = vec![RECORD_END; 4 * LENGTH];
+        for at in (0..2 * LENGTH).step_by(JUDGED_BYTES) {
+            content[at..at + JUDGED_BYTES].copy_from_slice(&head);
+        }
+        // An end mark for each.
+        content[LENGTH + RECORD_HEAD_BYTES..].fill(RECORD_END);
+        let bytes = content.len() as u64;
+        let (found, gave_up, summed_bytes) = search(content, 1);
+        assert_eq!((found, gave_up), (None, true));
+        assert!(summed_bytes <= SUMMED_BYTES_FACTOR * bytes + SUMMED_BYTES_MIN + LENGTH as u64);
+    }
+}
