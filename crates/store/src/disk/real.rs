@@ -105,6 +105,22 @@ impl DiskLock for RealLock {}
 
 struct RealFile(File);
 
+/// Whether a file system has reserved room.
+#[derive(Debug, PartialEq, Eq)]
+enum Reserved {
+    Yes,
+    NotSupported,
+}
+
+/// Reserves room. Reserving a lot takes time, in which a signal may arrive; that is no failure of the disk.
+fn reserved(fallocate: impl FnMut() -> rustix::io::Result<()>) -> io::Result<Reserved> {
+    match rustix::io::retry_on_intr(fallocate) {
+        Ok(()) => Ok(Reserved::Yes),
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(Reserved::NotSupported),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl WriteFile for RealFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
@@ -115,10 +131,10 @@ impl WriteFile for RealFile {
         let Some(more) = bytes.checked_sub(from).filter(|more| *more > 0) else {
             return Ok(());
         };
-        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), from, more) {
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.0.set_len(bytes),
-            Err(error) => Err(error.into()),
-            Ok(()) => Ok(()),
+        let reserve = || rustix::fs::fallocate(&self.0, FallocateFlags::empty(), from, more);
+        match reserved(reserve)? {
+            Reserved::Yes => Ok(()),
+            Reserved::NotSupported => self.0.set_len(bytes),
         }
     }
 
@@ -174,6 +190,22 @@ mod tests {
         let entry = DirEntry { name: "file".to_owned(), bytes: 14 };
         assert_eq!(RealDisk.list(&below).unwrap(), [entry]);
         assert!(RealDisk.free_bytes(&below).unwrap() > 0);
+    }
+
+    /// An error here is final for the log, so a signal must not be one.
+    #[test]
+    fn an_interrupted_fallocate_is_tried_again() {
+        use rustix::io::Errno;
+        let check = |answers: &[Errno], expected: Option<Reserved>| {
+            let mut answers = answers.iter();
+            let result = reserved(|| answers.next().map_or(Ok(()), |error| Err(*error)));
+            assert_eq!(result.ok(), expected);
+            assert!(answers.next().is_none());
+        };
+        check(&[], Some(Reserved::Yes));
+        check(&[Errno::INTR, Errno::INTR], Some(Reserved::Yes));
+        check(&[Errno::INTR, Errno::OPNOTSUPP], Some(Reserved::NotSupported));
+        check(&[Errno::INTR, Errno::NOSPC], None);
     }
 
     #[test]
