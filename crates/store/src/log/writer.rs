@@ -14,6 +14,7 @@
 //!   kernel may have dropped what it could not write and say "done" the next time.
 //! - A full disk takes nothing: what was written of the batch is cut off again, the batch stays
 //!   buffered, and [`LogWriter::flush`] may be called again when there is room.
+//! - A flush that syncs covers all that was written before, also files that were ended without a sync.
 //! - No record is longer than what a reader accepts (ZOOKEEPER-3496, ZOOKEEPER-4843).
 //!
 //! A writer knows its file, its position in it and the last txn, and looks none of them up again. So
@@ -34,6 +35,8 @@ use crate::names::LogName;
 
 /// Room that must be left in the file before a batch; with less, the file grows.
 const ROOM_BYTES_MIN: u64 = 4096;
+/// Files that may wait for a sync after they were ended without one; then the oldest is synced at once.
+const UNSYNCED_FILES_MAX: usize = 4;
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +120,8 @@ pub struct LogWriter {
     dir: PathBuf,
     options: LogOptions,
     file: Option<OpenFile>,
+    /// Files that were ended without a sync, oldest first; the next sync covers them too.
+    unsynced: Vec<OpenFile>,
     batch: Batch,
     /// The last txn that was flushed.
     last_zxid: Zxid,
@@ -157,6 +162,7 @@ impl LogWriter {
             dir: dir.into(),
             options,
             file: None,
+            unsynced: Vec::new(),
             batch: Batch::default(),
             last_zxid,
             written_bytes: 0,
@@ -323,15 +329,30 @@ impl LogWriter {
         }
     }
 
-    /// Makes the file durable and, when it is new, its name.
+    /// Makes all that was written durable, older files first, and the names of new ones.
     fn sync(&mut self) -> Result<(), AppendError> {
-        let Some(open) = &mut self.file else {
+        while !self.unsynced.is_empty() {
+            self.sync_oldest()?;
+        }
+        let Some(mut open) = self.file.take() else {
             return Ok(());
         };
+        let result = self.sync_file(&mut open);
+        self.file = Some(open);
+        result
+    }
+
+    /// Makes the oldest of the files durable that were ended without a sync.
+    fn sync_oldest(&mut self) -> Result<(), AppendError> {
+        let mut open = self.unsynced.remove(0);
+        self.sync_file(&mut open)
+    }
+
+    /// Makes a file durable and, when it is new, its name.
+    fn sync_file(&mut self, open: &mut OpenFile) -> Result<(), AppendError> {
         if !open.data_synced {
             if let Err(error) = open.file.sync_data() {
-                let path = open.path.clone();
-                return Err(self.fail("sync", &path, error));
+                return Err(self.fail("sync", &open.path, error));
             }
             open.data_synced = true;
         }
@@ -363,11 +384,21 @@ impl LogWriter {
     /// Ends the file; what was allocated and not used goes back to the disk.
     fn close(&mut self) {
         self.roll_wanted = false;
-        if let Some(mut open) = self.file.take()
-            && open.bytes > open.position
+        let Some(mut open) = self.file.take() else {
+            return;
+        };
+        if open.bytes > open.position
             && let Err(error) = open.file.set_len(open.position)
         {
             tracing::warn!(path = %open.path.display(), %error, "log file keeps its padding");
+        }
+        if open.data_synced && open.name_synced {
+            return;
+        }
+        self.unsynced.push(open);
+        if self.unsynced.len() > UNSYNCED_FILES_MAX {
+            // A failure is remembered, and reported by the next call.
+            _ = self.sync_oldest();
         }
     }
 

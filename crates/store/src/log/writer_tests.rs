@@ -69,6 +69,52 @@ fn without_sync_nothing_is_waited_for_and_a_later_sync_covers_all() {
     assert_eq!(zxids(&disk, &log_path(1)), [1]);
 }
 
+/// What a flush with a sync has reported survives, also what was written to files that were ended before.
+#[test]
+fn a_sync_covers_files_that_were_rolled_without_one() {
+    for files in 1..=2 * UNSYNCED_FILES_MAX as i64 {
+        let disk = disk();
+        let mut log = writer(&disk, Zxid::ZERO);
+        for zxid in 1..=files {
+            log.append(Zxid(zxid), &payload(&create(zxid, 9))).unwrap();
+            log.flush(SyncMode::NoSync).unwrap();
+            log.roll();
+        }
+        log.append(Zxid(files + 1), &payload(&create(files + 1, 9))).unwrap();
+        log.flush(SyncMode::Sync).unwrap();
+        disk.crash(|_| false);
+        for zxid in 1..=files + 1 {
+            assert_eq!(zxids(&disk, &log_path(zxid)), [zxid], "of {files}");
+        }
+    }
+    // There may be no file open when the sync comes.
+    let disk = disk();
+    let mut log = writer(&disk, Zxid::ZERO);
+    log.append(Zxid(1), &payload(&create(1, 9))).unwrap();
+    log.flush(SyncMode::NoSync).unwrap();
+    log.roll();
+    disk.fail_sync(0);
+    assert!(log.flush(SyncMode::Sync).is_err());
+}
+
+/// Without syncs the number of files that wait for one is limited.
+#[test]
+fn few_files_wait_for_a_sync() {
+    let disk = disk();
+    let mut log = writer(&disk, Zxid::ZERO);
+    for zxid in 1..=20 {
+        log.append(Zxid(zxid), &payload(&create(zxid, 9))).unwrap();
+        log.flush(SyncMode::NoSync).unwrap();
+        log.roll();
+        assert!(log.unsynced.len() <= UNSYNCED_FILES_MAX);
+    }
+    disk.fail_sync(0);
+    log.append(Zxid(21), &payload(&create(21, 9))).unwrap();
+    log.flush(SyncMode::NoSync).unwrap();
+    log.roll();
+    assert!(log.append(Zxid(22), &payload(&create(22, 9))).is_err());
+}
+
 #[test]
 fn a_rolled_file_is_cut_to_its_records_and_the_next_is_named_by_its_first_txn() {
     let disk = disk();
