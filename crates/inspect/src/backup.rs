@@ -194,13 +194,7 @@ fn load_while_it_runs(location: &Location, console: &Console<'_>) -> Result<Reco
 }
 
 fn is_gone(error: &RecoverError) -> bool {
-    use herdsman_store::log::walk::WalkError;
-    let source = match error {
-        RecoverError::Io { source, .. } => source,
-        RecoverError::Log { source: WalkError::Io { source, .. }, .. } => source,
-        _ => return false,
-    };
-    source.kind() == ErrorKind::NotFound
+    matches!(error, RecoverError::Io { source, .. } if source.kind() == ErrorKind::NotFound)
 }
 
 fn back_up_server(

@@ -8,10 +8,13 @@
 //! window ends at anything that cannot be shown to be so, because a learner that is sent a DIFF with a
 //! hole has lost txns for good (ZOOKEEPER-2418, -4352, -2846):
 //! - zxids that do not follow each other;
-//! - in front of a new epoch, where zxids prove nothing: the zxid of any snapshot that the log does not go
-//!   through. Such a snapshot came from a leader, and what the log holds before it may have been cut
+//! - damage, and files that cannot be read: what they held is not offered;
+//! - in front of a new epoch, where zxids prove nothing: the name of any snapshot or log file that the log does
+//!   not go through. Such a snapshot came from a leader, and what the log holds before it may have been cut
 //!   there. Our own [`crate::install`] leaves nothing of that kind, other programs do;
 //! - a first txn of an epoch with nothing before it: it is not handed out, but is where the window starts.
+//!
+//! A snapshot may cover what is damaged or unreadable here, so none of it keeps a server from starting.
 //!
 //! Limits: a number of txns and of bytes; older txns are left out. The whole of the last files is read to
 //! find them, once, and not decoded.
@@ -26,8 +29,9 @@ use bytes::Bytes;
 use herdsman_proto::Zxid;
 
 use crate::disk::{Dirs, Disk, IoAt, io_at};
+use crate::log::ending::{Damage, Ending, classify};
 use crate::log::record::RecordReader;
-use crate::log::walk::Marks;
+use crate::log::walk::follows_through;
 use crate::names::{list_logs, list_snapshots};
 use crate::recover::RecoverError;
 
@@ -60,16 +64,42 @@ pub fn read_history(
         return Ok(History { base: last, txns: Vec::new() });
     }
     let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
-    let known: Vec<Zxid> = snapshots.iter().map(|name| name.zxid).collect();
-    let marks = Marks { until: Some(last), known: &known };
+    let snapshots: Vec<Zxid> = snapshots.iter().map(|name| name.zxid).collect();
+    let files = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
+    let names = files.iter().map(|name| name.zxid);
+    let wanted = Wanted { last, known: snapshots.iter().copied().chain(names).collect() };
     let mut window = Window::new(limits);
-    for file in list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?.iter().rev() {
-        let piece = read_piece(disk, &file.path(&dirs.log), marks, window.room())?;
-        if !window.prepend(piece, last, marks) {
-            break;
+    for file in files.iter().rev() {
+        match read_piece(disk, &file.path(&dirs.log), &wanted, window.room()) {
+            Ok(piece) => {
+                if !window.prepend(piece, &wanted) {
+                    break;
+                }
+            }
+            Err(IoAt { path, source }) => {
+                tracing::warn!(
+                    "cannot read {}: {source}; learners that need its txns are sent the whole tree",
+                    path.display()
+                );
+                break;
+            }
         }
     }
-    Ok(window.finish(last, &known))
+    Ok(window.finish(last, &snapshots))
+}
+
+/// Which txns are wanted, and what is known about them.
+struct Wanted {
+    /// The last one.
+    last: Zxid,
+    /// Txns that have been: snapshots and log files are named by them.
+    known: Vec<Zxid>,
+}
+
+impl Wanted {
+    fn follows(&self, last: Zxid, next: Zxid) -> bool {
+        follows_through(&self.known, last, next)
+    }
 }
 
 /// Txns without a hole, at the end of a file or of the log.
@@ -81,11 +111,20 @@ struct Window {
     before: Option<Zxid>,
     /// Nothing older may be put in front.
     closed: bool,
+    /// There is damage behind the last one, which may have been txns.
+    damaged_end: bool,
 }
 
 impl Window {
     fn new(limits: HistoryLimits) -> Self {
-        Window { txns: VecDeque::new(), bytes: 0, limits, before: None, closed: false }
+        Window {
+            txns: VecDeque::new(),
+            bytes: 0,
+            limits,
+            before: None,
+            closed: false,
+            damaged_end: false,
+        }
     }
 
     fn room(&self) -> HistoryLimits {
@@ -117,14 +156,15 @@ impl Window {
     }
 
     /// Puts an older file's txns in front. False when nothing older can follow.
-    fn prepend(&mut self, piece: Window, last: Zxid, marks: Marks<'_>) -> bool {
+    fn prepend(&mut self, piece: Window, wanted: &Wanted) -> bool {
         let Some(end) = piece.last() else {
             // A file without txns says nothing.
-            return !piece.closed;
+            return !piece.closed && !piece.damaged_end;
         };
         let joined = match self.txns.front() {
-            None => end == last,
-            Some((first, _)) => marks.next(end, *first),
+            None => end == wanted.last,
+            Some((first, _)) if piece.damaged_end => *first == end.next(),
+            Some((first, _)) => wanted.follows(end, *first),
         };
         if !joined {
             return false;
@@ -155,25 +195,40 @@ impl Window {
     }
 }
 
-/// The last txns of a file that are not after the wanted one.
+/// The last txns of a file that are not after the wanted one. Behind damage the window starts anew.
 fn read_piece(
     disk: &dyn Disk,
     path: &Path,
-    marks: Marks<'_>,
+    wanted: &Wanted,
     room: HistoryLimits,
 ) -> Result<Window, IoAt> {
     let mut piece = Window::new(room);
     let mut reader = RecordReader::open(disk, path).map_err(io_at(path))?;
-    while let Some(record) = reader.next_record().map_err(io_at(path))? {
-        if marks.until.is_some_and(|until| record.zxid > until) {
-            break;
+    loop {
+        while let Some(record) = reader.next_record().map_err(io_at(path))? {
+            if record.zxid > wanted.last {
+                return Ok(piece);
+            }
+            if piece.last().is_some_and(|last| !wanted.follows(last, record.zxid)) {
+                piece.start_over();
+            }
+            piece.push(record.zxid, record.payload);
         }
-        if piece.last().is_some_and(|last| !marks.next(last, record.zxid)) {
-            piece.start_over();
+        if piece.last() == Some(wanted.last) {
+            return Ok(piece);
         }
-        piece.push(record.zxid, record.payload);
+        match classify(&reader).map_err(io_at(path))? {
+            Ending::Damaged(Damage { next_valid: Some((offset, _)), .. }) => {
+                piece.start_over();
+                reader.resume_at(offset);
+            }
+            Ending::Damaged(_) => {
+                piece.damaged_end = true;
+                return Ok(piece);
+            }
+            Ending::Clean | Ending::Torn { .. } => return Ok(piece),
+        }
     }
-    Ok(piece)
 }
 
 #[cfg(test)]

@@ -71,10 +71,27 @@ fn a_hole_ends_it() {
     check(&disk, &entries, ALL, 4, 3);
     let (disk, entries) = logs(&[(1..=3).collect(), vec![4, 6, 7]]);
     check(&disk, &entries, ALL, 5, 2);
-    // A file that ends before its end.
+}
+
+/// What is damaged is not offered; what follows it is, if nothing is missing from there on.
+#[test]
+fn damage_ends_it() {
     let (disk, entries) = logs(&[(1..=6).collect(), (7..=8).collect()]);
     disk.flip_bit(&log_path(1), 16 + 128 * 3 + 40, 1);
-    check(&disk, &entries, ALL, 6, 2);
+    check(&disk, &entries, ALL, 4, 4);
+    // Behind the damaged end of a file, a new epoch may follow a hole.
+    let (disk, entries) = logs(&[epoch(1, 1..=3), epoch(2, 1..=3)]);
+    let last = disk.content(&log_path(1 << 32 | 1)).unwrap().len() - 20;
+    disk.flip_bit(&log_path(1 << 32 | 1), last, 1);
+    check(&disk, &entries, ALL, 2 << 32 | 1, 2);
+}
+
+/// A file is named by its first txn. If that is not in it, it is missing.
+#[test]
+fn a_file_without_the_txn_that_names_it_ends_it() {
+    let (disk, entries) = logs(&[epoch(1, 1..=3), epoch(2, 1..=3)]);
+    disk.rename(&log_path(2 << 32 | 1), &log_path(1 << 32 | 4)).unwrap();
+    check(&disk, &entries, ALL, 2 << 32 | 1, 2);
 }
 
 #[test]

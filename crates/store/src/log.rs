@@ -11,7 +11,9 @@
 //! are synced, a torn tail is told from damage (see [`ending`]), and the zxids must continue from
 //! record to record and from file to file (see [`walk`]).
 
+pub mod chain;
 pub mod ending;
+pub mod pieces;
 pub mod record;
 mod search;
 pub mod truncate;

@@ -1,12 +1,14 @@
 //! Builds the tree from what is on disk when a server starts.
 //!
 //! In: the two directories. Out: the tree as of the last txn in the log, or a refusal that names file,
-//! offset and what to do. Steps: the newest snapshot that is whole, then every txn after it.
+//! offset and what to do. Steps: the newest snapshot that is whole, then every txn after it. Reading takes the log
+//! apart ([`crate::log::pieces`]); a pure function decides from the pieces what is to be done ([`plan`]).
 //! [`load`] only reads; [`recover`] also mends, and only after everything was found to be good:
 //! it cuts the torn tail, removes empty and unfinished files, and syncs what it has read, because a
 //! server must not show anybody a state that the next power failure takes back.
 //!
 //! Rules:
+//! - What the snapshot covers need not be whole. What it does not cover must be.
 //! - A snapshot from a leader that was being installed when the power failed is the whole state; see
 //!   [`crate::install`].
 //! - A damaged snapshot is passed over for an older one only if the log goes on from the older one
@@ -28,6 +30,7 @@ mod digests;
 mod entries;
 mod error;
 mod mend;
+pub mod plan;
 
 use std::path::{Path, PathBuf};
 
@@ -36,16 +39,19 @@ use herdsman_tree::{Loader, Tree, TreeOptions};
 
 use crate::disk::{Dirs, Disk, io_at};
 use crate::install::{clear_and_name, find_installing};
-use crate::log::walk::{Marks, Walk, Walked, files_needed};
+use crate::log::pieces::LogFiles;
+use crate::log::walk::{WalkError, files_needed};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::Trailer;
 use crate::snapshot::reader::{SnapshotError, SnapshotSummary, read_snapshot_at};
 
 use digests::DigestCheck;
 pub use digests::DigestMismatch;
-use entries::walk_entries;
+use entries::read_entries;
 pub use error::RecoverError;
 pub(crate) use mend::{remove_unfinished, sync_all};
+use plan::{Found, Reach, Refusal};
+pub use plan::{Plan, plan_recovery};
 
 /// How to recover.
 #[derive(Clone, Debug, Default)]
@@ -145,13 +151,9 @@ pub fn recover(
     options: &RecoverOptions,
     progress: &mut ReportProgress<'_>,
 ) -> Result<Recovered, RecoverError> {
-    let (mut recovered, walked) = load(disk, dirs, options, progress)?;
+    let (mut recovered, plan) = load(disk, dirs, options, progress)?;
     finish_installing(disk, dirs, &mut recovered)?;
-    recovered.cut = mend::mend(disk, dirs, &recovered, &walked)?;
-    if let Some(source) = walked.accepted {
-        let passed_over = Vec::new();
-        recovered.accepted_loss = Some(RecoverError::Log { source, passed_over });
-    }
+    recovered.cut = mend::mend(disk, dirs, &recovered, &plan.log)?;
     Ok(recovered)
 }
 
@@ -161,7 +163,7 @@ pub fn load(
     dirs: &Dirs,
     options: &RecoverOptions,
     progress: &mut ReportProgress<'_>,
-) -> Result<(Recovered, Walked), RecoverError> {
+) -> Result<(Recovered, Plan), RecoverError> {
     let source = Source { disk, dirs, options };
     let (snapshots, logs) = source.list()?;
     if let Some(name) = find_installing(disk, &dirs.data)? {
@@ -204,6 +206,14 @@ impl Base {
     /// The last txn of which the tree may hold an effect.
     fn fuzzy_until(&self) -> Zxid {
         self.snapshot.as_ref().map_or(Zxid::ZERO, SnapshotUsed::fuzzy_until)
+    }
+
+    /// How far the log must go.
+    fn reaches(&self) -> Vec<Reach> {
+        let used = self.snapshot.iter();
+        let used = used.map(|used| Reach { snapshot: used.name, zxid: used.fuzzy_until() });
+        let damaged = self.damaged.iter();
+        used.chain(damaged.map(|(name, _)| Reach { snapshot: *name, zxid: name.zxid })).collect()
     }
 }
 
@@ -323,81 +333,88 @@ impl Source<'_> {
         Ok((tree, used))
     }
 
-    /// Replays the log over the base, up to the given txn if there is one, and sees whether the result
-    /// is whole.
+    /// Replays the log over the base, up to the given txn if there is one, and decides whether the result
+    /// can be used.
     pub(crate) fn replay(
         &self,
         mut base: Base,
         logs: &[LogName],
         until: Option<Zxid>,
         progress: &mut ReportProgress<'_>,
-    ) -> Result<(Recovered, Walked), RecoverError> {
+    ) -> Result<(Recovered, Plan), RecoverError> {
         let after = base.tree.last_zxid();
-        // What an operator gives up lies at the end, and nothing is read there.
-        let accept_loss_after = self.options.accept_loss_after.filter(|_| until.is_none());
         let mut digests = DigestCheck::new(&base);
-        let tree = &mut base.tree;
-        let mut txns = 0;
         let files = files_needed(logs, after);
-        let plan = Walk { dir: &self.dirs.log, files, after, accept_loss_after };
-        let marks = Marks { until, known: &base.known };
-        let walked = walk_entries(self.disk, plan, marks, &mut |entry| {
+        let log = LogFiles { dir: &self.dirs.log, files, after, until, known: &base.known };
+        let (tree, mut txns) = (&mut base.tree, 0);
+        let pieces = read_entries(self.disk, &log, &mut |entry| {
             let zxid = entry.header.zxid;
             tree.replay(entry);
             digests.check(tree, zxid, entry.digest);
             txns += 1;
             progress(Progress::Log { zxid, txns });
-        });
-        let walked = match walked {
-            Ok(walked) => walked,
-            Err(source) => {
-                return Err(RecoverError::Log { source, passed_over: passed_over(&mut base) });
-            }
+        })?;
+        let found = Found { log, pieces: &pieces, reaches: &base.reaches() };
+        let plan = match until {
+            None => plan_recovery(&found, self.options),
+            // What an operator gives up lies at the end, and nothing is read there.
+            Some(_) => plan_recovery(
+                &found,
+                &RecoverOptions { accept_loss_after: None, ..self.options.clone() },
+            ),
         };
-        let accepted_loss = match too_short(&base, walked.last_zxid) {
-            Some(error) if accept_loss_after != Some(walked.last_zxid) => return Err(error),
-            accepted => accepted,
-        };
+        let plan = plan.map_err(|refusal| self.refuse(&refusal, &mut base))?;
+        let last = plan.log.last_zxid;
+        assert_eq!(base.tree.last_zxid(), last, "what was replayed is not what was planned");
+        let accepted_loss = plan.loss.as_ref().map(|loss| self.error(loss, &base));
         let recovered = Recovered {
             orphan_ephemeral_sessions: base.tree.orphan_ephemeral_owners(),
             damaged_snapshots: passed_over(&mut base),
             tree: base.tree,
             snapshot: base.snapshot,
             fresh: base.fresh,
-            txns_replayed: walked.txns,
-            log_bytes_replayed: walked.bytes,
+            txns_replayed: pieces.txns,
+            log_bytes_replayed: pieces.bytes,
             digest_mismatch: digests.mismatch,
             cut: None,
             accepted_loss,
         };
-        Ok((recovered, walked))
+        Ok((recovered, plan))
+    }
+
+    /// A refusal, with the snapshots that were passed over before.
+    fn refuse(&self, refusal: &Refusal, base: &mut Base) -> RecoverError {
+        match self.error(refusal, base) {
+            RecoverError::Log { source, .. } => {
+                RecoverError::Log { source, passed_over: passed_over(base) }
+            }
+            error => error,
+        }
+    }
+
+    /// A refusal in words.
+    fn error(&self, refusal: &Refusal, base: &Base) -> RecoverError {
+        match refusal {
+            Refusal::Log(trouble) => RecoverError::Log {
+                source: WalkError::of(trouble, &self.dirs.log),
+                passed_over: Vec::new(),
+            },
+            Refusal::LogTooShort { reach, last } => {
+                let damaged = base.damaged.iter().find(|(name, _)| *name == reach.snapshot);
+                RecoverError::LogTooShort {
+                    snapshot: reach.snapshot.path(&self.dirs.data),
+                    reaches: reach.zxid,
+                    last: *last,
+                    damage: damaged.map(|(_, error)| error.fault.to_string()),
+                }
+            }
+        }
     }
 }
 
 fn passed_over(base: &mut Base) -> Vec<SnapshotError> {
     let damaged = std::mem::take(&mut base.damaged);
     damaged.into_iter().map(|(_, error)| error).collect()
-}
-
-/// The snapshot, if there is one, that says that the log once went further than `last`.
-fn too_short(base: &Base, last: Zxid) -> Option<RecoverError> {
-    if let Some(snapshot) = &base.snapshot
-        && base.fuzzy_until() > last
-    {
-        return Some(RecoverError::LogTooShort {
-            snapshot: snapshot.path.clone(),
-            reaches: base.fuzzy_until(),
-            last,
-            damage: None,
-        });
-    }
-    let unreached = base.damaged.iter().find(|(name, _)| name.zxid > last);
-    unreached.map(|(name, error)| RecoverError::LogTooShort {
-        snapshot: error.path.clone(),
-        reaches: name.zxid,
-        last,
-        damage: Some(error.fault.to_string()),
-    })
 }
 
 #[cfg(test)]

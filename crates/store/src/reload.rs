@@ -48,8 +48,9 @@ use herdsman_proto::Zxid;
 
 use crate::disk::{Dirs, Disk, IoAt, io_at};
 use crate::install::finish_installing;
+use crate::log::pieces::LogFiles;
 use crate::log::truncate::{LogCut, cut_log};
-use crate::log::walk::{Marks, Walk, WalkError, Walked, files_needed, follows, walk_marked};
+use crate::log::walk::{Walked, files_needed, follows, walk};
 use crate::names::{LogName, SnapshotName};
 use crate::recover::{
     Base, RecoverError, RecoverOptions, Recovered, ReportProgress, SnapshotUsed, Source,
@@ -111,15 +112,15 @@ pub fn truncate_and_reload(
     let (snapshots, logs) = source.list().map_err(ReloadError::Failed)?;
     let base = base_before(&source, &snapshots, zxid, progress)
         .ok_or(ReloadError::Impossible { zxid, reason: Impossible::NoSnapshot })?;
-    let (recovered, walked) = source
+    let (recovered, plan) = source
         .replay(base, &logs, Some(zxid), progress)
         .map_err(|error| cannot_read(zxid, error))?;
-    check_reached(zxid, &walked)?;
+    check_reached(zxid, &plan.log)?;
     check_rest(&source, &snapshots, &logs, &recovered)?;
     let used = recovered.snapshot.as_ref().expect("it was started from one");
     sync_all(disk, dirs, Some(&used.path))?;
     remove_newer(disk, dirs, &snapshots, used.name)?;
-    cut_log(disk, &dirs.log, &LogCut::behind(&walked, &logs))?;
+    cut_log(disk, &dirs.log, &LogCut::behind(&plan.log, &logs))?;
     tracing::warn!(wanted = %zxid, last = %recovered.tree.last_zxid(), "txns were taken back");
     Ok(recovered)
 }
@@ -184,22 +185,18 @@ fn check_rest(
     }
     let after = recovered.tree.last_zxid();
     let files = files_needed(logs, after);
-    let plan = Walk { dir: &source.dirs.log, files, after, accept_loss_after: None };
-    let marks = Marks { until: None, known: &known };
-    match walk_marked(source.disk, plan, marks, &mut |_| Ok(())) {
+    let dir = &source.dirs.log;
+    let log = LogFiles { dir, files, after, until: None, known: &known };
+    match walk(source.disk, &log, &mut |_| Ok(())) {
         Ok(_) => Ok(()),
-        Err(error) => {
-            Err(cannot_read(after, RecoverError::Log { source: error, passed_over: Vec::new() }))
-        }
+        Err(error) => Err(cannot_read(after, RecoverError::from_log(error, Vec::new()))),
     }
 }
 
 /// Nothing has been changed yet, so only a disk that fails is a failure.
 fn cannot_read(zxid: Zxid, error: RecoverError) -> ReloadError {
     match error {
-        RecoverError::Io { .. } | RecoverError::Log { source: WalkError::Io { .. }, .. } => {
-            ReloadError::Failed(error)
-        }
+        RecoverError::Io { .. } => ReloadError::Failed(error),
         error => ReloadError::Impossible { zxid, reason: Impossible::Broken(error) },
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use herdsman_proto::Zxid;
 use herdsman_store::log::walk::{TailRest, Walked};
 use herdsman_store::names::list_logs;
-use herdsman_store::recover::load;
+use herdsman_store::recover::{Plan, load};
 use herdsman_store::{RealDisk, RecoverError, Recovered};
 
 use crate::console::{Console, Outcome};
@@ -14,7 +14,7 @@ use crate::verify::data_dir::load_options;
 
 /// What a server would find.
 pub(super) struct Diagnosis {
-    pub(super) loaded: Result<(Recovered, Walked), RecoverError>,
+    pub(super) loaded: Result<(Recovered, Plan), RecoverError>,
     /// The logs seem to go back to the very first txn, so no snapshot is needed.
     pub(super) logs_are_complete: bool,
 }
@@ -69,9 +69,9 @@ impl Diagnosis {
 
     fn findings(&self) -> Vec<Finding> {
         match &self.loaded {
-            Ok((recovered, walked)) => {
+            Ok((recovered, plan)) => {
                 let findings =
-                    [torn(walked), damaged_snapshots(recovered), wrong_digest(recovered)];
+                    [torn(&plan.log), damaged_snapshots(recovered), wrong_digest(recovered)];
                 findings.into_iter().flatten().collect()
             }
             Err(error) => vec![self.refusal(error)],

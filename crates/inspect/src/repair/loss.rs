@@ -121,7 +121,8 @@ pub(super) fn accept_short_log(last: Zxid, location: &Location) -> Result<Plan> 
 
 fn load_until(last_good: Zxid, location: &Location) -> Result<(Recovered, Walked)> {
     let options = RecoverOptions { accept_loss_after: Some(last_good), ..load_options() };
-    Ok(load(&RealDisk, &location.dirs, &options, &mut |_| {})?)
+    let (recovered, plan) = load(&RealDisk, &location.dirs, &options, &mut |_| {})?;
+    Ok((recovered, plan.log))
 }
 
 /// Every txn after the last good one, as far as it can still be read.

@@ -5,7 +5,7 @@
 //! from with the same state or refuses, and that can be repaired again.
 
 use anyhow::Result;
-use herdsman_store::log::walk::{Tail, TailRest, Walked};
+use herdsman_store::log::walk::{Tail, TailRest};
 use herdsman_store::{RecoverError, Recovered};
 
 use super::diagnosis::Diagnosis;
@@ -70,7 +70,8 @@ impl Plan {
 }
 
 fn cut_torn_tail(diagnosis: Diagnosis, location: &Location) -> Result<Plan> {
-    let (_, walked) = diagnosis.loaded.map_err(|error| not_first(&error))?;
+    let (_, start) = diagnosis.loaded.map_err(|error| not_first(&error))?;
+    let walked = start.log;
     let mut plan =
         Plan { remark: "There is no torn tail: nothing to do".to_owned(), ..Plan::default() };
     let tails = walked.tail.iter().filter(|tail| tail.rest == TailRest::Torn).chain(&walked.empty);
@@ -97,7 +98,7 @@ pub(super) fn not_first(error: &RecoverError) -> anyhow::Error {
 
 fn accept_loss(diagnosis: Diagnosis, loss: Loss, location: &Location) -> Result<Plan> {
     let error = match diagnosis.loaded {
-        Ok((recovered, walked)) => return Ok(nothing_lost(&recovered, &walked)),
+        Ok((recovered, _)) => return Ok(nothing_lost(&recovered)),
         Err(error) => error,
     };
     match (&error, loss) {
@@ -114,11 +115,11 @@ fn accept_loss(diagnosis: Diagnosis, loss: Loss, location: &Location) -> Result<
     }
 }
 
-fn nothing_lost(recovered: &Recovered, walked: &Walked) -> Plan {
+fn nothing_lost(recovered: &Recovered) -> Plan {
     let remark = format!(
         "A server starts from this with {} znodes as of txn {}: there is no loss to accept",
         recovered.tree.node_count(),
-        walked.last_zxid
+        recovered.tree.last_zxid()
     );
     Plan { remark, ..Plan::default() }
 }

@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, bail};
 use herdsman_proto::Zxid;
 use herdsman_proto::txn::Entry;
-use herdsman_store::log::walk::{Walk, files_needed, walk};
+use herdsman_store::log::pieces::LogFiles;
+use herdsman_store::log::walk::{files_needed, walk};
 use herdsman_store::names::{SnapshotName, list_logs, list_snapshots};
 use herdsman_store::{RealDisk, RecoverError};
 use herdsman_tree::{Loader, Tree};
@@ -87,8 +88,9 @@ fn replay(tree: &mut Tree, location: &Location) -> Result<()> {
     let logs = list_logs(&RealDisk, &location.dirs.log)?;
     let after = tree.last_zxid();
     let files = files_needed(&logs, after);
-    let plan = Walk { dir: &location.dirs.log, files, after, accept_loss_after: None };
-    walk(&RealDisk, plan, &mut |record| {
+    let dir = &location.dirs.log;
+    let log = LogFiles { dir, files, after, until: None, known: &[] };
+    walk(&RealDisk, &log, &mut |record| {
         tree.replay(&Entry::decode(record.payload)?);
         Ok(())
     })

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use herdsman_proto::Zxid;
 use herdsman_store::names::{INSTALLING, TEMPORARY, list_logs, list_snapshots};
-use herdsman_store::recover::load;
+use herdsman_store::recover::{Plan, load};
 use herdsman_store::{
     Disk, EpochFile, RealDisk, RecoverError, RecoverOptions, Recovered, read_epoch,
 };
@@ -62,7 +62,7 @@ pub(crate) fn verify_data_dir(
 
 /// What a server would say that starts from here. The last txn comes back.
 fn report_start(
-    loaded: Result<(Recovered, herdsman_store::log::walk::Walked), RecoverError>,
+    loaded: Result<(Recovered, Plan), RecoverError>,
     verdict: &mut Verdict,
 ) -> Option<Zxid> {
     match loaded {

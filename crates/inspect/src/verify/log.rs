@@ -119,6 +119,8 @@ impl LogCheck {
                     name,
                     format!("{text}. Harmless: the next file goes on where this one is good"),
                 );
+            } else if damage.next_valid.is_some_and(|(_, zxid)| zxid <= covered.next()) {
+                verdict.note(name, format!("{text}. Harmless: a later snapshot covers it"));
             } else {
                 verdict.problem(name, text);
             }

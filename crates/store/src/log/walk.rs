@@ -7,8 +7,11 @@
 //! Invariant: a txn is handed on only if it follows the one before it. Inside an epoch zxids rise by
 //! one; a new epoch starts with counter 1. A hole is refused even though the records on both sides are
 //! valid, because replaying across it makes a tree that never existed (ZOOKEEPER-2418, -2846, -4925).
-//! In front of a new epoch a hole cannot be seen from zxids alone, so snapshots that were passed over
-//! bear witness: the log must go through the txns that they are named by.
+//! In front of a new epoch a hole cannot be seen from zxids alone, so names bear witness: the log must go
+//! through the txns that snapshots that were passed over and its own files are named by. What they cannot
+//! show, the digests of later txns do ([`mod@crate::recover`]).
+//!
+//! Two steps: [`super::pieces`] reads, [`plan_log`] decides from what was read, and is pure.
 //!
 //! Apache: `FileTxnIterator`, which reads on whatever comes.
 
@@ -17,9 +20,10 @@ use std::path::{Path, PathBuf};
 
 use herdsman_proto::{DecodeError, Zxid};
 
-use super::ending::{Ending, classify};
-use super::record::{Record, RecordReader};
-use crate::disk::Disk;
+use super::chain::{Chain, Trouble, TroubleKind};
+pub use super::pieces::Visit;
+use super::pieces::{Content, LogFiles, Piece, Pieces, Stop, read_pieces};
+use crate::disk::{Disk, IoAt};
 use crate::names::LogName;
 
 /// Why the log cannot be read to its end.
@@ -116,69 +120,37 @@ impl WalkError {
         }
     }
 
-    fn offset(&self) -> u64 {
-        match self {
-            WalkError::Io { .. } => 0,
-            WalkError::Damaged { offset, .. }
-            | WalkError::Gap { offset, .. }
-            | WalkError::Backwards { offset, .. }
-            | WalkError::Undecodable { offset, .. } => *offset,
+    /// What must not be stepped over, in a directory.
+    #[must_use]
+    pub fn of(trouble: &Trouble, dir: &Path) -> Self {
+        let Trouble { file, offset, last_good, kind } = *trouble;
+        let path = file.path(dir);
+        match kind {
+            TroubleKind::Damaged { why, next_valid } => {
+                WalkError::Damaged { path, offset, why, last_good, next_valid }
+            }
+            TroubleKind::Gap { found } => WalkError::Gap { path, offset, last_good, found },
+            TroubleKind::Backwards { found } => {
+                WalkError::Backwards { path, offset, last_good, found }
+            }
+            TroubleKind::Undecodable { zxid, error } => {
+                WalkError::Undecodable { path, offset, zxid, last_good, source: error }
+            }
         }
     }
 }
 
-/// What there is to read.
-#[derive(Clone, Copy, Debug)]
-pub struct Walk<'a> {
-    /// Where the files are.
-    pub dir: &'a Path,
-    /// The files, oldest first.
-    pub files: &'a [LogName],
-    /// Txns up to this one are in the snapshot.
-    pub after: Zxid,
-    /// If the log is broken right after this txn, what follows is given up.
-    pub accept_loss_after: Option<Zxid>,
-}
-
-/// What else is known about the log that is read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Marks<'a> {
-    /// Nothing is read after this txn, so nothing after it can be wrong.
-    pub(crate) until: Option<Zxid>,
-    /// Txns that have been, each named by a snapshot: the log may end before one, but not step over it.
-    /// This is how a hole in front of a new epoch is seen.
-    pub(crate) known: &'a [Zxid],
-}
-
-impl Marks<'_> {
-    /// `next` can be the txn right after `last`, and nothing is known that lies between them.
-    pub(crate) fn next(&self, last: Zxid, next: Zxid) -> bool {
-        follows(last, next) && !self.known.iter().any(|known| last < *known && *known < next)
+impl From<IoAt> for WalkError {
+    fn from(IoAt { path, source }: IoAt) -> Self {
+        WalkError::Io { path, source }
     }
 }
 
-/// Where reading stopped because the last wanted txn was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stop {
-    /// In which file.
-    pub(crate) name: LogName,
-    /// Up to here it is wanted.
-    pub(crate) wanted_bytes: u64,
-    /// Records in that part.
-    pub(crate) records: u64,
-    /// The record that follows, if it was looked at.
-    pub(crate) next: Option<Zxid>,
-}
-
-/// Where the log ends.
-#[derive(Debug, Default)]
+/// Where the log ends, and what has to be mended so that it does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// The last txn, in the log or in the snapshot.
     pub last_zxid: Zxid,
-    /// Txns handed on.
-    pub txns: u64,
-    /// Their bytes in the files.
-    pub bytes: u64,
     /// The last file that has a txn in it.
     pub tail: Option<Tail>,
     /// Files behind it that have none: made for a txn that never became whole.
@@ -186,9 +158,9 @@ pub struct Walked {
     /// Files behind it, which hold what the operator gave up.
     pub given_up: Vec<LogName>,
     /// The trouble at which we were told to stop.
-    pub accepted: Option<WalkError>,
+    pub accepted: Option<Trouble>,
     /// The last wanted txn was reached here.
-    pub(crate) stop: Option<Stop>,
+    pub stop: Option<Stop>,
 }
 
 /// How a file at the end of the log ends.
@@ -217,9 +189,6 @@ pub enum TailRest {
     GivenUp,
 }
 
-/// Takes each txn of a walk.
-pub type Visit<'a> = dyn FnMut(&Record<'_>) -> Result<(), DecodeError> + 'a;
-
 /// The files that hold txns after `after`: the last one that starts at or before the next txn, and
 /// all later ones.
 #[must_use]
@@ -234,195 +203,99 @@ pub fn follows(last: Zxid, next: Zxid) -> bool {
     next == last.next() || (next.epoch() > last.epoch() && next.counter() == 1)
 }
 
-/// Reads the log.
-pub fn walk(disk: &dyn Disk, walk: Walk<'_>, visit: &mut Visit<'_>) -> Result<Walked, WalkError> {
-    walk_marked(disk, walk, Marks::default(), visit)
+/// `next` can be the txn right after `last`, and nothing is known that lies between them.
+pub(crate) fn follows_through(known: &[Zxid], last: Zxid, next: Zxid) -> bool {
+    follows(last, next) && !known.iter().any(|known| last < *known && *known < next)
 }
 
-/// Reads the log as far as it is wanted.
-pub(crate) fn walk_marked(
+/// Reads the log, all of it that is wanted, without giving up anything.
+pub fn walk(
     disk: &dyn Disk,
-    walk: Walk<'_>,
-    marks: Marks<'_>,
+    log: &LogFiles<'_>,
     visit: &mut Visit<'_>,
 ) -> Result<Walked, WalkError> {
-    let mut walked = Walked { last_zxid: walk.after, ..Walked::default() };
-    let mut seen = None;
-    for (index, &name) in walk.files.iter().enumerate() {
-        let mut file = FileWalk::open(disk, (&walk, marks), name)?;
-        let next = walk.files.get(index + 1);
-        let result = file.records(&mut seen, &mut walked, visit);
-        if walked.stop.is_some() {
-            break;
+    let found = read_pieces(disk, log, visit)?;
+    plan_log(log, &found, None).map_err(|trouble| WalkError::of(&trouble, log.dir))
+}
+
+/// Decides where the log ends. Fails if it has to end at something that must not be stepped over, unless the
+/// operator gives up whatever follows that very txn.
+pub fn plan_log(
+    log: &LogFiles<'_>,
+    found: &Pieces,
+    accept_loss_after: Option<Zxid>,
+) -> Result<Walked, Trouble> {
+    let mut chain = Chain::new(log.after, log.known);
+    for piece in &found.pieces {
+        chain.piece(piece);
+    }
+    let (last_zxid, trouble) = chain.finish();
+    let mut walked = Walked { last_zxid, stop: found.stop, ..Walked::default() };
+    match trouble {
+        None => end_files(&mut walked, &found.pieces),
+        Some(trouble) if accept_loss_after == Some(trouble.last_good) => {
+            let place = (trouble.file, trouble.offset);
+            let is_good = |piece: &&Piece| (piece.file, piece.start) < place;
+            let good: Vec<Piece> = found.pieces.iter().filter(is_good).cloned().collect();
+            end_files(&mut walked, &good);
+            give_up(&mut walked, &trouble, log.files, &found.pieces);
+            walked.accepted = Some(trouble);
         }
-        let result =
-            result.and_then(|()| file.check_name(seen)).and_then(|()| file.rest(seen, next));
-        match result {
-            Ok(rest) if file.records == 0 => walked.empty.push(file.tail(rest)),
-            Ok(rest) => {
-                walked.tail = Some(file.tail(rest));
-                walked.empty.clear();
-            }
-            Err(error)
-                if error.last_good().is_some() && error.last_good() == walk.accept_loss_after =>
-            {
-                give_up(&mut walked, error, file, &walk.files[index..]);
-                break;
-            }
-            Err(error) => return Err(error),
-        }
+        Some(trouble) => return Err(trouble),
     }
     Ok(walked)
 }
 
-/// Ends the log before the trouble.
-fn give_up(walked: &mut Walked, error: WalkError, mut file: FileWalk<'_>, rest: &[LogName]) {
-    if file.records == 0 {
-        // Nothing of this file is good.
-        walked.given_up = rest.to_vec();
-    } else {
-        file.good_bytes = error.offset();
-        walked.tail = Some(file.tail(TailRest::GivenUp));
-        walked.given_up = rest[1..].to_vec();
-    }
-    walked.accepted = Some(error);
-}
-
-/// One file of a walk.
-struct FileWalk<'a> {
-    walk: &'a Walk<'a>,
-    marks: Marks<'a>,
-    name: LogName,
-    reader: RecordReader,
-    good_bytes: u64,
-    records: u64,
-}
-
-impl<'a> FileWalk<'a> {
-    fn open(
-        disk: &dyn Disk,
-        (walk, marks): (&'a Walk<'a>, Marks<'a>),
-        name: LogName,
-    ) -> Result<Self, WalkError> {
-        let path = name.path(walk.dir);
-        match RecordReader::open(disk, &path) {
-            Ok(reader) => {
-                Ok(FileWalk { walk, marks, name, good_bytes: reader.offset(), reader, records: 0 })
-            }
-            Err(source) => Err(WalkError::Io { path, source }),
-        }
-    }
-
-    /// Hands on the records, as far as they are whole and wanted.
-    fn records(
-        &mut self,
-        seen: &mut Option<Zxid>,
-        walked: &mut Walked,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), WalkError> {
-        let path = self.reader.path().to_owned();
-        let (walk, until) = (self.walk, self.marks.until);
-        let fail = |source| WalkError::Io { path: path.clone(), source };
-        while let Some(record) = self.reader.next_record().map_err(fail)? {
-            let zxid = record.zxid;
-            if until.is_some_and(|until| zxid > until) {
-                walked.stop = Some(self.stop(Some(zxid)));
-                break;
-            }
-            check_order((walk, self.marks), *seen, &record, &path)?;
-            if zxid > walk.after {
-                visit(&record).map_err(|source| WalkError::Undecodable {
-                    path: path.clone(),
-                    offset: record.offset,
-                    zxid,
-                    last_good: seen.unwrap_or(walk.after),
-                    source,
-                })?;
-                walked.last_zxid = zxid;
-                walked.txns += 1;
-                walked.bytes += (record.payload.len() + super::RECORD_EXTRA_BYTES) as u64;
-            }
-            *seen = Some(zxid);
-            self.records += 1;
-            self.good_bytes = self.reader.offset();
-            if until == Some(zxid) {
-                walked.stop = Some(self.stop(None));
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn stop(&self, next: Option<Zxid>) -> Stop {
-        Stop { name: self.name, wanted_bytes: self.good_bytes, records: self.records, next }
-    }
-
-    /// A file without records is named by the txn that it was made for. That one must come next, or
-    /// those before it are missing.
-    fn check_name(&self, seen: Option<Zxid>) -> Result<(), WalkError> {
-        let last_good = seen.map_or(self.walk.after, |last| last.max(self.walk.after));
-        let found = self.name.zxid;
-        if self.records > 0 || found <= last_good || self.marks.next(last_good, found) {
-            return Ok(());
-        }
-        Err(WalkError::Gap { path: self.reader.path().to_owned(), offset: 0, last_good, found })
-    }
-
-    /// Looks at what stands behind the records, unless the next file proves that it is nothing.
-    fn rest(&self, seen: Option<Zxid>, next: Option<&LogName>) -> Result<TailRest, WalkError> {
-        let last_good = seen.unwrap_or(self.walk.after);
-        if next.is_some_and(|next| next.zxid == last_good.next()) {
-            return Ok(TailRest::Nothing);
-        }
-        match classify(&self.reader) {
-            Ok(Ending::Clean) => Ok(TailRest::Nothing),
-            Ok(Ending::Torn { .. }) => Ok(TailRest::Torn),
-            Ok(Ending::Damaged(damage)) => Err(WalkError::Damaged {
-                path: self.reader.path().to_owned(),
-                offset: self.good_bytes,
-                why: damage.why,
-                last_good,
-                next_valid: damage.next_valid,
-            }),
-            Err(source) => Err(WalkError::Io { path: self.reader.path().to_owned(), source }),
-        }
-    }
-
-    fn tail(&self, rest: TailRest) -> Tail {
-        Tail {
-            name: self.name,
-            good_bytes: self.good_bytes,
-            file_bytes: self.reader.file_bytes(),
-            records: self.records,
-            rest,
+/// Notes how the last files end.
+fn end_files(walked: &mut Walked, pieces: &[Piece]) {
+    for file in pieces.chunk_by(|left, right| left.file == right.file) {
+        let tail = tail_of(file);
+        if tail.records == 0 {
+            walked.empty.push(tail);
+        } else {
+            walked.tail = Some(tail);
+            walked.empty.clear();
         }
     }
 }
 
-/// The record may stand where it stands.
-fn check_order(
-    (walk, marks): (&Walk<'_>, Marks<'_>),
-    seen: Option<Zxid>,
-    record: &Record<'_>,
-    path: &Path,
-) -> Result<(), WalkError> {
-    let found = record.zxid;
-    if let Some(last_good) = seen.filter(|last| found <= *last) {
-        return Err(WalkError::Backwards {
-            path: path.to_owned(),
-            offset: record.offset,
-            last_good,
-            found,
-        });
+/// How a file ends, of which these are the pieces.
+fn tail_of(pieces: &[Piece]) -> Tail {
+    let mut tail = Tail {
+        name: pieces[0].file,
+        good_bytes: pieces[0].start,
+        file_bytes: 0,
+        records: 0,
+        rest: TailRest::Nothing,
+    };
+    for piece in pieces {
+        tail.file_bytes = piece.end;
+        match piece.content {
+            Content::Run { records, .. } => {
+                tail.records += records;
+                tail.good_bytes = piece.end;
+            }
+            Content::Undecodable { .. } => {
+                tail.records += 1;
+                tail.good_bytes = piece.end;
+            }
+            Content::Torn => tail.rest = TailRest::Torn,
+            Content::Damage { .. } | Content::End => {}
+        }
     }
-    let last_good = seen.map_or(walk.after, |last| last.max(walk.after));
-    if found > walk.after && !marks.next(last_good, found) {
-        return Err(WalkError::Gap {
-            path: path.to_owned(),
-            offset: record.offset,
-            last_good,
-            found,
-        });
+    tail
+}
+
+/// Ends the log before the trouble. A file that has nothing good before it is given up as a whole.
+fn give_up(walked: &mut Walked, trouble: &Trouble, files: &[LogName], pieces: &[Piece]) {
+    let mut first_given_up = trouble.file;
+    walked.empty.retain(|tail| tail.name < trouble.file);
+    if let Some(tail) = walked.tail.as_mut().filter(|tail| tail.name == trouble.file) {
+        let of_file = pieces.iter().filter(|piece| piece.file == trouble.file);
+        tail.file_bytes = of_file.map(|piece| piece.end).max().unwrap_or(tail.file_bytes);
+        tail.good_bytes = trouble.offset;
+        tail.rest = TailRest::GivenUp;
+        first_given_up.zxid = first_given_up.zxid.next();
     }
-    Ok(())
+    walked.given_up = files.iter().copied().filter(|file| *file >= first_given_up).collect();
 }

@@ -7,22 +7,20 @@ use std::ops::ControlFlow;
 use herdsman_proto::txn::Entry;
 
 use crate::ahead::{HandOn, Place, read_ahead};
-use crate::disk::Disk;
-use crate::log::walk::{Marks, Walk, WalkError, Walked, walk_marked};
+use crate::disk::{Disk, IoAt};
+use crate::log::pieces::{LogFiles, Pieces, read_pieces};
 
 /// A batch is handed on when its payloads are longer.
 const BATCH_BYTES: usize = 128 << 10;
 
-/// Walks the log and hands each txn to `apply`, in order. If the walk ends with an error, all txns before
-/// the trouble have been handed on.
-pub(super) fn walk_entries(
+/// Reads the log and hands each txn that continues the snapshot to `apply`, in order.
+pub(super) fn read_entries(
     disk: &dyn Disk,
-    walk: Walk<'_>,
-    marks: Marks<'_>,
+    log: &LogFiles<'_>,
     apply: &mut dyn FnMut(&Entry),
-) -> Result<Walked, WalkError> {
-    let place = Place::for_bytes(bytes_of(disk, walk));
-    let mut fill = |hand_on: &mut HandOn<'_, Vec<Entry>>| fill(disk, walk, marks, hand_on);
+) -> Result<Pieces, IoAt> {
+    let place = Place::for_bytes(bytes_of(disk, log));
+    let mut fill = |hand_on: &mut HandOn<'_, Vec<Entry>>| fill(disk, log, hand_on);
     read_ahead(place, &mut fill, &mut |entries: &Vec<Entry>| {
         entries.iter().for_each(&mut *apply);
         ControlFlow::Continue(())
@@ -31,12 +29,11 @@ pub(super) fn walk_entries(
 
 fn fill(
     disk: &dyn Disk,
-    walk: Walk<'_>,
-    marks: Marks<'_>,
+    log: &LogFiles<'_>,
     hand_on: &mut HandOn<'_, Vec<Entry>>,
-) -> Result<Walked, WalkError> {
+) -> Result<Pieces, IoAt> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    let walked = walk_marked(disk, walk, marks, &mut |record| {
+    let found = read_pieces(disk, log, &mut |record| {
         batch.push(Entry::decode(record.payload)?);
         bytes += record.payload.len();
         if bytes >= BATCH_BYTES {
@@ -47,11 +44,11 @@ fn fill(
         Ok(())
     });
     hand_on(batch);
-    walked
+    found
 }
 
-/// How much there is to read at most. A file that cannot be opened is for the walk to report.
-fn bytes_of(disk: &dyn Disk, walk: Walk<'_>) -> u64 {
-    let files = walk.files.iter().map(|name| disk.open_read(&name.path(walk.dir)));
+/// How much there is to read at most. A file that cannot be opened is for reading to report.
+fn bytes_of(disk: &dyn Disk, log: &LogFiles<'_>) -> u64 {
+    let files = log.files.iter().map(|name| disk.open_read(&name.path(log.dir)));
     files.map(|file| file.and_then(|file| file.bytes()).unwrap_or_default()).sum()
 }

@@ -90,6 +90,16 @@ impl From<IoAt> for RecoverError {
     }
 }
 
+impl RecoverError {
+    /// A log that cannot be read to its end.
+    pub(crate) fn from_log(error: WalkError, passed_over: Vec<SnapshotError>) -> Self {
+        match error {
+            WalkError::Io { path, source } => RecoverError::Io { path, source },
+            source => RecoverError::Log { source, passed_over },
+        }
+    }
+}
+
 fn advice(last_good: Option<Zxid>) -> String {
     match last_good {
         None => "Restore the file from a backup".to_owned(),

@@ -151,6 +151,45 @@ fn damage_names_file_offset_and_what_to_do_and_can_be_accepted() {
     assert_tree(&crate::testing::recovered(&disk), 9);
 }
 
+/// What a snapshot covers need not be read: only what follows it must be whole.
+#[test]
+fn damage_that_a_snapshot_covers_does_not_matter() {
+    let record = log_bytes(&[create(1, 40)]).len() - crate::log::HEADER.len();
+    let at = |txn: usize| crate::log::HEADER.len() + (txn - 1) * record;
+    let bytes = at(13) - at(1);
+    for damaged in [at(3)..at(3) + 30, at(1)..at(9), 0..20, at(5) + 8..at(5) + 12] {
+        let disk = server(&[1], 12);
+        snapshot(&disk, &tree_at(8));
+        let mut content = disk.content(&log_path(1)).unwrap();
+        content[damaged.clone()].fill(0xa5);
+        disk.put(&log_path(1), content);
+        let recovered = recovered(&disk);
+        assert_tree(&recovered, 12);
+        assert_eq!(recovered.txns_replayed, 4);
+        // The log goes on, and keeps what it has.
+        write_batch(&mut writer(&disk, Zxid(12)), 13, 15);
+        assert_tree(&crate::testing::recovered(&disk), 15);
+        let limits = crate::HistoryLimits { txns_max: 100, bytes_max: 1 << 20 };
+        let history = crate::read_history(&disk, &dirs(), Zxid(15), limits).unwrap();
+        let zxids: Vec<i64> = history.txns.iter().map(|(zxid, _)| zxid.0).collect();
+        assert_eq!(zxids, (history.base.0 + 1..=15).collect::<Vec<_>>(), "{damaged:?}");
+        assert!(history.base.0 <= 8, "{damaged:?}: {}", history.base);
+    }
+    // One txn more, and it is not covered.
+    let disk = server(&[1], 12);
+    snapshot(&disk, &tree_at(8));
+    let mut content = disk.content(&log_path(1)).unwrap();
+    content[at(2)..at(9) + 30].fill(0xa5);
+    disk.put(&log_path(1), content.clone());
+    let message = refused(&disk);
+    assert!(message.contains("The last good txn before it is 0x8"), "{message}");
+    // Nothing valid follows: what is damaged may have been more than the snapshot has.
+    content.truncate(at(6));
+    content.resize(bytes, 0xa5);
+    disk.put(&log_path(1), content);
+    assert!(refused(&disk).contains("acceptLossAfter=0x8"));
+}
+
 #[test]
 fn a_hole_between_files_is_refused() {
     let disk = server(&[1, 8, 20], 30);

@@ -1,0 +1,260 @@
+//! Takes the log apart: what is there, file by file, good or bad. Nothing is decided here.
+//!
+//! In: log files, oldest first. Out: their [`Piece`]s in order, each with its file, its offsets and the zxids in it;
+//! and, while they are read, each record that continues the snapshot, for whoever applies it. Reading does not end
+//! at damage or a hole: what lies behind is part of the picture. [`super::chain`] says what continues what, and
+//! [`super::walk`] and [`crate::recover::plan`] decide what to make of it.
+//!
+//! Memory is bounded by the number of pieces, not by that of records: a run of records is one piece. Behind a break
+//! no more than [`PIECES_MAX`] are gathered; the rest of the log is given up or refused in any case.
+
+use std::path::Path;
+
+use herdsman_proto::{DecodeError, Zxid};
+
+use super::chain::Chain;
+use super::ending::{Ending, classify};
+use super::record::{Record, RecordReader};
+use crate::disk::{Disk, IoAt, io_at};
+use crate::names::LogName;
+
+/// Once there is a break and more pieces than this, later files are not read.
+const PIECES_MAX: usize = 10_000;
+
+/// A part of a log file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// In which file.
+    pub file: LogName,
+    /// Where it starts.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// What it is.
+    pub content: Content,
+}
+
+/// What a part of a log file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Valid records, each with the zxid of the one before plus one. Where a run ends and another one starts right
+    /// behind it, there is a new epoch, a hole, or a step back.
+    Run {
+        /// The zxid of its first record.
+        first: Zxid,
+        /// The zxid of its last record.
+        last: Zxid,
+        /// Its records.
+        records: u64,
+    },
+    /// A record with a right checksum that holds no txn that we know.
+    Undecodable {
+        /// Its zxid.
+        zxid: Zxid,
+        /// What is wrong.
+        error: DecodeError,
+    },
+    /// Bytes that are no records and that no interrupted write leaves.
+    Damage {
+        /// What is wrong.
+        why: &'static str,
+        /// Offset and zxid of the next valid record in the file.
+        next_valid: Option<(u64, Zxid)>,
+    },
+    /// The beginning of a record that was never completed.
+    Torn,
+    /// What is behind the last record, as far as it was looked at, up to the end of the file. Each file that was read
+    /// to its end has one.
+    End,
+}
+
+/// What there is to read.
+#[derive(Clone, Copy, Debug)]
+pub struct LogFiles<'a> {
+    /// Where the files are.
+    pub dir: &'a Path,
+    /// The files, oldest first.
+    pub files: &'a [LogName],
+    /// Txns up to this one are in the snapshot.
+    pub after: Zxid,
+    /// Nothing is read after this txn, so nothing after it can be wrong.
+    pub until: Option<Zxid>,
+    /// Txns that have been, each named by a snapshot: the log may end before one, but not step over it.
+    /// This is how a hole in front of a new epoch is seen.
+    pub known: &'a [Zxid],
+}
+
+/// Where reading stopped because the last wanted txn was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// In which file.
+    pub name: LogName,
+    /// Up to here it is wanted.
+    pub wanted_bytes: u64,
+    /// Records in that part.
+    pub records: u64,
+    /// The record that follows, if it was looked at.
+    pub next: Option<Zxid>,
+}
+
+/// All that was read.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    /// The pieces, in the order of the files.
+    pub pieces: Vec<Piece>,
+    /// Txns handed on.
+    pub txns: u64,
+    /// Their bytes in the files.
+    pub bytes: u64,
+    /// The last wanted txn was reached here.
+    pub stop: Option<Stop>,
+}
+
+/// Takes each txn that continues the snapshot.
+pub type Visit<'a> = dyn FnMut(&Record<'_>) -> Result<(), DecodeError> + 'a;
+
+/// Reads the files. Fails only if the disk does.
+pub(crate) fn read_pieces(
+    disk: &dyn Disk,
+    log: &LogFiles<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<Pieces, IoAt> {
+    let mut chain = Chain::new(log.after, log.known);
+    let mut found = Pieces::default();
+    for (index, &name) in log.files.iter().enumerate() {
+        let path = name.path(log.dir);
+        let reader = RecordReader::open(disk, &path).map_err(io_at(&path))?;
+        let next = log.files.get(index + 1).copied();
+        let mut file = FileReading { log, name, reader, next, run: None, records: 0 };
+        chain.start_file(name);
+        file.read(&mut chain, &mut found, visit).map_err(io_at(&path))?;
+        if found.stop.is_some() {
+            break;
+        }
+        chain.end_file(name);
+        if chain.trouble().is_some() && found.pieces.len() > PIECES_MAX {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// One file being read.
+struct FileReading<'a> {
+    log: &'a LogFiles<'a>,
+    name: LogName,
+    reader: RecordReader,
+    next: Option<LogName>,
+    /// The run that is being read: where it starts and the zxids in it.
+    run: Option<(u64, Zxid, Zxid)>,
+    records: u64,
+}
+
+impl FileReading<'_> {
+    fn read(
+        &mut self,
+        chain: &mut Chain<'_>,
+        found: &mut Pieces,
+        visit: &mut Visit<'_>,
+    ) -> std::io::Result<()> {
+        loop {
+            self.records(chain, found, visit)?;
+            if let Some(stop) = found.stop {
+                self.end_run(stop.wanted_bytes, found);
+                return Ok(());
+            }
+            let start = self.reader.offset();
+            self.end_run(start, found);
+            let last = self.reader.last_zxid().unwrap_or(chain.last());
+            // The next file's name proves that what follows here was dropped by an earlier start.
+            let is_continued = self.next.is_some_and(|next| next.zxid == last.next());
+            let ending = if is_continued { Ending::Clean } else { classify(&self.reader)? };
+            let file_bytes = self.reader.file_bytes();
+            match ending {
+                Ending::Clean => self.push(start, file_bytes, Content::End, found),
+                Ending::Torn { bytes } => {
+                    self.push(start, start + bytes, Content::Torn, found);
+                    self.push(start + bytes, file_bytes, Content::End, found);
+                }
+                Ending::Damaged(damage) => {
+                    let (why, next_valid) = (damage.why, damage.next_valid);
+                    let end = next_valid.map_or(file_bytes, |(offset, _)| offset);
+                    let content = Content::Damage { why, next_valid };
+                    self.push(start, end, content, found);
+                    chain.damage(self.name, start, (why, next_valid));
+                    if let Some((offset, _)) = next_valid {
+                        self.reader.resume_at(offset);
+                        continue;
+                    }
+                    self.push(file_bytes, file_bytes, Content::End, found);
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Reads records up to the next place where there is none, or to the last wanted one, and hands on those that
+    /// continue the snapshot.
+    fn records(
+        &mut self,
+        chain: &mut Chain<'_>,
+        found: &mut Pieces,
+        visit: &mut Visit<'_>,
+    ) -> std::io::Result<()> {
+        let mut before = self.reader.offset();
+        while let Some(record) = self.reader.next_record()? {
+            let Record { offset, zxid, payload } = record;
+            if self.log.until.is_some_and(|until| zxid > until) {
+                found.stop = Some(self.stop(before, Some(zxid)));
+                break;
+            }
+            let continues = chain.record(self.name, offset, zxid);
+            let record_bytes = (payload.len() + super::RECORD_EXTRA_BYTES) as u64;
+            let visited = if continues { visit(&record) } else { Ok(()) };
+            if let Err(error) = visited {
+                self.end_run(offset, found);
+                let content = Content::Undecodable { zxid, error };
+                self.push(offset, offset + record_bytes, content, found);
+                chain.undecodable(self.name, offset, zxid, error);
+            } else {
+                if continues {
+                    found.txns += 1;
+                    found.bytes += record_bytes;
+                }
+                self.extend_run(offset, zxid, found);
+            }
+            self.records += 1;
+            before = self.reader.offset();
+            if self.log.until == Some(zxid) {
+                found.stop = Some(self.stop(before, None));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&self, wanted_bytes: u64, next: Option<Zxid>) -> Stop {
+        Stop { name: self.name, wanted_bytes, records: self.records, next }
+    }
+
+    fn extend_run(&mut self, offset: u64, zxid: Zxid, found: &mut Pieces) {
+        match &mut self.run {
+            Some((_, _, last)) if zxid == last.next() => *last = zxid,
+            _ => {
+                self.end_run(offset, found);
+                self.run = Some((offset, zxid, zxid));
+            }
+        }
+    }
+
+    fn end_run(&mut self, end: u64, found: &mut Pieces) {
+        if let Some((start, first, last)) = self.run.take() {
+            let records = (last.0 - first.0).cast_unsigned() + 1;
+            self.push(start, end, Content::Run { first, last, records }, found);
+        }
+    }
+
+    fn push(&self, start: u64, end: u64, content: Content, found: &mut Pieces) {
+        found.pieces.push(Piece { file: self.name, start, end, content });
+    }
+}

@@ -1,0 +1,74 @@
+//! Decides what to make of what was read: whether the server may start from it, where the log ends, and what is given
+//! up. Pure: the pieces of the log and what the snapshots say come in, a plan or a refusal comes out; nothing is read
+//! or changed.
+
+use herdsman_proto::Zxid;
+
+use super::RecoverOptions;
+use crate::log::chain::Trouble;
+use crate::log::pieces::{LogFiles, Pieces};
+use crate::log::walk::{Walked, plan_log};
+use crate::names::SnapshotName;
+
+/// What was found on disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// The part of the log that was read.
+    pub log: LogFiles<'a>,
+    /// What is in it.
+    pub pieces: &'a Pieces,
+    /// Snapshots that prove how far the log once went.
+    pub reaches: &'a [Reach],
+}
+
+/// A snapshot that holds effects of txns up to some zxid, or is named by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Which snapshot.
+    pub snapshot: SnapshotName,
+    /// The last txn that the log must have, unless the snapshot that is used has it.
+    pub zxid: Zxid,
+}
+
+/// Why a server must not start from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The log has something in it that must not be stepped over.
+    Log(Trouble),
+    /// The log ends before a snapshot that was taken of it.
+    LogTooShort {
+        /// The snapshot.
+        reach: Reach,
+        /// The last txn in the log.
+        last: Zxid,
+    },
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Where the log ends, and what is mended at its end.
+    pub log: Walked,
+    /// What would have been refused, and is given up because the operator said so.
+    pub loss: Option<Refusal>,
+}
+
+/// Decides.
+pub fn plan_recovery(found: &Found<'_>, options: &RecoverOptions) -> Result<Plan, Refusal> {
+    let accepted = options.accept_loss_after;
+    let log = plan_log(&found.log, found.pieces, accepted).map_err(Refusal::Log)?;
+    let last = log.last_zxid;
+    let mut loss = log.accepted.clone().map(Refusal::Log);
+    if let Some(reach) = found.reaches.iter().find(|reach| reach.zxid > last).copied() {
+        let refusal = Refusal::LogTooShort { reach, last };
+        if accepted != Some(last) {
+            return Err(refusal);
+        }
+        loss.get_or_insert(refusal);
+    }
+    Ok(Plan { log, loss })
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

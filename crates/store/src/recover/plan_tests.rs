@@ -1,0 +1,259 @@
+//! What is decided about each kind of log. A log is written as text: files separated by `|`, each with its name and its
+//! pieces of 100 bytes. `1: 1-7 damage 9-12 | d: torn` is `log.1` with a run of txns 1 to 7, damage, and a run of
+//! txns 9 to 12, then `log.d` with nothing but a torn record. `2/1` is the first txn of epoch 2; names of files are
+//! given like zxids.
+
+use std::path::Path;
+
+use herdsman_proto::DecodeError;
+
+use super::*;
+use crate::log::chain::TroubleKind;
+use crate::log::pieces::{Content, Piece};
+use crate::log::walk::TailRest;
+use crate::names::{Compression, LogName};
+
+const HEADER_BYTES: u64 = crate::log::HEADER_BYTES;
+const PIECE_BYTES: u64 = 100;
+
+fn zxid(text: &str) -> Zxid {
+    let (epoch, counter) = text.split_once('/').unwrap_or(("0", text));
+    Zxid(Zxid::start_of(epoch.parse().unwrap()).0 | counter.parse::<i64>().unwrap())
+}
+
+fn shown(zxid: Zxid) -> String {
+    match zxid.epoch() {
+        0 => zxid.counter().to_string(),
+        epoch => format!("{epoch}/{}", zxid.counter()),
+    }
+}
+
+fn content(word: &str) -> Content {
+    match word {
+        "damage" => Content::Damage { why: "damaged", next_valid: None },
+        "torn" => Content::Torn,
+        run => match run.strip_prefix('?') {
+            Some(unknown) => {
+                Content::Undecodable { zxid: zxid(unknown), error: DecodeError::Trailing(1) }
+            }
+            None => {
+                let (first, last) = run.split_once('-').unwrap_or((run, run));
+                let (first, last) = (zxid(first), zxid(last));
+                Content::Run { first, last, records: (last.0 - first.0).cast_unsigned() + 1 }
+            }
+        },
+    }
+}
+
+fn parse(log: &str) -> (Vec<LogName>, Pieces) {
+    let (mut files, mut pieces) = (Vec::new(), Pieces::default());
+    for text in log.split('|').map(str::trim).filter(|text| !text.is_empty()) {
+        let (name, rest) = text.split_once(':').unwrap();
+        let file = LogName { zxid: zxid(name) };
+        files.push(file);
+        let mut start = HEADER_BYTES;
+        for word in rest.split_whitespace() {
+            let end = start + PIECE_BYTES;
+            pieces.pieces.push(Piece { file, start, end, content: content(word) });
+            start = end;
+        }
+        pieces.pieces.push(Piece { file, start, end: start + 7, content: Content::End });
+    }
+    (files, pieces)
+}
+
+fn place(file: LogName, offset: u64) -> String {
+    let piece = (offset.saturating_sub(HEADER_BYTES)) / PIECE_BYTES;
+    format!("log.{}[{piece}]", shown(file.zxid))
+}
+
+fn refusal_text(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Log(trouble) => {
+            let kind = match trouble.kind {
+                TroubleKind::Damaged { .. } => "damage".to_owned(),
+                TroubleKind::Gap { found } => format!("gap before {}", shown(found)),
+                TroubleKind::Backwards { found } => format!("back to {}", shown(found)),
+                TroubleKind::Undecodable { zxid, .. } => format!("unknown {}", shown(zxid)),
+            };
+            let place = place(trouble.file, trouble.offset);
+            format!("{kind} at {place} after {}", shown(trouble.last_good))
+        }
+        Refusal::LogTooShort { reach, last } => {
+            format!("ends at {} before {}", shown(*last), shown(reach.zxid))
+        }
+    }
+}
+
+fn plan_text(plan: &Plan) -> String {
+    let mut text = format!("until {}", shown(plan.log.last_zxid));
+    if let Some(tail) = &plan.log.tail {
+        let rest = match tail.rest {
+            TailRest::Nothing => "",
+            TailRest::Torn => " torn",
+            TailRest::GivenUp => " given up",
+        };
+        text += &format!(", ends {}{rest}", place(tail.name, tail.good_bytes));
+    }
+    for tail in &plan.log.empty {
+        text += &format!(", empty log.{}", shown(tail.name.zxid));
+    }
+    for file in &plan.log.given_up {
+        text += &format!(", aside log.{}", shown(file.zxid));
+    }
+    if let Some(loss) = &plan.loss {
+        text += &format!("; lost: {}", refusal_text(loss));
+    }
+    text
+}
+
+/// What there is besides the log.
+#[derive(Default)]
+struct Given {
+    /// The snapshot that is used.
+    base: &'static str,
+    /// Newer snapshots that cannot be used, and how far the used one is fuzzy.
+    reaches: &'static [&'static str],
+    accept: Option<&'static str>,
+}
+
+fn check(given: &Given, log: &str, expected: &str) {
+    let (files, pieces) = parse(log);
+    let after = zxid(given.base);
+    let reaches: Vec<Reach> = given
+        .reaches
+        .iter()
+        .map(|text| Reach {
+            snapshot: SnapshotName { zxid: zxid(text), compression: Compression::None },
+            zxid: zxid(text),
+        })
+        .collect();
+    let known: Vec<Zxid> = reaches.iter().map(|reach| reach.zxid).collect();
+    let dir = Path::new("/log");
+    let log_files = LogFiles { dir, files: &files, after, until: None, known: &known };
+    let found = Found { log: log_files, pieces: &pieces, reaches: &reaches };
+    let options =
+        RecoverOptions { accept_loss_after: given.accept.map(zxid), ..RecoverOptions::default() };
+    let text = match plan_recovery(&found, &options) {
+        Ok(plan) => plan_text(&plan),
+        Err(refusal) => format!("refuse: {}", refusal_text(&refusal)),
+    };
+    assert_eq!(text, expected, "{log} from {} accepting {:?}", given.base, given.accept);
+}
+
+fn from(base: &'static str) -> Given {
+    Given { base, ..Given::default() }
+}
+
+#[test]
+fn a_log_without_faults() {
+    check(&from("0"), "", "until 0");
+    check(&from("0"), "1: 1-7", "until 7, ends log.1[1]");
+    check(&from("0"), "1: 1-7 | 8: 8-9", "until 9, ends log.8[1]");
+    check(&from("5"), "1: 1-7 | 8: 8-9", "until 9, ends log.8[1]");
+    check(&from("9"), "1: 1-7", "until 9, ends log.1[1]");
+    check(&from("0"), "1: 1-7 torn", "until 7, ends log.1[1] torn");
+    check(&from("0"), "1: 1-7 | 8:", "until 7, ends log.1[1], empty log.8");
+    check(&from("0"), "1: 1-7 | 8: torn", "until 7, ends log.1[1], empty log.8");
+    // A server that goes on after a crash, as Apache's does, leaves the torn write where it is.
+    check(&from("0"), "1: 1-7 torn | 8: 8-9", "until 9, ends log.8[1]");
+    check(&from("1/3"), "1/1: 1/1-1/5 2/1-2/3", "until 2/3, ends log.1/1[2]");
+    check(&from("1/3"), "1/1: 1/1-1/5 torn | 2/1: 2/1", "until 2/1, ends log.2/1[1]");
+    check(&from("1/3"), "1/1: 1/1-1/5 | 1/6: | 2/1: 2/1", "until 2/1, ends log.2/1[1]");
+}
+
+#[test]
+fn what_the_snapshot_does_not_cover_must_be_whole() {
+    check(&from("5"), "1: 1-7 damage 9", "refuse: damage at log.1[1] after 7");
+    check(&from("5"), "1: 1-7 damage", "refuse: damage at log.1[1] after 7");
+    check(&from("5"), "1: 1-7 damage | 9: 9", "refuse: damage at log.1[1] after 7");
+    check(&from("5"), "1: damage | 8: 8-9", "refuse: damage at log.1[0] after 5");
+    check(&from("5"), "1: 1-4 damage", "refuse: damage at log.1[1] after 5");
+    check(&from("5"), "1: 1-4 damage 7", "refuse: damage at log.1[1] after 5");
+    check(&from("5"), "1: 1-4 damage | 1/1: 1/1", "refuse: damage at log.1[1] after 5");
+    check(&from("5"), "1: 1-7 9", "refuse: gap before 9 at log.1[1] after 7");
+    check(&from("5"), "1: 1-7 | 9: 9", "refuse: gap before 9 at log.9[0] after 7");
+    check(&from("5"), "1: 1-7 | 9:", "refuse: gap before 9 at log.9[0] after 7");
+    check(&from("5"), "1: 1-7 6", "refuse: back to 6 at log.1[1] after 7");
+    check(&from("5"), "1: 1-7 | 8: ?8 9", "refuse: unknown 8 at log.8[0] after 7");
+    // The first fault counts, and the first damage before it.
+    check(&from("5"), "1: 1-7 damage 9 11 | 20: 20", "refuse: damage at log.1[1] after 7");
+}
+
+#[test]
+fn what_the_snapshot_covers_need_not_be_whole() {
+    check(&from("5"), "1: 1-2 damage 4-7", "until 7, ends log.1[3]");
+    check(&from("5"), "1: damage 5-7", "until 7, ends log.1[2]");
+    check(&from("5"), "1: 1-2 damage 6-7", "until 7, ends log.1[3]");
+    check(&from("5"), "1: damage 3 damage 6-7", "until 7, ends log.1[4]");
+    check(&from("5"), "1: 1-2 4-7", "until 7, ends log.1[2]");
+    check(&from("5"), "1: 1-4 2-7", "until 7, ends log.1[2]");
+    check(&from("5"), "1: 1-2 damage | 6: 6-7", "until 7, ends log.6[1]");
+    check(&from("5"), "1: 1-2 | 4: 4-7", "until 7, ends log.4[1]");
+}
+
+#[test]
+fn damage_that_an_earlier_start_has_dropped_is_harmless() {
+    check(&from("0"), "1: 1-7 damage | 8: 8-9", "until 9, ends log.8[1]");
+    check(&from("0"), "1: 1-7 damage | 8:", "until 7, ends log.1[1], empty log.8");
+    check(&from("0"), "1: 1-7 damage 8-9", "until 9, ends log.1[3]");
+    check(&from("0"), "1: 1-7 damage | 1/1: 1/1", "refuse: damage at log.1[1] after 7");
+}
+
+/// The first txn of an epoch follows any older one, unless something shows that there was another one.
+#[test]
+fn a_hole_before_a_new_epoch_is_seen_by_names() {
+    let log = "1/1: 1/1-1/5 | 2/1: 2/1";
+    check(&from("1/0"), log, "until 2/1, ends log.2/1[1]");
+    let given = Given { reaches: &["1/7"], ..from("1/0") };
+    check(&given, log, "refuse: gap before 2/1 at log.2/1[0] after 1/5");
+    let misnamed = "1/1: 1/1-1/5 | 1/6: 2/1";
+    check(&from("1/0"), misnamed, "refuse: gap before 2/1 at log.1/6[0] after 1/5");
+    check(&from("1/7"), misnamed, "until 2/1, ends log.1/6[1]");
+    check(&from("1/0"), "1/1: 1/1-1/5 2/2", "refuse: gap before 2/2 at log.1/1[1] after 1/5");
+}
+
+#[test]
+fn the_log_must_reach_what_snapshots_show() {
+    let given = Given { reaches: &["9"], ..from("5") };
+    check(&given, "1: 1-7", "refuse: ends at 7 before 9");
+    check(&given, "1: 1-9", "until 9, ends log.1[1]");
+    let given = Given { accept: Some("7"), ..given };
+    check(&given, "1: 1-7", "until 7, ends log.1[1]; lost: ends at 7 before 9");
+    check(&given, "1: 1-9", "until 9, ends log.1[1]");
+}
+
+#[test]
+fn an_operator_can_give_up_what_follows_the_last_good_txn() {
+    let given = Given { accept: Some("7"), ..from("5") };
+    check(
+        &given,
+        "1: 1-7 damage 9 | 10: 10",
+        "until 7, ends log.1[1] given up, aside log.10; lost: damage at log.1[1] after 7",
+    );
+    check(
+        &given,
+        "1: 1-7 | 8: damage | 9: 9",
+        "until 7, ends log.1[1], aside log.8, aside log.9; lost: damage at log.8[0] after 7",
+    );
+    check(
+        &given,
+        "1: 1-7 | 8: ?8 9",
+        "until 7, ends log.1[1], aside log.8; lost: unknown 8 at log.8[0] after 7",
+    );
+    check(
+        &given,
+        "1: 1-2 damage 5-7 9",
+        "until 7, ends log.1[3] given up; lost: gap before 9 at log.1[3] after 7",
+    );
+    // Another txn than the last good one is no consent, and consent without a fault has no effect.
+    check(&given, "1: 1-8 damage 10", "refuse: damage at log.1[1] after 8");
+    check(&given, "1: 1-6 damage 8", "refuse: damage at log.1[1] after 6");
+    check(&given, "1: 1-9", "until 9, ends log.1[1]");
+    let given = Given { accept: Some("5"), ..from("5") };
+    check(
+        &given,
+        "1: 1-2 damage",
+        "until 5, ends log.1[1] given up; lost: damage at log.1[1] after 5",
+    );
+}
