@@ -127,7 +127,7 @@ impl Server {
         let zab = settings::zab_settings(&config);
         let past = zab
             .as_ref()
-            .map(|zab| startup::past(&**disk, &config, &dirs, &recovered.tree, zab))
+            .map(|zab| startup::past(&**disk, &config, &dirs, &recovered, zab))
             .transpose()?;
         let keeper = DiskKeeper {
             disk: Arc::clone(disk),

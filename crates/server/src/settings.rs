@@ -11,7 +11,7 @@ use herdsman_node::{LeaderServes, LocalSessions, NodeSettings};
 use herdsman_proto::Zxid;
 use herdsman_proto::membership::Role;
 use herdsman_store::snapshot::LastZxid;
-use herdsman_store::{Compression, Dirs, Disk, LogOptions, RecoverOptions, SyncMode};
+use herdsman_store::{Compression, Dirs, Disk, LogOptions, OnMismatch, RecoverOptions, SyncMode};
 use herdsman_tree::TreeOptions;
 use herdsman_tree::auth::{DigestAlgorithm, SaslScheme, Schemes, X509Scheme};
 use herdsman_tree::owner::OwnerRules;
@@ -205,6 +205,7 @@ pub(crate) fn recover_options(config: &Config, tree: TreeOptions) -> RecoverOpti
         tree,
         trust_empty: storage.trust_empty_snapshot,
         accept_loss_after: storage.accept_loss_after.map(Zxid),
+        on_mismatch: OnMismatch::Refuse,
     }
 }
 

@@ -8,9 +8,8 @@ use herdsman_store::{
     DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
     Recovered, lock_dirs, read_epoch, read_history, recover_epochs,
 };
-use herdsman_tree::Tree;
 use herdsman_zab::{Origin, Voting, ZabSettings};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::clock::millis;
 use crate::config::{Config, DynamicFiles, Mode, check_directories};
@@ -56,16 +55,20 @@ pub(crate) fn past(
     disk: &dyn Disk,
     config: &Config,
     dirs: &Dirs,
-    tree: &Tree,
+    recovered: &Recovered,
     zab: &ZabSettings,
 ) -> Result<Origin, StartError> {
-    let last_zxid = tree.last_zxid();
+    let last_zxid = recovered.tree.last_zxid();
     let Epochs { current, accepted } = recover_epochs(disk, &dirs.data, last_zxid)?;
-    let limits = HistoryLimits { txns_max: zab.history.txns_max, bytes_max: zab.history.bytes_max };
+    let limits = HistoryLimits {
+        txns_max: zab.history.txns_max,
+        bytes_max: zab.history.bytes_max,
+        after: recovered.digest_mismatch.and_then(|it| it.healed_by).unwrap_or(Zxid::ZERO),
+    };
     let History { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
     Ok(Origin {
         membership: Arc::new(config.quorum.membership.clone()),
-        in_tree: membership_of(tree),
+        in_tree: membership_of(&recovered.tree),
         voting: Voting::Allowed,
         epochs: herdsman_zab::Epochs { current, accepted },
         base,
@@ -103,7 +106,7 @@ pub(crate) fn recover(
     stats.startup_txns_load.add(millis(log_start.elapsed()));
     stats.startup_txns.add(recovered.txns_replayed);
     stats.startup_load.add(millis(start.elapsed()));
-    report(&recovered, start.elapsed(), stats);
+    report(&recovered, start.elapsed());
     Ok(recovered)
 }
 
@@ -136,7 +139,7 @@ impl PhaseClock {
     }
 }
 
-fn report(recovered: &Recovered, took: Duration, stats: &ServerStats) {
+fn report(recovered: &Recovered, took: Duration) {
     for damaged in &recovered.damaged_snapshots {
         warn!("{damaged}; an older snapshot and the logs since gave the whole state");
     }
@@ -153,11 +156,7 @@ fn report(recovered: &Recovered, took: Duration, stats: &ServerStats) {
         );
     }
     if let Some(mismatch) = &recovered.digest_mismatch {
-        stats.digest_mismatches.add(1);
-        error!(
-            "digest after {} is {:x}, the file says {:x}: this server's tree may differ from others'",
-            mismatch.zxid, mismatch.found, mismatch.expected
-        );
+        warn!("{mismatch}; the digests of later txns fit, so the tree is right");
     }
     let tree = &recovered.tree;
     info!(

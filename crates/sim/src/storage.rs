@@ -57,7 +57,7 @@ impl Storage {
     }
 
     fn options(plan: &Plan) -> RecoverOptions {
-        RecoverOptions { tree: plan.tree_options(), trust_empty: false, accept_loss_after: None }
+        RecoverOptions { tree: plan.tree_options(), ..RecoverOptions::default() }
     }
 
     /// What a server does when it starts. An error says why it does not.
@@ -89,7 +89,11 @@ impl Storage {
     }
 
     fn history(&self, plan: &Plan, last: Zxid) -> Result<(Zxid, Vec<(Zxid, Bytes)>), String> {
-        let limits = HistoryLimits { txns_max: plan.history_txns_max, bytes_max: 1 << 20 };
+        let limits = HistoryLimits {
+            txns_max: plan.history_txns_max,
+            bytes_max: 1 << 20,
+            after: Zxid::ZERO,
+        };
         let history = read_history(&self.disk, &self.dirs, last, limits)
             .map_err(|error| error.to_string())?;
         Ok((history.base, history.txns))

@@ -16,8 +16,8 @@
 //!
 //! A snapshot may cover what is damaged or unreadable here, so none of it keeps a server from starting.
 //!
-//! Limits: a number of txns and of bytes; older txns are left out. The whole of the last files is read to
-//! find them, once, and not decoded.
+//! Limits: a number of txns and of bytes, and nothing before a digest that fits; older txns are left out. The
+//! whole of the last files is read to find them, once, and not decoded.
 //!
 //! Apache: `ZKDatabase.loadDataBase` fills its committed log with what is replayed over the snapshot, 500
 //! txns, and `TxnLogProposalIterator` reads older ones from disk without looking for holes.
@@ -42,6 +42,8 @@ pub struct HistoryLimits {
     pub txns_max: usize,
     /// Bytes of their payloads.
     pub bytes_max: usize,
+    /// Txns up to this one are left out: a digest before it did not fit, so some may be missing.
+    pub after: Zxid,
 }
 
 /// The last txns of a log.
@@ -85,7 +87,12 @@ pub fn read_history(
             }
         }
     }
-    Ok(window.finish(last, &snapshots))
+    let mut history = window.finish(last, &snapshots);
+    if limits.after > history.base {
+        history.base = limits.after.min(last);
+        history.txns.retain(|(zxid, _)| *zxid > limits.after);
+    }
+    Ok(history)
 }
 
 /// Which txns are wanted, and what is known about them.
@@ -131,6 +138,7 @@ impl Window {
         HistoryLimits {
             txns_max: self.limits.txns_max - self.txns.len(),
             bytes_max: self.limits.bytes_max - self.bytes,
+            after: self.limits.after,
         }
     }
 

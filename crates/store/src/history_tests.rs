@@ -6,7 +6,7 @@ use super::*;
 use crate::disk::MemoryDisk;
 use crate::testing::*;
 
-const ALL: HistoryLimits = HistoryLimits { txns_max: 1000, bytes_max: 1 << 20 };
+const ALL: HistoryLimits = HistoryLimits { txns_max: 1000, bytes_max: 1 << 20, after: Zxid::ZERO };
 
 fn history(disk: &MemoryDisk, last: Zxid, limits: HistoryLimits) -> History {
     read_history(disk, &dirs(), last, limits).unwrap()

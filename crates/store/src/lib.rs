@@ -10,7 +10,7 @@
 //! - A torn tail is cut; damage is never cut silently ([`log::ending`]), nor is a hole stepped over
 //!   ([`log::walk`]).
 //! - A snapshot has its name only when it is whole and durable ([`snapshot::writer`]).
-//! - Recovery gives the whole state or refuses, saying where and what to do ([`mod@recover`]).
+//! - Recovery gives the whole state, with the digest that it had, or refuses, saying where and what to do ([`mod@recover`]).
 //! - A member of an ensemble takes back what was not agreed on ([`reload`]), or takes another's tree
 //!   ([`install`]), and a crash leaves the state before or the state after.
 //! - What a leader offers a learner from its log has no hole ([`history`]).
@@ -42,7 +42,9 @@ pub use lock::{DirLock, DirLockError, lock_dirs};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
 pub use purge::{PurgePlan, plan_purge, purge};
-pub use recover::{Progress, RecoverError, RecoverOptions, Recovered, recover};
+pub use recover::{
+    DigestMismatch, OnMismatch, Progress, RecoverError, RecoverOptions, Recovered, recover,
+};
 pub use reload::{Impossible, ReloadError, truncate_and_reload};
 pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};

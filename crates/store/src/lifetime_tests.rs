@@ -281,7 +281,7 @@ impl Member {
         assert!(same(&self.tree, &tree_of(&self.history)));
         let last = self.tree.last_zxid();
         for txns_max in [2, 1000] {
-            let limits = HistoryLimits { txns_max, bytes_max: 1 << 20 };
+            let limits = HistoryLimits { txns_max, bytes_max: 1 << 20, after: Zxid::ZERO };
             let window = read_history(&self.disk, &self.dirs, last, limits).unwrap();
             assert!(window.txns.len() <= txns_max);
             let before = self.history.len() - window.txns.len();

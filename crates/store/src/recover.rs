@@ -18,6 +18,7 @@
 //!   beginning (servers before 3.5 wrote no first snapshot); the first txn must then have counter 1.
 //! - What we would rather not guess, the operator can decide with `accept_loss_after`: it names the last
 //!   good txn, so it fits one case only and does no harm when it stays in the configuration.
+//! - The last digest in the log must be that of the tree, where the two can be compared ([`DigestMismatch`]).
 //! - After recovery the log goes on in a new file.
 //!
 //! One thread builds the tree; what can be read, checked and decoded without it is done ahead on a second
@@ -62,6 +63,18 @@ pub struct RecoverOptions {
     pub trust_empty: bool,
     /// The operator gives up whatever follows this txn.
     pub accept_loss_after: Option<Zxid>,
+    /// What to do with a tree that does not have the digest that it should have.
+    pub on_mismatch: OnMismatch,
+}
+
+/// What to do with a tree whose digest is not the one in the files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMismatch {
+    /// Refuse it: txns are missing, or it is another one than that of the other servers.
+    #[default]
+    Refuse,
+    /// Report it, to whoever only looks.
+    Report,
 }
 
 /// How far recovery is.
@@ -136,7 +149,7 @@ pub struct Recovered {
     pub log_bytes_replayed: u64,
     /// Sessions that own ephemerals and are not open: to be closed.
     pub orphan_ephemeral_sessions: Vec<SessionId>,
-    /// The first digest that did not fit. Not an error, since Apache's own bugs have made some.
+    /// A digest that did not fit, and was healed by a later one; any, with [`OnMismatch::Report`].
     pub digest_mismatch: Option<DigestMismatch>,
     /// The torn tail that was cut off.
     pub cut: Option<Cut>,
@@ -354,7 +367,8 @@ impl Source<'_> {
             txns += 1;
             progress(Progress::Log { zxid, txns });
         })?;
-        let found = Found { log, pieces: &pieces, reaches: &base.reaches() };
+        let digest_mismatch = digests.mismatch;
+        let found = Found { log, pieces: &pieces, reaches: &base.reaches(), digest_mismatch };
         let plan = match until {
             None => plan_recovery(&found, self.options),
             // What an operator gives up lies at the end, and nothing is read there.
@@ -375,7 +389,7 @@ impl Source<'_> {
             fresh: base.fresh,
             txns_replayed: pieces.txns,
             log_bytes_replayed: pieces.bytes,
-            digest_mismatch: digests.mismatch,
+            digest_mismatch,
             cut: None,
             accepted_loss,
         };
@@ -398,6 +412,10 @@ impl Source<'_> {
             Refusal::Log(trouble) => RecoverError::Log {
                 source: WalkError::of(trouble, &self.dirs.log),
                 passed_over: Vec::new(),
+            },
+            Refusal::Digest(mismatch) => RecoverError::Digest {
+                mismatch: *mismatch,
+                snapshot: base.snapshot.as_ref().map(|used| used.path.clone()),
             },
             Refusal::LogTooShort { reach, last } => {
                 let damaged = base.damaged.iter().find(|(name, _)| *name == reach.snapshot);

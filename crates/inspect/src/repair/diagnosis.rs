@@ -152,15 +152,28 @@ fn damaged_snapshots(recovered: &Recovered) -> Option<Finding> {
     Some(Finding { what, offers: vec![("--rebuild-snapshot".to_owned(), effect)] })
 }
 
-/// A snapshot whose checksums fit and whose znodes do not have the digest that it says.
+/// A tree that does not have the digest that the files say.
 fn wrong_digest(recovered: &Recovered) -> Option<Finding> {
     let mismatch = recovered.digest_mismatch?;
-    let snapshot = recovered.snapshot.as_ref().filter(|used| used.name.zxid == mismatch.zxid)?;
+    let used = recovered.snapshot.as_ref().filter(|used| used.name.zxid == mismatch.zxid);
+    let Some(snapshot) = used else {
+        if mismatch.healed_by.is_some() {
+            return None;
+        }
+        let what = format!(
+            "A server refuses to start from this: {mismatch}. Txns are missing before it. No repair here can help: restore a backup, or let the server take everything from the leader of its ensemble"
+        );
+        return Some(Finding { what, offers: Vec::new() });
+    };
     let what = format!(
-        "{} says digest {}, its znodes give {}. A server starts from it all the same",
+        "{} says digest {}, its znodes give {}. {}",
         snapshot.name.file_name(),
         mismatch.expected,
-        mismatch.found
+        mismatch.found,
+        match mismatch.healed_by {
+            Some(_) => "A server starts from it, since the digests of later txns fit",
+            None => "A server refuses to start from it",
+        }
     );
     let effect = "writes a new one from an older one that you trust (herdsman inspect data-dir --verify tells which are sound) and the logs";
     Some(Finding { what, offers: vec![("--rebuild-snapshot=OLDER".to_owned(), effect.to_owned())] })

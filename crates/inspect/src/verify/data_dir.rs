@@ -6,7 +6,7 @@ use herdsman_proto::Zxid;
 use herdsman_store::names::{INSTALLING, TEMPORARY, list_logs, list_snapshots};
 use herdsman_store::recover::{Plan, load};
 use herdsman_store::{
-    Disk, EpochFile, RealDisk, RecoverError, RecoverOptions, Recovered, read_epoch,
+    Disk, EpochFile, OnMismatch, RealDisk, RecoverError, RecoverOptions, Recovered, read_epoch,
 };
 
 use super::Verdict;
@@ -19,7 +19,8 @@ use crate::snapshot_file::tree_options;
 
 /// How a directory is loaded to be looked at.
 pub(crate) fn load_options() -> RecoverOptions {
-    RecoverOptions { tree: tree_options(), ..RecoverOptions::default() }
+    let on_mismatch = OnMismatch::Report;
+    RecoverOptions { tree: tree_options(), on_mismatch, ..RecoverOptions::default() }
 }
 
 /// Verifies everything.
@@ -73,6 +74,10 @@ fn report_start(
         Ok((recovered, _)) => {
             let last = recovered.tree.last_zxid();
             let nodes = recovered.tree.node_count();
+            if let Some(mismatch) = recovered.digest_mismatch.filter(|it| it.healed_by.is_none()) {
+                verdict.problem("start", format!("a server refuses to start: {mismatch}"));
+                return Some(last);
+            }
             verdict.ok("start", format!("a server starts with {nodes} znodes as of txn {last}"));
             Some(last)
         }

@@ -210,7 +210,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "digest_mismatches_count",
-        "Digests found wrong, at the start or behind a leader.",
+        "Digests found wrong behind a leader.",
         Counter(|stats| &stats.digest_mismatches),
     ),
     metric(

@@ -1,5 +1,16 @@
-//! Compares digests while a log is replayed. A digest that does not fit is reported and not an error,
-//! since Apache's own bugs have made some. Apache: `DataTree.compareDigest`.
+//! Compares digests while a log is replayed: the tree that comes out must be the one that the files were written of.
+//! This is what shows a hole before a new epoch, which zxids do not show.
+//!
+//! When a digest says something:
+//! - It has our version, and digests are not switched off.
+//! - The snapshot is fuzzy no longer at that txn. Where the end of a snapshot does not tell up to where it is fuzzy
+//!   (written before 3.6, or without a digest), a znode that was deleted meanwhile may be missing earlier than in the
+//!   log. So a digest that does not fit is forgotten when a later one fits: then the tree is right, whatever was
+//!   wrong before. What counts is the last digest of the log.
+//!
+//! Apache: `DataTree.compareDigest`, which reports a difference and goes on.
+
+use std::fmt;
 
 use herdsman_proto::Zxid;
 use herdsman_proto::txn::TxnDigest;
@@ -16,18 +27,38 @@ pub struct DigestMismatch {
     pub expected: i64,
     /// What the tree has.
     pub found: i64,
+    /// The last txn before it whose digest fits.
+    pub last_fit: Option<Zxid>,
+    /// The first txn behind it whose digest fits.
+    pub healed_by: Option<Zxid>,
+}
+
+impl fmt::Display for DigestMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DigestMismatch { zxid, expected, found, .. } = self;
+        write!(
+            f,
+            "after txn {zxid} the tree has digest {found:x}, but the files say {expected:x}"
+        )?;
+        match self.last_fit {
+            Some(zxid) => write!(f, " (the last digest that fits is that of txn {zxid})"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Compares the tree's digest with the ones in the files, wherever that means something.
 pub(super) struct DigestCheck {
     /// Before this txn the tree may be ahead of the log.
     from: Zxid,
+    last_fit: Option<Zxid>,
+    /// The first that did not fit since one did last; or the last such one that was healed.
     pub(super) mismatch: Option<DigestMismatch>,
 }
 
 impl DigestCheck {
     pub(super) fn new(base: &Base) -> Self {
-        let mut check = DigestCheck { from: base.fuzzy_until(), mismatch: None };
+        let mut check = DigestCheck { from: base.fuzzy_until(), last_fit: None, mismatch: None };
         let snapshot = base.snapshot.as_ref();
         let in_snapshot = snapshot.and_then(|snapshot| snapshot.trailer.digest);
         if let Some(digest) = in_snapshot
@@ -44,12 +75,22 @@ impl DigestCheck {
         let Some(digest) = digest.filter(|digest| digest.version == TxnDigest::VERSION) else {
             return;
         };
-        if !tree.options().digest || zxid < self.from || self.mismatch.is_some() {
+        if !tree.options().digest || zxid < self.from {
             return;
         }
-        if digest.tree_digest != tree.digest() {
-            self.mismatch =
-                Some(DigestMismatch { zxid, expected: digest.tree_digest, found: tree.digest() });
+        let (expected, found) = (digest.tree_digest, tree.digest());
+        let open = self.mismatch.as_mut().filter(|mismatch| mismatch.healed_by.is_none());
+        match (expected == found, open) {
+            (true, Some(mismatch)) => mismatch.healed_by = Some(zxid),
+            (false, None) => {
+                let last_fit = self.last_fit;
+                self.mismatch =
+                    Some(DigestMismatch { zxid, expected, found, last_fit, healed_by: None });
+            }
+            (true, None) | (false, Some(_)) => {}
+        }
+        if expected == found {
+            self.last_fit = Some(zxid);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use herdsman_proto::Zxid;
 
+use super::DigestMismatch;
 use crate::disk::IoAt;
 use crate::log::walk::WalkError;
 use crate::snapshot::reader::SnapshotError;
@@ -82,6 +83,17 @@ pub enum RecoverError {
         /// What is wrong with the snapshot, if it is damaged.
         damage: Option<String>,
     },
+    /// The tree is not the one that the files were written of.
+    #[error(
+        "{mismatch}: txns are missing (log files were lost or cut before a new epoch){suspect}, or this server computed something else than the leader did. In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server takes everything from the leader and does not vote before. A standalone server: restore a backup. To serve the tree as it is, without any comparison of digests, start with -Dzookeeper.digest.enabled=false",
+        suspect = suspect(snapshot.as_deref())
+    )]
+    Digest {
+        /// What does not fit.
+        mismatch: DigestMismatch,
+        /// The snapshot that was used.
+        snapshot: Option<PathBuf>,
+    },
 }
 
 impl From<IoAt> for RecoverError {
@@ -100,11 +112,15 @@ impl RecoverError {
     }
 }
 
+fn suspect(snapshot: Option<&std::path::Path>) -> String {
+    snapshot.map_or_else(String::new, |path| format!(", or {} is wrong", path.display()))
+}
+
 fn advice(last_good: Option<Zxid>) -> String {
     match last_good {
         None => "Restore the file from a backup".to_owned(),
         Some(zxid) => format!(
-            "Restore the files from a backup, or, to go on with the state as of txn {zxid} and give up everything after it, start once with -Dherdsman.acceptLossAfter={zxid}"
+            "In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server takes everything from the leader and does not vote before. Otherwise restore the files from a backup, or, to go on with the state as of txn {zxid} and give up everything after it, start once with -Dherdsman.acceptLossAfter={zxid}"
         ),
     }
 }

@@ -4,7 +4,7 @@
 
 use herdsman_proto::Zxid;
 
-use super::RecoverOptions;
+use super::{DigestMismatch, OnMismatch, RecoverOptions};
 use crate::log::chain::Trouble;
 use crate::log::pieces::{LogFiles, Pieces};
 use crate::log::walk::{Walked, plan_log};
@@ -19,6 +19,8 @@ pub struct Found<'a> {
     pub pieces: &'a Pieces,
     /// Snapshots that prove how far the log once went.
     pub reaches: &'a [Reach],
+    /// A digest that does not fit the tree.
+    pub digest_mismatch: Option<DigestMismatch>,
 }
 
 /// A snapshot that holds effects of txns up to some zxid, or is named by it.
@@ -42,6 +44,8 @@ pub enum Refusal {
         /// The last txn in the log.
         last: Zxid,
     },
+    /// The tree is not the one that the files were written of.
+    Digest(DigestMismatch),
 }
 
 /// What to do.
@@ -55,6 +59,10 @@ pub struct Plan {
 
 /// Decides.
 pub fn plan_recovery(found: &Found<'_>, options: &RecoverOptions) -> Result<Plan, Refusal> {
+    let mismatch = found.digest_mismatch.filter(|mismatch| mismatch.healed_by.is_none());
+    if let (Some(mismatch), OnMismatch::Refuse) = (mismatch, options.on_mismatch) {
+        return Err(Refusal::Digest(mismatch));
+    }
     let accepted = options.accept_loss_after;
     let log = plan_log(&found.log, found.pieces, accepted).map_err(Refusal::Log)?;
     let last = log.last_zxid;

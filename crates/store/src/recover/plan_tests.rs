@@ -79,6 +79,7 @@ fn refusal_text(refusal: &Refusal) -> String {
             let place = place(trouble.file, trouble.offset);
             format!("{kind} at {place} after {}", shown(trouble.last_good))
         }
+        Refusal::Digest(mismatch) => format!("digest at {}", shown(mismatch.zxid)),
         Refusal::LogTooShort { reach, last } => {
             format!("ends at {} before {}", shown(*last), shown(reach.zxid))
         }
@@ -115,6 +116,8 @@ struct Given {
     /// Newer snapshots that cannot be used, and how far the used one is fuzzy.
     reaches: &'static [&'static str],
     accept: Option<&'static str>,
+    digest_mismatch: Option<DigestMismatch>,
+    on_mismatch: OnMismatch,
 }
 
 fn check(given: &Given, log: &str, expected: &str) {
@@ -131,9 +134,13 @@ fn check(given: &Given, log: &str, expected: &str) {
     let known: Vec<Zxid> = reaches.iter().map(|reach| reach.zxid).collect();
     let dir = Path::new("/log");
     let log_files = LogFiles { dir, files: &files, after, until: None, known: &known };
-    let found = Found { log: log_files, pieces: &pieces, reaches: &reaches };
-    let options =
-        RecoverOptions { accept_loss_after: given.accept.map(zxid), ..RecoverOptions::default() };
+    let digest_mismatch = given.digest_mismatch;
+    let found = Found { log: log_files, pieces: &pieces, reaches: &reaches, digest_mismatch };
+    let options = RecoverOptions {
+        accept_loss_after: given.accept.map(zxid),
+        on_mismatch: given.on_mismatch,
+        ..RecoverOptions::default()
+    };
     let text = match plan_recovery(&found, &options) {
         Ok(plan) => plan_text(&plan),
         Err(refusal) => format!("refuse: {}", refusal_text(&refusal)),
@@ -220,6 +227,22 @@ fn the_log_must_reach_what_snapshots_show() {
     check(&given, "1: 1-9", "until 9, ends log.1[1]");
     let given = Given { accept: Some("7"), ..given };
     check(&given, "1: 1-7", "until 7, ends log.1[1]; lost: ends at 7 before 9");
+    check(&given, "1: 1-9", "until 9, ends log.1[1]");
+}
+
+#[test]
+fn a_tree_with_another_digest_is_refused() {
+    let zxid = zxid("7");
+    let mismatch = DigestMismatch { zxid, expected: 1, found: 2, last_fit: None, healed_by: None };
+    let given = Given { digest_mismatch: Some(mismatch), ..from("5") };
+    check(&given, "1: 1-9", "refuse: digest at 7");
+    // To give up what follows some damage does not make it right.
+    let given = Given { accept: Some("9"), ..given };
+    check(&given, "1: 1-9 damage 11", "refuse: digest at 7");
+    let looks = Given { on_mismatch: OnMismatch::Report, ..given };
+    check(&looks, "1: 1-9", "until 9, ends log.1[1]");
+    let healed = DigestMismatch { healed_by: Some(Zxid(8)), ..mismatch };
+    let given = Given { digest_mismatch: Some(healed), ..from("5") };
     check(&given, "1: 1-9", "until 9, ends log.1[1]");
 }
 
