@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError};
+use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError, VotingError};
 
 use crate::config::ConfigError;
 use crate::logins::LoginsError;
@@ -39,6 +39,9 @@ pub enum StartError {
     /// The data directory cannot be read.
     #[error(transparent)]
     Recover(#[from] Box<RecoverError>),
+    /// Whether the server may vote cannot be read.
+    #[error(transparent)]
+    Voting(#[from] VotingError),
     /// The first snapshot cannot be written.
     #[error(transparent)]
     Snapshot(#[from] SnapshotWriteError),
@@ -90,6 +93,7 @@ impl StartError {
             StartError::PeerPort(_) => 14,
             StartError::Epoch(_)
             | StartError::Recover(_)
+            | StartError::Voting(_)
             | StartError::Bind { .. }
             | StartError::System(_) => 1,
         }

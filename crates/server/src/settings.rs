@@ -11,7 +11,9 @@ use herdsman_node::{LeaderServes, LocalSessions, NodeSettings};
 use herdsman_proto::Zxid;
 use herdsman_proto::membership::Role;
 use herdsman_store::snapshot::LastZxid;
-use herdsman_store::{Compression, Dirs, Disk, LogOptions, OnMismatch, RecoverOptions, SyncMode};
+use herdsman_store::{
+    Compression, Dirs, Disk, EmptyDirs, LogOptions, OnMismatch, RecoverOptions, Serves, SyncMode,
+};
 use herdsman_tree::TreeOptions;
 use herdsman_tree::auth::{DigestAlgorithm, SaslScheme, Schemes, X509Scheme};
 use herdsman_tree::owner::OwnerRules;
@@ -206,6 +208,11 @@ pub(crate) fn recover_options(config: &Config, tree: TreeOptions) -> RecoverOpti
         trust_empty: storage.trust_empty_snapshot,
         accept_loss_after: storage.accept_loss_after.map(Zxid),
         on_mismatch: OnMismatch::Refuse,
+        serves: match (&config.mode, storage.create_database) {
+            (Mode::Standalone, _) => Serves::Alone,
+            (Mode::Ensemble { .. }, true) => Serves::InEnsemble { empty: EmptyDirs::New },
+            (Mode::Ensemble { .. }, false) => Serves::InEnsemble { empty: EmptyDirs::Lost },
+        },
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use herdsman_node::membership_of;
 use herdsman_store::{
     DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
-    Recovered, lock_dirs, read_epoch, read_history, recover_epochs,
+    Recovered, lock_dirs, read_epoch, read_history, recover_epochs, voting,
 };
 use herdsman_zab::{Origin, Voting, ZabSettings};
 use tracing::{info, warn};
@@ -59,7 +59,8 @@ pub(crate) fn past(
     zab: &ZabSettings,
 ) -> Result<Origin, StartError> {
     let last_zxid = recovered.tree.last_zxid();
-    let Epochs { current, accepted } = recover_epochs(disk, &dirs.data, last_zxid)?;
+    let Epochs { current, accepted } = recover_epochs(disk, dirs, last_zxid)?;
+    suspended(disk, dirs)?;
     let limits = HistoryLimits {
         txns_max: zab.history.txns_max,
         bytes_max: zab.history.bytes_max,
@@ -74,6 +75,19 @@ pub(crate) fn past(
         base,
         tail: txns,
     })
+}
+
+/// Why this server must not vote before a leader has brought it up to date, if it must not. Says so.
+pub(crate) fn suspended(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, StartError> {
+    let reason = voting::settle(disk, dirs)?;
+    if let Some(reason) = &reason {
+        let data_dir = dirs.data.parent().unwrap_or(&dirs.data);
+        warn!(
+            "this server does not vote before a leader has brought it up to date: {reason}. If nothing is lost, as in a new ensemble that starts from a copy, make an empty file {} and restart the server",
+            data_dir.join(voting::INITIALIZE_FILE).display()
+        );
+    }
+    Ok(reason)
 }
 
 /// Where the membership is kept, if it may change. zoo.cfg is kept as it was first.

@@ -13,7 +13,7 @@ use herdsman_store::disk::Unsynced;
 use herdsman_store::{
     Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
     LogWriter, MemoryDisk, RecoverOptions, ReloadError, install_snapshot, read_history, recover,
-    recover_epochs, truncate_and_reload, write_epoch, write_snapshot,
+    recover_epochs, truncate_and_reload, voting, write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
 use herdsman_zab::EpochKind;
@@ -40,6 +40,8 @@ pub struct Found {
     pub base: Zxid,
     /// The last txns.
     pub tail: Vec<(Zxid, Bytes)>,
+    /// Why it must not vote before a leader has brought it up to date.
+    pub suspended: Option<String>,
 }
 
 impl Storage {
@@ -83,9 +85,11 @@ impl Storage {
         }
         let last = tree.last_zxid();
         let epochs =
-            recover_epochs(&self.disk, &self.dirs.data, last).map_err(|error| error.to_string())?;
+            recover_epochs(&self.disk, &self.dirs, last).map_err(|error| error.to_string())?;
+        let suspended =
+            voting::settle(&self.disk, &self.dirs).map_err(|error| error.to_string())?;
         let (base, tail) = self.history(plan, last)?;
-        Ok(Found { tree, epochs, base, tail })
+        Ok(Found { tree, epochs, base, tail, suspended })
     }
 
     fn history(&self, plan: &Plan, last: Zxid) -> Result<(Zxid, Vec<(Zxid, Bytes)>), String> {

@@ -11,6 +11,8 @@
 //! - the log may be of a newer epoch than `currentEpoch`, up to `acceptedEpoch`. That is no contradiction:
 //!   a txn or a tree of an epoch is taken from its leader only, on top of all that the epoch started from,
 //!   so its being there says what `currentEpoch` was about to say. It is written now;
+//! - a missing file has been lost, unless this server has never been in an epoch: it is made anew, and voting is
+//!   suspended ([`crate::voting`]), since a promise may be forgotten;
 //! - anything else means that the files are not of one time, and a server that has forgotten what it
 //!   promised could elect a second leader. It is refused.
 //!
@@ -23,7 +25,8 @@ use std::path::{Path, PathBuf};
 
 use herdsman_proto::Zxid;
 
-use crate::disk::{Disk, read_whole, replace_whole};
+use crate::disk::{Dirs, Disk, read_whole, replace_whole};
+use crate::voting::{self, VotingError};
 
 /// No number is longer, not even with white space around it.
 const FILE_BYTES_MAX: u64 = 64;
@@ -112,6 +115,12 @@ pub enum EpochError {
     },
 }
 
+impl From<VotingError> for EpochError {
+    fn from(VotingError { path, source }: VotingError) -> Self {
+        EpochError::Io { path, source }
+    }
+}
+
 /// Reads one of the files; `None` if there is none.
 pub fn read_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Option<u32>, EpochError> {
     read_number(disk, &dir.join(file.name()))
@@ -130,26 +139,13 @@ pub fn write_epoch(
 }
 
 /// Reads both files when a server of an ensemble starts; `last_zxid` is the recovered tree's. A missing
-/// file is made from the log.
-pub fn recover_epochs(disk: &dyn Disk, dir: &Path, last_zxid: Zxid) -> Result<Epochs, EpochError> {
-    let log_epoch = last_zxid.epoch();
-    let accepted_before = read_epoch(disk, dir, EpochFile::Accepted)?;
-    let mut current = read_or_make(disk, dir, EpochFile::Current, log_epoch)?;
-    if current < log_epoch {
-        let reaches_log = |epoch: &u32| *epoch >= log_epoch;
-        current = match accepted_before.filter(reaches_log) {
-            Some(_) => log_epoch,
-            None => read_temporary(disk, dir)?.filter(reaches_log).ok_or_else(|| {
-                EpochError::BehindLog {
-                    path: dir.join(EpochFile::Current.name()),
-                    current,
-                    last_zxid,
-                }
-            })?,
-        };
-        write_epoch(disk, dir, EpochFile::Current, current)?;
-    }
-    let accepted = read_or_make(disk, dir, EpochFile::Accepted, log_epoch)?;
+/// file is made anew; if this server has been in an epoch, it has then forgotten what it promised and must not vote.
+pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<Epochs, EpochError> {
+    let dir = &dirs.data;
+    let found_current = read_epoch(disk, dir, EpochFile::Current)?;
+    let found_accepted = read_epoch(disk, dir, EpochFile::Accepted)?;
+    let current = current_epoch(disk, dir, (found_current, found_accepted), last_zxid)?;
+    let accepted = found_accepted.unwrap_or(current);
     if accepted < current {
         return Err(EpochError::AcceptedBehindCurrent {
             path: dir.join(EpochFile::Accepted.name()),
@@ -157,7 +153,51 @@ pub fn recover_epochs(disk: &dyn Disk, dir: &Path, last_zxid: Zxid) -> Result<Ep
             current,
         });
     }
+    let missing = match (found_current, found_accepted) {
+        (Some(_), Some(_)) => None,
+        (None, None) => Some("currentEpoch and acceptedEpoch are missing"),
+        (None, Some(_)) => Some("currentEpoch is missing"),
+        (Some(_), None) => Some("acceptedEpoch is missing"),
+    };
+    if let Some(missing) = missing.filter(|_| accepted > 0) {
+        let reason = format!("{missing}, but this server has been in epoch {accepted}");
+        voting::suspend(disk, dirs, &reason)?;
+    }
+    for (file, found, epoch) in [
+        (EpochFile::Accepted, found_accepted, accepted),
+        (EpochFile::Current, found_current, current),
+    ] {
+        if found != Some(epoch) {
+            write_epoch(disk, dir, file, epoch)?;
+        }
+    }
     Ok(Epochs { current, accepted })
+}
+
+/// The epoch that was followed last, as far as the files and the log say the same.
+fn current_epoch(
+    disk: &dyn Disk,
+    dir: &Path,
+    (current, accepted): (Option<u32>, Option<u32>),
+    last_zxid: Zxid,
+) -> Result<u32, EpochError> {
+    let log_epoch = last_zxid.epoch();
+    let reaches_log = |epoch: &u32| *epoch >= log_epoch;
+    let Some(current) = current else {
+        return Ok(log_epoch);
+    };
+    if reaches_log(&current) {
+        return Ok(current);
+    }
+    if accepted.is_some_and(|accepted| reaches_log(&accepted)) {
+        return Ok(log_epoch);
+    }
+    let path = dir.join(EpochFile::Current.name());
+    read_temporary(disk, dir)?.filter(reaches_log).ok_or(EpochError::BehindLog {
+        path,
+        current,
+        last_zxid,
+    })
 }
 
 /// What `currentEpoch` was about to become when a crash came.
@@ -166,19 +206,6 @@ fn read_temporary(disk: &dyn Disk, dir: &Path) -> Result<Option<u32>, EpochError
         Err(EpochError::Unreadable { .. }) => Ok(None),
         read => read,
     }
-}
-
-fn read_or_make(
-    disk: &dyn Disk,
-    dir: &Path,
-    file: EpochFile,
-    epoch: u32,
-) -> Result<u32, EpochError> {
-    if let Some(epoch) = read_epoch(disk, dir, file)? {
-        return Ok(epoch);
-    }
-    write_epoch(disk, dir, file, epoch)?;
-    Ok(epoch)
 }
 
 fn read_number(disk: &dyn Disk, path: &Path) -> Result<Option<u32>, EpochError> {
@@ -200,27 +227,34 @@ fn read_number(disk: &dyn Disk, path: &Path) -> Result<Option<u32>, EpochError> 
 mod tests {
     use super::*;
     use crate::disk::MemoryDisk;
+    use crate::testing::{dirs, disk};
 
     const DIR: &str = "/data/version-2";
     const LAST: Zxid = Zxid(3 << 32 | 7);
 
-    /// What recovery says to these files, and what `currentEpoch` holds afterwards.
+    /// What recovery says to these files, and what `currentEpoch` holds afterwards. Who has lost a file does not
+    /// vote.
     fn check(files: &[(&str, &str)], expected: Result<(u32, u32), &str>) {
-        let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
-        disk.create_dir(dir).unwrap();
+        let (disk, dirs) = (disk(), dirs());
+        let dir = &dirs.data;
         for (name, content) in files {
             disk.put(&dir.join(name), content.as_bytes().to_vec());
         }
-        match (recover_epochs(&disk, dir, LAST), expected) {
+        let is_there = |name| files.iter().any(|(file, _)| *file == name);
+        match (recover_epochs(&disk, &dirs, LAST), expected) {
             (Ok(epochs), Ok((current, accepted))) => {
                 assert_eq!((epochs.current, epochs.accepted), (current, accepted));
                 disk.crash(|_| false);
                 let durable = |file| read_epoch(&disk, dir, file).unwrap();
                 assert_eq!(durable(EpochFile::Current), Some(current));
                 assert_eq!(durable(EpochFile::Accepted), Some(accepted));
+                let is_whole = is_there("currentEpoch") && is_there("acceptedEpoch");
+                let reason = voting::suspended(&disk, &dirs).unwrap();
+                assert_eq!(reason.is_none(), is_whole, "{files:?}: {reason:?}");
             }
             (Err(error), Err(part)) => {
                 assert!(error.to_string().contains(part), "{error}");
+                assert_eq!(disk.list(dir).unwrap().len(), files.len(), "nothing was changed");
             }
             (found, expected) => panic!("{files:?}: {found:?}, not {expected:?}"),
         }
@@ -246,7 +280,10 @@ mod tests {
             &[("currentEpoch", "3"), ("currentEpoch.tmp", "4"), ("acceptedEpoch", "4")],
             Ok((3, 4)),
         );
-        check(&[("currentEpoch", "4")], Err("less than currentEpoch"));
+        check(&[("currentEpoch", "4")], Ok((4, 4)));
+        check(&[("acceptedEpoch", "5")], Ok((3, 5)));
+        check(&[("acceptedEpoch", "2")], Err("less than currentEpoch"));
+        check(&[("currentEpoch", "4"), ("acceptedEpoch", "3")], Err("less than currentEpoch"));
         check(&[("currentEpoch", "")], Err("not an epoch"));
         check(&[("currentEpoch", "3x")], Err("currentEpoch holds"));
         check(&[("currentEpoch", "3"), ("acceptedEpoch", "-1")], Err("acceptedEpoch holds"));
@@ -264,13 +301,38 @@ mod tests {
         );
     }
 
+    /// Nor has a standalone server, whose txns are all of epoch 0: both vote.
     #[test]
     fn a_fresh_server_has_promised_nothing() {
-        let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
-        disk.create_dir(dir).unwrap();
-        for _ in 0..2 {
-            assert_eq!(recover_epochs(&disk, dir, Zxid::ZERO).unwrap(), Epochs::default());
-            disk.crash(|_| false);
+        for last in [Zxid::ZERO, Zxid(77)] {
+            let (disk, dirs) = (disk(), dirs());
+            for _ in 0..2 {
+                assert_eq!(recover_epochs(&disk, &dirs, last).unwrap(), Epochs::default());
+                disk.crash(|_| false);
+                assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
+            }
+            // The crash may have come between the two files.
+            disk.remove(&dirs.data.join("currentEpoch")).unwrap();
+            assert_eq!(recover_epochs(&disk, &dirs, last).unwrap(), Epochs::default());
+            assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
+        }
+    }
+
+    /// Files are made anew only once it is durable that this server must not vote.
+    #[test]
+    fn a_crash_never_leaves_new_files_and_a_vote() {
+        for power in 0..12 {
+            let (disk, dirs) = (disk(), dirs());
+            disk.cut_power_after(power);
+            let recovered = recover_epochs(&disk, &dirs, LAST);
+            disk.crash(|_| true);
+            let is_made = |file| read_epoch(&disk, &dirs.data, file).unwrap().is_some();
+            if is_made(EpochFile::Current) || is_made(EpochFile::Accepted) {
+                assert!(voting::suspended(&disk, &dirs).unwrap().is_some(), "{power}");
+            }
+            assert!(recovered.is_err() || is_made(EpochFile::Current), "{power}");
+            recover_epochs(&disk, &dirs, LAST).unwrap();
+            assert!(voting::suspended(&disk, &dirs).unwrap().is_some(), "{power}");
         }
     }
 

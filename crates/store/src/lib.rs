@@ -10,9 +10,12 @@
 //! - A torn tail is cut; damage is never cut silently ([`log::ending`]), nor is a hole stepped over
 //!   ([`log::walk`]).
 //! - A snapshot has its name only when it is whole and durable ([`snapshot::writer`]).
-//! - Recovery gives the whole state, with the digest that it had, or refuses, saying where and what to do ([`mod@recover`]).
+//! - Recovery gives the whole state, with the digest that it had, or refuses, saying where and what to do
+//!   ([`mod@recover`]).
 //! - A member of an ensemble takes back what was not agreed on ([`reload`]), or takes another's tree
 //!   ([`install`]), and a crash leaves the state before or the state after.
+//! - A member of an ensemble that has lost something does not vote until a leader has brought it up to date
+//!   ([`voting`]).
 //! - What a leader offers a learner from its log has no hole ([`history`]).
 //!
 //! The formats are drawn in docs/formats.md.
@@ -33,6 +36,7 @@ pub mod reload;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;
+pub mod voting;
 
 pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes};
 pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write_epoch};
@@ -43,9 +47,11 @@ pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
 pub use purge::{PurgePlan, plan_purge, purge};
 pub use recover::{
-    DigestMismatch, OnMismatch, Progress, RecoverError, RecoverOptions, Recovered, recover,
+    DigestMismatch, EmptyDirs, OnMismatch, Progress, RecoverError, RecoverOptions, Recovered,
+    Serves, recover,
 };
 pub use reload::{Impossible, ReloadError, truncate_and_reload};
 pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};
 pub use snapshot::{LastZxid, Trailer, ZxidDigest};
+pub use voting::VotingError;

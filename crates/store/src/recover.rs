@@ -19,6 +19,7 @@
 //! - What we would rather not guess, the operator can decide with `accept_loss_after`: it names the last
 //!   good txn, so it fits one case only and does no harm when it stays in the configuration.
 //! - The last digest in the log must be that of the tree, where the two can be compared ([`DigestMismatch`]).
+//! - A member of an ensemble that starts without something that it had does not vote ([`crate::voting`]).
 //! - After recovery the log goes on in a new file.
 //!
 //! One thread builds the tree; what can be read, checked and decoded without it is done ahead on a second
@@ -45,6 +46,7 @@ use crate::log::walk::{WalkError, files_needed};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::Trailer;
 use crate::snapshot::reader::{SnapshotError, SnapshotSummary, read_snapshot_at};
+use crate::voting;
 
 use digests::DigestCheck;
 pub use digests::DigestMismatch;
@@ -65,6 +67,31 @@ pub struct RecoverOptions {
     pub accept_loss_after: Option<Zxid>,
     /// What to do with a tree that does not have the digest that it should have.
     pub on_mismatch: OnMismatch,
+    /// What the server is.
+    pub serves: Serves,
+}
+
+/// What the server is: who votes must not have lost anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Serves {
+    /// A server for itself.
+    #[default]
+    Alone,
+    /// A member of an ensemble.
+    InEnsemble {
+        /// What empty directories mean.
+        empty: EmptyDirs,
+    },
+}
+
+/// What it means for a member of an ensemble that there are no snapshots and no logs. Apache: `db.autocreate`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EmptyDirs {
+    /// It is new.
+    #[default]
+    New,
+    /// It has lost its data.
+    Lost,
 }
 
 /// What to do with a tree whose digest is not the one in the files.
@@ -165,6 +192,10 @@ pub fn recover(
     progress: &mut ReportProgress<'_>,
 ) -> Result<Recovered, RecoverError> {
     let (mut recovered, plan) = load(disk, dirs, options, progress)?;
+    // Before anything changes that shows what was lost.
+    if let Some(reason) = &plan.suspend_voting {
+        voting::suspend(disk, dirs, reason)?;
+    }
     finish_installing(disk, dirs, &mut recovered)?;
     recovered.cut = mend::mend(disk, dirs, &recovered, &plan.log)?;
     Ok(recovered)
@@ -368,7 +399,13 @@ impl Source<'_> {
             progress(Progress::Log { zxid, txns });
         })?;
         let digest_mismatch = digests.mismatch;
-        let found = Found { log, pieces: &pieces, reaches: &base.reaches(), digest_mismatch };
+        let found = Found {
+            is_fresh: base.fresh,
+            log,
+            pieces: &pieces,
+            reaches: &base.reaches(),
+            digest_mismatch,
+        };
         let plan = match until {
             None => plan_recovery(&found, self.options),
             // What an operator gives up lies at the end, and nothing is read there.

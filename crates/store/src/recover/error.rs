@@ -10,6 +10,7 @@ use super::DigestMismatch;
 use crate::disk::IoAt;
 use crate::log::walk::WalkError;
 use crate::snapshot::reader::SnapshotError;
+use crate::voting::VotingError;
 
 /// Why the state could not be recovered. Nothing was changed on disk, except where the disk itself
 /// failed while it was being mended.
@@ -102,6 +103,12 @@ impl From<IoAt> for RecoverError {
     }
 }
 
+impl From<VotingError> for RecoverError {
+    fn from(VotingError { path, source }: VotingError) -> Self {
+        RecoverError::Io { path, source }
+    }
+}
+
 impl RecoverError {
     /// A log that cannot be read to its end.
     pub(crate) fn from_log(error: WalkError, passed_over: Vec<SnapshotError>) -> Self {
@@ -120,7 +127,7 @@ fn advice(last_good: Option<Zxid>) -> String {
     match last_good {
         None => "Restore the file from a backup".to_owned(),
         Some(zxid) => format!(
-            "In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server takes everything from the leader and does not vote before. Otherwise restore the files from a backup, or, to go on with the state as of txn {zxid} and give up everything after it, start once with -Dherdsman.acceptLossAfter={zxid}"
+            "In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server takes everything from the leader and does not vote before. Otherwise restore the files from a backup, or, to go on with the state as of txn {zxid} and give up everything after it, start once with -Dherdsman.acceptLossAfter={zxid} (a member of an ensemble then does not vote before the leader has brought it up to date)"
         ),
     }
 }

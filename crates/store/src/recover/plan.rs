@@ -4,7 +4,7 @@
 
 use herdsman_proto::Zxid;
 
-use super::{DigestMismatch, OnMismatch, RecoverOptions};
+use super::{DigestMismatch, EmptyDirs, OnMismatch, RecoverOptions, Serves};
 use crate::log::chain::Trouble;
 use crate::log::pieces::{LogFiles, Pieces};
 use crate::log::walk::{Walked, plan_log};
@@ -13,6 +13,8 @@ use crate::names::SnapshotName;
 /// What was found on disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
+    /// There are no snapshots and no logs.
+    pub is_fresh: bool,
     /// The part of the log that was read.
     pub log: LogFiles<'a>,
     /// What is in it.
@@ -55,6 +57,8 @@ pub struct Plan {
     pub log: Walked,
     /// What would have been refused, and is given up because the operator said so.
     pub loss: Option<Refusal>,
+    /// Why the server must not vote before a leader has brought it up to date.
+    pub suspend_voting: Option<String>,
 }
 
 /// Decides.
@@ -74,7 +78,22 @@ pub fn plan_recovery(found: &Found<'_>, options: &RecoverOptions) -> Result<Plan
         }
         loss.get_or_insert(refusal);
     }
-    Ok(Plan { log, loss })
+    let suspend_voting = suspend_voting(found, loss.as_ref().map(|_| last), options.serves);
+    Ok(Plan { log, loss, suspend_voting })
+}
+
+/// Why the server must not vote, if it must not.
+fn suspend_voting(found: &Found<'_>, lost_after: Option<Zxid>, serves: Serves) -> Option<String> {
+    let Serves::InEnsemble { empty } = serves else {
+        return None;
+    };
+    match lost_after {
+        Some(last) => Some(format!("txns after {last} were given up (herdsman.acceptLossAfter)")),
+        None if found.is_fresh && empty == EmptyDirs::Lost => {
+            Some("there were no snapshots and no logs, and db.autocreate=false".to_owned())
+        }
+        None => None,
+    }
 }
 
 #[cfg(test)]

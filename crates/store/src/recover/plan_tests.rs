@@ -105,6 +105,9 @@ fn plan_text(plan: &Plan) -> String {
     if let Some(loss) = &plan.loss {
         text += &format!("; lost: {}", refusal_text(loss));
     }
+    if let Some(reason) = &plan.suspend_voting {
+        text += &format!("; no vote: {reason}");
+    }
     text
 }
 
@@ -118,6 +121,7 @@ struct Given {
     accept: Option<&'static str>,
     digest_mismatch: Option<DigestMismatch>,
     on_mismatch: OnMismatch,
+    serves: Serves,
 }
 
 fn check(given: &Given, log: &str, expected: &str) {
@@ -135,10 +139,17 @@ fn check(given: &Given, log: &str, expected: &str) {
     let dir = Path::new("/log");
     let log_files = LogFiles { dir, files: &files, after, until: None, known: &known };
     let digest_mismatch = given.digest_mismatch;
-    let found = Found { log: log_files, pieces: &pieces, reaches: &reaches, digest_mismatch };
+    let found = Found {
+        is_fresh: log.is_empty() && after == Zxid::ZERO,
+        log: log_files,
+        pieces: &pieces,
+        reaches: &reaches,
+        digest_mismatch,
+    };
     let options = RecoverOptions {
         accept_loss_after: given.accept.map(zxid),
         on_mismatch: given.on_mismatch,
+        serves: given.serves,
         ..RecoverOptions::default()
     };
     let text = match plan_recovery(&found, &options) {
@@ -228,6 +239,27 @@ fn the_log_must_reach_what_snapshots_show() {
     let given = Given { accept: Some("7"), ..given };
     check(&given, "1: 1-7", "until 7, ends log.1[1]; lost: ends at 7 before 9");
     check(&given, "1: 1-9", "until 9, ends log.1[1]");
+}
+
+/// Only who has lost something must not vote.
+#[test]
+fn a_member_that_has_lost_something_does_not_vote() {
+    let [new, lost] = [EmptyDirs::New, EmptyDirs::Lost].map(|empty| Serves::InEnsemble { empty });
+    let no_data = "until 0; no vote: there were no snapshots and no logs, and db.autocreate=false";
+    for (serves, expected) in [(Serves::Alone, "until 0"), (new, "until 0"), (lost, no_data)] {
+        check(&Given { serves, ..from("0") }, "", expected);
+    }
+    for serves in [new, lost] {
+        check(&Given { serves, ..from("0") }, "1: 1-7 torn", "until 7, ends log.1[1] torn");
+        check(&Given { serves, ..from("5") }, "1: 1-3 damage 5-7", "until 7, ends log.1[3]");
+        let given = Given { serves, accept: Some("7"), ..from("5") };
+        check(
+            &given,
+            "1: 1-7 damage",
+            "until 7, ends log.1[1] given up; lost: damage at log.1[1] after 7; no vote: txns after 0x7 were given up (herdsman.acceptLossAfter)",
+        );
+        check(&given, "1: 1-9", "until 9, ends log.1[1]");
+    }
 }
 
 #[test]

@@ -190,6 +190,51 @@ fn damage_that_a_snapshot_covers_does_not_matter() {
     assert!(refused(&disk).contains("acceptLossAfter=0x8"));
 }
 
+/// A member of an ensemble that gives up acknowledged txns must not vote, and that is durable before the log is cut.
+#[test]
+fn whoever_gives_up_txns_in_an_ensemble_does_not_vote() {
+    let damaged = || {
+        let disk = server(&[1, 8], 12);
+        disk.flip_bit(&log_path(1), log_bytes(&[create(1, 40), create(2, 40)]).len() + 30, 3);
+        disk
+    };
+    let accept_loss_after = Some(Zxid(2));
+    let alone = RecoverOptions { accept_loss_after, ..RecoverOptions::default() };
+    let serves = Serves::InEnsemble { empty: EmptyDirs::New };
+    let member = RecoverOptions { serves, ..alone.clone() };
+    let disk = damaged();
+    run(&disk, &alone).unwrap();
+    assert_eq!(voting::suspended(&disk, &dirs()).unwrap(), None);
+    for power in 0..30 {
+        let disk = damaged();
+        let before = names(&disk);
+        disk.cut_power_after(power);
+        let result = run(&disk, &member);
+        disk.crash(|_| true);
+        let mut after = names(&disk);
+        after.retain(|name| !name.starts_with("herdsman.votingSuspended"));
+        let suspended = voting::suspended(&disk, &dirs()).unwrap();
+        let is_cut = after != before || run(&disk, &RecoverOptions::default()).is_ok();
+        assert!(suspended.is_some() || !is_cut, "{power}");
+        assert!(suspended.is_some() || result.is_err(), "{power}");
+    }
+    // Nothing to give up: nothing is lost, and the setting may stay.
+    let disk = server(&[1], 7);
+    run(&disk, &member).unwrap();
+    assert_eq!(voting::suspended(&disk, &dirs()).unwrap(), None);
+}
+
+#[test]
+fn an_empty_member_does_not_vote_without_db_autocreate() {
+    for (empty, is_suspended) in [(EmptyDirs::New, false), (EmptyDirs::Lost, true)] {
+        let disk = disk();
+        let serves = Serves::InEnsemble { empty };
+        assert!(run(&disk, &RecoverOptions { serves, ..RecoverOptions::default() }).unwrap().fresh);
+        disk.crash(|_| false);
+        assert_eq!(voting::suspended(&disk, &dirs()).unwrap().is_some(), is_suspended);
+    }
+}
+
 #[test]
 fn a_hole_between_files_is_refused() {
     let disk = server(&[1, 8, 20], 30);

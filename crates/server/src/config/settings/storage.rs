@@ -3,7 +3,7 @@
 use crate::config::field::settings;
 use crate::config::setting::Initial::{Derived, Is};
 use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ignored, NotYetUnless};
+use crate::config::setting::Status::{Acted, Ignored};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "dataDir", File Path => raw.data_dir, Derived("required"), "", Acted,
@@ -12,8 +12,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Directory of the transaction logs; best on a device of its own.";
     "datadir.autocreate", Property Flag => storage.create_directories, Is("true"), "", Acted,
         "Whether missing data directories are created at start.";
-    "db.autocreate", Property Flag => storage.create_database, Is("true"), "", NotYetUnless("true"),
-        "Whether an empty data directory is taken for a valid empty tree.";
+    "db.autocreate", Property Flag => storage.create_database, Is("true"), "", Acted,
+        "Whether a member with empty data directories votes at once; with `false` only if dataDir has a file `initialize`.";
     "forceSync", Property NotNo => storage.force_sync, Is("yes"), "", Acted,
         "Whether a change is synced to disk before it is answered; `no` risks acknowledged data.";
     "fsync.warningthresholdms", PropertyOrBare LooseLong => storage.sync_warning_ms, Is("1000"), "ms", Acted,
@@ -42,7 +42,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "serializeLastProcessedZxid.enabled", Property Flag => storage.last_zxid_in_snapshots, Is("true"), "", Acted,
         "Whether snapshots end with the last zxid they hold; releases before 3.9 do not expect it.";
     "herdsman.acceptLossAfter", Bare Text => raw.accept_loss_after, Is(""), "zxid", Acted,
-        "Gives up whatever a damaged log holds after this txn; for one start, as the refused start told.";
+        "Gives up whatever a damaged log holds after this txn; for one start, as the refused start told. \
+         A member of an ensemble then does not vote before a leader has brought it up to date.";
     "autopurge.purgeInterval", File Word => raw.purge_interval, Is("1"), "h", Acted,
         "Time between removals of old snapshots and logs; 0 or less is off. Also with ms, s, m, h or d. Apache's default is 0.";
     "autopurge.snapRetainCount", File Int => raw.snapshots_kept, Is("3"), "files", Acted,
