@@ -17,9 +17,11 @@ mod steps;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use herdsman_store::{EpochFile, RealDisk, read_epoch, voting};
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
-use crate::location::DirArguments;
+use crate::durable::give_to_owner_of;
+use crate::location::{DirArguments, Location};
 use crate::verify::Verdict;
 use crate::verify::data_dir::verify_data_dir;
 
@@ -89,11 +91,29 @@ Examples:
   herdsman repair /var/lib/zookeeper --accept-loss --dry-run
   herdsman repair /var/lib/zookeeper --accept-loss --yes
 
-In an ensemble whose other members are up, an empty version-2 directory is the better repair:
-the server then takes everything from them.
+In an ensemble whose other members are up, an empty version-2 directory and a start with
+-Dzookeeper.db.autocreate=false is the better repair: the server then takes everything from them,
+and does not vote before.
 
 {EXIT_CODES_OF_CHANGES}"
     )
+}
+
+/// A member of an ensemble that gives something up must not vote before a leader has brought it up to date.
+/// That must be durable before anything is given up.
+fn suspend_voting(location: &Location, console: &mut Console<'_>) -> Result<()> {
+    let data = &location.dirs.data;
+    let is_member = location.data_dir.join("myid").exists()
+        || read_epoch(&RealDisk, data, EpochFile::Accepted)?.is_some_and(|epoch| epoch > 0);
+    if !is_member {
+        return Ok(());
+    }
+    voting::suspend(&RealDisk, &location.dirs, "txns were given up by herdsman repair")?;
+    give_to_owner_of(data, &data.join(voting::SUSPENDED_FILE))?;
+    console.say(format_args!(
+        "a member of an ensemble: it will not vote before a leader has brought it up to date. If the whole ensemble starts from this state, make an empty file {} first",
+        location.data_dir.join(voting::INITIALIZE_FILE).display()
+    ))
 }
 
 impl ActionArguments {
@@ -128,6 +148,9 @@ impl RepairArguments {
         if !self.confirmed(console)? {
             console.say("nothing was changed")?;
             return Ok(Outcome::Problems);
+        }
+        if !plan.lost.is_empty() {
+            suspend_voting(&location, console)?;
         }
         plan.carry_out(&location, console)?;
         let mut verdict = Verdict::default();

@@ -7,6 +7,7 @@ use herdsman_store::names::{INSTALLING, TEMPORARY, list_logs, list_snapshots};
 use herdsman_store::recover::{Plan, load};
 use herdsman_store::{
     Disk, EpochFile, OnMismatch, RealDisk, RecoverError, RecoverOptions, Recovered, read_epoch,
+    voting,
 };
 
 use super::Verdict;
@@ -56,6 +57,9 @@ pub(crate) fn verify_data_dir(
         verify_digests(dirs, &snapshots, &logs, verdict, console)?;
     }
     report_leftovers(location, verdict)?;
+    if let Some(reason) = voting::suspended(&RealDisk, dirs)? {
+        verdict.note(voting::SUSPENDED_FILE, format!("the server does not vote: {reason}"));
+    }
     let last = report_start(load(&RealDisk, dirs, &load_options(), &mut |_| {}), verdict);
     report_epochs(location, last, verdict);
     Ok(())

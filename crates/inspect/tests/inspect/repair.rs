@@ -190,6 +190,22 @@ fn a_log_that_ends_before_the_snapshot_is_accepted() {
     server_starts(&copy);
 }
 
+/// A server of an ensemble that has forgotten txns must not vote with what is left.
+#[test]
+fn a_member_that_gives_txns_up_does_not_vote() {
+    let suspended = |copy: &Copy| fs::read_to_string(copy.file("herdsman.votingSuspended")).ok();
+    let member = damaged();
+    fs::write(member.path().join("myid"), "1").unwrap();
+    run(&["repair", member.text(), "--accept-loss", "--yes"])
+        .expect(0, &["it will not vote", "initialize", "sound"]);
+    assert!(suspended(&member).unwrap().contains("given up"));
+    run(&["inspect", "data-dir", member.text(), "--verify"])
+        .expect(0, &["the server does not vote: txns were given up"]);
+    let alone = damaged();
+    run(&["repair", alone.text(), "--accept-loss", "--yes"]).expect(0, &["sound"]);
+    assert_eq!(suspended(&alone), None);
+}
+
 #[test]
 fn it_asks_first() {
     let copy = damaged();
