@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use herdsman_server::TestServer;
+use herdsman_server::{TestEnsemble, TestServer};
 
 use crate::client::{Client, create};
 
@@ -114,6 +114,59 @@ fn a_damaged_record_before_the_tail_stops_the_start_and_says_where() {
     server.configure(|config| config.storage.accept_loss_after = None);
     server.restart();
     assert!(Client::connect(server.address()).get("/goes-on", false).is_ok());
+}
+
+/// Checksum and length of a record in the middle are garbage, and the length reaches behind the last byte. The records
+/// behind it were acknowledged, so it must not pass for a write that a crash interrupted.
+#[test]
+fn garbage_over_the_head_of_a_record_stops_the_start() {
+    const RECORD_EXTRA_BYTES: usize = 13;
+    let mut server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    for i in 0..100 {
+        client.create(&format!("/n{i}"), b"x", 0).ok();
+    }
+    drop(client);
+    server.stop();
+    let log = newest_log(&server);
+    let mut bytes = std::fs::read(&log).unwrap();
+    let mut at = 16;
+    for _ in 0..50 {
+        let length: [u8; 4] = bytes[at + 8..at + 12].try_into().unwrap();
+        at += RECORD_EXTRA_BYTES + u32::from_be_bytes(length) as usize;
+    }
+    bytes[at..at + 8].fill(0xa5);
+    bytes[at + 8..at + 12].copy_from_slice(&0x0100_0000u32.to_be_bytes());
+    std::fs::write(&log, &bytes).unwrap();
+    let message = server.try_start().unwrap_err().to_string();
+    assert!(message.contains(&format!("is damaged at offset {at}")), "{message}");
+    assert_eq!(std::fs::read(&log).unwrap(), bytes, "a refused start changes nothing");
+}
+
+/// A server that has lost its epoch files must not vote, unless its operator says that nothing is lost.
+#[test]
+fn initialize_lets_a_server_without_epoch_files_vote() {
+    let dirs = Mutex::new(std::collections::BTreeMap::new());
+    let mut ensemble = TestEnsemble::start_with("", |id, config| {
+        dirs.lock().unwrap().insert(id, config.storage.data_dir.clone());
+    });
+    let leader = ensemble.await_leader();
+    Client::connect(ensemble.address(leader)).create("/a", b"", 0).ok();
+    let follower = ensemble.follower();
+    let data_dir = dirs.lock().unwrap()[&follower].clone();
+    let suspended = data_dir.join("version-2/herdsman.votingSuspended");
+    ensemble.stop(follower);
+    for file in ["currentEpoch", "acceptedEpoch"] {
+        std::fs::remove_file(data_dir.join("version-2").join(file)).unwrap();
+    }
+    std::fs::write(data_dir.join("initialize"), "").unwrap();
+    ensemble.start_again(follower);
+    assert!(!suspended.exists());
+    assert!(!data_dir.join("initialize").exists(), "it is used up");
+    // Without its vote there is no leader any more.
+    ensemble.stop(leader);
+    let leader = ensemble.await_leader();
+    assert!(Client::connect(ensemble.address(leader)).get("/a", false).is_ok());
 }
 
 fn newest_log(server: &TestServer) -> std::path::PathBuf {
