@@ -12,7 +12,8 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{Membership, Zxid};
 use herdsman_store::{
     Dirs, Disk, EpochError, EpochFile, InstallError, LogOptions, LogWriter, Progress,
-    RecoverOptions, ReloadError, install_snapshot, truncate_and_reload, write_epoch,
+    RecoverOptions, ReloadError, VotingError, install_snapshot, truncate_and_reload, voting,
+    write_epoch,
 };
 use herdsman_tree::Tree;
 use herdsman_zab::{EpochKind, Input, TreeAfterCut};
@@ -66,6 +67,9 @@ pub enum ChangeError {
     /// An epoch could not be written.
     #[error(transparent)]
     Epoch(#[from] EpochError),
+    /// This server could not be allowed to vote.
+    #[error(transparent)]
+    Voting(#[from] VotingError),
     /// The log could not be cut.
     #[error(transparent)]
     Reload(#[from] ReloadError),
@@ -103,7 +107,11 @@ impl DiskKeeper {
         log: &mut LogWriter,
     ) -> Result<Option<Input>, ChangeError> {
         match change {
-            DiskChange::AllowVoting => Ok(Some(Input::VotingAllowed)),
+            DiskChange::AllowVoting => {
+                voting::allow(&*self.disk, &self.dirs)?;
+                info!("a leader has brought this server up to date: it votes again");
+                Ok(Some(Input::VotingAllowed))
+            }
             DiskChange::Activate { membership } => {
                 self.keep(|files| files.activate(&membership));
                 self.move_client_port(&membership);
@@ -117,7 +125,7 @@ impl DiskKeeper {
                 write_epoch(&*self.disk, &self.dirs.data, file, epoch)?;
                 Ok(Some(Input::EpochSaved { kind, epoch }))
             }
-            DiskChange::Truncate { zxid, .. } => self.truncate(core, zxid, log).map(Some),
+            DiskChange::Truncate { zxid, tree } => self.cut(core, zxid, tree, log).map(Some),
             DiskChange::InstallSnapshot { tree, zxid, entries } => {
                 let Some(tree) = tree else { return Ok(Some(Input::InstallMissed)) };
                 self.install(core, *tree, zxid, &entries, log).map(Some)
@@ -158,6 +166,30 @@ impl DiskKeeper {
                 "cannot keep the new membership beside zoo.cfg: {failure}; this server goes by it \
                  until it is restarted, and then asks the others"
             );
+        }
+    }
+
+    /// Cuts the log alone if the tree shows nothing of what goes. Where that cannot be done, as for the start of an
+    /// epoch, which is no txn, the tree is loaded again.
+    fn cut(
+        &self,
+        core: &Core,
+        zxid: Zxid,
+        tree: TreeAfterCut,
+        log: &mut LogWriter,
+    ) -> Result<Input, ChangeError> {
+        if tree == TreeAfterCut::Reloaded || zxid.counter() == 0 {
+            return self.truncate(core, zxid, log);
+        }
+        *log = self.new_log(log.last_zxid());
+        match herdsman_store::truncate(&*self.disk, &self.dirs, zxid) {
+            Ok(()) => {
+                info!("cut the log after {zxid}: what followed was never agreed on");
+                *log = self.new_log(zxid);
+                Ok(Input::Truncated { zxid, tree })
+            }
+            Err(ReloadError::Impossible { .. }) => self.truncate(core, zxid, log),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use herdsman_node::membership_of;
+use herdsman_proto::Zxid;
 use herdsman_store::{
     DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
     Recovered, lock_dirs, read_epoch, read_history, recover_epochs, voting,
@@ -60,7 +61,10 @@ pub(crate) fn past(
 ) -> Result<Origin, StartError> {
     let last_zxid = recovered.tree.last_zxid();
     let Epochs { current, accepted } = recover_epochs(disk, dirs, last_zxid)?;
-    suspended(disk, dirs)?;
+    let voting = match suspended(disk, dirs)? {
+        Some(_) => Voting::Suspended,
+        None => Voting::Allowed,
+    };
     let limits = HistoryLimits {
         txns_max: zab.history.txns_max,
         bytes_max: zab.history.bytes_max,
@@ -70,7 +74,7 @@ pub(crate) fn past(
     Ok(Origin {
         membership: Arc::new(config.quorum.membership.clone()),
         in_tree: membership_of(&recovered.tree),
-        voting: Voting::Allowed,
+        voting,
         epochs: herdsman_zab::Epochs { current, accepted },
         base,
         tail: txns,

@@ -135,6 +135,31 @@ impl Storage {
         }
     }
 
+    /// Cuts the log and leaves the tree alone; false if it cannot be cut there.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn truncate_log(&self, zxid: Zxid) -> Result<bool, String> {
+        match herdsman_store::truncate(&self.disk, &self.dirs, zxid) {
+            Ok(()) => Ok(true),
+            Err(ReloadError::Impossible { .. }) => Ok(false),
+            Err(ReloadError::Failed(error)) => Err(error.to_string()),
+        }
+    }
+
+    /// Notes that the server must not vote.
+    pub fn suspend_voting(&self, reason: &str) {
+        voting::suspend(&self.disk, &self.dirs, reason).expect("a disk in memory has room");
+    }
+
+    /// Forgets that the server must not vote.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn allow_voting(&self) -> Result<(), String> {
+        voting::allow(&self.disk, &self.dirs).map_err(|error| error.to_string())
+    }
+
     /// Puts a tree from a leader in the place of everything.
     ///
     /// # Errors

@@ -198,8 +198,6 @@ pub struct Server {
     pub sync_fails: bool,
     /// The membership in its configuration files.
     pub membership: Arc<Membership>,
-    /// It has lost something and must not vote.
-    pub voting: herdsman_zab::Voting,
     /// For the transcript of a script.
     pub notes: Vec<String>,
 }
@@ -456,7 +454,6 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         full: false,
         sync_fails: false,
         membership: Arc::new(plan.first_membership(id)),
-        voting: herdsman_zab::Voting::Allowed,
         notes: Vec::new(),
     }
 }

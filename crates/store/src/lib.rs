@@ -50,7 +50,7 @@ pub use recover::{
     DigestMismatch, EmptyDirs, OnMismatch, Progress, RecoverError, RecoverOptions, Recovered,
     Serves, recover,
 };
-pub use reload::{Impossible, ReloadError, truncate_and_reload};
+pub use reload::{Impossible, ReloadError, truncate, truncate_and_reload};
 pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};
 pub use snapshot::{LastZxid, Trailer, ZxidDigest};

@@ -50,8 +50,8 @@ use crate::disk::{Dirs, Disk, IoAt, io_at};
 use crate::install::finish_installing;
 use crate::log::pieces::LogFiles;
 use crate::log::truncate::{LogCut, cut_log};
-use crate::log::walk::{Walked, files_needed, follows, walk};
-use crate::names::{LogName, SnapshotName};
+use crate::log::walk::{WalkError, Walked, files_needed, follows, walk};
+use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::recover::{
     Base, RecoverError, RecoverOptions, Recovered, ReportProgress, SnapshotUsed, Source,
     remove_unfinished, sync_all,
@@ -90,6 +90,9 @@ pub enum Impossible {
     /// The log is broken before it.
     #[error("{0}")]
     Broken(RecoverError),
+    /// The log cannot be read up to it.
+    #[error("{0}")]
+    Unreadable(WalkError),
 }
 
 impl From<IoAt> for ReloadError {
@@ -123,6 +126,33 @@ pub fn truncate_and_reload(
     cut_log(disk, &dirs.log, &LogCut::behind(&plan.log, &logs))?;
     tracing::warn!(wanted = %zxid, last = %recovered.tree.last_zxid(), "txns were taken back");
     Ok(recovered)
+}
+
+/// Cuts the log so that nothing after `zxid` is left, for a tree in memory that shows nothing of what goes: no
+/// snapshot is loaded, and only the file in which the cut lies and those behind it are read. `zxid` must be a
+/// txn. The old [`crate::LogWriter`] is dropped before, as for [`truncate_and_reload`].
+pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadError> {
+    let impossible = |reason| ReloadError::Impossible { zxid, reason };
+    let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
+    if snapshots.iter().any(|name| name.zxid > zxid) {
+        return Err(impossible(Impossible::NoSnapshot));
+    }
+    let logs = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
+    let files = files_needed(&logs, zxid);
+    let Some(first) = files.first() else {
+        return Err(impossible(Impossible::NotInLog { last: Zxid::ZERO, next: None }));
+    };
+    let after = Zxid(first.zxid.0 - 1);
+    let log = LogFiles { dir: &dirs.log, files, after, until: Some(zxid), known: &[] };
+    let walked = walk(disk, &log, &mut |_| Ok(())).map_err(|error| match error {
+        WalkError::Io { path, source } => IoAt { path, source }.into(),
+        broken => impossible(Impossible::Unreadable(broken)),
+    })?;
+    check_reached(zxid, &walked)?;
+    sync_all(disk, dirs, None)?;
+    cut_log(disk, &dirs.log, &LogCut::behind(&walked, &logs))?;
+    tracing::warn!(last = %zxid, "txns were taken back");
+    Ok(())
 }
 
 /// Loads the newest snapshot that has nothing later than `zxid` in it.

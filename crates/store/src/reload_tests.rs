@@ -55,6 +55,33 @@ fn every_txn_can_be_gone_back_to() {
     }
 }
 
+/// What a tree does not show is cut off without a look at snapshots, and as well.
+#[test]
+fn the_log_alone_can_be_cut_after_every_txn() {
+    for length in 1..=16 {
+        let (disk, entries) = server(&[0]);
+        let kept = &entries[..length];
+        let zxid = kept[length - 1].header.zxid;
+        truncate(&disk, &dirs(), zxid).unwrap();
+        disk.crash(|_| false);
+        assert!(same(&recovered(&disk).tree, &tree_of(kept)), "{zxid}");
+        let more = creates(epoch(3, 1..=2));
+        write_entries(&disk, zxid, &more);
+        assert!(same(&recovered(&disk).tree, &tree_of(&[kept, &more].concat())), "{zxid}");
+    }
+}
+
+#[test]
+fn a_log_is_not_cut_alone_before_a_snapshot_or_where_it_has_nothing() {
+    let (disk, entries) = server(&[0, 6]);
+    let unchanged = files(&disk);
+    for zxid in [entries[4].header.zxid, Zxid(3 << 32 | 1), Zxid(1 << 32 | 9)] {
+        let error = truncate(&disk, &dirs(), zxid).unwrap_err();
+        assert!(matches!(error, ReloadError::Impossible { .. }), "{zxid}: {error}");
+        assert_eq!(files(&disk), unchanged);
+    }
+}
+
 #[test]
 fn what_is_not_there_cannot_be_gone_back_to() {
     let (disk, entries) = server(&[6]);

@@ -9,7 +9,7 @@ use herdsman_node::{Input, StorageState};
 use herdsman_proto::Zxid;
 use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Trailer, purge};
 use herdsman_tree::{Dump, Tree};
-use herdsman_zab::{EpochKind, Input as PeerInput, SnapshotBase, TreeAfterCut, Voting};
+use herdsman_zab::{EpochKind, Input as PeerInput, SnapshotBase, TreeAfterCut};
 
 use super::{Event, Mirror, Place, Process, Server, World};
 use crate::plan::Plan;
@@ -189,10 +189,10 @@ impl World {
                 Err(why) => Done::Failed(why),
             },
             Job::Truncate { zxid, tree } => self.truncate(place, process, &storage, (zxid, tree)),
-            Job::AllowVoting => {
-                self.servers[place].voting = Voting::Allowed;
-                Done::Yes(PeerInput::VotingAllowed)
-            }
+            Job::AllowVoting => match storage.allow_voting() {
+                Ok(()) => Done::Yes(PeerInput::VotingAllowed),
+                Err(why) => Done::Failed(why),
+            },
             Job::Install { base, entries, .. } => {
                 self.install(place, process, &storage, base, &entries)
             }
@@ -233,23 +233,28 @@ impl World {
         storage: &Storage,
         (zxid, after): (Zxid, TreeAfterCut),
     ) -> Done {
-        if after == TreeAfterCut::Reloaded {
-            process.snapshot = None;
-        }
-        match storage.truncate(&self.plan, zxid) {
-            Ok(Some(found)) if after == TreeAfterCut::Kept => {
-                let zxid = found.last_zxid();
-                process.writer = storage.writer(&self.plan, zxid);
-                self.servers[place].mirror.cut_after(zxid);
-                Done::Yes(PeerInput::Truncated { zxid, tree: after })
+        // The start of an epoch is no txn: where the log ends then is found by loading it.
+        if after == TreeAfterCut::Kept && zxid.counter() != 0 {
+            match storage.truncate_log(zxid) {
+                Ok(true) => {
+                    process.writer = storage.writer(&self.plan, zxid);
+                    self.servers[place].mirror.cut_after(zxid);
+                    return Done::Yes(PeerInput::Truncated { zxid, tree: after });
+                }
+                Ok(false) => {}
+                Err(_) if self.servers[place].full => return Done::Full,
+                Err(why) => return Done::Failed(why),
             }
+        }
+        process.snapshot = None;
+        match storage.truncate(&self.plan, zxid) {
             Ok(Some(tree)) => {
                 let zxid = tree.last_zxid();
                 process.writer = storage.writer(&self.plan, zxid);
                 process.tree = tree;
                 self.servers[place].mirror.cut_after(zxid);
                 process.delivered = process.delivered.min(zxid);
-                Done::Yes(PeerInput::Truncated { zxid, tree: after })
+                Done::Yes(PeerInput::Truncated { zxid, tree: TreeAfterCut::Reloaded })
             }
             Ok(None) => Done::Yes(PeerInput::TruncateMissed),
             Err(_) if self.servers[place].full => Done::Full,

@@ -2,7 +2,7 @@
 
 use herdsman_node::StorageState;
 use herdsman_proto::ServerState;
-use herdsman_zab::{Voting, Zab};
+use herdsman_zab::Zab;
 
 use super::{Mirror, Place, World};
 use crate::storage::Storage;
@@ -44,7 +44,7 @@ impl World {
         assert!(self.servers[place].process.is_none(), "server {place} runs");
         self.servers[place].storage = Storage::new();
         self.servers[place].mirror = Mirror::default();
-        self.servers[place].voting = Voting::Suspended;
+        self.servers[place].storage.suspend_voting("its disk was lost");
     }
 
     /// A server crashes after so many more outputs.

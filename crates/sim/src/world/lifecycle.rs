@@ -43,7 +43,7 @@ impl World {
     }
 
     fn join(&mut self, place: Place, found: Found) {
-        let Found { tree, epochs, base, tail } = found;
+        let Found { tree, epochs, base, tail, suspended } = found;
         let server = &mut self.servers[place];
         server.life += 1;
         server.crash_after = None;
@@ -57,7 +57,7 @@ impl World {
         let origin = Origin {
             membership: Arc::clone(&server.membership),
             in_tree: membership_of(&tree),
-            voting: server.voting,
+            voting: if suspended.is_some() { Voting::Suspended } else { Voting::Allowed },
             epochs,
             base,
             tail,
@@ -125,10 +125,7 @@ impl World {
                         appended && (more || process.writer.flush(SyncMode::Sync).is_ok())
                     }
                     Job::Epoch { kind, epoch } => storage.save_epoch(kind, epoch).is_ok(),
-                    Job::AllowVoting => {
-                        self.servers[place].voting = Voting::Allowed;
-                        true
-                    }
+                    Job::AllowVoting => storage.allow_voting().is_ok(),
                     Job::Truncate { zxid, .. } => {
                         let tree = storage.truncate(&self.plan, zxid);
                         self.go_on_behind(process, &storage, tree.ok().flatten())
