@@ -11,7 +11,7 @@ pub struct ReplyHeader {
     pub xid: Xid,
     /// The server's last processed txn.
     pub zxid: Zxid,
-    /// `None` when all is well. With an error there is no body.
+    /// `None` when all is well. With an error there is no body, except in [`sasl`].
     pub error: Option<ErrorCode>,
 }
 
@@ -67,9 +67,28 @@ pub fn header_only(out: &mut Vec<u8>, xid: Xid, zxid: Zxid, error: Option<ErrorC
     frame(out, |out| ReplyHeader { xid, zxid, error }.encode(out));
 }
 
+/// Appends the reply to a SASL token. The token of the server is there with an error, too: Apache's clients read it
+/// before they look at the error, and one that finds the frame too short takes that for a broken connection and
+/// tries again for ever. Apache: `ZooKeeperServer.processSasl`.
+pub fn sasl(out: &mut Vec<u8>, xid: Xid, error: Option<ErrorCode>, token: Option<&[u8]>) {
+    frame(out, |out| {
+        ReplyHeader { xid, zxid: Zxid::ZERO, error }.encode(out);
+        out.put_buffer(token);
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As recorded from Apache 3.9.5.
+    #[test]
+    fn a_refused_sasl_login_is_answered_with_a_null_token() {
+        let mut out = Vec::new();
+        sasl(&mut out, Xid(2), Some(ErrorCode::AuthFailed), None);
+        let header = [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x8d];
+        assert_eq!(out, [&[0, 0, 0, 20], &header[..], &[0xff; 4]].concat());
+    }
 
     #[test]
     fn an_error_drops_the_body() {

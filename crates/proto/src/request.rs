@@ -323,7 +323,7 @@ impl<'a> Request<'a> {
                 let scheme = reader.string()?.unwrap_or_default();
                 Ok(Request::Auth { scheme, credentials: reader.buffer()? })
             }
-            OpCode::Sasl => Ok(Request::Sasl { token: reader.buffer()?.unwrap_or_default() }),
+            OpCode::Sasl => Ok(Request::Sasl { token: reader.buffer()?.ok_or(DecodeError::Null)? }),
             OpCode::CloseSession => Ok(Request::CloseSession),
             _ => Err(DecodeError::Undefined { what: "op", value: op.code() }),
         }

@@ -28,7 +28,6 @@ use std::time::Duration;
 
 use herdsman_node::Input;
 use herdsman_proto::{Id, SessionId};
-use herdsman_sasl::ServerLogin;
 use herdsman_tree::auth;
 use tokio::time::Sleep;
 use tracing::debug;
@@ -41,6 +40,7 @@ use crate::spare;
 use crate::wire::Wire;
 use ended::Ended;
 use held_back::{HeldBack, Share};
+use sasl::SaslLogin;
 use submitted::SubmittedQueue;
 
 /// Replies that may wait for a client before its next request is served.
@@ -80,8 +80,7 @@ pub(crate) struct Connection {
     ids: Arc<[Id]>,
     /// What it has proven is not enough for anything but a login.
     must_log_in: bool,
-    /// The SASL login that is under way.
-    login: Option<Box<ServerLogin>>,
+    sasl_login: SaslLogin,
     session: SessionId,
     stage: Stage,
     ended: Option<Ended>,
@@ -122,7 +121,7 @@ impl Connection {
             in_flight: 0,
             submitted: SubmittedQueue::default(),
             must_log_in: shared.settings.asks_for_login(&ids),
-            login: None,
+            sasl_login: SaslLogin::NotStarted,
             ids: ids.into(),
             session: SessionId::NONE,
             stage: Stage::AwaitingConnect,

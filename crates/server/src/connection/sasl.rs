@@ -5,12 +5,21 @@
 //! without asking anybody, by the key table and the record of tickets that were seen before, two small files
 //! that are read and written but never synced. It takes about 0.2 ms, less than it would to hand it over.
 
-use herdsman_proto::{ErrorCode, JuteWrite, Xid, Zxid, reply};
-use herdsman_sasl::{Accepted, ServerStep};
+use herdsman_proto::{ErrorCode, Xid, reply};
+use herdsman_sasl::{Accepted, ServerLogin, ServerStep};
 use herdsman_tree::auth::SASL;
 use tracing::info;
 
 use super::{Connection, Ended};
+
+/// How far the SASL login of a connection is. There is only one, as in Apache: a token that comes after its end is
+/// refused, whether it succeeded or failed.
+#[derive(Debug)]
+pub(super) enum SaslLogin {
+    NotStarted,
+    InProgress(Box<ServerLogin>),
+    Ended,
+}
 
 impl Connection {
     pub(super) fn take_sasl_token(&mut self, xid: Xid, token: &[u8]) -> Result<(), Ended> {
@@ -19,16 +28,19 @@ impl Connection {
             self.answer_sasl(xid, None);
             return Ok(());
         };
-        let mut login = match self.login.take() {
-            Some(login) => login,
-            None => match desk.begin() {
+        let mut login = match std::mem::replace(&mut self.sasl_login, SaslLogin::Ended) {
+            SaslLogin::NotStarted => match desk.begin() {
                 Ok(login) => Box::new(login),
                 Err(error) => return self.refuse_sasl(xid, &error.to_string()),
             },
+            SaslLogin::InProgress(login) => login,
+            SaslLogin::Ended => {
+                return self.refuse_sasl(xid, "this connection has logged in, or tried to, before");
+            }
         };
         match login.step(token) {
             Ok(ServerStep::Challenge(token)) => {
-                self.login = Some(login);
+                self.sasl_login = SaslLogin::InProgress(login);
                 self.answer_sasl(xid, Some(&token));
                 Ok(())
             }
@@ -46,10 +58,7 @@ impl Connection {
     }
 
     fn answer_sasl(&mut self, xid: Xid, token: Option<&[u8]>) {
-        _ = reply::reply(&mut self.output, xid, Zxid::ZERO, |out| {
-            out.put_buffer(token);
-            Ok(())
-        });
+        reply::sasl(&mut self.output, xid, None, token);
     }
 
     fn refuse_sasl(&mut self, xid: Xid, why: &str) -> Result<(), Ended> {
@@ -68,7 +77,7 @@ impl Connection {
             true => ErrorCode::SessionClosedRequireAuth,
             false => ErrorCode::AuthFailed,
         };
-        reply::header_only(&mut self.output, xid, Zxid::ZERO, Some(code));
+        reply::sasl(&mut self.output, xid, Some(code), None);
         Err(Ended::Refused("SASL login failed"))
     }
 }
