@@ -18,6 +18,9 @@ use crate::run;
 
 const ADVISORY_REPOSITORY: &str = "https://github.com/RustSec/advisory-db";
 
+/// Releases of Apache's Java client that many programs still use: Kafka the first, BookKeeper the second.
+pub const OLDER_RELEASES: [&str; 2] = ["3.8.4", "3.9.3"];
+
 /// Something a test step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Peer {
@@ -25,6 +28,8 @@ pub enum Peer {
     Java,
     /// Apache ZooKeeper 3.9.5's jars.
     Zookeeper,
+    /// The jars of Apache's Java client, of older releases.
+    OlderClients,
     /// Curator 5.9.0's jars.
     Curator,
     /// kazoo 2.11.0 in a Python environment.
@@ -49,9 +54,10 @@ pub enum Peer {
 
 impl Peer {
     /// What the tests need; `Zookeeper38` is for making fixtures.
-    pub const FOR_TESTS: [Peer; 9] = [
+    pub const FOR_TESTS: [Peer; 10] = [
         Peer::Java,
         Peer::Zookeeper,
+        Peer::OlderClients,
         Peer::Curator,
         Peer::Kazoo,
         Peer::Kerberos,
@@ -66,6 +72,7 @@ impl Peer {
         match self {
             Peer::Java => "Java and Maven",
             Peer::Zookeeper => "Apache ZooKeeper 3.9.5",
+            Peer::OlderClients => "Apache's Java clients 3.8.4 and 3.9.3",
             Peer::Curator => "Curator 5.9.0",
             Peer::Kazoo => "kazoo 2.11.0",
             Peer::Kerberos => "Kerberos",
@@ -85,8 +92,8 @@ impl Peer {
             Peer::Java => {
                 "install a JDK 17 or later and Maven (Debian: default-jdk-headless maven)"
             }
-            Peer::Zookeeper | Peer::Curator => {
-                "Maven must be able to reach its repository; see interop/*/pom.xml"
+            Peer::Zookeeper | Peer::OlderClients | Peer::Curator => {
+                "Maven must be able to reach its repository; see the files pom.xml under interop/"
             }
             Peer::Kazoo => {
                 "Python 3 with venv and pip must be able to reach its package index (Debian: python3-venv)"
@@ -118,8 +125,9 @@ impl Peer {
     pub fn ensure(self) -> Result<()> {
         let installed = match self {
             Peer::Java => java(),
-            Peer::Zookeeper => jars("interop/zookeeper/pom.xml", "zookeeper"),
-            Peer::Curator => jars("interop/curator/pom.xml", "curator"),
+            Peer::Zookeeper => jars("interop/zookeeper/pom.xml", "zookeeper", &[]),
+            Peer::OlderClients => older_clients(),
+            Peer::Curator => jars("interop/curator/pom.xml", "curator", &[]),
             Peer::Kazoo => kazoo(),
             Peer::Kerberos => kerberos(),
             Peer::CClient => c_client(),
@@ -277,8 +285,20 @@ fn debian(packages: &[&str], here: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
+fn older_clients() -> Result<()> {
+    OLDER_RELEASES.iter().try_for_each(|release| {
+        let version = format!("-Dzookeeper.version={release}");
+        jars("interop/sasl/java/pom.xml", &format!("zookeeper-{release}"), &[&version])
+    })
+}
+
+/// The jars of one of the [`OLDER_RELEASES`].
+pub fn older_client_jars(release: &str) -> PathBuf {
+    paths::peers(&format!("zookeeper-{release}"))
+}
+
 /// Copies the runtime dependencies of a pom into `target/peers/NAME`.
-fn jars(pom: &str, name: &str) -> Result<()> {
+fn jars(pom: &str, name: &str, properties: &[&str]) -> Result<()> {
     let pom = paths::root().join(pom);
     let dir = paths::peers(name);
     if stamp_matches(&dir, &pom)? {
@@ -290,7 +310,7 @@ fn jars(pom: &str, name: &str) -> Result<()> {
     let mut mvn = Command::new("mvn");
     mvn.args(["-q", "-B", "-f"]).arg(&pom);
     mvn.args(["dependency:copy-dependencies", "-DincludeScope=runtime"]);
-    mvn.arg(format!("-DoutputDirectory={}", dir.display()));
+    mvn.arg(format!("-DoutputDirectory={}", dir.display())).args(properties);
     run::output(&mut mvn)?;
     write_stamp(&dir, &pom)
 }

@@ -152,7 +152,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "secured",
         about: "TLS, certificates and SASL with Apache's clients and beside Apache's servers",
-        needs: &[Peer::Java, Peer::Zookeeper, Peer::Kazoo, Peer::SecureCClient],
+        needs: &[Peer::Java, Peer::Zookeeper, Peer::OlderClients, Peer::Kazoo, Peer::SecureCClient],
         command: &["xtask", "interop", "secured"],
     },
     Step {

@@ -37,6 +37,8 @@ pub enum Kind {
     CreateTtl = 21,
     /// auth
     Auth = 100,
+    /// sasl
+    Sasl = 102,
     /// closeSession
     CloseSession = -11,
 }
@@ -79,6 +81,8 @@ pub enum Op {
     Plain { kind: Kind, path: String },
     /// Several changes, all or none.
     Multi(Vec<Op>),
+    /// A step of a SASL login.
+    Sasl { token: Option<Vec<u8>> },
     /// The end of the session.
     CloseSession,
 }
@@ -173,6 +177,7 @@ impl Op {
             Op::SetData { .. } => Kind::SetData,
             Op::SetAcl { .. } => Kind::SetAcl,
             Op::Multi(_) => Kind::Multi,
+            Op::Sasl { .. } => Kind::Sasl,
             Op::CloseSession => Kind::CloseSession,
         }
     }
@@ -205,6 +210,9 @@ impl Op {
                 out.string(path);
             }
             Op::Multi(ops) => encode_multi(ops, out),
+            Op::Sasl { token } => {
+                out.buffer(token.as_deref());
+            }
             Op::CloseSession => {}
         }
     }
