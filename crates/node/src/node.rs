@@ -241,6 +241,7 @@ impl Node {
     #[must_use]
     pub fn serves_as(&self) -> Option<ServesAs> {
         match (&self.role, self.zab()) {
+            _ if self.is_leaving_role() => None,
             (Role::Idle { .. }, _) => None,
             (Role::ReadOnly, _) => Some(ServesAs::ReadOnly),
             (_, None) => Some(ServesAs::Standalone),
@@ -256,6 +257,7 @@ impl Node {
     #[must_use]
     pub fn serves_clients(&self) -> bool {
         match self.role {
+            _ if self.is_leaving_role() => false,
             Role::Idle { .. } => false,
             Role::Learning(_) | Role::ReadOnly => true,
             Role::Deciding { .. } => {
@@ -274,6 +276,7 @@ impl Node {
                 let op = op_of(&request);
                 let origin = Origin { conn, xid, op, since_ms: now.monotonic_ms };
                 match self.role {
+                    _ if self.is_leaving_role() => {}
                     Role::Idle { .. } => {}
                     Role::Deciding { .. } => self.request(now, origin, request, body, tree, out),
                     Role::Learning(_) => self.forward(origin, &request, body, tree, out),

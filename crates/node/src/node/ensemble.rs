@@ -31,6 +31,9 @@ pub(super) struct Ensemble {
     pub(super) asked: Vec<PeerOutput>,
     /// A standing that begins once everything that is committed by then is applied.
     coming: Option<(Standing, Now)>,
+    /// Set while the role goes on only until everything that was committed in it is applied: those who wait for that
+    /// are answered, above all who asked for the change of membership by which a leader leaves.
+    leaving: Option<Now>,
 }
 
 impl Ensemble {
@@ -56,7 +59,7 @@ impl Node {
         node.sessions.forget_all();
         let mut asked = Vec::new();
         let zab = Zab::new(peers, origin, now.monotonic_ms, &mut asked);
-        node.ensemble = Some(Ensemble { zab, asked, coming: None });
+        node.ensemble = Some(Ensemble { zab, asked, coming: None, leaving: None });
         node.carry_out(now, out);
         node
     }
@@ -72,7 +75,12 @@ impl Node {
     }
 
     pub(super) fn has_coming_role(&self) -> bool {
-        self.ensemble.as_ref().is_some_and(|ensemble| ensemble.coming.is_some())
+        self.ensemble.as_ref().is_some_and(|it| it.leaving.is_some() || it.coming.is_some())
+    }
+
+    /// There is no leader any more, but some of what was committed is not applied.
+    pub(super) fn is_leaving_role(&self) -> bool {
+        self.ensemble.as_ref().is_some_and(|ensemble| ensemble.leaving.is_some())
     }
 
     pub(super) fn step_peers(&mut self, now: Now, input: Input, tree: &Tree, out: &mut Outputs) {
@@ -219,9 +227,18 @@ impl Node {
             other => Some((other, now)),
         };
         if standing == Standing::Looking {
-            self.end_role(out);
-            self.role = Role::Idle { looking_since_ms: Some(now.monotonic_ms) };
+            if self.has_committed() {
+                self.ensemble.iter_mut().for_each(|ensemble| ensemble.leaving = Some(now));
+            } else {
+                self.leave_role(now, out);
+            }
         }
+    }
+
+    /// There is no leader since then, and nothing is left to apply.
+    fn leave_role(&mut self, since: Now, out: &mut Outputs) {
+        self.end_role(out);
+        self.role = Role::Idle { looking_since_ms: Some(since.monotonic_ms) };
     }
 
     /// What is in flight may or may not be agreed on one day; those who wait for it cannot know.
@@ -245,7 +262,11 @@ impl Node {
         }
         let Some(ensemble) = &mut self.ensemble else { return };
         ensemble.zab.applied(tree.last_zxid());
-        if let Some((standing, now)) = ensemble.coming.take() {
+        let coming = ensemble.coming.take();
+        if let Some(since) = ensemble.leaving.take() {
+            self.leave_role(since, out);
+        }
+        if let Some((standing, now)) = coming {
             self.begin_role(standing, now, tree, out);
         }
         self.answer_done_syncs(tree, out);
