@@ -29,6 +29,7 @@ use std::time::Duration;
 use herdsman_node::Input;
 use herdsman_proto::{Id, SessionId};
 use herdsman_tree::auth;
+use tokio::sync::watch;
 use tokio::time::Sleep;
 use tracing::debug;
 
@@ -56,6 +57,8 @@ const LINGER: Duration = Duration::from_secs(5);
 enum Stage {
     /// The first frame, or a four-letter word, is expected.
     AwaitingConnect,
+    /// A connect request is here, and the server is looking for a leader.
+    AwaitingRole,
     /// The core decides about the session.
     AwaitingSession,
     /// Requests are served.
@@ -84,7 +87,9 @@ pub(crate) struct Connection {
     session: SessionId,
     stage: Stage,
     ended: Option<Ended>,
-    /// When it ends for want of a session, or of a client that reads its last replies.
+    /// Hears when the server gets a role, while the client waits for that.
+    role_changes: Option<watch::Receiver<Option<u64>>>,
+    /// When it ends for want of a session, or of a client that reads its last replies, or no longer waits for a role.
     deadline: Option<Pin<Box<Sleep>>>,
     touched_ms: u64,
     /// The request at the front of the intake waits for the answers to those before it.
@@ -126,6 +131,7 @@ impl Connection {
             session: SessionId::NONE,
             stage: Stage::AwaitingConnect,
             ended: None,
+            role_changes: None,
             deadline: Some(Box::pin(tokio::time::sleep(sessionless))),
             touched_ms: 0,
             held: false,
@@ -204,6 +210,9 @@ impl Connection {
         if self.stage == Stage::AwaitingConnect {
             self.handshake()?;
         }
+        if self.stage == Stage::AwaitingRole {
+            self.connect()?;
+        }
         if self.stage == Stage::Serving {
             self.serve()?;
         }
@@ -242,6 +251,7 @@ impl Connection {
         }
         if let Some((session, timeout_ms)) = taken.attached {
             self.session = session;
+            self.consume_connect_request();
             self.stage = Stage::Serving;
             self.intake.set_frame_bytes_max(self.shared.settings.frame_bytes_max);
             self.deadline = None;
@@ -256,8 +266,10 @@ impl Connection {
         let stats = &self.shared.core.stats;
         stats.packets_sent.add(taken.frames);
         self.client.stats.lock().sent += taken.frames;
-        if let Some(why) = taken.closing {
-            self.close(Ended::Closing(why));
+        match taken.closing {
+            Some(why) if self.may_connect_again(why) => self.stage = Stage::AwaitingRole,
+            Some(why) => self.close(Ended::Closing(why)),
+            None => {}
         }
     }
 
@@ -335,7 +347,7 @@ impl Connection {
         match self.stage {
             Stage::AwaitingConnect => true,
             Stage::Serving => !self.is_output_full() && !self.held && !self.is_throttled(),
-            Stage::AwaitingSession | Stage::Closing => false,
+            Stage::AwaitingRole | Stage::AwaitingSession | Stage::Closing => false,
         }
     }
 }

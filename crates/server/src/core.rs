@@ -87,6 +87,9 @@ pub struct Core {
     tree_generation: AtomicU64,
     /// The other servers; a standalone server has none.
     peers: Option<Peers>,
+    /// Since when this server has neither led, followed nor served reads only, if it does none of these. Changes
+    /// under the node's lock.
+    without_role_since_ms: watch::Sender<Option<u64>>,
     /// What made the process useless, if anything has.
     fatal: watch::Sender<Option<String>>,
     /// Where changes and those who asked for them are written down, if somebody wants that.
@@ -109,6 +112,7 @@ impl Core {
         commit_queue: Arc<CommitQueue>,
         peers: Option<Peers>,
     ) -> Self {
+        let without_role_since_ms = node.serves_as().is_none().then(|| clock.monotonic_ms());
         let mind = Mind { node, out: Outputs::default(), to_wake: Vec::new() };
         Core {
             mind: Mutex::new(mind),
@@ -120,6 +124,7 @@ impl Core {
             to_apply: AtomicBool::new(false),
             tree_generation: AtomicU64::new(0),
             peers,
+            without_role_since_ms: watch::Sender::new(without_role_since_ms),
             fatal: watch::Sender::new(None),
             audit: None,
             slow_requests: SlowRequests::default(),
@@ -243,6 +248,50 @@ impl Core {
         };
         if self.drive_quietly(Driver::IoThread(thread), step) {
             self.clients.bells.ring_for_turn(thread);
+        }
+    }
+
+    /// The same for a connect request, unless the server has just lost its leader: then nothing is done, and what
+    /// comes back is how long the request may wait for the server to get a role, which takes a few milliseconds in
+    /// most cases. A server that is without a role for longer than `wait_ms_max` lets nobody wait any more.
+    pub(crate) fn connect_in_turn(
+        &self,
+        thread: usize,
+        connect: Input<'_>,
+        wait_ms_max: u64,
+    ) -> Option<Duration> {
+        let mut wait = None;
+        let step = |node: &mut Node, now: Now, tree: &Tree, out: &mut Outputs| {
+            wait = self.may_wait_for_role(now, wait_ms_max);
+            if wait.is_none() {
+                node.step(now, connect, tree, out);
+            }
+        };
+        if self.drive_quietly(Driver::IoThread(thread), step) {
+            self.clients.bells.ring_for_turn(thread);
+        }
+        wait
+    }
+
+    /// How long a connect request may wait for this server to get a role; `None` if it has one, or has been without
+    /// for too long.
+    pub(crate) fn may_wait_for_role(&self, now: Now, wait_ms_max: u64) -> Option<Duration> {
+        let since_ms = (*self.without_role_since_ms.borrow())?;
+        let left_ms = (since_ms + wait_ms_max).saturating_sub(now.monotonic_ms);
+        (left_ms > 0).then(|| Duration::from_millis(left_ms))
+    }
+
+    /// Hears when this server gets a role or loses it.
+    pub(crate) fn role_changes(&self) -> watch::Receiver<Option<u64>> {
+        self.without_role_since_ms.subscribe()
+    }
+
+    /// Before anybody is told what follows from a change: a connection that is closed because the role is lost
+    /// looks here.
+    fn note_role(&self, now: Now, node: &Node) {
+        let has_role = node.serves_as().is_some();
+        if has_role == self.without_role_since_ms.borrow().is_some() {
+            self.without_role_since_ms.send_replace((!has_role).then_some(now.monotonic_ms));
         }
     }
 
@@ -375,6 +424,7 @@ impl Core {
         to_wake: &mut Vec<Arc<Client>>,
     ) -> bool {
         let mut is_for_others = false;
+        self.note_role(now, node);
         stats::count_events(&self.stats, out);
         let now_us = self.clock.monotonic_us();
         if let Some(peers) = &self.peers {

@@ -47,6 +47,8 @@ pub(crate) struct ConnSettings {
     pub large_request_bytes_min: Option<u64>,
     pub large_requests_bytes_max: u64,
     pub sessionless_timeout_ms: u64,
+    /// How long a server that has lost its leader lets new clients wait for the next one.
+    pub role_wait_ms_max: u64,
     pub touch_step_ms: u64,
     pub tcp_keep_alive: bool,
     pub schemes: Schemes,

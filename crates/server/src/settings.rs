@@ -252,6 +252,7 @@ pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings
         large_request_bytes_min: limits.large_request_bytes_min.map(|min| u64::from(min.get())),
         large_requests_bytes_max: u64::from(limits.large_requests_bytes_max),
         sessionless_timeout_ms: u64::from(config.listen.sessionless_timeout_ms),
+        role_wait_ms_max: u64::from(config.sessions.tick_ms),
         touch_step_ms,
         tcp_keep_alive: config.listen.tcp_keep_alive,
         schemes: schemes(config),

@@ -66,6 +66,14 @@ impl Wire {
         self.socket().poll_write_ready(context)
     }
 
+    /// Waits until the other side has closed. If it has sent something before, only a reset is noticed.
+    pub async fn closed(&self) -> io::Result<()> {
+        match self.socket().peek(&mut [0]).await? {
+            0 => Ok(()),
+            _ => self.gone().await,
+        }
+    }
+
     /// Waits until the other side has gone.
     pub async fn gone(&self) -> io::Result<()> {
         self.socket().ready(Interest::ERROR).await.map(|_| ())

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use herdsman_node::Input;
+use herdsman_node::io::CloseReason;
 use herdsman_proto::{ConnectRequest, SessionId};
 use tracing::debug;
 
 use super::{Connection, Ended, Stage};
 use crate::intake::BadLength;
+use crate::outbox::Closing;
 use crate::words;
 
 impl Connection {
@@ -19,7 +21,6 @@ impl Connection {
         let first = self.intake.peek();
         let first = first.map_err(|BadLength(length)| Ended::NoConnectRequest(length))?;
         let Some(payload) = first else { return Ok(()) };
-        let bytes = payload.len();
         self.note_received();
         let request =
             ConnectRequest::decode(payload).map_err(|_| Ended::Undecodable("connect request"))?;
@@ -39,14 +40,56 @@ impl Connection {
         } else {
             core.stats.connection_revalidations.add(1);
         }
-        self.stage = Stage::AwaitingSession;
-        let ids = Arc::clone(&self.ids);
-        let connect = Input::Connect { conn: self.client.id, request, ids };
-        self.shared.core.step_all_in_turn(self.client.thread, std::iter::once(connect));
-        self.intake.consume(bytes);
-        self.deadline = None;
-        self.take_outbox();
+        self.stage = Stage::AwaitingRole;
         Ok(())
+    }
+
+    /// Gives the connect request to the core. While the server looks for a leader the request waits for the outcome, up
+    /// to a tick: many clients take a connection that is closed for a server that is gone, and give up what they were
+    /// asked to do when all servers are. Apache closes it at once.
+    ///
+    /// The request stays in the intake until there is a session, because the server may lose its leader before that.
+    /// No further limit is needed: a client may also take its time for this request.
+    pub(super) fn connect(&mut self) -> Result<(), Ended> {
+        let Ok(Some(payload)) = self.intake.peek() else { return Ok(()) };
+        let request =
+            ConnectRequest::decode(payload).map_err(|_| Ended::Undecodable("connect request"))?;
+        let core = &self.shared.core;
+        // Before the core is asked: what changes after that is heard.
+        let role_changes = core.role_changes();
+        let connect = Input::Connect { conn: self.client.id, request, ids: Arc::clone(&self.ids) };
+        let wait_ms_max = self.shared.settings.role_wait_ms_max;
+        match core.connect_in_turn(self.client.thread, connect, wait_ms_max) {
+            Some(wait) => {
+                self.role_changes = Some(role_changes);
+                self.deadline = Some(Box::pin(tokio::time::sleep(wait)));
+            }
+            None => {
+                self.stage = Stage::AwaitingSession;
+                self.role_changes = None;
+                self.deadline = None;
+            }
+        }
+        self.intake.rest();
+        Ok(())
+    }
+
+    /// Whether a connection that the core wants to close gets another chance: it has no session yet, and the server has
+    /// just lost its leader.
+    pub(super) fn may_connect_again(&self, why: Closing) -> bool {
+        let core = &self.shared.core;
+        let wait_ms_max = self.shared.settings.role_wait_ms_max;
+        matches!(self.stage, Stage::AwaitingRole | Stage::AwaitingSession)
+            && why == Closing::Core(CloseReason::NotServing)
+            && core.may_wait_for_role(core.clock.now(), wait_ms_max).is_some()
+    }
+
+    /// The connect request has led to a session.
+    pub(super) fn consume_connect_request(&mut self) {
+        if let Ok(Some(payload)) = self.intake.peek() {
+            let bytes = payload.len();
+            self.intake.consume(bytes);
+        }
     }
 
     fn answer_word(&mut self, command: words::Command) -> Result<(), Ended> {

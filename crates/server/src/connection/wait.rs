@@ -10,7 +10,10 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::task::{Context, Poll};
 
-use super::{Connection, Ended};
+use tokio::sync::watch;
+
+use super::{Connection, Ended, Stage};
+use crate::wire::Wire;
 
 impl Connection {
     /// Waits until there is something to do. Bytes that the client sent meanwhile are in the intake.
@@ -68,27 +71,48 @@ impl Connection {
 
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let Some(deadline) = &mut self.deadline else { return Poll::Pending };
-        deadline.as_mut().poll(context).map(|()| Err(self.patience_ended()))
+        deadline.as_mut().poll(context).map(|()| self.patience_ended())
     }
 
-    fn patience_ended(&mut self) -> Ended {
-        self.ended.take().unwrap_or(Ended::Sessionless)
+    /// Who has waited for a role for long enough hears from the core that there is none.
+    fn patience_ended(&mut self) -> Result<(), Ended> {
+        match self.stage {
+            Stage::AwaitingRole => Ok(()),
+            _ => Err(self.ended.take().unwrap_or(Ended::Sessionless)),
+        }
     }
 
     /// Nothing is wanted from the client, and nothing waits for it; but that it has gone is noticed.
     async fn wait_for_core(&mut self) -> Result<(), Ended> {
         tokio::select! {
             biased;
-            gone = self.wire.gone() => Err(gone.err().map_or(Ended::ByClient, Ended::Io)),
+            gone = gone(&self.wire, self.stage) => Err(gone.err().map_or(Ended::ByClient, Ended::Io)),
             () = self.client.outbox.filled() => Ok(()),
-            () = until(self.deadline.as_mut()) => Err(self.patience_ended()),
+            () = until_change(self.role_changes.as_mut()) => Ok(()),
+            () = until(self.deadline.as_mut()) => self.patience_ended(),
         }
+    }
+}
+
+/// Waits until the client has gone. One that waits for a role gets a session afterwards, which should not be made for
+/// nobody.
+async fn gone(wire: &Wire, stage: Stage) -> io::Result<()> {
+    match stage {
+        Stage::AwaitingRole => wire.closed().await,
+        _ => wire.gone().await,
     }
 }
 
 async fn until<F: Future<Output = ()> + Unpin>(deadline: Option<F>) {
     match deadline {
         Some(deadline) => deadline.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until_change<T>(changes: Option<&mut watch::Receiver<T>>) {
+    match changes {
+        Some(changes) => _ = changes.changed().await,
         None => std::future::pending().await,
     }
 }

@@ -12,6 +12,7 @@ mod durability;
 mod ensemble;
 mod ensemble_security;
 mod ensemble_words;
+mod handover;
 mod hostile;
 mod limits;
 mod log;
