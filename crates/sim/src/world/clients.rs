@@ -89,8 +89,8 @@ impl World {
     fn client_reconnects(&mut self, client: usize) {
         let same = self.clients[client].conn.and_then(|conn| self.place_of_conn(conn));
         let other = self.random.index(self.servers.len());
-        // A local session is known to one server only.
-        let is_tied = self.plan.local_sessions != LocalSessions::Off;
+        // A local session ends when its client goes to another server, which is no fault of the servers.
+        let is_tied = self.plan.local_sessions != LocalSessions::Off && self.trouble.is_calm();
         let place = same.filter(|_| is_tied || self.random.per_mille(600)).unwrap_or(other);
         self.client_gives_up(client);
         self.client_connects(client, place);
