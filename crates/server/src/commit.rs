@@ -41,17 +41,18 @@ pub struct CommitQueue {
     attended: AtomicBool,
 }
 
-/// The thread that takes from the queue is there as long as this is, whatever makes it end.
-struct Attendance<'a>(&'a CommitQueue);
+/// The queue counts as served from the moment this is made, before the thread has started to run, until it
+/// is dropped, whatever makes the thread end.
+struct Attendance(Arc<CommitQueue>);
 
-impl<'a> Attendance<'a> {
-    fn begin(queue: &'a CommitQueue) -> Self {
+impl Attendance {
+    fn begin(queue: &Arc<CommitQueue>) -> Self {
         queue.attended.store(true, Ordering::Release);
-        Attendance(queue)
+        Attendance(Arc::clone(queue))
     }
 }
 
-impl Drop for Attendance<'_> {
+impl Drop for Attendance {
     fn drop(&mut self) {
         self.0.attended.store(false, Ordering::Release);
     }
@@ -203,10 +204,12 @@ pub struct Committer {
     snapshots: SnapshotPolicy,
     /// Makes what other than txns is asked of the disk; a standalone server asks for nothing.
     keeper: DiskKeeper,
+    _attendance: Attendance,
 }
 
 impl Committer {
-    /// Takes over the log.
+    /// Takes over the log. The queue counts as served from now on: a health check may come before the thread
+    /// that calls [`run`](Committer::run) has had its first turn.
     #[must_use]
     pub fn new(
         core: Arc<Core>,
@@ -216,13 +219,12 @@ impl Committer {
         snapshots: SnapshotPolicy,
         keeper: DiskKeeper,
     ) -> Self {
-        Committer { core, queue, log, settings, snapshots, keeper }
+        let _attendance = Attendance::begin(&queue);
+        Committer { core, queue, log, settings, snapshots, keeper, _attendance }
     }
 
     /// Works until the queue is stopped, or for good after a failure.
     pub fn run(mut self) {
-        let queue = Arc::clone(&self.queue);
-        let _attendance = Attendance::begin(&queue);
         let CommitSettings { delay, batch_txns_max, .. } = self.settings;
         while let Some(work) = self.queue.take(delay, batch_txns_max) {
             let done = match work {
@@ -334,5 +336,65 @@ impl Committer {
         error!("{failure}; {from_now_on}: check the disk, then restart");
         self.core.step(Input::Storage(StorageState::Failed));
         while self.queue.take(Duration::ZERO, 1).is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    use herdsman_node::Node;
+    use herdsman_store::{Dirs, Disk, MemoryDisk};
+    use herdsman_tree::Tree;
+
+    use crate::clients::Clients;
+    use crate::clock::Clock;
+    use crate::config::{Config, SystemProperties};
+    use crate::listener::ClientPort;
+    use crate::settings;
+    use crate::stats::ServerStats;
+
+    /// A committer whose thread has not started yet.
+    fn committer(queue: &Arc<CommitQueue>) -> Committer {
+        let config = Config::standalone_default(&SystemProperties::new()).expect("defaults").config;
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let dirs = Dirs::below(Path::new("/data"), Path::new("/data"));
+        let options = settings::tree_options(&config, 0);
+        let (tree, clock) = (Tree::new(options.clone()), Clock::start());
+        let node = Node::new(settings::node_settings(&config, 0), &tree, clock.now());
+        let clients = Clients::new(settings::conn_limits(&config), 1);
+        let stats = ServerStats::default();
+        let core = Core::new(node, tree, clients, stats, clock, Arc::clone(queue), None);
+        let log_options = settings::log_options(&config);
+        let keeper = DiskKeeper {
+            disk: Arc::clone(&disk),
+            recover: settings::recover_options(&config, options),
+            log: log_options,
+            snapshots: settings::snapshot_settings(&config, &disk, &dirs),
+            dirs: dirs.clone(),
+            files: None,
+            client_port: Arc::new(ClientPort::at(None)),
+            requests: Arc::default(),
+        };
+        Committer::new(
+            Arc::new(core),
+            Arc::clone(queue),
+            LogWriter::new(disk, &dirs.log, Zxid(0), settings::log_options(&config)),
+            settings::commit_settings(&config),
+            settings::snapshot_policy(&config, 0, Arc::default()),
+            keeper,
+        )
+    }
+
+    /// A health check may come before the thread has had its first turn.
+    #[test]
+    fn the_queue_counts_as_served_before_its_thread_runs_and_until_it_ends() {
+        let queue = Arc::new(CommitQueue::default());
+        let committer = committer(&queue);
+        assert!(queue.is_attended());
+        queue.stop();
+        committer.run();
+        assert!(!queue.is_attended());
     }
 }
