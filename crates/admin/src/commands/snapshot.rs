@@ -90,27 +90,61 @@ fn stream_copy(copy: TreeCopy) -> Response {
         (CONTENT_TYPE, "application/octet-stream".to_owned()),
     ];
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
-    tokio::task::spawn_blocking(move || send_pieces(&copy, &sender));
+    tokio::task::spawn_blocking(move || send_pieces(copy, &sender));
     (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
 }
 
-/// Until the end, or until nobody listens any more.
-fn send_pieces(copy: &TreeCopy, sender: &mpsc::Sender<std::io::Result<Bytes>>) {
+/// Until the end, or until nobody listens any more. The copy is gone before the last piece is sent: whoever
+/// has the whole file may ask for the next one at once.
+fn send_pieces(copy: TreeCopy, sender: &mpsc::Sender<std::io::Result<Bytes>>) {
     let mut offset = 0;
-    while offset < copy.bytes {
-        let mut piece = vec![0; PIECE_BYTES];
-        let read = copy.read_at(offset, &mut piece).and_then(|count| match count {
-            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-            count => Ok(count),
-        });
-        let failed = read.is_err();
-        let piece = read.map(|count| {
-            piece.truncate(count);
-            offset += count as u64;
-            Bytes::from(piece)
-        });
-        if sender.blocking_send(piece).is_err() || failed {
+    let last = loop {
+        let piece = read_piece(&copy, offset);
+        let count = piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        offset += count;
+        if count == 0 || offset >= copy.bytes {
+            break piece;
+        }
+        if sender.blocking_send(piece).is_err() {
             return;
         }
+    };
+    drop(copy);
+    _ = sender.blocking_send(last);
+}
+
+fn read_piece(copy: &TreeCopy, offset: u64) -> std::io::Result<Bytes> {
+    let mut piece = vec![0; PIECE_BYTES];
+    match copy.read_at(offset, &mut piece)? {
+        0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        count => {
+            piece.truncate(count);
+            Ok(Bytes::from(piece))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use herdsman_server::TestServer;
+
+    /// The last piece waits for room in the channel, as it waits for a slow client. By then the copy must be
+    /// gone, so that the next one can be made.
+    #[test]
+    fn the_next_copy_need_not_wait_for_the_last_piece_of_this_one() {
+        let server = TestServer::start();
+        let copy = server.handle().copy_tree().expect("nobody else copies");
+        assert!(copy.bytes <= PIECE_BYTES as u64, "the first piece is the last");
+        let (sender, mut receiver) = mpsc::channel(1);
+        sender.blocking_send(Ok(Bytes::new())).expect("there is room for one");
+        std::thread::scope(|scope| {
+            scope.spawn(|| send_pieces(copy, &sender));
+            while let Err(CopyError::Busy) = server.handle().copy_tree() {
+                std::thread::yield_now();
+            }
+            assert_eq!(receiver.blocking_recv().map(|piece| piece.is_ok()), Some(true));
+            assert!(receiver.blocking_recv().is_some_and(|piece| piece.is_ok()));
+        });
     }
 }
