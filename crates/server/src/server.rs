@@ -35,7 +35,9 @@ use crate::reports::Reports;
 use crate::request_bytes::RequestBytes;
 use crate::settings;
 use crate::slow_requests::SlowRequests;
-use crate::snapshots::{SnapshotDesk, SnapshotRequests, SnapshotSettings, Snapshotter};
+use crate::snapshots::{
+    PurgeForecast, SnapshotDesk, SnapshotRequests, SnapshotSettings, Snapshotter,
+};
 use crate::spawn::spawn;
 use crate::startup;
 use crate::stats::ServerStats;
@@ -94,6 +96,22 @@ impl Server {
         Logins::load(config)?;
         check_directories(&config.storage)?;
         Ok(())
+    }
+
+    /// What the first purge of a server with this configuration would delete, as of now; `None` if it never
+    /// deletes anything, or has no directory yet. Changes nothing.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn purge_forecast(config: &Config) -> io::Result<Option<PurgeForecast>> {
+        let storage = &config.storage;
+        let Some(purge) = storage.purge else { return Ok(None) };
+        let dirs = Dirs::below(&storage.data_dir, &storage.log_dir);
+        match PurgeForecast::of(&RealDisk, &dirs, purge) {
+            Ok(forecast) => Ok(Some(forecast)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn start_audited(

@@ -305,8 +305,6 @@ pub(crate) fn snapshot_settings(
             config::Compression::Snappy => Compression::Snappy,
         },
         last_zxid: if storage.last_zxid_in_snapshots { LastZxid::Write } else { LastZxid::Omit },
-        purge: storage
-            .purge
-            .map(|purge| (Duration::from_millis(purge.interval_ms), purge.snapshots_kept as usize)),
+        purge: storage.purge,
     }
 }

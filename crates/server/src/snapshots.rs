@@ -9,13 +9,14 @@
 
 mod copy;
 mod desk;
+mod forecast;
 mod restore;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{
@@ -26,11 +27,13 @@ use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
 use crate::clock::millis;
+use crate::config::Purge;
 use crate::core::Core;
 use crate::spawn::spawn;
 
 pub use copy::{CopyError, TreeCopy};
 pub use desk::SnapshotDesk;
+pub use forecast::PurgeForecast;
 pub use restore::{
     IncomingError, IncomingSnapshot, RestoreError, RestoreOrder, Restored, VerifiedSnapshot,
 };
@@ -271,8 +274,8 @@ pub struct SnapshotSettings {
     pub compression: Compression,
     /// Whether the trailer has the last zxid.
     pub last_zxid: LastZxid,
-    /// How often old files are removed, and how many snapshots stay.
-    pub purge: Option<(Duration, usize)>,
+    /// When old files are removed, and how many snapshots stay; `None` keeps all.
+    pub purge: Option<Purge>,
 }
 
 /// The snapshotting thread.
@@ -302,14 +305,18 @@ impl Snapshotter {
 }
 
 fn serve_requests(core: &Core, requests: &SnapshotRequests, settings: &SnapshotSettings) {
-    let mut purge_at = settings.purge.map(|_| Instant::now());
+    // Never at once: an operator who reads in the log what will go has this long to keep it.
+    let next_purge =
+        || settings.purge.and_then(|purge| Instant::now().checked_add(purge.interval()));
+    let mut purge_at = next_purge();
+    forecast::announce(settings);
     while let Some(snapshot_wanted) = requests.wait(purge_at) {
         let mut result = None;
         if snapshot_wanted {
             result = Some(take_snapshot(core, requests, settings));
-        } else if let Some((interval, keep)) = settings.purge {
-            purge_old_files(settings, keep);
-            purge_at = Some(Instant::now() + interval);
+        } else if let Some(purge) = settings.purge {
+            purge_old_files(settings, purge.snapshots_kept as usize);
+            purge_at = next_purge();
         }
         requests.done(result);
     }

@@ -45,7 +45,7 @@ pub use install::{InstallError, install_snapshot};
 pub use lock::{DirLock, DirLockError, lock_dirs};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
-pub use purge::{PurgePlan, plan_purge, purge};
+pub use purge::{PurgePlan, plan_purge, plan_purge_of, purge};
 pub use recover::{
     DigestMismatch, EmptyDirs, OnMismatch, Progress, RecoverError, RecoverOptions, Recovered,
     Serves, recover,

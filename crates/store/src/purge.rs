@@ -63,14 +63,19 @@ pub fn plan_purge(snapshots: &[Candidate], logs: &[LogName], keep: usize) -> Pur
     }
 }
 
-/// Looks at the files, plans, and removes, oldest first. Returns what was removed.
-pub fn purge(disk: &dyn Disk, dirs: &Dirs, keep: usize) -> io::Result<Vec<PathBuf>> {
+/// Looks at the files and decides what to remove. Changes nothing, also where a server runs.
+pub fn plan_purge_of(disk: &dyn Disk, dirs: &Dirs, keep: usize) -> io::Result<PurgePlan> {
     let mut snapshots = Vec::new();
     for name in list_snapshots(disk, &dirs.data)? {
         snapshots.push(Candidate { name, whole: looks_whole(disk, &dirs.data, name)? });
     }
     let logs = list_logs(disk, &dirs.log)?;
-    let plan = plan_purge(&snapshots, &logs, keep.max(SNAPSHOTS_KEPT_MIN));
+    Ok(plan_purge(&snapshots, &logs, keep.max(SNAPSHOTS_KEPT_MIN)))
+}
+
+/// Looks at the files, plans, and removes, oldest first. Returns what was removed.
+pub fn purge(disk: &dyn Disk, dirs: &Dirs, keep: usize) -> io::Result<Vec<PathBuf>> {
+    let plan = plan_purge_of(disk, dirs, keep)?;
     let mut removed = Vec::new();
     let snapshot_paths = plan.snapshots.iter().map(|name| name.path(&dirs.data));
     let log_paths = plan.logs.iter().map(|name| name.path(&dirs.log));

@@ -59,7 +59,10 @@ fn apaches_sample_runs_standalone_without_a_word() {
     assert_eq!(config.storage.snapshot_log_bytes.map(u64::from), Some(4 << 30));
     assert_eq!(config.storage.log_file_bytes_max, None);
     assert!(config.storage.force_sync && config.storage.digest);
-    assert_eq!(config.storage.purge, Some(Purge { interval_ms: 3_600_000, snapshots_kept: 3 }));
+    assert_eq!(
+        config.storage.purge,
+        Some(Purge { interval_ms: 3_600_000, snapshots_kept: 3, is_default: true })
+    );
     assert_eq!(config.limits.connections_per_address_max.map(u32::from), Some(60));
     assert_eq!(config.limits.connections_max, None);
     assert_eq!(config.limits.frame_bytes_max, 1_048_575);
@@ -73,7 +76,10 @@ fn apaches_sample_runs_standalone_without_a_word() {
 fn debians_file_runs_standalone_without_a_word() {
     let (config, warnings) = load(DEBIAN, "-Xmx512m -Dcom.sun.management.jmxremote");
     assert_eq!(warnings, Vec::<String>::new());
-    assert_eq!(config.storage.purge, Some(Purge { interval_ms: 86_400_000, snapshots_kept: 5 }));
+    assert_eq!(
+        config.storage.purge,
+        Some(Purge { interval_ms: 86_400_000, snapshots_kept: 5, is_default: false })
+    );
     assert!(config.quorum_tuning.leader_serves);
 }
 

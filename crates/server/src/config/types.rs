@@ -4,6 +4,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use herdsman_secret::Secret;
 
@@ -108,6 +109,16 @@ pub struct Purge {
     pub interval_ms: u64,
     /// Snapshots to keep, with the logs they need; at least 3.
     pub snapshots_kept: u32,
+    /// Nobody has set an interval; Apache would keep all files.
+    pub is_default: bool,
+}
+
+impl Purge {
+    /// Time from one purge to the next, and from the start to the first.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        Duration::from_millis(self.interval_ms)
+    }
 }
 
 /// Files of the server.

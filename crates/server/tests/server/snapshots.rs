@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use herdsman_server::TestServer;
 use herdsman_server::config::Purge;
+use herdsman_server::{Config, TestServer};
 
 use crate::client::{Client, set};
 
@@ -16,7 +16,8 @@ fn count(directory: &Path, prefix: &str) -> usize {
 fn snapshots_are_taken_logs_roll_and_old_files_go() {
     let mut server = TestServer::start_with(|config| {
         config.storage.snapshot_txns = 20;
-        config.storage.purge = Some(Purge { interval_ms: 10, snapshots_kept: 3 });
+        config.storage.purge =
+            Some(Purge { interval_ms: 10, snapshots_kept: 3, is_default: false });
     });
     let mut client = Client::connect(server.address());
     client.create("/n", b"", 0).ok();
@@ -33,6 +34,32 @@ fn snapshots_are_taken_logs_roll_and_old_files_go() {
     server.kill();
     server.start_again();
     assert_eq!(Client::connect(server.address()).get("/n", false).unwrap(), before);
+}
+
+/// The directory may come from Apache's server, which kept every snapshot: nothing goes before somebody could
+/// have read what will go.
+#[test]
+fn a_start_on_an_existing_directory_deletes_nothing() {
+    let keep_all = |config: &mut Config| config.storage.purge = None;
+    let mut server = TestServer::start_with(keep_all);
+    let mut client = Client::connect(server.address());
+    for i in 0..6 {
+        client.create(&format!("/n{i}"), b"", 0).ok();
+        server.handle().write_snapshot().unwrap();
+    }
+    let directory = server.version_dir();
+    let before = count(&directory, "snapshot.");
+    assert!(before > 6, "{before}");
+    server.kill();
+    server.configure(|config| {
+        config.storage.purge =
+            Some(Purge { interval_ms: 3_600_000, snapshots_kept: 3, is_default: true });
+    });
+    server.start_again();
+    // The thread that purges has had its first turn when it has written this.
+    server.handle().write_snapshot().unwrap();
+    server.kill();
+    assert!(count(&directory, "snapshot.") >= before);
 }
 
 /// A snapshot shows some changes that are later than its name; replay must make it exact.
