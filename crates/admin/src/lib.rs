@@ -1,7 +1,7 @@
 //! Operators' doors over HTTP: Apache's admin commands, metrics, REST for znodes, and the console.
 //!
 //! In: a running server's [`ServerHandle`](herdsman_server::ServerHandle) and [`AdminSettings`]. Out: one
-//! port (two, if metrics have one of their own) until [`Admin`] is dropped. Nothing is open here that
+//! port until [`Admin`] is dropped; metrics may have [`MetricsPorts`] of their own. Nothing is open here that
 //! the client port would refuse: reads are judged by the tree with the ids that a request's credentials
 //! prove, writes go through a session of the server's own client port, in the name of the address that
 //! asked.
@@ -18,6 +18,7 @@ pub mod guard;
 mod health;
 pub mod identity;
 mod metrics;
+mod metrics_ports;
 pub mod settings;
 mod stand_ins;
 mod state;
@@ -25,5 +26,6 @@ pub mod views;
 
 pub use admin::{Admin, AdminError};
 pub use identity::Identity;
-pub use settings::AdminSettings;
+pub use metrics_ports::MetricsPorts;
+pub use settings::{AdminSettings, MetricsSettings};
 pub use state::AdminState;

@@ -39,10 +39,6 @@ pub struct AdminSettings {
     pub rate_limit: Duration,
     /// TLS, if the port is to have it.
     pub tls: Option<PortTls>,
-    /// Where metrics are, besides `/metrics` of the admin port.
-    pub metrics_address: Option<SocketAddr>,
-    /// Where metrics are by HTTPS.
-    pub secure_metrics: Option<SecureMetrics>,
     /// Who may write through REST and the console.
     pub writers: Writers,
     /// Names by which browsers may call the server, besides its addresses and `localhost`. A request
@@ -66,6 +62,19 @@ pub enum PlainHttp {
     Served,
     /// It is refused with a hint (`admin.forceHttps`).
     Refused,
+}
+
+/// Settings of the ports that have nothing but metrics. `Default` is for tests: none.
+#[derive(Clone, Debug)]
+pub struct MetricsSettings {
+    /// Where metrics are by HTTP.
+    pub address: Option<SocketAddr>,
+    /// Where metrics are by HTTPS.
+    pub secure: Option<SecureMetrics>,
+    /// How long a connection may be idle.
+    pub idle_timeout: Duration,
+    /// How many connections each port may have; the next ones wait to be accepted.
+    pub connections_max: usize,
 }
 
 /// Metrics by HTTPS, on a port of their own.
@@ -126,8 +135,6 @@ impl Default for AdminSettings {
             restores: true,
             rate_limit: Duration::from_secs(300),
             tls: None,
-            metrics_address: None,
-            secure_metrics: None,
             writers: Writers::default(),
             host_names: Vec::new(),
         }
@@ -152,8 +159,6 @@ impl AdminSettings {
             restores: admin.restores,
             rate_limit: Duration::from_millis(admin.rate_limit_ms.into()),
             tls: port_tls(config)?,
-            metrics_address: metrics_address(config)?,
-            secure_metrics: secure_metrics(config)?,
             writers: match admin.writers {
                 AdminWriters::LoggedIn => Writers::LoggedIn,
                 AdminWriters::Anybody => Writers::Anybody,
@@ -162,6 +167,29 @@ impl AdminSettings {
             host_names: host_names(config),
             ..AdminSettings::default()
         }))
+    }
+}
+
+impl Default for MetricsSettings {
+    fn default() -> Self {
+        MetricsSettings {
+            address: None,
+            secure: None,
+            idle_timeout: Duration::from_secs(30),
+            connections_max: 64,
+        }
+    }
+}
+
+impl MetricsSettings {
+    /// What a server's configuration says about ports for metrics; `None` if there are none.
+    ///
+    /// # Errors
+    /// A host without an address, or TLS settings that make no sense.
+    pub fn from_config(config: &Config) -> Result<Option<Self>, SettingsError> {
+        let (address, secure) = (metrics_address(config)?, secure_metrics(config)?);
+        let is_wanted = address.is_some() || secure.is_some();
+        Ok(is_wanted.then(|| MetricsSettings { address, secure, ..MetricsSettings::default() }))
     }
 }
 
@@ -260,12 +288,16 @@ mod tests {
         AdminSettings::from_config(&config(adjust)).unwrap().unwrap()
     }
 
+    fn metrics(adjust: impl FnOnce(&mut Config)) -> MetricsSettings {
+        MetricsSettings::from_config(&config(adjust)).unwrap().unwrap()
+    }
+
     #[test]
     fn by_default_only_this_machine_gets_in() {
         let settings = settings(|_| {});
         assert_eq!(settings.address.to_string(), "127.0.0.1:8080");
         assert_eq!(settings.command_url, "/commands");
-        assert_eq!((settings.metrics_address, settings.writers), (None, Writers::LoggedIn));
+        assert_eq!(settings.writers, Writers::LoggedIn);
         assert_eq!(settings.rate_limit, Duration::from_secs(300));
     }
 
@@ -305,14 +337,14 @@ mod tests {
 
     #[test]
     fn metrics_may_have_a_port_with_https_alone() {
-        let told = settings(|config| {
+        let told = metrics(|config| {
             config.metrics.provider = Some(PROMETHEUS_CLASS.to_owned());
             config.metrics.https_port = Some(4443);
             config.metrics.key_store = Some("/etc/zk/metrics.p12".into());
             config.metrics.needs_certificates = false;
         });
-        assert_eq!(told.metrics_address, None);
-        let secure = told.secure_metrics.unwrap();
+        assert_eq!(told.address, None);
+        let secure = told.secure.unwrap();
         assert_eq!(secure.address.to_string(), "0.0.0.0:4443");
         assert_eq!(secure.tls.client_auth, ClientAuth::Want);
         assert!(secure.tls.key_store.is_some());
@@ -353,15 +385,17 @@ mod tests {
 
     #[test]
     fn prometheus_gets_its_port_by_class_or_by_number() {
-        let by_class = settings(|config| {
+        assert!(MetricsSettings::from_config(&config(|_| {})).unwrap().is_none());
+        let by_class = metrics(|config| {
             let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
             config.metrics.provider = Some(class.to_owned());
         });
-        assert_eq!(by_class.metrics_address.unwrap().to_string(), "0.0.0.0:7000");
-        let by_number = settings(|config| {
+        assert_eq!(by_class.address.unwrap().to_string(), "0.0.0.0:7000");
+        let by_number = metrics(|config| {
+            config.admin.enabled = false;
             config.metrics.http_port = Some(7001);
             config.metrics.http_host = "[::1]".to_owned();
         });
-        assert_eq!(by_number.metrics_address.unwrap().to_string(), "[::1]:7001");
+        assert_eq!(by_number.address.unwrap().to_string(), "[::1]:7001");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::FromRef;
 use herdsman_server::ServerHandle;
 
 use crate::api::limits::Limits;
@@ -35,5 +36,11 @@ impl AdminState {
             server,
             settings: Arc::new(settings),
         }
+    }
+}
+
+impl FromRef<AdminState> for ServerHandle {
+    fn from_ref(state: &AdminState) -> Self {
+        state.server.clone()
     }
 }

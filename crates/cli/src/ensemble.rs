@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use herdsman_admin::Admin;
 use herdsman_server::config::SystemProperties;
 use herdsman_server::log_level::LogLevel;
 use herdsman_server::{Config, Server, ServesAs};
@@ -22,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{error, info, info_span, warn};
 
-use crate::admin;
+use crate::admin::{self, HttpPorts};
 use console::{Command, HELP};
 use layout::{Layout, Wish};
 
@@ -99,7 +98,7 @@ struct Member {
 struct Running {
     server: Server,
     /// Its console; goes with it.
-    admin: Option<Admin>,
+    http: HttpPorts,
     /// Waits for what makes the server useless.
     failure: JoinHandle<()>,
 }
@@ -171,7 +170,7 @@ impl<'a> Ensemble<'a> {
         tell!("{count} {servers} in this process, with {place}");
         tell!("connect string: {}", addresses.join(","));
         let admins =
-            self.members.iter().filter_map(|member| member.running.as_ref()?.admin.as_ref());
+            self.members.iter().filter_map(|member| member.running.as_ref()?.http.admin.as_ref());
         let consoles: Vec<_> = admins.map(|admin| format!("http://{}", admin.address())).collect();
         tell!("consoles: {}", consoles.join(" "));
         tell!("{HELP}");
@@ -220,14 +219,14 @@ impl<'a> Ensemble<'a> {
         let server = Server::start(config.clone())
             .with_context(|| format!("server {id} cannot be started"))?;
         server.use_log_level(self.log_level.clone());
-        let admin = admin::open(&server, &config);
+        let http = admin::open(&server, &config);
         let (failure, events) = (server.failure(), self.events.clone());
         let failure = tokio::spawn(async move {
             let what = failure.await;
             // If nobody listens any more, everything ends anyway.
             _ = events.send(Event::Failed { id, what }).await;
         });
-        self.members[index].running = Some(Running { server, admin, failure });
+        self.members[index].running = Some(Running { server, http, failure });
         Ok(())
     }
 
@@ -235,9 +234,9 @@ impl<'a> Ensemble<'a> {
         let member = &mut self.members[index];
         let _entered = info_span!("server", id = member.id).entered();
         match member.running.take() {
-            Some(Running { server, admin, failure }) => {
+            Some(Running { server, http, failure }) => {
                 failure.abort();
-                drop(admin);
+                drop(http);
                 end(server);
             }
             None => tell!("server {} does not run", member.id),

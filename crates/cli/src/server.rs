@@ -95,8 +95,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 fn check(loaded: &Loaded) -> Result<(), StartError> {
     Server::check(&loaded.config)?;
-    admin::check(&loaded.config);
-    info!("the configuration can be used; {} warnings", loaded.warnings.len());
+    let warnings = loaded.warnings.len() + admin::check(&loaded.config);
+    info!("the configuration can be used; {warnings} warnings");
     Ok(())
 }
 
@@ -167,13 +167,13 @@ async fn serve_until_signalled(
         () = &mut stop => return Ok(()),
     };
     server.use_log_level(log_level);
-    let admin = admin::open(&server, &told);
+    let http = admin::open(&server, &told);
     report(&server, told.mode, start);
     let failed = tokio::select! {
         () = stop => Ok(()),
         what = server.failure() => Err(StartError::PeerPort(what)),
     };
-    drop(admin);
+    drop(http);
     server.stop();
     failed
 }

@@ -33,7 +33,7 @@ const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
 const COMPLAINTS_EVERY: Duration = Duration::from_secs(1);
 
 /// The TLS of one port.
-pub(super) struct TlsDoor {
+pub(crate) struct TlsDoor {
     context: Arc<TlsContext>,
     plain: PlainHttp,
     places: Semaphore,
@@ -41,7 +41,7 @@ pub(super) struct TlsDoor {
 }
 
 /// A connection on which HTTP can begin.
-pub(super) enum Opened {
+pub(crate) enum Opened {
     Plain(TcpStream),
     /// It speaks plain HTTP, and this port does not.
     PlainRefused(TcpStream),
@@ -50,7 +50,7 @@ pub(super) enum Opened {
 
 /// Why a connection was closed before HTTP began.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum OpenError {
+pub(crate) enum OpenError {
     #[error("nothing within {} s", OPEN_TIME_MAX.as_secs())]
     Late,
     #[error("it was closed before it said anything")]
@@ -63,7 +63,7 @@ pub(super) enum OpenError {
 
 impl TlsDoor {
     /// Reads the files.
-    pub(super) fn load(tls: PortTls) -> Result<Self, TlsError> {
+    pub(crate) fn load(tls: PortTls) -> Result<Self, TlsError> {
         let context = Arc::new(TlsContext::load(tls.settings, Side::Server)?);
         for warning in context.warnings() {
             warn!("TLS of the admin server: {warning}");
@@ -77,7 +77,7 @@ impl TlsDoor {
     }
 
     /// Finds out what a connection speaks, and shakes hands.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         &self,
         stream: TcpStream,
         peer: SocketAddr,
@@ -137,7 +137,7 @@ impl TlsDoor {
     }
 
     /// One line about a connection that was closed; a flood of them does not fill the log.
-    pub(super) fn complain(&self, peer: SocketAddr, error: &OpenError) {
+    pub(crate) fn complain(&self, peer: SocketAddr, error: &OpenError) {
         let mut complaints = self.complaints.lock();
         let now = Instant::now();
         if complaints.last.is_some_and(|last| now < last + COMPLAINTS_EVERY) {

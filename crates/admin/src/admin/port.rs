@@ -49,13 +49,15 @@ const HTTPS_FROM_NOW_ON: HeaderValue = HeaderValue::from_static("max-age=86400; 
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     pub connections_max: usize,
     pub idle_timeout: Duration,
 }
 
 /// A port to be served.
-pub(super) struct Port {
+pub(crate) struct Port {
+    /// What the log calls it.
+    pub name: &'static str,
     pub listener: TcpListener,
     pub routes: Router,
     pub limits: Limits,
@@ -64,8 +66,8 @@ pub(super) struct Port {
 }
 
 /// Serves a port until it is stopped.
-pub(super) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Result<()> {
-    let Port { listener, routes, limits, tls } = port;
+pub(crate) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Result<()> {
+    let Port { name, listener, routes, limits, tls } = port;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let tls = tls.map(Arc::new);
     let places = Arc::new(Semaphore::new(limits.connections_max));
@@ -84,7 +86,7 @@ pub(super) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Res
                     });
                 }
                 Err(error) => {
-                    warn!("the admin server cannot accept a connection: {error}");
+                    warn!("the {name} port cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }

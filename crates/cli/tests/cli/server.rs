@@ -1,5 +1,7 @@
 //! `herdsman server` as a process: how it starts, what it says, how it ends.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use crate::process::{Process, config, herdsman, word};
@@ -37,6 +39,64 @@ fn unknown_settings_are_named_with_their_line() {
     let warned =
         process.lines.iter().any(|line| line.contains("zoo.cfg:3") && line.contains("tickTime"));
     assert!(warned, "{:?}", process.lines);
+}
+
+/// The address behind `text` in the log.
+fn address_after(process: &mut Process, text: &str) -> String {
+    let line = process.line_with(text).unwrap_or_else(|| panic!("{:?}", process.lines));
+    let rest = line.split(text).nth(1).expect("the text is there");
+    rest.chars().take_while(|c| !c.is_whitespace() && *c != '/').collect()
+}
+
+fn http_get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn metrics_have_their_port_when_the_admin_server_is_off_or_its_port_is_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("bound").port();
+    for (admin, complaint) in [
+        ("admin.enableServer=false".to_owned(), None),
+        (format!("admin.serverPort={port}"), Some("the admin server cannot listen on")),
+    ] {
+        let directory = config("metricsProvider.httpPort=0\nmetricsProvider.httpHost=127.0.0.1\n");
+        let zoo_cfg = directory.path().join("zoo.cfg");
+        let text = std::fs::read_to_string(&zoo_cfg).expect("written");
+        std::fs::write(&zoo_cfg, text + &admin).expect("written");
+        let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+        let address = address_after(&mut process, "metrics on http://");
+        assert!(http_get(&address, "/metrics").starts_with("HTTP/1.1 200"));
+        if let Some(complaint) = complaint {
+            assert!(
+                process.lines.iter().any(|line| line.contains(complaint)),
+                "{:?}",
+                process.lines
+            );
+        }
+    }
+}
+
+#[test]
+fn a_metrics_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound");
+    let directory = config(&format!(
+        "metricsProvider.httpPort={}\nmetricsProvider.httpHost=127.0.0.1\n",
+        address.port()
+    ));
+    let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+    process.port();
+    let named = |line: &String| {
+        line.contains(&format!("no metrics on {address}"))
+            && line.contains("metricsProvider.httpPort")
+    };
+    assert!(process.lines.iter().any(named), "{:?}", process.lines);
 }
 
 #[test]

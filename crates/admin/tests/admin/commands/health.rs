@@ -1,10 +1,11 @@
 //! Health checks that mean it, and metrics.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{get, open, settings};
-use herdsman_admin::{Admin, AdminSettings};
+use super::{get, open};
+use herdsman_admin::{MetricsPorts, MetricsSettings};
 use herdsman_client::Client;
 use herdsman_node::{Node, StorageState};
 use herdsman_server::config::{Endpoint, SystemProperties};
@@ -96,18 +97,35 @@ fn a_stopped_server_is_not_ready() {
     assert_eq!(answer.json()["failed"][0]["check"], "running");
 }
 
+fn open_metrics(server: &TestServer, address: &str) -> MetricsPorts {
+    let address = Some(address.parse().unwrap());
+    let settings = MetricsSettings { address, ..MetricsSettings::default() };
+    MetricsPorts::start(&server.handle(), settings).unwrap()
+}
+
+fn get_at(address: SocketAddr, path: &str) -> super::Answer {
+    super::Answer::of(super::agent().get(format!("http://{address}{path}")).call())
+}
+
 #[test]
 fn metrics_are_on_both_ports() {
     let server = TestServer::start();
-    let with_port =
-        AdminSettings { metrics_address: Some("127.0.0.1:0".parse().unwrap()), ..settings() };
-    let admin = Admin::start(server.handle(), with_port).unwrap();
-    let own = format!("http://{}", admin.metrics_address().unwrap());
-    let on_own = super::Answer::of(super::agent().get(format!("{own}/metrics")).call());
-    for answer in [get(&admin, "/metrics"), on_own] {
+    let admin = open(server.handle());
+    let metrics = open_metrics(&server, "127.0.0.1:0");
+    let own = metrics.address().unwrap();
+    for answer in [get(&admin, "/metrics"), get_at(own, "/metrics")] {
         assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
         assert!(answer.text().contains("\nznode_count 5"), "{}", answer.text());
     }
-    let elsewhere = super::Answer::of(super::agent().get(format!("{own}/commands/ruok")).call());
-    assert_eq!(elsewhere.status, 404);
+    assert_eq!(get_at(own, "/commands/ruok").status, 404);
+}
+
+#[test]
+fn metrics_have_their_port_without_an_admin_server() {
+    let server = TestServer::start();
+    let metrics = open_metrics(&server, "127.0.0.1:0");
+    assert_eq!(get_at(metrics.address().unwrap(), "/metrics").status, 200);
+    // One that is taken is missed, and nothing else.
+    let taken = metrics.address().unwrap().to_string();
+    assert_eq!(open_metrics(&server, &taken).address(), None);
 }

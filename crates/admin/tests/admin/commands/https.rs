@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use herdsman_admin::settings::{PlainHttp, PortTls, SecureMetrics};
-use herdsman_admin::{Admin, AdminError, AdminSettings};
+use herdsman_admin::{Admin, AdminError, AdminSettings, MetricsPorts, MetricsSettings};
 use herdsman_client::{Acl, Id, Perms};
 use herdsman_server::TestServer;
 use herdsman_tls::rustls::{ClientConnection, StreamOwned};
@@ -212,13 +212,14 @@ fn files_that_cannot_be_used_are_named() {
 #[test]
 fn metrics_have_a_port_with_https() {
     let (authority, server) = (Authority::new(), TestServer::start());
-    let secure_metrics = Some(SecureMetrics {
+    let secure = Some(SecureMetrics {
         address: "127.0.0.1:0".parse().unwrap(),
         tls: server_tls(&authority, ClientAuth::Need),
     });
-    let admin = Admin::start(server.handle(), AdminSettings { secure_metrics, ..settings() });
-    let admin = admin.unwrap();
-    let address = admin.secure_metrics_address().unwrap();
+    let settings = MetricsSettings { secure, ..MetricsSettings::default() };
+    let ports = MetricsPorts::start(&server.handle(), settings).unwrap();
+    assert_eq!(ports.address(), None);
+    let address = ports.secure_address().unwrap();
     let own = Some(authority.sign("prometheus"));
     let stream = shake_hands(&authority, own.clone(), address).unwrap();
     let answer = ask(stream, "/metrics").unwrap();

@@ -1,0 +1,133 @@
+//! The ports on which only `/metrics` is served: `metricsProvider.httpPort` and `metricsProvider.httpsPort`.
+//!
+//! In: a server and [`MetricsSettings`]. Out: open ports until [`MetricsPorts`] is dropped. They have a thread
+//! of their own and know nothing of the admin server, so they are there when it is switched off or its port is
+//! taken. Each port stands for itself, too: one that cannot be opened is a line in the log. Apache:
+//! `PrometheusMetricsProvider`.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use axum::Router;
+use axum::http::StatusCode;
+use herdsman_server::ServerHandle;
+use herdsman_tls::{TlsError, TlsSettings};
+use tracing::{info, warn};
+
+use crate::admin::handshake::TlsDoor;
+use crate::admin::listen;
+use crate::admin::port::{Limits, Port};
+use crate::admin::serving::Serving;
+use crate::metrics;
+use crate::settings::{MetricsSettings, PlainHttp, PortTls, SecureMetrics};
+
+/// Why a port for metrics is not there.
+#[derive(Debug, thiserror::Error)]
+enum PortError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// Open ports for metrics. Dropping it closes them, within seconds.
+#[derive(Debug)]
+pub struct MetricsPorts {
+    address: Option<SocketAddr>,
+    secure_address: Option<SocketAddr>,
+    _serving: Option<Serving>,
+}
+
+impl MetricsPorts {
+    /// Reads the keys and certificates that [`start`](MetricsPorts::start) would read.
+    ///
+    /// # Errors
+    /// They cannot be used.
+    pub fn check(settings: MetricsSettings) -> Result<(), TlsError> {
+        settings.secure.map(|secure| TlsDoor::load(https_only(secure.tls))).transpose()?;
+        Ok(())
+    }
+
+    /// Opens the ports that are configured. The log says where they are, and why one is not there.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(server: &ServerHandle, settings: MetricsSettings) -> io::Result<Self> {
+        let limits = Limits {
+            connections_max: settings.connections_max.max(1),
+            idle_timeout: settings.idle_timeout,
+        };
+        let plain = settings.address.and_then(open_plain);
+        let secure = settings.secure.and_then(open_secure);
+        let address = plain.as_ref().map(|(_, address)| *address);
+        let secure_address = secure.as_ref().map(|(_, address, _)| *address);
+        let plain = plain.map(|(listener, _)| (listener, None));
+        let secure = secure.map(|(listener, _, tls)| (listener, Some(tls)));
+        let port = |(listener, tls)| Port {
+            name: "metrics",
+            listener,
+            routes: routes(server.clone()),
+            limits,
+            tls,
+        };
+        let ports: Vec<_> = plain.into_iter().chain(secure).map(port).collect();
+        let serving = (!ports.is_empty())
+            .then(|| Serving::start("metrics", ports, std::future::pending()))
+            .transpose()?;
+        Ok(MetricsPorts { address, secure_address, _serving: serving })
+    }
+
+    /// Where metrics are by HTTP.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Where metrics are by HTTPS.
+    #[must_use]
+    pub fn secure_address(&self) -> Option<SocketAddr> {
+        self.secure_address
+    }
+}
+
+fn open_plain(address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
+    match listen(address) {
+        Ok((listener, address)) => {
+            info!("metrics on http://{address}/metrics");
+            Some((listener, address))
+        }
+        Err(error) => {
+            not_there(address, &error.into(), "metricsProvider.httpPort");
+            None
+        }
+    }
+}
+
+fn open_secure(metrics: SecureMetrics) -> Option<(TcpListener, SocketAddr, TlsDoor)> {
+    let SecureMetrics { address, tls } = metrics;
+    let open =
+        || -> Result<_, PortError> { Ok((TlsDoor::load(https_only(tls))?, listen(address)?)) };
+    match open() {
+        Ok((tls, (listener, address))) => {
+            info!("metrics on https://{address}/metrics");
+            Some((listener, address, tls))
+        }
+        Err(error) => {
+            not_there(address, &error, "metricsProvider.httpsPort");
+            None
+        }
+    }
+}
+
+fn not_there(address: SocketAddr, error: &PortError, setting: &str) {
+    warn!("no metrics on {address}: {error}; free the port or choose another one in {setting}");
+}
+
+fn https_only(settings: TlsSettings) -> PortTls {
+    PortTls { settings, plain: PlainHttp::Refused }
+}
+
+fn routes(server: ServerHandle) -> Router {
+    let elsewhere = || async { (StatusCode::NOT_FOUND, "only /metrics is here\n") };
+    metrics::routes().fallback(elsewhere).with_state(server)
+}
