@@ -9,7 +9,9 @@
 //!
 //! One difference: Java reads the bytes as ISO-8859-1. We read a file that is valid UTF-8 as UTF-8
 //! and only others as ISO-8859-1, because UTF-8 is what an editor wrote; for ASCII files, which is
-//! all but a few, there is no difference. [`Properties::beyond_ascii`] tells where there is one.
+//! all but a few, there is no difference. [`Properties::beyond_ascii`] tells where there is one, and
+//! [`Properties::parse_as_java`] what Java would have read. A byte order mark is dropped here and part of the
+//! first key in Java; [`Properties::has_byte_order_mark`] tells.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,11 +19,16 @@ use std::collections::BTreeMap;
 /// What the key-value separator and the start of a line skip.
 const BLANKS: [char; 3] = [' ', '\t', '\u{c}'];
 
+/// U+FEFF in UTF-8, which some editors put in front of a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// One key of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The value, unescaped and trimmed.
     pub value: String,
+    /// Blanks at its end were cut off. Apache does not cut them everywhere.
+    pub was_padded: bool,
     /// The line on which the key stands, counted from 1.
     pub line: usize,
 }
@@ -35,6 +42,8 @@ pub struct Properties {
     pub overridden: Vec<(String, usize)>,
     /// Lines outside comments that were read as UTF-8 where Java would read ISO-8859-1.
     pub beyond_ascii: Vec<usize>,
+    /// The file begins with a byte order mark, which Java takes for a part of the first line.
+    pub has_byte_order_mark: bool,
 }
 
 /// Why the bytes are no properties file; Java refuses nothing else.
@@ -52,15 +61,32 @@ impl Properties {
     /// A `\u` without four hexadecimal digits after it.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadEscape> {
         let (text, utf8) = decode(bytes);
+        let mut properties = Self::parse_text(&text, utf8)?;
+        properties.has_byte_order_mark = bytes.starts_with(BYTE_ORDER_MARK);
+        Ok(properties)
+    }
+
+    /// Parses the bytes as Java does, as ISO-8859-1 whatever they are.
+    ///
+    /// # Errors
+    /// A `\u` without four hexadecimal digits after it.
+    pub fn parse_as_java(bytes: &[u8]) -> Result<Self, BadEscape> {
+        Self::parse_text(&latin1(bytes), false)
+    }
+
+    fn parse_text(text: &str, utf8: bool) -> Result<Self, BadEscape> {
         let mut properties = Self::default();
-        for Logical { first: line, text: logical, .. } in logical_lines(&text) {
+        for Logical { first: line, text: logical, .. } in logical_lines(text) {
             if utf8 && !logical.is_ascii() {
                 properties.beyond_ascii.push(line);
             }
             let (key, value) = split(&logical);
             let key = java_trim(&unescape(key).ok_or(BadEscape { line })?).to_owned();
-            let value = java_trim(&unescape(value).ok_or(BadEscape { line })?).to_owned();
-            if let Some(lost) = properties.entries.insert(key.clone(), Entry { value, line }) {
+            let padded = unescape(value).ok_or(BadEscape { line })?;
+            let value = java_trim(&padded).to_owned();
+            let was_padded = padded.ends_with(|c| c <= ' ');
+            let entry = Entry { value, was_padded, line };
+            if let Some(lost) = properties.entries.insert(key.clone(), entry) {
                 properties.overridden.push((key, lost.line));
             }
         }
@@ -87,8 +113,12 @@ impl Properties {
 fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text)), true),
-        Err(_) => (Cow::Owned(bytes.iter().map(|&byte| char::from(byte)).collect()), false),
+        Err(_) => (Cow::Owned(latin1(bytes)), false),
     }
+}
+
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
 /// The lines of a file that hold keys, as they are, but with `…` for the values that are not to be seen.
@@ -294,6 +324,27 @@ mod tests {
         assert_eq!(utf8.beyond_ascii, vec![2]);
         let latin1 = Properties::parse(b"a=\xe9").expect("the text parses");
         assert_eq!(latin1.beyond_ascii, Vec::<usize>::new());
+    }
+
+    #[test]
+    fn what_java_reads_otherwise_can_be_told() {
+        let value = |parsed: Result<Properties, BadEscape>, key: &str| {
+            parsed.expect("the text parses").get(key).map(|entry| entry.value.clone())
+        };
+        let text = "dir=/donn\u{e9}es\nescaped=\\u00e9".as_bytes();
+        let java = Properties::parse_as_java(text);
+        assert_eq!(value(java.clone(), "dir").as_deref(), Some("/donn\u{c3}\u{a9}es"));
+        assert_eq!(value(java, "escaped").as_deref(), Some("\u{e9}"));
+        let marked = "\u{feff}a=1".as_bytes();
+        assert!(Properties::parse(marked).is_ok_and(|parsed| parsed.has_byte_order_mark));
+        assert_eq!(value(Properties::parse(marked), "a").as_deref(), Some("1"));
+        assert_eq!(value(Properties::parse_as_java(marked), "a"), None);
+        let padded = |text: &[u8]| {
+            Properties::parse(text).expect("the text parses").get("a").map(|entry| entry.was_padded)
+        };
+        assert_eq!(padded(b"a= 1"), Some(false));
+        assert_eq!(padded(b"a=1 \t"), Some(true));
+        assert_eq!(padded(b"a="), Some(false));
     }
 
     /// Writes any text as a properties file would hold it.
