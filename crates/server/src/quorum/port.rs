@@ -2,7 +2,8 @@
 //!
 //! A name that has no address yet is no reason to give up: in a cluster that assigns names, a
 //! server's own name may appear only after the server has started (ZOOKEEPER-4708). Everything else that
-//! keeps a port from being opened is tried again as often as `electionPortBindRetry` says. Apache:
+//! keeps a port from being opened is tried again as often as `electionPortBindRetry` says, for a minute unless
+//! it is set: the port may be one that the system gave to an outgoing connection. Apache:
 //! `QuorumCnxManager.Listener`; it counts both, and opens the quorum port only while leading.
 
 use std::io;
@@ -17,7 +18,7 @@ use tracing::info;
 
 use super::address::resolve;
 use super::context::Context;
-use super::receiver::{PortFailure, PortKind};
+use super::receiver::{PortFailure, PortKind, bind_advice};
 use crate::listener;
 use crate::reports::Reports;
 
@@ -151,7 +152,8 @@ impl Task {
     fn complain(&self, error: &io::Error) {
         let (kind, endpoint) = (self.kind.name(), &self.endpoint);
         self.warnings.warn(format_args!(
-            "cannot listen on {endpoint}, the {kind} port, and goes on trying: {error}"
+            "cannot listen on {endpoint}, the {kind} port, and goes on trying: {error}; {}",
+            bind_advice(error)
         ));
     }
 

@@ -68,7 +68,7 @@ impl PortKind {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen on {endpoint}, the {kind} port, after {tries} tries: {source}; {advice}",
-    kind = kind.name(), advice = advice(source)
+    kind = kind.name(), advice = bind_advice(source)
 )]
 pub struct PortFailure {
     /// Which one.
@@ -81,15 +81,17 @@ pub struct PortFailure {
     pub source: io::Error,
 }
 
-fn advice(source: &io::Error) -> &'static str {
+/// What may be wrong when a port cannot be opened, and what to do.
+pub(super) fn bind_advice(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::AddrNotAvailable => {
             "this machine does not have that address: is the number in the file myid the one of this \
              server, and its server line right?"
         }
         io::ErrorKind::AddrInUse => {
-            "another process listens there: is this server running already, or another one with the \
-             same number in its file myid?"
+            "another process listens there (is this server running already, or another one with the same number \
+             in its file myid?), or a connection from this machine has the port as its own end: put the port \
+             into net.ipv4.ip_local_reserved_ports, then that cannot happen again"
         }
         _ => "give this server a port that it may use, in its server line",
     }

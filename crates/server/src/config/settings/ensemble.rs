@@ -70,8 +70,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Time to connect to a peer for an election.";
     "quorumCnxnTimeoutMs", Property LooseInt => quorum_tuning.read_timeout_ms, Is("-1"), "ms", Ensemble,
         "Read timeout of election connections; -1 means syncLimit.";
-    "electionPortBindRetry", Property LooseInt => quorum_tuning.bind_tries_max, Is("3"), "tries", Ensemble,
-        "Tries to bind the election port; 0 tries for ever.";
+    "electionPortBindRetry", Property LooseInt => quorum_tuning.bind_tries_max, Is("60"), "tries", Ensemble,
+        "Tries to open the election port and the quorum port, a second apart; 0 tries for ever. Apache's default is 3.";
     "fastleader.minNotificationInterval", Property LooseInt => quorum_tuning.notification_min_ms, Is("200"), "ms", Ensemble,
         "The shortest time between two votes sent.";
     "fastleader.maxNotificationInterval", Property LooseInt => quorum_tuning.notification_max_ms, Is("60000"), "ms", Ensemble,

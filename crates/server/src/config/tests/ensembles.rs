@@ -42,6 +42,17 @@ fn several_participants_are_an_ensemble() {
 }
 
 #[test]
+fn a_port_between_servers_is_tried_for_a_minute_unless_it_is_said_how_often() {
+    let tries = |line: &str| {
+        let loaded = load_with(&format!("{THREE}{line}"), "", &[("/data/myid", "1")]);
+        loaded.expect("it is right").config.quorum_tuning.bind_tries_max.map(u32::from)
+    };
+    assert_eq!(tries(""), Some(60));
+    assert_eq!(tries("electionPortBindRetry=3"), Some(3));
+    assert_eq!(tries("electionPortBindRetry=0"), None);
+}
+
+#[test]
 fn one_participant_is_an_ensemble_only_if_it_must_be() {
     let one = "dataDir=/data\nclientPort=2181\ninitLimit=10\nsyncLimit=5\nserver.1=zk1:2888:3888\n";
     check_ensemble(

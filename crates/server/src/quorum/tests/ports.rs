@@ -2,6 +2,8 @@
 
 use std::num::{NonZeroU16, NonZeroU32};
 
+use herdsman_proto::membership::Endpoint;
+
 use super::*;
 
 /// Settings of a server whose ports are these.
@@ -45,6 +47,43 @@ fn a_port_that_comes_free_is_opened() {
     peer.send_vote(4);
     assert_eq!(server.vote(), (3, 4));
     server.stop();
+}
+
+/// The system gives out ports for outgoing connections from a range in which a server's own may lie.
+#[test]
+fn a_port_that_an_outgoing_connection_has_is_waited_for() {
+    let (listener, _) = stand_in();
+    let outgoing = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let taken = outgoing.local_addr().unwrap();
+    let server = Server::start(with_ports("127.0.0.1", 0, taken.port()));
+    assert_eq!(server.network.open_addresses(PortKind::Election), []);
+    // The far end closes first, so that nothing of the connection stays at this one.
+    let (mut far, _) = listener.accept().unwrap();
+    far.shutdown(std::net::Shutdown::Write).unwrap();
+    drop(outgoing);
+    assert_eq!(far.read(&mut [0]).unwrap(), 0);
+    while server.network.open_addresses(PortKind::Election) != [taken] {
+        _ = server.events.recv_timeout(Duration::from_millis(10));
+    }
+    server.stop();
+}
+
+#[test]
+fn a_port_that_is_given_up_is_explained() {
+    let failure = |kind: std::io::ErrorKind| PortFailure {
+        kind: PortKind::Election,
+        endpoint: Endpoint { host: Some("10.0.0.1".to_owned()), port: 3888 },
+        tries: 60,
+        source: kind.into(),
+    };
+    let text = failure(std::io::ErrorKind::AddrInUse).to_string();
+    for piece in
+        ["10.0.0.1:3888, the election port, after 60 tries", "ip_local_reserved_ports", "myid"]
+    {
+        assert!(text.contains(piece), "{text}");
+    }
+    let text = failure(std::io::ErrorKind::AddrNotAvailable).to_string();
+    assert!(text.contains("this machine does not have that address"), "{text}");
 }
 
 #[test]
