@@ -14,6 +14,7 @@ mod history;
 mod learners;
 mod pace;
 mod roles;
+mod voters;
 mod wording;
 
 use herdsman_node::Now;
@@ -27,6 +28,7 @@ pub use history::{NewRole, RoleChange};
 use learners::Learners;
 use pace::Pace;
 use roles::{Failures, Role};
+use voters::Voters;
 use wording::{duration, servers};
 
 /// A failure that goes on is told again after this long.
@@ -100,6 +102,7 @@ pub struct RoleLog {
     unavailable_ms: Option<u64>,
     failures: Failures,
     learners: Learners,
+    voters: Voters,
     pace: Pace,
     history: History,
     lines: Vec<Line>,
@@ -116,6 +119,7 @@ impl RoleLog {
             unavailable_ms: Some(now_ms),
             failures: Failures::default(),
             learners: Learners::default(),
+            voters: Voters::default(),
             pace: Pace::default(),
             history: History::default(),
             lines: Vec::new(),
@@ -125,6 +129,7 @@ impl RoleLog {
     /// The first line: who is who, and where this server stands.
     pub fn begin(&mut self, membership: &Membership, view: &View, stats: &EnsembleStats) {
         stats.searches.add(1);
+        self.voters = Voters::of(membership);
         let voters: Vec<_> = membership.voters().collect();
         let observers: Vec<_> = membership.observers().map(|(id, _)| id).collect();
         let observing = if observers.is_empty() {
@@ -186,7 +191,11 @@ impl RoleLog {
     /// Remembers who is at the other end of a link, before agreement judges it.
     pub fn hear(&mut self, now_ms: u64, input: &Input) {
         match input {
-            Input::LinkLost { link } => self.learners.lost(*link),
+            Input::LinkLost { link } => {
+                let follower = self.learners.follower(*link);
+                self.learners.lost(*link);
+                self.lost_follower(follower);
+            }
             Input::Packet { link, packet } => match packet {
                 QuorumPacket::Info { kind, accepted_epoch, info: Some(info) } => {
                     self.learners.introduced(now_ms, *link, info.server, *kind);
@@ -204,6 +213,17 @@ impl RoleLog {
             },
             _ => {}
         }
+    }
+
+    /// Says what a leader can still do without, when it has lost a voter. When it gives up the lead itself, that
+    /// has a line of its own.
+    fn lost_follower(&mut self, follower: Option<ServerId>) {
+        let Some(server) = follower.filter(|_| matches!(self.role, Role::Leading { .. })) else {
+            return;
+        };
+        let present = self.learners.followers().chain([self.me]).collect();
+        let left = self.voters.after_loss_of(server, &present);
+        self.lines.extend(left.map(|text| Line::new(Level::WARN, text)));
     }
 
     /// A learner that has promised a later epoch will not follow this leader.
@@ -230,9 +250,12 @@ impl RoleLog {
                 self.standing_changed(now_ms, *standing, view, stats);
             }
             Output::Close { link, reason } => {
+                let follower = self.learners.follower(*link);
                 let line = self.learners.closed(now_ms, *link, *reason, self.me);
                 self.lines.extend(line);
+                self.lost_follower(follower);
             }
+            Output::Activate { membership } => self.voters = Voters::of(membership),
             Output::Send { link, packet } => {
                 if let QuorumPacket::AckEpoch { .. } = packet
                     && let Role::Joining { catching_up, .. } = &mut self.role

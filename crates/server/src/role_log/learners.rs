@@ -33,6 +33,13 @@ struct Learner {
     said: Option<(Option<u32>, Zxid)>,
     /// How it is brought up to date, with how many txns so far; `None` before and afterwards.
     catching_up: Option<(Plan, usize)>,
+    is_up_to_date: bool,
+}
+
+impl Learner {
+    fn follows(&self) -> bool {
+        self.is_up_to_date && self.kind == LearnerKind::Follower
+    }
 }
 
 /// Everybody who has introduced himself on a link that stands. The network limits the links.
@@ -51,7 +58,14 @@ impl Learners {
     }
 
     pub fn introduced(&mut self, now_ms: u64, link: LinkId, server: ServerId, kind: LearnerKind) {
-        let learner = Learner { server, kind, since_ms: now_ms, said: None, catching_up: None };
+        let learner = Learner {
+            server,
+            kind,
+            since_ms: now_ms,
+            said: None,
+            catching_up: None,
+            is_up_to_date: false,
+        };
         self.known.insert(link, learner);
     }
 
@@ -63,6 +77,16 @@ impl Learners {
 
     pub fn lost(&mut self, link: LinkId) {
         self.remove(link);
+    }
+
+    /// The follower at the other end of a link, if it is up to date.
+    pub fn follower(&self, link: LinkId) -> Option<ServerId> {
+        self.known.get(&link).filter(|learner| learner.follows()).map(|learner| learner.server)
+    }
+
+    /// All followers that are up to date; one that has just connected again may be there twice.
+    pub fn followers(&self) -> impl Iterator<Item = ServerId> + '_ {
+        self.known.values().filter(|learner| learner.follows()).map(|learner| learner.server)
     }
 
     fn remove(&mut self, link: LinkId) -> Option<Learner> {
@@ -146,6 +170,7 @@ impl Learners {
 
     fn up_to_date(&mut self, now_ms: u64, link: LinkId) -> Option<Line> {
         let learner = self.known.get_mut(&link)?;
+        learner.is_up_to_date = true;
         let (plan, txns) = learner.catching_up.take()?;
         self.catching_up -= 1;
         let lacks_nothing = txns == 0;

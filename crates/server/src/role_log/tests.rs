@@ -234,6 +234,40 @@ fn a_leader_tells_how_its_learners_caught_up() {
 }
 
 #[test]
+fn a_leader_that_loses_a_voter_says_how_many_more_may_go() {
+    let mut told = Told::new();
+    let line = |id| format!("server.{id}=a:1:2:participant\n");
+    let text: String = (1..=5).map(line).chain(["server.6=a:1:2:observer".to_owned()]).collect();
+    let membership = Membership::parse_text(&text).expect("it is right");
+    told.log.begin(&membership, &told.view, &told.stats);
+    told.lead(1);
+    for server in 2..=5 {
+        told.introduce(server, server as i64, 0);
+        let diff = QuorumPacket::Diff { zxid: Zxid(0) };
+        told.note(&[send(server, diff), send(server, QuorumPacket::UpToDate)]);
+    }
+    // One that was never up to date is not missed.
+    told.introduce(7, 5, 0);
+    told.log.hear(0, &Input::LinkLost { link: LinkId(7) });
+    told.log.hear(0, &Input::LinkLost { link: LinkId(5) });
+    told.check(
+        &[],
+        &["WARN server 5 no longer follows: 4 of 5 voters are left; 1 more may be lost"],
+    );
+    let silent = Output::Close { link: LinkId(4), reason: CloseReason::TimedOut };
+    told.check(
+        &[silent],
+        &[
+            "WARN sending server 4 away: nothing was heard of it for too long, or it did not catch up in time",
+            "WARN server 4 no longer follows: 3 of 5 voters are left; if one more is lost, writes stop",
+        ],
+    );
+    told.fall(Fall::NoQuorum);
+    told.log.hear(0, &Input::LinkLost { link: LinkId(3) });
+    told.check(&[], &[]);
+}
+
+#[test]
 fn txns_are_counted_from_proposal_to_commit() {
     let mut told = Told::new();
     told.lead(1);

@@ -1,0 +1,64 @@
+//! What a leader can do without: how many of its voters are there, and how many more may be lost.
+
+use std::collections::BTreeSet;
+
+use herdsman_proto::{Membership, ServerId};
+
+/// The voters of the membership in force.
+#[derive(Debug, Default)]
+pub(super) struct Voters {
+    all: BTreeSet<ServerId>,
+    /// Groups with weights decide, so numbers of servers say little.
+    has_groups: bool,
+}
+
+impl Voters {
+    pub fn of(membership: &Membership) -> Self {
+        Voters { all: membership.voters().collect(), has_groups: !membership.groups.is_empty() }
+    }
+
+    /// What is left when this server is gone and these are there; `None` if it is not missed.
+    pub fn after_loss_of(&self, server: ServerId, present: &BTreeSet<ServerId>) -> Option<String> {
+        if !self.all.contains(&server) || present.contains(&server) {
+            return None;
+        }
+        let (left, all) = (self.all.intersection(present).count(), self.all.len());
+        let quorum = all / 2 + 1;
+        let more = match left.checked_sub(quorum) {
+            _ if self.has_groups => "how many more may be lost depends on their groups".to_owned(),
+            None => "too few for a quorum".to_owned(),
+            Some(0) => "if one more is lost, writes stop".to_owned(),
+            Some(spare) => format!("{spare} more may be lost"),
+        };
+        Some(format!("server {server} no longer follows: {left} of {all} voters are left; {more}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(voters: &[i64], present: &[i64], lost: i64, expected: Option<&str>) {
+        let ids = |ids: &[i64]| ids.iter().copied().map(ServerId).collect::<BTreeSet<_>>();
+        let voters = Voters { all: ids(voters), has_groups: false };
+        let line = voters.after_loss_of(ServerId(lost), &ids(present));
+        let expected = expected.map(|rest| format!("server {lost} no longer follows: {rest}"));
+        assert_eq!(line, expected, "{present:?} of {voters:?}");
+    }
+
+    #[test]
+    fn a_loss_is_told_with_what_may_still_be_lost() {
+        let five = [1, 2, 3, 4, 5];
+        check(&five, &[1, 2, 3, 4], 5, Some("4 of 5 voters are left; 1 more may be lost"));
+        check(
+            &five,
+            &[1, 2, 3],
+            4,
+            Some("3 of 5 voters are left; if one more is lost, writes stop"),
+        );
+        check(&[1, 2, 3], &[1], 2, Some("1 of 3 voters are left; too few for a quorum"));
+        // It has come back already, or has no vote.
+        check(&[1, 2, 3], &[1, 2, 3], 3, None);
+        check(&[1, 2, 3], &[1, 2, 3], 4, None);
+    }
+}
