@@ -253,7 +253,12 @@ fn add_lags(members: &mut [MemberView], leader: Option<i64>) {
     }
 }
 
+/// A leader that shows where its epoch begins has made no txn yet, and whoever serves under it has all that was
+/// before.
 fn lag(leader: Zxid, member: Zxid) -> Option<u64> {
+    if leader.counter() == 0 && member < leader {
+        return Some(0);
+    }
     let same_epoch = leader.epoch() == member.epoch();
     // The members are not asked at one moment, so one may be ahead of what the leader said.
     same_epoch.then(|| u64::from(leader.counter().saturating_sub(member.counter())))
@@ -307,6 +312,7 @@ mod tests {
     fn lags_are_told_within_an_epoch() {
         assert_eq!(lag(Zxid(0x1_0000_0005), Zxid(0x1_0000_0002)), Some(3));
         assert_eq!(lag(Zxid(0x1_0000_0005), Zxid(0x1_0000_0006)), Some(0));
-        assert_eq!(lag(Zxid(0x2_0000_0000), Zxid(0x1_0000_0006)), None);
+        assert_eq!(lag(Zxid(0x2_0000_0001), Zxid(0x1_0000_0006)), None);
+        assert_eq!(lag(Zxid(0x2_0000_0000), Zxid(0x1_0000_0006)), Some(0));
     }
 }

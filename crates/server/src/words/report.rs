@@ -336,6 +336,8 @@ pub(super) fn numbers(shared: &Shared) -> ServerNumbers {
         let tree = core.tree();
         (tree.last_zxid(), tree.node_count())
     };
+    // A leader that has not made a txn yet shows where its epoch begins, as Apache's does.
+    let zxid = zxid.max(core.with_node(epoch_start).unwrap_or(zxid));
     let role = role_name(shared);
     ServerNumbers {
         latency: core.stats.latency.get(),
@@ -348,6 +350,12 @@ pub(super) fn numbers(shared: &Shared) -> ServerNumbers {
         node_count: status::apache_node_count(znodes),
         proposal_sizes: (role == "leader").then(|| core.stats.ensemble.proposal_sizes()),
     }
+}
+
+/// Where the epoch begins that this server leads; `None` if it does not.
+fn epoch_start(node: &Node) -> Option<Zxid> {
+    let epoch = node.zab().filter(|_| node.serves_as() == Some(ServesAs::Leader))?.epochs().current;
+    Some(Zxid::start_of(epoch))
 }
 
 /// Apache: `ZabState`. Between an election and service there are two short phases that are one here.

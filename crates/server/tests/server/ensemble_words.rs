@@ -52,6 +52,15 @@ fn busy_ensemble() -> (TestEnsemble, usize, Vec<usize>, Vec<Client>) {
     (ensemble, leader, followers, clients)
 }
 
+/// Apache's leader shows where its epoch begins as long as it has not made a txn.
+#[test]
+fn a_fresh_leader_shows_the_beginning_of_its_epoch() {
+    let ensemble = TestEnsemble::start();
+    let leader = ensemble.await_leader();
+    let text = ask(&ensemble, leader, "srvr");
+    assert!(text.contains("\nZxid: 0x100000000\n"), "{text}");
+}
+
 #[test]
 fn mntr_shows_each_role_its_own() {
     let (ensemble, leader, followers, _clients) = busy_ensemble();
