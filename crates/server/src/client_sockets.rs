@@ -2,7 +2,7 @@
 //! anything else begins; opened last.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,22 @@ const HANDSHAKES_MAX: usize = 1024;
 pub(crate) struct ClientSockets {
     plain: Option<TcpListener>,
     secure: Option<(TcpListener, Arc<TlsContext>)>,
+}
+
+/// Looks up the hosts of the client ports, as Apache does when it reads the configuration.
+pub(crate) fn check_hosts(config: &Config) -> Result<(), StartError> {
+    let listen = &config.listen;
+    let ports =
+        [("clientPortAddress", &listen.client), ("secureClientPortAddress", &listen.secure_client)];
+    for (key, endpoint) in ports {
+        let Some(Endpoint { host: Some(host), port }) = endpoint else { continue };
+        (host.as_str(), *port).to_socket_addrs().map_err(|source| StartError::NoAddress {
+            key,
+            host: host.clone(),
+            source,
+        })?;
+    }
+    Ok(())
 }
 
 impl ClientSockets {

@@ -28,14 +28,6 @@ pub enum StartError {
     /// An epoch file cannot be read.
     #[error(transparent)]
     Epoch(#[from] EpochError),
-    /// The file `myid` holds no id.
-    #[error("{path} holds {content:?}, which is not a server id: write a number from 1 to 255 into it, or remove it from a standalone server", path = path.display())]
-    MyId {
-        /// The file.
-        path: PathBuf,
-        /// What it holds.
-        content: String,
-    },
     /// The data directory cannot be read.
     #[error(transparent)]
     Recover(#[from] Box<RecoverError>),
@@ -45,6 +37,18 @@ pub enum StartError {
     /// The first snapshot cannot be written.
     #[error(transparent)]
     Snapshot(#[from] SnapshotWriteError),
+    /// A client port's host has no address.
+    #[error(
+        "{key}={host} has no address: {source}; correct the name, or its entry in the name service"
+    )]
+    NoAddress {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The client port cannot be opened.
     #[error("cannot listen on {endpoint}: {source}; is another server running there?")]
     Bind {
@@ -87,7 +91,7 @@ impl StartError {
         match self {
             StartError::Config(error) => error.exit_code(),
             StartError::Directory { .. } | StartError::Lock(_) => 3,
-            StartError::MyId { .. } | StartError::AuditFile { .. } => 2,
+            StartError::NoAddress { .. } | StartError::AuditFile { .. } => 2,
             StartError::Tls { .. } | StartError::Logins(_) => 2,
             StartError::Snapshot(_) => 10,
             StartError::PeerPort(_) => 14,

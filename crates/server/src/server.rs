@@ -15,7 +15,7 @@ use tracing::info;
 
 use crate::audit::{self, Audit};
 use crate::certificates::{CertificateWatch, Certificates};
-use crate::client_sockets::ClientSockets;
+use crate::client_sockets::{self, ClientSockets};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::commit::{CommitQueue, Committer};
@@ -86,12 +86,13 @@ impl Server {
         started
     }
 
-    /// Opens what a start would open besides the data: keys, certificates, the file with logins. Changes
-    /// nothing, also where a server runs.
+    /// Looks at what a start would need besides the data: addresses, keys, certificates, the file with logins.
+    /// Changes nothing, also where a server runs.
     ///
     /// # Errors
     /// What a start would fail with.
     pub fn check(config: &Config) -> Result<(), StartError> {
+        client_sockets::check_hosts(config)?;
         Certificates::load(config)?;
         Logins::load(config)?;
         check_directories(&config.storage)?;
@@ -120,6 +121,7 @@ impl Server {
         audit: Option<Arc<Audit>>,
     ) -> Result<Self, StartError> {
         let hash_seed = settings::random_seed();
+        client_sockets::check_hosts(&config)?;
         let certificates = Certificates::load(&config)?;
         let logins = Logins::load(&config)?;
         let stats = ServerStats::default();

@@ -33,22 +33,12 @@ pub(crate) fn open_dirs(
     disk.create_dir(&dirs.data).map_err(|source| made(&dirs.data, source))?;
     disk.create_dir(&dirs.log).map_err(|source| made(&dirs.log, source))?;
     let lock = lock_dirs(disk, &storage.data_dir, &storage.log_dir, std::process::id())?;
-    check_identity(disk, config, dirs)?;
-    Ok(lock)
-}
-
-/// A standalone server needs neither epochs nor an id, but files that cannot be read are a sign that
-/// more than they may be damaged.
-fn check_identity(disk: &dyn Disk, config: &Config, dirs: &Dirs) -> Result<(), StartError> {
+    // A standalone server needs no epochs, but files that cannot be read are a sign that more than they may
+    // be damaged.
     for file in [EpochFile::Current, EpochFile::Accepted] {
         read_epoch(disk, &dirs.data, file)?;
     }
-    let path = config.storage.data_dir.join("myid");
-    let Ok(content) = std::fs::read_to_string(&path) else { return Ok(()) };
-    match content.lines().next().unwrap_or_default().trim().parse::<u64>() {
-        Ok(_) => Ok(()),
-        Err(_) => Err(StartError::MyId { path, content }),
-    }
+    Ok(lock)
 }
 
 /// Where a member of an ensemble comes from: its epochs and the end of its log.
