@@ -36,8 +36,10 @@ impl Certificates {
     /// Reads the files of all ports that are to speak TLS.
     pub fn load(config: &Config) -> Result<Self, StartError> {
         let security = &config.quorum_security;
-        let between_servers =
-            config.mode != Mode::Standalone && (security.tls || security.port_unification);
+        // A member without others may have no key: see `QuorumProtection::keyless`.
+        let between_servers = config.mode != Mode::Standalone
+            && (security.tls || security.port_unification)
+            && config.quorum_tls.key_store.is_some();
         Ok(Certificates {
             clients: match config.listen.secure_client {
                 Some(_) => Some(load(&config.tls, Side::Server, "with clients")?),
@@ -80,7 +82,7 @@ impl Certificates {
             required_here: security.server_requires_sasl,
             done_there: security.learner_requires_sasl,
         });
-        QuorumProtection { tls, sasl }
+        QuorumProtection { keyless: security.tls && tls.is_none(), tls, sasl }
     }
 }
 

@@ -2,19 +2,21 @@
 //!
 //! In: the path of a file or the arguments, and system properties; the caller reads the environment.
 //! Out: a typed [`Config`] and the warnings that the log should have, or an error that names the line.
-//! Only the files of the configuration itself are read (zoo.cfg, the dynamic file, `myid`); nothing is
-//! written, no name is resolved, and there is no global state. Nothing below this crate sees any of it.
+//! Only the files of the configuration itself are read (zoo.cfg, the dynamic file, `myid`), and directories
+//! are looked for where a name can be read in two ways; nothing is written, no name is resolved, and there is
+//! no global state. Nothing below this crate sees any of it.
 //!
 //! Precedence is Apache's (`QuorumPeerConfig.parseProperties`): what it reads itself comes from the
 //! file only; every other key K of the file becomes the system property `zookeeper.K`, and so the file
-//! wins over `-Dzookeeper.K`. We differ in three places: names that Apache takes
+//! wins over `-Dzookeeper.K`. We differ in a few places: names that Apache takes
 //! only as a flag without prefix (`jute.maxbuffer`) also count in the file, with a warning; values that Apache replaces
 //! by a default in silence are reported; and old files are purged unless that is turned off.
 //!
 //! The code map: [`properties`] and [`flags`] are the syntax, [`settings`] is the table of what exists,
-//! [`setting`] and `field` how a row is read, `load` goes through the files, `rules` and `ensemble` check
-//! what is more than one value's business, [`types`] and [`quorum`] are the result. The members of an
-//! ensemble are `proto`'s vocabulary, because servers also send them to each other.
+//! [`setting`] and `field` how a row is read, `load` goes through the files (`encoding` where Java reads
+//! other names), `rules` and `ensemble` check what is more than one value's business, [`types`] and
+//! [`quorum`] are the result. The members of an ensemble are `proto`'s vocabulary, because servers also
+//! send them to each other. docs/compatibility.md lists the files that Apache takes otherwise.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +24,7 @@ mod conf_text;
 mod directories;
 mod draft;
 mod dynamic;
+mod encoding;
 mod ensemble;
 pub mod error;
 mod field;
@@ -46,7 +49,7 @@ pub use herdsman_secret::Secret;
 pub use markdown::settings_markdown;
 pub use quorum::{Mode, Quorum, QuorumSecurity, QuorumTuning};
 pub use types::{
-    Access, Admin, AdminWriters, ClientAuth, ClientTls, Compression, ConnectionThrottle,
+    Access, Admin, AdminWriters, AsWritten, ClientAuth, ClientTls, Compression, ConnectionThrottle,
     DigestAlgorithm, FourLetterWords, Given, Limits, Listen, Logging, Metrics, Purge,
     RequestThrottle, Sasl, Sessions, Storage, Tls, Znodes,
 };
@@ -82,6 +85,8 @@ pub struct Config {
     pub znodes: Znodes,
     /// Which four-letter words are answered.
     pub four_letter_words: FourLetterWords,
+    /// Numbers as `conf` shows them.
+    pub as_written: AsWritten,
     /// What is written down beside the data.
     pub logging: Logging,
     /// Whether a server without a quorum serves reads.
@@ -119,7 +124,8 @@ impl Config {
     /// # Errors
     /// Where Apache's server would refuse to start, with the line and what would be right.
     pub fn load(path: &Path, properties: &SystemProperties) -> Result<Loaded, ConfigError> {
-        load::from_file(path, properties, &|path| std::fs::read(path))
+        let files = load::Files { read: &|path| std::fs::read(path), has_directory: &Path::is_dir };
+        load::from_file(path, properties, files)
     }
 
     /// Takes Apache's positional arguments: port, data directory, and optionally tick time and

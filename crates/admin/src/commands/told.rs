@@ -36,18 +36,16 @@ pub(super) fn nothing(_: &Asked<'_>, answer: Answer) -> Answer {
 pub(super) fn configuration(asked: &Asked<'_>, answer: Answer) -> Answer {
     let config = asked.room.server.config();
     let report = asked.reports().configuration();
-    let per_address =
-        config.limits.connections_per_address_max.map_or(0, std::num::NonZeroU32::get);
     answer
         .put("client_port", report.client_port)
         .put("data_dir", report.data_dir.display().to_string())
         .put("data_log_dir", report.log_dir.display().to_string())
         .put("tick_time", config.sessions.tick_ms)
-        .put("max_client_cnxns", per_address)
-        .put("min_session_timeout", config.sessions.timeout_min_ms)
-        .put("max_session_timeout", config.sessions.timeout_max_ms)
+        .put("max_client_cnxns", config.shown_connections_per_address_max())
+        .put("min_session_timeout", config.shown_timeout_min_ms())
+        .put("max_session_timeout", config.shown_timeout_max_ms())
         .put("server_id", report.server_id)
-        .put("client_port_listen_backlog", config.listen.backlog.map_or(-1, i64::from))
+        .put("client_port_listen_backlog", config.shown_backlog())
 }
 
 pub(super) fn reset_connections(asked: &Asked<'_>, answer: Answer) -> Answer {

@@ -27,13 +27,45 @@ pub struct ConfNumbers<'a> {
     pub membership: Option<&'a Membership>,
 }
 
+/// Numbers that `conf` and the admin command `configuration` show. Apache shows what was written, also where it
+/// is below zero and has no other meaning than 0.
+impl Config {
+    /// `maxClientCnxns`.
+    #[must_use]
+    pub fn shown_connections_per_address_max(&self) -> i64 {
+        let typed = self.limits.connections_per_address_max.map_or(0, NonZeroU32::get);
+        shown(self.as_written.connections_per_address_max, typed.into())
+    }
+
+    /// `minSessionTimeout`.
+    #[must_use]
+    pub fn shown_timeout_min_ms(&self) -> i64 {
+        shown(self.as_written.timeout_min_ms, self.sessions.timeout_min_ms.into())
+    }
+
+    /// `maxSessionTimeout`.
+    #[must_use]
+    pub fn shown_timeout_max_ms(&self) -> i64 {
+        shown(self.as_written.timeout_max_ms, self.sessions.timeout_max_ms.into())
+    }
+
+    /// `clientPortListenBacklog`.
+    #[must_use]
+    pub fn shown_backlog(&self) -> i64 {
+        shown(self.as_written.backlog, self.listen.backlog.map_or(-1, i64::from))
+    }
+}
+
+fn shown(written: i64, typed: i64) -> i64 {
+    if written < 0 { written } else { typed }
+}
+
 /// The text of the answer. It has no secrets.
 #[must_use]
 pub fn conf_text(config: &Config, numbers: &ConfNumbers<'_>) -> String {
     let port = |port: Option<u16>| port.map_or(-1, i32::from);
     let directory =
         |path: &Path| numbers.working_dir.join(path).join("version-2").display().to_string();
-    let per_address = config.limits.connections_per_address_max.map_or(0, NonZeroU32::get);
     let lines = [
         ("clientPort", port(numbers.client_port).to_string()),
         ("secureClientPort", port(numbers.secure_client_port).to_string()),
@@ -42,10 +74,10 @@ pub fn conf_text(config: &Config, numbers: &ConfNumbers<'_>) -> String {
         ("dataLogDir", directory(&config.storage.log_dir)),
         ("dataLogSize", numbers.log_dir_bytes.to_string()),
         ("tickTime", config.sessions.tick_ms.to_string()),
-        ("maxClientCnxns", per_address.to_string()),
-        ("minSessionTimeout", config.sessions.timeout_min_ms.to_string()),
-        ("maxSessionTimeout", config.sessions.timeout_max_ms.to_string()),
-        ("clientPortListenBacklog", config.listen.backlog.map_or(-1, i64::from).to_string()),
+        ("maxClientCnxns", config.shown_connections_per_address_max().to_string()),
+        ("minSessionTimeout", config.shown_timeout_min_ms().to_string()),
+        ("maxSessionTimeout", config.shown_timeout_max_ms().to_string()),
+        ("clientPortListenBacklog", config.shown_backlog().to_string()),
         ("serverId", server_id(config)),
     ];
     let mut text = String::new();

@@ -9,11 +9,16 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, Place};
-use super::load::{self, Loading, ReadFile};
+use super::load::{self, Files, Loading};
 use super::quorum::Mode;
 use super::rules;
 use super::{Endpoint, Member, Membership, Role, ServerId};
 
+/// What Apache takes for no number at all.
+const NO_ID: ServerId = ServerId(-1);
+/// What Apache's sample has, in place of a number below zero.
+const INIT_LIMIT_TICKS: u32 = 10;
+const SYNC_LIMIT_TICKS: u32 = 5;
 /// The largest server number that TTL znodes leave room for.
 const SERVER_ID_MAX_WITH_TTL: i64 = 254;
 
@@ -22,13 +27,13 @@ pub(super) fn decide(
     loading: &mut Loading,
     membership: Membership,
     path: &Path,
-    files: ReadFile<'_>,
+    files: Files<'_>,
 ) -> Result<(), ConfigError> {
     let mut membership = membership;
     let mut source = path.to_owned();
     if let Some(dynamic) = loading.draft.raw.dynamic_config_file.take() {
         source = PathBuf::from(dynamic);
-        membership = read_dynamic(&source, files)?;
+        membership = read_dynamic(loading, &source, files)?;
     }
     let problem = |text: String| ConfigError::rule(Place::File(source.clone()), text);
     if loading.is_set("oraclePath") {
@@ -40,7 +45,7 @@ pub(super) fn decide(
     check_addresses(loading, &membership).map_err(problem)?;
     let ensemble = is_ensemble(loading, &membership, &source).map_err(problem)?;
     let my_id = read_my_id(loading, files)?;
-    let me = my_id.and_then(|id| membership.members.get(&id));
+    let me = my_id.filter(|id| *id != NO_ID).and_then(|id| membership.members.get(&id));
     if let Some(me) = me {
         merge_client_port(loading, me).map_err(problem)?;
     }
@@ -55,7 +60,8 @@ pub(super) fn decide(
     let listen = &loading.draft.config.listen;
     if ensemble {
         rules::access::quorum_tls(loading)?;
-        let my_id = check_ensemble(loading, my_id)?;
+        check_limits(loading)?;
+        let my_id = check_my_id(loading, my_id)?;
         loading.draft.config.mode = Mode::Ensemble { my_id, role };
     } else if listen.client.is_none() && listen.secure_client.is_none() {
         loading
@@ -65,8 +71,12 @@ pub(super) fn decide(
 }
 
 /// The members in the file that `dynamicConfigFile` names; its version is in its name.
-fn read_dynamic(path: &Path, files: ReadFile<'_>) -> Result<Membership, ConfigError> {
-    let mut membership = read_members(path, files)?;
+fn read_dynamic(
+    loading: &mut Loading,
+    path: &Path,
+    files: Files<'_>,
+) -> Result<Membership, ConfigError> {
+    let mut membership = read_members(loading, path, files)?;
     if membership.version != 0 {
         let problem = "a dynamic file has its version in its name, not in a line";
         return Err(ConfigError::rule(Place::File(path.to_owned()), problem));
@@ -76,9 +86,14 @@ fn read_dynamic(path: &Path, files: ReadFile<'_>) -> Result<Membership, ConfigEr
 }
 
 /// A file that has only `server.`, `group.` and `weight.` lines, and maybe a version.
-fn read_members(path: &Path, files: ReadFile<'_>) -> Result<Membership, ConfigError> {
+fn read_members(
+    loading: &mut Loading,
+    path: &Path,
+    files: Files<'_>,
+) -> Result<Membership, ConfigError> {
     let mut membership = Membership::default();
     for (key, entry) in load::parse(path, &load::read(path, files)?)?.in_file_order() {
+        loading.warn_of_blanks(key, entry, &Place::line(path, entry.line));
         let outcome = match membership.take_line(key, &entry.value) {
             Some(outcome) => outcome,
             None if key == "version" => u64::from_str_radix(&entry.value, 16)
@@ -141,23 +156,35 @@ fn is_ensemble(
     Ok(!alone_allowed || membership.participants().count() > 1)
 }
 
-/// The number in `dataDir/myid`, if the file exists.
-fn read_my_id(loading: &Loading, files: ReadFile<'_>) -> Result<Option<ServerId>, ConfigError> {
+/// The number in `dataDir/myid`, if the file exists. What is wrong with `dataDir` itself is found out later.
+fn read_my_id(loading: &mut Loading, files: Files<'_>) -> Result<Option<ServerId>, ConfigError> {
     let path = loading.draft.config.storage.data_dir.join("myid");
-    let bytes = match files(&path) {
+    let bytes = match (files.read)(&path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if is_missing(error.kind()) => return Ok(None),
         Err(source) => return Err(ConfigError::Read { path, source }),
     };
     let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().next().unwrap_or_default().trim();
+    let padded = text.split(['\n', '\r']).next().unwrap_or_default();
+    let line = padded.trim();
     match line.parse() {
-        Ok(id) => Ok(Some(ServerId(id))),
+        Ok(id) => {
+            if line.len() < padded.len() {
+                let text =
+                    "has spaces around the number, which Apache's server refuses; remove them";
+                loading.warn(Place::Line(path, 1), text);
+            }
+            Ok(Some(ServerId(id)))
+        }
         Err(_) => {
             let problem = format!("{line:?} is not the number of a server, such as 1");
             Err(ConfigError::rule(Place::Line(path, 1), problem))
         }
     }
+}
+
+fn is_missing(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The client port may be in zoo.cfg and in this server's own line; then they must agree.
@@ -184,17 +211,34 @@ fn differ(fixed: Option<&str>, own: Option<&str>) -> bool {
     matches!((address(fixed), address(own)), (Some(one), Some(other)) if one != other)
 }
 
-/// What an ensemble cannot do without.
-fn check_ensemble(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId, ConfigError> {
-    let config = &loading.draft.config;
-    for (key, ticks) in [
-        ("initLimit", config.quorum.init_limit_ticks),
-        ("syncLimit", config.quorum.sync_limit_ticks),
-    ] {
+/// An ensemble needs its limits. Apache takes one below zero as it is: it starts, and no follower ever joins.
+fn check_limits(loading: &mut Loading) -> Result<(), ConfigError> {
+    let raw = &loading.draft.raw;
+    let written = [("initLimit", raw.init_limit_ticks), ("syncLimit", raw.sync_limit_ticks)];
+    for (key, ticks) in written {
         if ticks == 0 {
-            return Err(loading.broken(key, format!("{key} is not set; an ensemble needs it")));
+            let is_set = if loading.is_set(key) { "=0 counts as not set" } else { " is not set" };
+            return Err(loading.broken(key, format!("{key}{is_set}; an ensemble needs it")));
+        }
+        if ticks < 0 {
+            let quorum = &mut loading.draft.config.quorum;
+            let (field, used) = match key {
+                "initLimit" => (&mut quorum.init_limit_ticks, INIT_LIMIT_TICKS),
+                _ => (&mut quorum.sync_limit_ticks, SYNC_LIMIT_TICKS),
+            };
+            *field = used;
+            let text = format!(
+                "{key}={ticks} is negative: no follower could join in time; {used} is used"
+            );
+            loading.warn(loading.place(key), text);
         }
     }
+    Ok(())
+}
+
+/// An ensemble needs to know which of its members this server is.
+fn check_my_id(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId, ConfigError> {
+    let config = &loading.draft.config;
     let path = config.storage.data_dir.join("myid");
     let members = &config.quorum.membership.members;
     let listed = || {
@@ -202,9 +246,10 @@ fn check_ensemble(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId
         ids.join(", ")
     };
     match my_id {
-        None => {
+        None | Some(NO_ID) => {
+            let found = if my_id.is_none() { "is missing" } else { "-1 is not a server number" };
             let problem = format!(
-                "is missing; write into it which of the servers {} this one is, for example with: \
+                "{found}; write into it which of the servers {} this one is, for example with: \
                  echo 1 > {}",
                 listed(),
                 path.display()
@@ -223,7 +268,7 @@ fn check_ensemble(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId
                  server.{id} to the configuration of every server",
                 listed()
             );
-            Err(ConfigError::rule(Place::Line(path, 1), problem))
+            Err(ConfigError::Unexpected { place: Place::Line(path, 1), problem })
         }
         Some(id) => Ok(id),
     }

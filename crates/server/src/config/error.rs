@@ -88,6 +88,14 @@ pub enum ConfigError {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// As [`ConfigError::Rule`], where Apache's server starts and then ends by an error that it did not expect.
+    #[error("{place}: {problem}")]
+    Unexpected {
+        /// Where to mend it.
+        place: Place,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// The data directories cannot be used as they are.
     #[error("{}: {problem}", path.display())]
     Directory {
@@ -99,12 +107,24 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The exit code Apache's server ends with: 2 for a bad configuration, 3 for a bad directory.
+    /// The exit code Apache's server ends with: 2 for a bad configuration, 3 for a bad directory, 1 where it
+    /// stumbles.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Directory { .. } => 3,
+            Self::Unexpected { .. } => 1,
+            // Apache stumbles over a directory without a name.
+            Self::Value { key, .. } if matches!(key.as_str(), "dataDir" | "dataLogDir") => 1,
             Self::Read { .. } | Self::Value { .. } | Self::Rule { .. } => 2,
+        }
+    }
+
+    /// What is wrong, without the place.
+    pub(super) fn problem(&self) -> String {
+        match self {
+            Self::Rule { problem, .. } | Self::Unexpected { problem, .. } => problem.clone(),
+            other => other.to_string(),
         }
     }
 

@@ -150,6 +150,7 @@ macro_rules! store {
     (Port, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
     (LooseInt, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
     (LooseLong, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
+    (LooseDecimal, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
     (Float, $($f:ident).+) => { $crate::config::field::store!(@ Float, $($f).+) };
     (LooseFloat, $($f:ident).+) => { $crate::config::field::store!(@ Float, $($f).+) };
     (Text, $($f:ident).+) => { $crate::config::field::store!(@ Text, $($f).+) };

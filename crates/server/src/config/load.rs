@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use herdsman_properties::Properties;
+use herdsman_properties::{Entry, Properties};
 use herdsman_secret::Secret;
 
 use super::draft::Draft;
@@ -14,10 +14,16 @@ use super::flags::SystemProperties;
 use super::setting::{Initial, Setting, Shape, Source, Status, Store};
 use super::settings;
 use super::types::Given;
-use super::{Loaded, Membership, ensemble, rules};
+use super::{Loaded, Membership, encoding, ensemble, rules};
 
-/// Reads a file; tests have files that exist only in memory.
-pub(super) type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
+/// The files of a configuration; tests have some that exist only in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Files<'a> {
+    /// Reads a file.
+    pub(super) read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    /// Whether there is such a directory.
+    pub(super) has_directory: &'a dyn Fn(&Path) -> bool,
+}
 
 /// A configuration on its way: what was read, where, and what there is to say about it.
 pub(super) struct Loading {
@@ -97,6 +103,7 @@ impl Loading {
         for (key, entry) in file.in_file_order() {
             let place = Place::line(path, entry.line);
             if let Some(outcome) = membership.take_line(key, &entry.value) {
+                self.warn_of_blanks(key, entry, &place);
                 if file.get("dynamicConfigFile").is_some() {
                     let problem = format!("{key} must be in the file that dynamicConfigFile names");
                     return Err(ConfigError::rule(place, problem));
@@ -120,6 +127,16 @@ impl Loading {
             self.take(setting, key, &entry.value, place)?;
         }
         Ok(membership)
+    }
+
+    /// Apache does not cut blanks off what it reads about members.
+    pub(super) fn warn_of_blanks(&mut self, key: &str, entry: &Entry, place: &Place) {
+        if entry.was_padded || entry.value.contains(char::is_whitespace) {
+            let text = format!(
+                "{key} has spaces in or after its value; Apache's server refuses most such lines: remove them"
+            );
+            self.warn(place.clone(), text);
+        }
     }
 
     /// Takes system properties, except those that the file has set.
@@ -182,16 +199,17 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Properties, ConfigError
         .map_err(|bad| ConfigError::rule(Place::line(path, bad.line), bad.to_string()))
 }
 
-pub(super) fn read(path: &Path, files: ReadFile<'_>) -> Result<Vec<u8>, ConfigError> {
-    files(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })
+pub(super) fn read(path: &Path, files: Files<'_>) -> Result<Vec<u8>, ConfigError> {
+    (files.read)(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })
 }
 
 pub(super) fn from_file(
     path: &Path,
     properties: &SystemProperties,
-    files: ReadFile<'_>,
+    files: Files<'_>,
 ) -> Result<Loaded, ConfigError> {
-    let file = parse(path, &read(path, files)?)?;
+    let bytes = read(path, files)?;
+    let file = parse(path, &bytes)?;
     let mut loading = Loading::new(Place::File(path.to_owned()));
     for (key, line) in &file.overridden {
         loading.warn(
@@ -199,10 +217,18 @@ pub(super) fn from_file(
             format!("{key} is set again further down; the last one counts"),
         );
     }
+    if file.has_byte_order_mark {
+        let text = "begins with a byte order mark, which Apache's server takes for a part of the first name; \
+                    save the file without it";
+        loading.warn(Place::line(path, 1), text);
+    }
     for line in &file.beyond_ascii {
         loading.warn(Place::line(path, *line), "is read as UTF-8; Apache reads ISO-8859-1");
     }
     let membership = loading.take_file(path, &file)?;
+    if !file.beyond_ascii.is_empty() {
+        encoding::choose_directories(&mut loading, path, &file, &bytes, files)?;
+    }
     loading.take_properties(properties)?;
     rules::finish(&mut loading)?;
     ensemble::decide(&mut loading, membership, path, files)?;

@@ -3,6 +3,7 @@
 //! `QuorumPeerConfig.parseProperties`, and the static blocks of the classes that read properties.
 
 pub(super) mod access;
+mod classes;
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
@@ -26,6 +27,7 @@ pub(super) fn finish(loading: &mut Loading) -> Checked {
     access::finish(loading)?;
     four_letter_words(loading);
     admin(loading)?;
+    classes::check(loading)?;
     quorum(loading)
 }
 
@@ -70,6 +72,7 @@ fn storage(loading: &mut Loading) -> Result<(), ConfigError> {
         );
         loading.warn(loading.place("snapshot.compression.method"), text);
     }
+    warn_of_small_logs(loading);
     let raw = &loading.draft.raw;
     let (txns, kept, interval_ms) = (raw.snapshot_txns, raw.snapshots_kept, raw.purge_interval.ms);
     let snapshot_txns = at_least(loading, "snapCount", txns, 2);
@@ -81,6 +84,19 @@ fn storage(loading: &mut Loading) -> Result<(), ConfigError> {
     let accepted = accept_loss_after(loading)?;
     loading.draft.config.storage.accept_loss_after = accepted;
     Ok(())
+}
+
+/// Apache counts the size of the file, which is what it sets aside at once.
+fn warn_of_small_logs(loading: &mut Loading) {
+    let raw = &loading.draft.raw;
+    let (limit, ahead) = (raw.log_file_kib, raw.preallocate_kib);
+    if limit > 0 && limit < ahead {
+        let text = format!(
+            "txnLogSizeLimitInKb={limit} is less than preAllocSize={ahead}: Apache's server begins a new log file with \
+             every sync then; this one counts what is written"
+        );
+        loading.warn(loading.place("txnLogSizeLimitInKb"), text);
+    }
 }
 
 fn accept_loss_after(loading: &Loading) -> Result<Option<i64>, ConfigError> {
@@ -116,6 +132,9 @@ fn listen(loading: &mut Loading) -> Checked {
     let secure = (raw.secure_client_port, raw.secure_client_port_address.take());
     loading.draft.config.listen.client = endpoint(loading, "clientPort", plain)?;
     loading.draft.config.listen.secure_client = endpoint(loading, "secureClientPort", secure)?;
+    let backlog = loading.draft.raw.backlog;
+    loading.draft.config.listen.backlog = Field::take(backlog);
+    loading.draft.config.as_written.backlog = backlog;
     Ok(())
 }
 
@@ -163,6 +182,8 @@ fn sessions(loading: &mut Loading) -> Checked {
         return Err(loading.broken(key, problem));
     }
     let tick_ms = raw.tick_ms;
+    let written = &mut loading.draft.config.as_written;
+    (written.timeout_min_ms, written.timeout_max_ms) = (min, max);
     let sessions = &mut loading.draft.config.sessions;
     sessions.tick_ms = u32::take(tick_ms);
     sessions.timeout_min_ms = u32::take(min);
@@ -184,7 +205,10 @@ fn limits(loading: &mut Loading) {
         let text = format!("largeRequestThreshold={large} is neither -1 nor positive; it is off");
         loading.warn(loading.place("largeRequestThreshold"), text);
     }
+    let per_address = loading.draft.raw.connections_per_address_max;
+    loading.draft.config.as_written.connections_per_address_max = per_address;
     let limits = &mut loading.draft.config.limits;
+    limits.connections_per_address_max = Field::take(per_address);
     limits.frame_extra_bytes_max = extra.map_or(limits.frame_bytes_max, u32::take).max(1024);
     limits.large_requests_bytes_max =
         if total > 0 { u32::take(total) } else { LARGE_REQUESTS_BYTES };
@@ -259,7 +283,7 @@ fn quorum(loading: &mut Loading) -> Checked {
         return Err(loading.broken("electionAlg", problem));
     }
     let (port, txns) = (raw.observer_master_port, raw.commit_log_txns);
-    let (factor, sync) = (raw.snapshot_size_factor, raw.observer_sync_override);
+    let (factor, observer_sync) = (raw.snapshot_size_factor, raw.observer_sync_override);
     let Ok(port) = u16::try_from(port.max(0)) else {
         let problem = format!("observerMasterPort={port} is not a port up to 65535");
         return Err(loading.broken("observerMasterPort", problem));
@@ -269,9 +293,12 @@ fn quorum(loading: &mut Loading) -> Checked {
         let text = format!("snapshotSizeFactor={factor} is more than 1; 0.33 is used");
         loading.warn(loading.place("snapshotSizeFactor"), text);
     }
+    let raw = &loading.draft.raw;
+    let (init, sync) = (u32::take(raw.init_limit_ticks), u32::take(raw.sync_limit_ticks));
     let config = &mut loading.draft.config;
+    (config.quorum.init_limit_ticks, config.quorum.sync_limit_ticks) = (init, sync);
     config.quorum.observer_master_port = NonZeroU16::new(port);
-    config.quorum.observer_sync = sync.unwrap_or(config.quorum.observer_sync);
+    config.quorum.observer_sync = observer_sync.unwrap_or(config.quorum.observer_sync);
     config.quorum_tuning.commit_log_txns = commit_log_txns;
     config.quorum_tuning.log_sync_factor =
         (factor >= 0.0).then_some(if factor > 1.0 { 0.33 } else { factor });

@@ -59,6 +59,8 @@ pub enum Shape {
     LooseInt,
     /// A 64-bit number, also `0x…`; the default if it is not one.
     LooseLong,
+    /// A 64-bit number, decimal also if it begins with 0; the default if it is not one.
+    LooseDecimal,
     /// A number with a fraction; the default if it is not one.
     LooseFloat,
     /// True for `true` in any case, false for all else.
@@ -188,6 +190,7 @@ impl Shape {
                 Reading::or_default(decode(text).filter(fits).map(Value::Int))
             }
             Self::LooseLong => Reading::or_default(decode(text).map(Value::Int)),
+            Self::LooseDecimal => Reading::or_default(text.parse().ok().map(Value::Int)),
             Self::LooseFloat => Reading::or_default(parse_float(text).map(Value::Float)),
             Self::OnlyTrue => {
                 Reading::switch(text == "true", text, BOOL, "is read as false; write true or false")
@@ -212,7 +215,8 @@ impl Shape {
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
-            Self::Int | Self::Long | Self::LooseInt | Self::LooseLong => "number",
+            Self::Int | Self::Long => "number",
+            Self::LooseInt | Self::LooseLong | Self::LooseDecimal => "number",
             Self::Float | Self::LooseFloat => "fraction",
             Self::Port => "port",
             Self::Bool | Self::Flag | Self::OnlyTrue | Self::NotFalse => "true/false",

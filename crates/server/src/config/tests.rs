@@ -1,5 +1,6 @@
 //! Whole files as people have them, and mistakes as people make them.
 
+mod apache;
 mod ensembles;
 mod mistakes;
 mod samples;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use samples::{DEBIAN, GROWN, KAFKA, SAMPLE};
 
-/// Loads a zoo.cfg among other files, all in memory.
+/// Loads a zoo.cfg among other files, all in memory. There is a directory where there is a file in it.
 fn load_with(text: &str, flags: &str, files: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
     let mut disk: BTreeMap<PathBuf, &str> =
         files.iter().map(|(path, text)| (PathBuf::from(path), *text)).collect();
@@ -20,7 +21,10 @@ fn load_with(text: &str, flags: &str, files: &[(&str, &str)]) -> Result<Loaded, 
         let text = disk.get(path).ok_or(io::Error::from(io::ErrorKind::NotFound))?;
         Ok(text.as_bytes().to_vec())
     };
-    load::from_file(Path::new("zoo.cfg"), &SystemProperties::from_flags(flags), &read)
+    let has_directory =
+        |path: &Path| disk.keys().any(|file| file != path && file.starts_with(path));
+    let files = load::Files { read: &read, has_directory: &has_directory };
+    load::from_file(Path::new("zoo.cfg"), &SystemProperties::from_flags(flags), files)
 }
 
 /// The configuration and the warnings, shown.
@@ -38,11 +42,16 @@ fn check_warnings(more: &str, flags: &str, expected: &[&str]) -> Config {
     config
 }
 
-/// The file is refused with exactly this message.
+/// The file is refused with exactly this message and Apache's code for bad configurations.
 fn check_refused(text: &str, files: &[(&str, &str)], message: &str) {
+    check_refused_with(2, text, files, message);
+}
+
+/// The file is refused with exactly this message and this exit code.
+fn check_refused_with(code: u8, text: &str, files: &[(&str, &str)], message: &str) {
     let error = load_with(text, "", files).expect_err(text);
     assert_eq!(error.to_string(), message, "{text}");
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.exit_code(), code, "{text}");
 }
 
 #[test]

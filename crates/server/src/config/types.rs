@@ -324,6 +324,16 @@ pub struct Znodes {
     pub never_used_ms_max: Option<NonZeroU64>,
 }
 
+/// Numbers as they were written. Below zero, where the typed setting only says "no limit" or 0, Apache shows
+/// them as they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AsWritten {
+    pub(super) connections_per_address_max: i64,
+    pub(super) backlog: i64,
+    pub(super) timeout_min_ms: i64,
+    pub(super) timeout_max_ms: i64,
+}
+
 /// Which four-letter words are answered.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FourLetterWords {

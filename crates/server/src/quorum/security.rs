@@ -21,6 +21,8 @@ pub struct QuorumProtection {
     pub tls: Option<QuorumTls>,
     /// Logins, if they are configured.
     pub sasl: Option<QuorumSasl>,
+    /// TLS is demanded and there is no key for it: no connection is made. A member without others may run so.
+    pub keyless: bool,
 }
 
 /// TLS between servers.
@@ -63,6 +65,7 @@ impl QuorumProtection {
         membership: &Membership,
         by: Instant,
     ) -> io::Result<PeerStream> {
+        self.check_key()?;
         let Some(tls) = &self.tls else { return Ok(PeerStream::plain(socket)) };
         match (tls.is_tls(&socket, by)?, tls.accepts) {
             (false, Accepts::Both) => Ok(PeerStream::plain(socket)),
@@ -76,6 +79,12 @@ impl QuorumProtection {
                 PeerStream::accept(socket, config, by)
             }
         }
+    }
+
+    fn check_key(&self) -> io::Result<()> {
+        let missing =
+            "sslQuorum=true, but this server has no key: set ssl.quorum.keyStore.location";
+        if self.keyless { Err(io::Error::other(missing)) } else { Ok(()) }
     }
 
     /// Lets a caller log in, as one of these members.
@@ -100,6 +109,7 @@ impl QuorumProtection {
 
     /// Makes a stream of a socket that was dialled.
     pub(super) fn dialled(&self, dialled: Dialled, by: Instant) -> io::Result<PeerStream> {
+        self.check_key()?;
         let Dialled { socket, host } = dialled;
         match &self.tls {
             Some(tls) if tls.dials == Dials::Tls => {
@@ -130,5 +140,28 @@ impl QuorumTls {
             // Nothing that servers say begins with a byte that TLS may begin with.
             _ => Ok(looks_like_tls(&first) != Some(false)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// What must be encrypted is not sent or taken in the open because there is no key for it.
+    #[test]
+    fn without_a_key_for_the_tls_that_is_demanded_nobody_gets_in_or_out() {
+        let protection = QuorumProtection { keyless: true, ..QuorumProtection::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let caller = TcpStream::connect(address).expect("it listens");
+        let (accepted, from) = listener.accept().expect("somebody called");
+        let by = Instant::now() + Duration::from_secs(60);
+        let members = Membership::default();
+        let refused = protection.accept(Arc::new(accepted), from, &members, by);
+        let refused = refused.map(|_| ()).expect_err("a plain connection").to_string();
+        assert!(refused.contains("ssl.quorum.keyStore.location"), "{refused}");
+        let dialled = Dialled { socket: Arc::new(caller), host: "127.0.0.1".to_owned() };
+        assert!(protection.dialled(dialled, by).is_err());
     }
 }

@@ -91,13 +91,22 @@ fn tls(loading: &Loading) -> Checked {
     }
 }
 
-/// The same for the ports between servers, if there are any.
-pub(in crate::config) fn quorum_tls(loading: &Loading) -> Checked {
+/// The same for the ports between servers, if there are any. A member without others speaks to nobody, so it
+/// starts, as Apache's does.
+pub(in crate::config) fn quorum_tls(loading: &mut Loading) -> Checked {
     let config = &loading.draft.config;
-    match (config.quorum_security.tls, config.quorum_security.port_unification) {
-        (true, _) => needs_key(loading, "sslQuorum", "ssl.quorum.", &config.quorum_tls),
-        (_, true) => needs_key(loading, "portUnification", "ssl.quorum.", &config.quorum_tls),
-        _ => Ok(()),
+    let key = match (config.quorum_security.tls, config.quorum_security.port_unification) {
+        (true, _) => "sslQuorum",
+        (_, true) => "portUnification",
+        _ => return Ok(()),
+    };
+    match needs_key(loading, key, "ssl.quorum.", &config.quorum_tls) {
+        Err(missing) if config.quorum.membership.members.len() == 1 => {
+            let text = format!("{}; until then no other server can join", missing.problem());
+            loading.warn(loading.place(key), text);
+            Ok(())
+        }
+        checked => checked,
     }
 }
 

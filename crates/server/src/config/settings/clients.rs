@@ -10,7 +10,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Port for clients.";
     "clientPortAddress", File Text => raw.client_port_address, Derived("all addresses"), "", Acted,
         "Address or host name that the client port listens on.";
-    "clientPortListenBacklog", File Int => listen.backlog, Is("-1"), "connections", Acted,
+    "clientPortListenBacklog", File Int => raw.backlog, Is("-1"), "connections", Acted,
         "How many connections may wait to be accepted; negative leaves it to the system.";
     "secureClientPort", File Port => raw.secure_client_port, Unset, "", Acted,
         "Port for clients that speak TLS.";
@@ -35,8 +35,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
 };
 
 pub(super) static LIMITS: &[Setting] = settings! {
-    "maxClientCnxns", File Int => limits.connections_per_address_max, Is("60"), "connections", Acted,
-        "Connections from one address; 0 sets no limit.";
+    "maxClientCnxns", File Int => raw.connections_per_address_max, Is("60"), "connections", Acted,
+        "Connections from one address; 0 or less sets no limit.";
     "maxCnxns", Property LooseInt => limits.connections_max, Is("0"), "connections", Acted,
         "Connections in all; 0 sets no limit.";
     "jute.maxbuffer", Bare LooseInt => limits.frame_bytes_max, Is("1048575"), "bytes", Acted,

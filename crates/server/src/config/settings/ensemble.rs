@@ -18,9 +18,9 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Whether one server alone runs without the protocol of an ensemble.";
     "reconfigEnabled", File Bool => quorum.reconfig_enabled, Is("false"), "", Acted,
         "Whether clients may change the membership.";
-    "initLimit", File Int => quorum.init_limit_ticks, Derived("required"), "ticks", Ensemble,
+    "initLimit", File Int => raw.init_limit_ticks, Derived("required"), "ticks", Ensemble,
         "Time for a learner to connect and catch up.";
-    "syncLimit", File Int => quorum.sync_limit_ticks, Derived("required"), "ticks", Ensemble,
+    "syncLimit", File Int => raw.sync_limit_ticks, Derived("required"), "ticks", Ensemble,
         "Time for a learner to answer.";
     "connectToLearnerMasterLimit", File Int => quorum.connect_limit_ticks, Derived("initLimit"), "ticks", Ensemble,
         "Time for a learner to connect.";
@@ -90,7 +90,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Delay before an observer looks for a leader.";
     "observerMaster.sizeLimit", Property LooseInt => quorum_tuning.observer_master_bytes_max, Is("33554432"), "bytes", Ignored("observers catch up with the same txns as followers, see `commitLogCount`"),
         "Recent proposals that a follower keeps for observers.";
-    "commitLogCount", Property LooseInt => raw.commit_log_txns, Is("500"), "txns", Ensemble,
+    "commitLogCount", Property LooseDecimal => raw.commit_log_txns, Is("500"), "txns", Ensemble,
         "Committed changes kept in memory for learners, at least 500.";
     "snapshotSizeFactor", Property LooseFloat => raw.snapshot_size_factor, Is("0.33"), "", Ignored("what is not in memory any more comes as a whole tree, never from log files"),
         "How much log, as a part of the snapshot's size, is sent rather than the snapshot; negative never.";

@@ -25,14 +25,14 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "maxWriteQueuePollTime", Property LooseLong => kept, Derived("flushDelay / 3"), "ms",
         Ignored("a batch ends by flushDelay or maxBatchSize"),
         "How long Apache's sync thread waits for the next change.";
-    "preAllocSize", Property LooseLong => raw.preallocate_kib, Is("65536"), "KiB", Acted,
+    "preAllocSize", Property LooseDecimal => raw.preallocate_kib, Is("65536"), "KiB", Acted,
         "How much a log file grows at once, filled with zeros; 0 does not grow it ahead.";
     "snapCount", Property LooseInt => raw.snapshot_txns, Is("100000"), "txns", Acted,
         "Changes between two snapshots, at least 2; the actual number is random between half of it and all.";
     "snapSizeLimitInKb", Property LooseLong => raw.snapshot_log_kib, Is("4194304"), "KiB", Acted,
         "Log size that also brings on a snapshot, randomised in the same way; 0 or less is off.";
     "txnLogSizeLimitInKb", Property LooseLong => raw.log_file_kib, Is("-1"), "KiB", Acted,
-        "Size at which a new log file is begun; 0 or less is off.";
+        "Size of what is written at which a new log file is begun; 0 or less is off.";
     "snapshot.compression.method", Property Text => raw.compression, Is(""), "", Acted,
         "Compression of new snapshots: nothing, `gz` or `snappy`; all three are always read.";
     "snapshot.trust.empty", Property Flag => storage.trust_empty_snapshot, Is("false"), "", Acted,

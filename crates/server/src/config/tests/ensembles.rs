@@ -35,7 +35,7 @@ fn several_participants_are_an_ensemble() {
     let fourth = member_of_ensemble(4, Role::Observer);
     check_ensemble(
         &observer,
-        &[("/data/myid", " 4 ")],
+        &[("/data/myid", "4\r\n")],
         fourth,
         &["zoo.cfg:9: peerType differs from the list of servers, by which this server is observer"],
     );
@@ -94,7 +94,8 @@ fn an_ensemble_needs_its_limits_and_its_number() {
         "/data/myid: is missing; write into it which of the servers 1, 2, 3 this one is, for \
          example with: echo 1 > /data/myid",
     );
-    check_refused(
+    check_refused_with(
+        1,
         THREE,
         &[("/data/myid", "9\n")],
         "/data/myid:1: 9 is not in the list of servers, which has 1, 2, 3; correct the number, or \
@@ -113,7 +114,7 @@ fn an_ensemble_needs_its_limits_and_its_number() {
     check_refused(
         &THREE.replace("syncLimit=5", "syncLimit=0"),
         &[("/data/myid", "1")],
-        "zoo.cfg:4: syncLimit is not set; an ensemble needs it",
+        "zoo.cfg:4: syncLimit=0 counts as not set; an ensemble needs it",
     );
     check_refused(
         &format!("{THREE}extendedTypesEnabled=true"),

@@ -140,7 +140,10 @@ fn files_that_apache_refuses_are_refused_with_the_line() {
         check_refused(&format!("{MINIMAL}{line}"), &[], &format!("zoo.cfg:3: {message}"));
     }
     check_refused("", &[], "zoo.cfg: dataDir is not set; add a line dataDir=<directory>");
-    check_refused("dataDir=", &[], "zoo.cfg:1: dataDir=: expected a path that is not empty");
+    let empty = "zoo.cfg:1: dataDir=: expected a path that is not empty";
+    check_refused_with(1, "dataDir=", &[], empty);
+    let empty = "zoo.cfg:3: dataLogDir=: expected a path that is not empty";
+    check_refused_with(1, &format!("{MINIMAL}dataLogDir="), &[], empty);
     let alone = "zoo.cfg:2: clientPortAddress is set but clientPort is not";
     check_refused("dataDir=/d\nclientPortAddress=::1", &[], alone);
     let escape = "malformed \\u escape: four hexadecimal digits must follow, as in \\u00e9";
