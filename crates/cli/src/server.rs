@@ -95,7 +95,15 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 fn check(loaded: &Loaded) -> Result<(), StartError> {
     Server::check(&loaded.config)?;
-    let warnings = loaded.warnings.len() + admin::check(&loaded.config);
+    let mut warnings = loaded.warnings.len() + admin::check(&loaded.config);
+    match Server::purge_forecast(&loaded.config)? {
+        Some(forecast) if forecast.is_surprising() => {
+            warnings += 1;
+            warn!("{forecast}");
+        }
+        Some(forecast) => info!("{forecast}"),
+        None => {}
+    }
     info!("the configuration can be used; {warnings} warnings");
     Ok(())
 }

@@ -51,7 +51,68 @@ fn a_member_without_a_number_is_told_to_write_it() {
 #[test]
 fn a_number_that_is_not_in_the_list_is_named() {
     let (directory, _) = member("9");
-    check_refused(directory.path(), 2, &["data/myid:1", "9 is not in the list", "1, 2, 3"]);
+    check_refused(directory.path(), 1, &["data/myid:1", "9 is not in the list", "1, 2, 3"]);
+}
+
+#[test]
+fn exit_codes_are_those_of_apache() {
+    let refuse = |lines: &str| {
+        let directory = config(lines);
+        let (status, log) = Process::start(herdsman(directory.path(), &["zoo.cfg"])).end();
+        (status.code(), log.concat())
+    };
+    let (code, log) = refuse("clientPortAddress=no.such.host.invalid\n");
+    assert!(
+        code == Some(2) && log.contains("clientPortAddress=no.such.host.invalid"),
+        "{code:?} {log}"
+    );
+    let (code, log) = refuse("dataLogDir=\n");
+    assert!(code == Some(1) && log.contains("dataLogDir="), "{code:?} {log}");
+    let (code, log) = refuse("serverCnxnFactory=com.example.Own\n");
+    assert!(code == Some(1) && log.contains("com.example.Own"), "{code:?} {log}");
+    let directory = config("");
+    fs::write(directory.path().join("data"), "").expect("written");
+    check_refused(directory.path(), 3, &["data"]);
+}
+
+#[test]
+fn a_number_of_minus_one_does_not_matter_to_a_standalone_server() {
+    let directory = config("");
+    fs::create_dir_all(directory.path().join("data")).expect("made");
+    fs::write(directory.path().join("data/myid"), "-1\n").expect("written");
+    let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+    process.port();
+}
+
+#[test]
+fn a_check_says_what_the_first_purge_would_delete() {
+    let directory = config("");
+    let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+    process.port();
+    process.signal(rustix::process::Signal::TERM);
+    process.end();
+    let files = directory.path().join("data/version-2");
+    for zxid in 1..6 {
+        fs::copy(files.join("snapshot.0"), files.join(format!("snapshot.{zxid}"))).expect("copied");
+    }
+    let check = || {
+        let (status, log) =
+            Process::start(herdsman(directory.path(), &["--check", "zoo.cfg"])).end();
+        assert!(status.success(), "{log:?}");
+        log.concat()
+    };
+    let log = check();
+    assert!(
+        log.contains("WARN the first purge, 1 h after the start") && log.contains("1 warnings"),
+        "{log}"
+    );
+    assert!(log.contains("deletes 3 of 6 snapshots and 0 of 0 logs"), "{log}");
+    let zoo_cfg = directory.path().join("zoo.cfg");
+    let text = fs::read_to_string(&zoo_cfg).expect("written");
+    fs::write(&zoo_cfg, text + "autopurge.purgeInterval=0\n").expect("written");
+    let log = check();
+    assert!(!log.contains("purge,") && log.contains("0 warnings"), "{log}");
+    assert!(files.join("snapshot.0").exists(), "a check changes nothing");
 }
 
 #[test]
