@@ -306,6 +306,11 @@ impl Server {
         Ok(())
     }
 
+    /// How the process has ended by itself; `None` while it runs.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
     /// The last lines the program printed.
     pub fn log_tail(&self) -> String {
         crate::run::tail(&self.log_path, 30)

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::configurations;
 use crate::listing;
 use crate::paths;
 use crate::server::{self, Jvm, Launch, Program, SUPER_DIGEST, Server};
@@ -131,7 +132,8 @@ pub fn run(program: Program) -> Result<()> {
     hand_over(&other, &apache, &work.join("second.snapshot"))?;
     println!("ok      snapshots go both ways, and the znodes with them");
     apache.server.stop()?;
-    other.server.stop()
+    other.server.stop()?;
+    configurations::run(program, &work)
 }
 
 /// A server and its admin port.

@@ -4,6 +4,7 @@
 
 mod admin;
 mod c;
+mod configurations;
 mod console;
 mod crash;
 mod curator;
