@@ -1,10 +1,10 @@
 //! Whether a server of an ensemble may vote: one that has lost something must not, before a leader that has not lost
 //! it has brought this server up to date.
 //!
-//! A vote says "I know everything that I have ever acknowledged and promised". A server that forgot some of it and
-//! votes all the same can elect a leader without a txn that a quorum had acknowledged, or a second leader for one epoch. So
-//! what was lost is noted in a file, durably, before anything else happens that depends on the loss, and voting is
-//! suspended as long as the file is there:
+//! A vote says "I know everything that I have ever acknowledged and promised". A server that forgot some of it
+//! and votes all the same can elect a leader without a txn that a quorum had acknowledged, or a second leader for
+//! one epoch. So what was lost is noted in a file, durably, before anything else happens that depends on the loss,
+//! and voting is suspended as long as the file is there:
 //! - an operator gave up a part of the log (`herdsman.acceptLossAfter`);
 //! - an epoch file is missing although this server has been in an epoch;
 //! - the directories are empty, and `db.autocreate=false` says that they should not be.

@@ -1,18 +1,18 @@
 //! Plays a script: a whole ensemble in which nothing happens by chance.
 //!
 //! Commands; servers by their numbers:
-//! `ensemble VOTERS [observers=N] [joiners=N] [leader=ID] [history=TXNS] [snapshot=TXNS] [reconfig] [forgetful]
-//! [slowtree=MS]`
-//! starts an ensemble and waits until all serve. `joiners` follow without being members, `reconfig` lets the
-//! membership change, `forgetful` observers keep no log; `partition 1 | 2 3` cuts sides off from each other, links break; `heal`; `crash ID…`,
-//! `restart ID…`; `break ID` (all links of a server break); `lose ID` (a server that is down has lost its disk,
-//! and knows it); `freeze ID`, `thaw ID` (a disk does nothing, and reports nothing, until it is thawed);
-//! `full ID`, `room ID` (a disk); `elect ID` (votes for it are exaggerated until it leads); `favour ID`
-//! (only that); `write ID OP PATH [DATA] [ephemeral]`, `send …` (the same, without waiting for an
-//! answer; OP may be `reconfig` with the numbers of all voters, as in `write 1 reconfig 1,2,4`, observers
-//! marked as in `4o`), `read ID PATH`, `move CLIENT TO` (the client of one server goes to another with its session),
-//! `leave ID` (the client of a server is gone without a word), `wait MS`, `stabilize` (until all that run
-//! serve and have the same tree), `status`.
+//! - `ensemble VOTERS [observers=N] [joiners=N] [leader=ID] [history=TXNS] [snapshot=TXNS] [slowtree=MS] [reconfig]
+//!   [forgetful]` starts an ensemble and waits until all serve. `joiners` follow without being members, `reconfig`
+//!   lets the membership change, `forgetful` observers keep no log.
+//! - `partition 1 | 2 3` cuts sides off from each other; `heal`; `break ID` breaks all links of a server.
+//! - `crash ID…`, `restart ID…`; `lose ID`: a server that is down has lost its disk, and knows it.
+//! - `freeze ID`, `thaw ID`: a disk does nothing, and reports nothing, until it is thawed; `full ID`, `room ID`.
+//! - `elect ID`: votes for it are exaggerated until it leads; `favour ID`: only that.
+//! - `write ID OP PATH [DATA] [ephemeral]`; `send …`: the same, without waiting for an answer. OP may be `reconfig`
+//!   with the numbers of all voters, as in `write 1 reconfig 1,2,4`, observers marked as in `4o`.
+//! - `read ID PATH`; `move CLIENT TO`: the client of one server goes to another with its session; `leave ID`: the
+//!   client of a server is gone without a word.
+//! - `wait MS`; `stabilize`: until all that run serve and have the same tree; `status`.
 //!
 //! Each server has one client, which is connected to it when it is first needed. All properties are
 //! checked all the time.
