@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use herdsman_server::{TestEnsemble, TestServer};
+use herdsman_server::{ServesAs, TestEnsemble, TestServer};
 
 use crate::client::{Client, create};
 
@@ -164,6 +164,33 @@ fn initialize_lets_a_server_without_epoch_files_vote() {
     assert!(!suspended.exists());
     assert!(!data_dir.join("initialize").exists(), "it is used up");
     // Without its vote there is no leader any more.
+    ensemble.stop(leader);
+    let leader = ensemble.await_leader();
+    assert!(Client::connect(ensemble.address(leader)).get("/a", false).is_ok());
+}
+
+/// It learns without a vote, and votes again when a leader has brought it up to date, without anybody's help. That
+/// it has no vote before is shown by the simulator's script `lost_disk_does_not_vote`.
+#[test]
+fn a_server_without_epoch_files_votes_again_when_it_is_up_to_date() {
+    let dirs = Mutex::new(std::collections::BTreeMap::new());
+    let mut ensemble = TestEnsemble::start_with("", |id, config| {
+        dirs.lock().unwrap().insert(id, config.storage.data_dir.clone());
+    });
+    let leader = ensemble.await_leader();
+    Client::connect(ensemble.address(leader)).create("/a", b"", 0).ok();
+    let follower = ensemble.follower();
+    let version_dir = dirs.lock().unwrap()[&follower].join("version-2");
+    let suspended = version_dir.join("herdsman.votingSuspended");
+    ensemble.stop(follower);
+    for file in ["currentEpoch", "acceptedEpoch"] {
+        std::fs::remove_file(version_dir.join(file)).unwrap();
+    }
+    ensemble.start_again(follower);
+    ensemble.await_that("its vote", || (!suspended.exists()).then_some(()));
+    ensemble.await_role(follower, ServesAs::Follower);
+    // Without its vote there is no leader any more.
+    let leader = ensemble.await_leader();
     ensemble.stop(leader);
     let leader = ensemble.await_leader();
     assert!(Client::connect(ensemble.address(leader)).get("/a", false).is_ok());
