@@ -120,7 +120,11 @@ fn open_secure(metrics: SecureMetrics) -> Option<(TcpListener, SocketAddr, TlsDo
 }
 
 fn not_there(address: SocketAddr, error: &PortError, setting: &str) {
-    warn!("no metrics on {address}: {error}; free the port or choose another one in {setting}");
+    let remedy = match error {
+        PortError::Io(_) => format!("free the port or choose another one in {setting}"),
+        _ => "correct the key store and trust store of metricsProvider".to_owned(),
+    };
+    warn!("cannot serve metrics on {address}: {error}; {remedy}");
 }
 
 fn https_only(settings: TlsSettings) -> PortTls {

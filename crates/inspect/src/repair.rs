@@ -111,7 +111,7 @@ fn suspend_voting(location: &Location, console: &mut Console<'_>) -> Result<()> 
     voting::suspend(&RealDisk, &location.dirs, "txns were given up by herdsman repair")?;
     give_to_owner_of(data, &data.join(voting::SUSPENDED_FILE))?;
     console.say(format_args!(
-        "a member of an ensemble: it will not vote before a leader has brought it up to date. If the whole ensemble starts from this state, make an empty file {} first",
+        "a member of an ensemble: it will not vote before a leader has brought it up to date. If the whole ensemble starts from this state, create the empty file {} first",
         location.data_dir.join(voting::INITIALIZE_FILE).display()
     ))
 }

@@ -109,7 +109,7 @@ impl DiskKeeper {
         match change {
             DiskChange::AllowVoting => {
                 voting::allow(&*self.disk, &self.dirs)?;
-                info!("a leader has brought this server up to date: it votes again");
+                info!("a leader has brought this server up to date: it may vote now");
                 Ok(Some(Input::VotingAllowed))
             }
             DiskChange::Activate { membership } => {

@@ -77,7 +77,7 @@ pub(crate) fn suspended(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, 
     if let Some(reason) = &reason {
         let data_dir = dirs.data.parent().unwrap_or(&dirs.data);
         warn!(
-            "this server does not vote before a leader has brought it up to date: {reason}. If nothing is lost, as in a new ensemble that starts from a copy, make an empty file {} and restart the server",
+            "this server does not vote until a leader has brought it up to date: {reason}. If nothing was lost (for example, a new ensemble started from a copy), create the empty file {} and restart the server",
             data_dir.join(voting::INITIALIZE_FILE).display()
         );
     }

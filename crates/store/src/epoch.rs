@@ -89,7 +89,7 @@ pub enum EpochError {
     },
     /// The log is ahead of the epoch.
     #[error(
-        "{path} says epoch {current}, but the last txn is {last_zxid} of epoch {epoch}, which this server has never promised to follow. The epoch files are older than the log: restore both from the same backup as the log; if all other servers of the ensemble are up, empty version-2 directories are safe too: this one then takes everything from them",
+        "{path} says epoch {current}, but the last txn is {last_zxid} of epoch {epoch}, which this server has never promised to follow. The epoch files are older than the log: restore both from the same backup as the log, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then takes everything from the leader",
         path = path.display(), epoch = last_zxid.epoch()
     )]
     BehindLog {
@@ -102,7 +102,7 @@ pub enum EpochError {
     },
     /// A server follows only what it has promised to follow.
     #[error(
-        "{path} says {accepted}, less than currentEpoch, which says {current}: one of the two comes from another time. Restore both from one backup; if all other servers of the ensemble are up, empty version-2 directories are safe too: this one then takes everything from them",
+        "{path} says {accepted}, less than currentEpoch, which says {current}: one of the two comes from another time. Restore both from one backup, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then takes everything from the leader",
         path = path.display()
     )]
     AcceptedBehindCurrent {

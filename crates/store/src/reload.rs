@@ -124,7 +124,7 @@ pub fn truncate_and_reload(
     sync_all(disk, dirs, Some(&used.path))?;
     remove_newer(disk, dirs, &snapshots, used.name)?;
     cut_log(disk, &dirs.log, &LogCut::behind(&plan.log, &logs))?;
-    tracing::warn!(wanted = %zxid, last = %recovered.tree.last_zxid(), "txns were taken back");
+    tracing::debug!(wanted = %zxid, last = %recovered.tree.last_zxid(), "cut the log and loaded the tree");
     Ok(recovered)
 }
 
@@ -151,7 +151,7 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
     check_reached(zxid, &walked)?;
     sync_all(disk, dirs, None)?;
     cut_log(disk, &dirs.log, &LogCut::behind(&walked, &logs))?;
-    tracing::warn!(last = %zxid, "txns were taken back");
+    tracing::debug!(last = %zxid, "cut the log");
     Ok(())
 }
 

@@ -74,8 +74,8 @@ pub fn allow(disk: &dyn Disk, dirs: &Dirs) -> Result<(), VotingError> {
     remove_durably(disk, &dirs.data, SUSPENDED_FILE)
 }
 
-/// What a server does last when it starts: uses up the operator's word, if it is there, and tells why voting is
-/// suspended, if it is.
+/// Last step of a start: if `initialize` exists, allows voting and deletes that file. Returns why voting is suspended, if
+/// it is.
 pub fn settle(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, VotingError> {
     let Some(data_dir) = dirs.data.parent() else {
         return suspended(disk, dirs);
@@ -83,7 +83,7 @@ pub fn settle(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, VotingErro
     if !is_there(disk, &data_dir.join(INITIALIZE_FILE))? {
         return suspended(disk, dirs);
     }
-    // In this order: a crash in between leaves the operator's word, and the next start finishes this.
+    // In this order: a crash in between leaves the file `initialize`, and the next start finishes this.
     allow(disk, dirs)?;
     remove_durably(disk, data_dir, INITIALIZE_FILE)?;
     Ok(None)

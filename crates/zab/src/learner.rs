@@ -52,7 +52,7 @@ pub(crate) struct Learner {
     leader: ServerId,
     /// The follower that plays the leader for this observer.
     observer_master: Option<ServerId>,
-    /// As what this server takes part; for the whole role, whatever a new membership says.
+    /// Whether this server follows or observes; for the whole role, whatever a new membership says.
     kind: LearnerKind,
     /// This server's history is known not to be ahead of the leader's.
     not_ahead: bool,
@@ -325,7 +325,8 @@ impl Learner {
         if let Some(membership) = self.agreed_config() {
             replica.memberships.logged(membership.clone(), out);
         }
-        // By what came this server is to vote, or no longer: its acknowledgement has another weight then.
+        // The membership just received changes whether this server votes, so its acknowledgement would count
+        // differently.
         if replica.kind() != self.kind {
             return Err(Fall::Reconfigured { next: Some(self.leader) });
         }

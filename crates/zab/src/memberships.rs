@@ -71,7 +71,7 @@ impl Memberships {
         matches!(self.reconfig, Reconfig::Enabled(_))
     }
 
-    /// As what this server takes part. One that the pending membership makes a voter follows already, without
+    /// Whether this server follows or observes. One that the pending membership makes a voter follows already, without
     /// a vote in the one in force: otherwise the change could never be acknowledged by a quorum.
     pub fn kind(&self) -> LearnerKind {
         let will_vote = |pending: &Arc<Membership>| pending.voters().any(|voter| voter == self.me);

@@ -53,7 +53,7 @@ impl Replica {
         self.settings.me
     }
 
-    /// As what this server takes part.
+    /// Whether this server takes part as a follower or as an observer.
     pub fn kind(&self) -> LearnerKind {
         match self.voting {
             Voting::Allowed => self.memberships.kind(),
@@ -82,7 +82,7 @@ impl Replica {
         self.memberships.forget_pending(out);
     }
 
-    /// A membership is agreed on. Who kept no log, and votes by it, takes everything to disk before it does.
+    /// A membership is agreed on. A server that kept no log and becomes a voter takes everything to disk before it votes.
     pub fn activate(
         &mut self,
         membership: Arc<Membership>,

@@ -88,8 +88,8 @@ pub struct Zab {
     last_fall: Option<Fall>,
     /// It has been asked to allow this server to vote, and has not been answered.
     asked_to_vote: bool,
-    /// What elections go by: the versions of the memberships, and as what this server takes part.
-    elects: Option<(u64, Option<u64>, LearnerKind)>,
+    /// What the election was last told: the versions of the memberships, and whether this server follows or observes.
+    election_inputs: Option<(u64, Option<u64>, LearnerKind)>,
 }
 
 #[derive(Debug)]
@@ -149,7 +149,7 @@ impl Zab {
             appointed: None,
             last_fall: None,
             asked_to_vote: false,
-            elects: None,
+            election_inputs: None,
         };
         zab.follow_membership();
         zab.look_if_settled(now_ms, out);
@@ -197,10 +197,10 @@ impl Zab {
     fn follow_membership(&mut self) {
         let memberships = &self.replica.memberships;
         let (in_force, pending) = (memberships.in_force(), memberships.pending());
-        let elects =
+        let inputs =
             (in_force.version, pending.map(|pending| pending.version), self.replica.kind());
-        if self.elects != Some(elects) {
-            self.elects = Some(elects);
+        if self.election_inputs != Some(inputs) {
+            self.election_inputs = Some(inputs);
             let pending = pending.map(Arc::as_ref);
             self.election.set_membership(in_force, pending, self.replica.kind());
         }

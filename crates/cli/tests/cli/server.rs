@@ -93,7 +93,7 @@ fn a_metrics_port_that_is_taken_is_named() {
     let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
     process.port();
     let named = |line: &String| {
-        line.contains(&format!("no metrics on {address}"))
+        line.contains(&format!("cannot serve metrics on {address}"))
             && line.contains("metricsProvider.httpPort")
     };
     assert!(process.lines.iter().any(named), "{:?}", process.lines);

@@ -166,7 +166,7 @@ fn wrong_digest(recovered: &Recovered) -> Option<Finding> {
         return Some(Finding { what, offers: Vec::new() });
     };
     let what = format!(
-        "{} says digest {}, its znodes give {}. {}",
+        "{} records digest {:x}, but its znodes have digest {:x}. {}",
         snapshot.name.file_name(),
         mismatch.expected,
         mismatch.found,

@@ -228,7 +228,7 @@ fn check_limits(loading: &mut Loading) -> Result<(), ConfigError> {
             };
             *field = used;
             let text = format!(
-                "{key}={ticks} is negative: no follower could join in time; {used} is used"
+                "{key}={ticks} is negative; using {used} instead. Set it to a positive number of ticks"
             );
             loading.warn(loading.place(key), text);
         }
@@ -249,8 +249,7 @@ fn check_my_id(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId, C
         None | Some(NO_ID) => {
             let found = if my_id.is_none() { "is missing" } else { "-1 is not a server number" };
             let problem = format!(
-                "{found}; write into it which of the servers {} this one is, for example with: \
-                 echo 1 > {}",
+                "{found}; put this server's number (one of {}) into it, for example: echo 1 > {}",
                 listed(),
                 path.display()
             );

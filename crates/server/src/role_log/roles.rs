@@ -171,6 +171,7 @@ impl RoleLog {
         let why = fall_in_words(fall);
         let then = match fall {
             Fall::StorageLost => "it takes no part until that changes",
+            Fall::VotingAllowed { .. } => "rejoining the same leader as a voter",
             _ => "looking for a leader",
         };
         match role {
@@ -183,7 +184,9 @@ impl RoleLog {
             Role::Learning { since_ms, leader, kind } => {
                 let (lasted, joins) = (duration(now_ms.saturating_sub(since_ms)), participle(kind));
                 let text = format!("no longer {joins} server {leader}, after {lasted}: {why}");
-                self.say(Level::WARN, format!("{text}; {then}"));
+                let expected = matches!(fall, Fall::VotingAllowed { .. });
+                let level = if expected { Level::INFO } else { Level::WARN };
+                self.say(level, format!("{text}; {then}"));
             }
             Role::Elected => {
                 stats.deserted.add(u64::from(fall == Fall::NotSupported));

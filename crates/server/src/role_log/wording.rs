@@ -15,9 +15,11 @@ pub(super) fn fall_in_words(fall: Fall) -> &'static str {
         Fall::StartOver => "the log cannot be cut where it says, so everything is taken from it",
         Fall::StorageLost => "the disk takes no writes",
         Fall::EpochExhausted => "this epoch has no zxids left, so a new one begins",
-        Fall::EpochOutbid => "a voter has promised a later epoch, so a new one begins",
+        Fall::EpochOutbid => {
+            "a voter has promised a later epoch, or too few can promise this one, so a new one begins"
+        }
         Fall::Reconfigured { .. } => "the list of servers has changed",
-        Fall::VotingAllowed { .. } => "this server is up to date and votes again",
+        Fall::VotingAllowed { .. } => "this server is up to date and may vote",
     }
 }
 

@@ -74,17 +74,20 @@ impl fmt::Display for PurgeForecast {
         let PurgeForecast { purge, snapshots, logs } = self;
         let (interval, kept) = (in_words(purge.interval()), purge.snapshots_kept);
         if snapshots.going + logs.going == 0 {
-            write!(f, "every {interval} old snapshots and logs are deleted, none as of now")?;
+            write!(
+                f,
+                "old snapshots and logs are deleted every {interval}; nothing to delete now"
+            )?;
         } else {
             let bytes = snapshots.bytes + logs.bytes;
             write!(
                 f,
-                "the first purge, {interval} after the start at the earliest, deletes {} of {} snapshots and \
-                 {} of {} logs, {bytes} bytes",
+                "the first purge, {interval} after the start, will delete {} of {} snapshots and \
+                 {} of {} logs ({bytes} bytes)",
                 snapshots.going, snapshots.all, logs.going, logs.all
             )?;
         }
-        write!(f, "; the newest {kept} snapshots and the logs since stay")?;
+        write!(f, "; the newest {kept} snapshots and the logs after them are kept")?;
         if purge.is_default {
             f.write_str(". autopurge.purgeInterval is not set: Apache would keep all files; set it to 0 to keep them")?;
         }
@@ -98,7 +101,9 @@ pub(super) fn announce(settings: &SnapshotSettings) {
     match PurgeForecast::of(&*settings.disk, &settings.dirs, purge) {
         Ok(forecast) if forecast.is_surprising() => warn!("{forecast}"),
         Ok(forecast) => info!("{forecast}"),
-        Err(failure) => warn!("cannot tell what a purge would delete: {failure}"),
+        Err(failure) => warn!(
+            "cannot list the files that the next purge would delete: {failure}; check the permissions of dataDir and dataLogDir"
+        ),
     }
 }
 
@@ -126,15 +131,15 @@ mod tests {
         assert!(surprising.is_surprising());
         assert_eq!(
             surprising.to_string(),
-            "the first purge, 1 h after the start at the earliest, deletes 3 of 6 snapshots and 3 of 7 logs, 600 \
-             bytes; the newest 3 snapshots and the logs since stay. autopurge.purgeInterval is not set: Apache \
-             would keep all files; set it to 0 to keep them"
+            "the first purge, 1 h after the start, will delete 3 of 6 snapshots and 3 of 7 logs (600 bytes); the \
+             newest 3 snapshots and the logs after them are kept. autopurge.purgeInterval is not set: Apache would \
+             keep all files; set it to 0 to keep them"
         );
         assert!(!forecast(true, 0).is_surprising() && !forecast(false, 3).is_surprising());
         assert_eq!(
             forecast(false, 0).to_string(),
-            "every 1 h old snapshots and logs are deleted, none as of now; the newest 3 snapshots and the logs \
-             since stay"
+            "old snapshots and logs are deleted every 1 h; nothing to delete now; the newest 3 snapshots and the \
+             logs after them are kept"
         );
     }
 

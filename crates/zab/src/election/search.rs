@@ -121,12 +121,13 @@ impl Election {
         if first.zxid == UNKNOWN || message.vote.zxid == UNKNOWN {
             return None;
         }
-        if self.is_barred() {
+        if self.is_suspended_voter() {
             self.ask_again_soon(now_ms);
             return None;
         }
         match message.round.cmp(&self.round) {
-            // Who has no vote of its own yet takes part in any round: nobody would follow it into a later one.
+            // A server that has not voted yet joins any round, even an earlier one: no other server would follow
+            // it into a later one.
             Ordering::Less if self.vote.leader == NOBODY.leader && self.is_voter() => {
                 self.join_round(now_ms, message, out)?;
             }
@@ -158,9 +159,9 @@ impl Election {
         Some(())
     }
 
-    /// Whether the others would count this server's vote, though it may not vote. It keeps to the vote for
-    /// nobody, which nobody counts, and only asks who leads.
-    fn is_barred(&self) -> bool {
+    /// Whether this server is listed as a voter but must not vote. It sends only votes for nobody, which other
+    /// servers ignore, and asks who leads.
+    fn is_suspended_voter(&self) -> bool {
         self.settings.kind == LearnerKind::Observer && self.electorate.is_voter(self.settings.me)
     }
 
@@ -201,7 +202,7 @@ impl Election {
         let supports = |id| in_round.get(&id).is_some_and(|ballot| ballot.supports(vote));
         round == self.round
             && self.leads(vote.leader, round, in_round)
-            && self.is_vouched_for(vote.leader, supports)
+            && self.has_enough_support(vote.leader, supports)
     }
 
     /// Whether a quorum follows this leader since some round.
@@ -209,14 +210,14 @@ impl Election {
         let Phase::Looking(Search { settled, .. }) = &self.phase else { return false };
         let is_same = |other: Vote| (other.leader, other.epoch) == (vote.leader, vote.epoch);
         let supports = |id| settled.get(&id).is_some_and(|ballot| is_same(ballot.vote));
-        self.leads(vote.leader, round, settled) && self.is_vouched_for(vote.leader, supports)
+        self.leads(vote.leader, round, settled) && self.has_enough_support(vote.leader, supports)
     }
 
     /// Whether enough voters support a leader to join it. To lead, this server needs every quorum that has a
     /// say. To join another one, a quorum of any membership will do: that server has counted for itself, and
     /// a change of membership that is pending here may have been given up there, with servers that never
     /// come back.
-    fn is_vouched_for(&self, leader: ServerId, supports: impl Fn(ServerId) -> bool) -> bool {
+    fn has_enough_support(&self, leader: ServerId, supports: impl Fn(ServerId) -> bool) -> bool {
         if leader == self.settings.me {
             self.electorate.is_quorum(supports)
         } else {

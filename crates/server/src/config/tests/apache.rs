@@ -81,7 +81,7 @@ fn a_number_of_minus_one_is_none() {
     check_refused(
         ALONE,
         &[("/data/myid", "-1\n")],
-        "/data/myid: -1 is not a server number; write into it which of the servers 1 this one is, for example with: \
+        "/data/myid: -1 is not a server number; put this server's number (one of 1) into it, for example: \
          echo 1 > /data/myid",
     );
     check_refused(
@@ -98,8 +98,8 @@ fn limits_below_zero_are_replaced_in_an_ensemble() {
         &text,
         "1",
         &[
-            "zoo.cfg:4: initLimit=-1 is negative: no follower could join in time; 10 is used",
-            "zoo.cfg:5: syncLimit=-3 is negative: no follower could join in time; 5 is used",
+            "zoo.cfg:4: initLimit=-1 is negative; using 10 instead. Set it to a positive number of ticks",
+            "zoo.cfg:5: syncLimit=-3 is negative; using 5 instead. Set it to a positive number of ticks",
         ],
     );
     assert_eq!((config.quorum.init_limit_ticks, config.quorum.sync_limit_ticks), (10, 5));

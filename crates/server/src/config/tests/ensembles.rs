@@ -91,8 +91,8 @@ fn an_ensemble_needs_its_limits_and_its_number() {
     check_refused(
         THREE,
         &[],
-        "/data/myid: is missing; write into it which of the servers 1, 2, 3 this one is, for \
-         example with: echo 1 > /data/myid",
+        "/data/myid: is missing; put this server's number (one of 1, 2, 3) into it, for example: \
+         echo 1 > /data/myid",
     );
     check_refused_with(
         1,
