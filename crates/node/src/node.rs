@@ -253,6 +253,12 @@ impl Node {
         }
     }
 
+    /// Whether what is applied is answered: this server has a role, or had one until a moment ago.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        !matches!(self.role, Role::Idle { .. })
+    }
+
     /// Whether clients are taken at the moment.
     #[must_use]
     pub fn serves_clients(&self) -> bool {

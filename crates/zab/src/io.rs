@@ -274,8 +274,8 @@ pub enum Output {
         /// It.
         membership: Arc<Membership>,
     },
-    /// This server was told not to vote and is up to date now: forget that durably, and report
-    /// `VotingAllowed`.
+    /// This server was told not to vote and is up to date now ([`crate::Zab::prove_quorum`]): forget that durably,
+    /// and report `VotingAllowed`.
     AllowVoting,
     /// Everything up to here is agreed on and durable here: it may be applied.
     Commit {

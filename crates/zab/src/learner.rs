@@ -71,8 +71,6 @@ pub(crate) struct Learner {
     parked_bytes: usize,
     /// The membership that came with NEWLEADER; in force from UPTODATE on, if it is agreed on.
     leaders_config: Option<Membership>,
-    /// What was agreed on at UPTODATE.
-    up_to_date_at: Zxid,
 }
 
 /// Whom to learn from.
@@ -112,7 +110,6 @@ impl Learner {
             parked: VecDeque::new(),
             parked_bytes: 0,
             leaders_config: None,
-            up_to_date_at: Zxid::ZERO,
         }
     }
 
@@ -134,12 +131,6 @@ impl Learner {
 
     pub fn is_active(&self) -> bool {
         self.stage == Stage::Active
-    }
-
-    /// Whether it has been brought up to date, and has since then heard of a txn that a quorum agreed on
-    /// afterwards, and has it on disk: see [`Voting`].
-    pub fn has_proof_of_quorum(&self, replica: &Replica) -> bool {
-        self.is_active() && replica.log.announced() > self.up_to_date_at
     }
 
     pub fn link(&self) -> Option<LinkId> {
@@ -369,7 +360,6 @@ impl Learner {
         self.handle_heard(now_ms, replica);
         self.send(QuorumPacket::Ack { zxid: Zxid::start_of(self.epoch) }, out);
         replica.log.commit(self.agreed, out);
-        self.up_to_date_at = self.agreed.max(replica.log.announced());
         let link = self.link.expect("packets come over a link");
         let leader = self.leader;
         if let Some(membership) = self.agreed_config().cloned()

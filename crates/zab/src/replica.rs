@@ -22,9 +22,10 @@ pub struct Epochs {
 /// Whether this server may vote.
 ///
 /// A voter that has lost part of what it acknowledged or promised could help to elect a leader that lacks
-/// it too. So it takes part as an observer until an intact leader has brought it up to date. Its own promises
-/// bind it again when a quorum without it has agreed on something that was proposed after it came back:
-/// whoever that quorum follows, the others had made no later promise together with this server.
+/// it too. So it takes part as an observer until an intact leader has brought it up to date. That is not enough:
+/// the leader may have been deserted, for a later one that this server had followed and forgotten. So it asks
+/// the leader for a txn, and votes again when that is agreed on. A quorum without this server has followed the
+/// leader after the loss then, and every quorum that this server was part of before has a member in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voting {
     /// As the membership says.

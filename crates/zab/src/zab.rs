@@ -178,7 +178,6 @@ impl Zab {
         if let Err(fall) = self.handle(now_ms, input, out) {
             self.fall(now_ms, fall, out);
         }
-        self.ask_to_vote(out);
         self.note_disk_work(&out[start..]);
         self.follow_membership();
         self.look_if_settled(now_ms, out);

@@ -23,6 +23,7 @@ impl Node {
                     let origin = origin.or_else(|| self.origin_at_learner(&entry, tree, out));
                     self.apply_txn(&entry, origin, tree, out);
                     self.applied_at_learner(&entry, tree, out);
+                    self.note_proof(entry.header, out);
                 }
                 Waiting::Connect { entry, conn, read_only } => {
                     self.apply_txn(&entry, None, tree, out);

@@ -7,7 +7,7 @@ use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{
     ErrorCode, Membership, OpCode, QuorumPacket, Reader, Request, SessionId, Txn, TxnHeader,
-    WriteRequest, Zxid,
+    WriteRequest, Xid, Zxid,
 };
 use herdsman_tree::{Caller, Overlay, Tree};
 use herdsman_zab::log::Kept;
@@ -17,6 +17,7 @@ use herdsman_zab::{
 };
 
 use super::{Node, NodeSettings, Role};
+use crate::cxids::Numbering;
 use crate::forwarding::Forwarding;
 use crate::io::{CloseReason, Now, Output, Outputs, StorageState};
 use crate::pending::Waiting;
@@ -34,6 +35,8 @@ pub(super) struct Ensemble {
     /// Set while the role goes on only until everything that was committed in it is applied: those who wait for that
     /// are answered, above all who asked for the change of membership by which a leader leaves.
     leaving: Option<Now>,
+    /// The number of the txn that this server has asked for in its present role, see `ask_for_proof`.
+    proof: Option<i32>,
 }
 
 impl Ensemble {
@@ -59,7 +62,7 @@ impl Node {
         node.sessions.forget_all();
         let mut asked = Vec::new();
         let zab = Zab::new(peers, origin, now.monotonic_ms, &mut asked);
-        node.ensemble = Some(Ensemble { zab, asked, coming: None, leaving: None });
+        node.ensemble = Some(Ensemble { zab, asked, coming: None, leaving: None, proof: None });
         node.carry_out(now, out);
         node
     }
@@ -238,6 +241,7 @@ impl Node {
     /// There is no leader since then, and nothing is left to apply.
     fn leave_role(&mut self, since: Now, out: &mut Outputs) {
         self.end_role(out);
+        self.ensemble.iter_mut().for_each(|ensemble| ensemble.proof = None);
         self.role = Role::Idle { looking_since_ms: Some(since.monotonic_ms) };
     }
 
@@ -252,6 +256,27 @@ impl Node {
         conns.sort_unstable();
         for conn in conns {
             out.close(conn, CloseReason::NotServing);
+        }
+    }
+
+    /// A server that may not vote asks its leader for a txn of its own, to see that the leader has a quorum now. It
+    /// asks again with every ping until it has its vote, because the leader may not take requests yet.
+    pub(super) fn ask_for_proof(&mut self, link: LinkId, out: &mut Outputs) {
+        let Some(ensemble) = &mut self.ensemble else { return };
+        if ensemble.zab.voting() == Voting::Suspended {
+            let cxids = &mut self.cxids;
+            let number = || cxids.number(Numbering::Server, Xid(0));
+            let cxid = *ensemble.proof.get_or_insert_with(number);
+            out.list.push(Output::Peer(ask_for_txn(link, cxid)));
+        }
+    }
+
+    /// Whether a txn is one that this server has asked for.
+    pub(super) fn note_proof(&mut self, header: TxnHeader, out: &mut Outputs) {
+        let Some(ensemble) = &mut self.ensemble else { return };
+        let is_proof = header.session == SessionId::NONE && ensemble.proof == Some(header.cxid);
+        if is_proof && ensemble.zab.prove_quorum() {
+            out.list.push(Output::Peer(PeerOutput::AllowVoting));
         }
     }
 
@@ -289,9 +314,7 @@ impl Node {
                 self.sessions.forget_all();
                 self.role = Role::Learning(Box::new(Forwarding::new(link)));
                 self.serve_observers(now, out);
-                if self.zab().is_some_and(|zab| zab.voting() == Voting::Suspended) {
-                    out.list.push(Output::Peer(ask_for_txn(link)));
-                }
+                self.ask_for_proof(link, out);
             }
         }
     }
@@ -303,15 +326,14 @@ pub fn membership_of(tree: &Tree) -> Option<Membership> {
     Membership::parse_text(&String::from_utf8_lossy(tree.config()?)).ok()
 }
 
-/// A request that changes nothing, of no session: the leader refuses it with a txn, which shows that it has a
-/// quorum at this very moment. Who may not vote waits for such a txn, and others might be long in coming.
-fn ask_for_txn(link: LinkId) -> PeerOutput {
+/// A request that changes nothing, of no session: the leader refuses it with a txn.
+fn ask_for_txn(link: LinkId, cxid: i32) -> PeerOutput {
     let write = WriteRequest::Delete { path: "/zookeeper".into(), version: -1 };
     let mut body = Vec::new();
     Request::Write(write).encode(&mut body);
     let packet = QuorumPacket::Request {
         session: SessionId::NONE,
-        cxid: 0,
+        cxid,
         op: OpCode::Delete.code(),
         body: body.into(),
         ids: Vec::new(),

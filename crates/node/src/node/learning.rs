@@ -208,6 +208,7 @@ impl Node {
                 let packet = QuorumPacket::Ping { zxid, touched: forwarding.take_touched() };
                 let link: LinkId = forwarding.link();
                 out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
+                self.ask_for_proof(link, out);
             }
             _ => {}
         }

@@ -92,16 +92,17 @@ impl Zab {
         }
     }
 
-    /// A server that was not allowed to vote has been brought up to date: it may, once that is durable.
-    pub(super) fn ask_to_vote(&mut self, out: &mut Vec<Output>) {
-        let Role::Learning(learner) = &self.role else { return };
-        if self.replica.voting == Voting::Suspended
-            && !self.asked_to_vote
-            && learner.has_proof_of_quorum(&self.replica)
-        {
+    /// A txn that this server has asked for, after it was brought up to date, is agreed on and durable here: its
+    /// leader has a quorum that has followed it since (see [`Voting`]). Says whether to allow voting durably.
+    #[must_use]
+    pub fn prove_quorum(&mut self) -> bool {
+        let is_up_to_date = matches!(&self.role, Role::Learning(learner) if learner.is_active());
+        let asks = is_up_to_date && self.replica.voting == Voting::Suspended && !self.asked_to_vote;
+        if asks {
             self.asked_to_vote = true;
-            out.push(Output::AllowVoting);
+            self.disk_work += 1;
         }
+        asks
     }
 
     /// It joins its leader again, as a follower.
@@ -121,10 +122,7 @@ impl Zab {
         let is_work = |output: &&Output| {
             matches!(
                 output,
-                Output::SaveEpoch { .. }
-                    | Output::Truncate { .. }
-                    | Output::InstallSnapshot { .. }
-                    | Output::AllowVoting
+                Output::SaveEpoch { .. } | Output::Truncate { .. } | Output::InstallSnapshot { .. }
             )
         };
         self.disk_work += outputs.iter().filter(is_work).count();
