@@ -473,6 +473,9 @@ impl Node {
 
     fn tick(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
         self.tick_peers(now, tree, out);
+        if self.is_leaving_role() {
+            return;
+        }
         self.tick_read_only(now);
         match self.role {
             Role::Deciding { .. } if self.storage == StorageState::Writable => {

@@ -31,7 +31,7 @@ impl Zxid {
     /// The zxid after this one. Only a standalone server carries over into the epoch.
     #[must_use]
     pub fn next(self) -> Zxid {
-        Zxid(self.0 + 1)
+        Zxid(self.0.wrapping_add(1))
     }
 }
 

@@ -70,6 +70,11 @@ pub enum ChangeError {
     /// This server could not be allowed to vote.
     #[error(transparent)]
     Voting(#[from] VotingError),
+    /// A membership could not be kept. A server that forgot it would vote by the one before.
+    #[error(
+        "cannot keep the new membership beside zoo.cfg: {0}; make its directory writable and restart the server"
+    )]
+    Membership(io::Error),
     /// The log could not be cut.
     #[error(transparent)]
     Reload(#[from] ReloadError),
@@ -113,7 +118,7 @@ impl DiskKeeper {
                 Ok(Some(Input::VotingAllowed))
             }
             DiskChange::Activate { membership } => {
-                self.keep(|files| files.activate(&membership));
+                self.keep(&membership)?;
                 self.move_client_port(&membership);
                 Ok(None)
             }
@@ -157,15 +162,10 @@ impl DiskKeeper {
         }
     }
 
-    /// A membership that cannot be kept will be heard of again from the others, as with Apache.
-    fn keep(&self, keep: impl FnOnce(&DynamicFiles) -> io::Result<()>) {
-        if let Some(files) = &self.files
-            && let Err(failure) = keep(files)
-        {
-            error!(
-                "cannot keep the new membership beside zoo.cfg: {failure}; this server goes by it \
-                 until it is restarted, and then asks the others"
-            );
+    fn keep(&self, membership: &Membership) -> Result<(), ChangeError> {
+        match &self.files {
+            Some(files) => files.activate(membership).map_err(ChangeError::Membership),
+            None => Ok(()),
         }
     }
 

@@ -155,7 +155,7 @@ impl Server {
             recover: options,
             log: settings::log_options(&config),
             snapshots: snapshot_settings.clone(),
-            files: startup::dynamic_files(&config),
+            files: startup::dynamic_files(&config)?,
             client_port: Arc::new(ClientPort::at(config.listen.client.clone())),
             requests: Arc::new(SnapshotRequests::default()),
         };

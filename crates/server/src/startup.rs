@@ -85,16 +85,16 @@ pub(crate) fn suspended(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, 
 }
 
 /// Where the membership is kept, if it may change. zoo.cfg is kept as it was first.
-pub(crate) fn dynamic_files(config: &Config) -> Option<DynamicFiles> {
-    let Mode::Ensemble { my_id, .. } = config.mode else { return None };
+pub(crate) fn dynamic_files(config: &Config) -> Result<Option<DynamicFiles>, StartError> {
+    let (Mode::Ensemble { my_id, .. }, Some(path)) = (config.mode, config.file.clone()) else {
+        return Ok(None);
+    };
     if !config.quorum.reconfig_enabled {
-        return None;
+        return Ok(None);
     }
-    let files = DynamicFiles::new(config.file.clone()?, my_id);
-    if let Err(failure) = files.back_up() {
-        warn!("cannot keep a copy of zoo.cfg before it is changed: {failure}");
-    }
-    Some(files)
+    let files = DynamicFiles::new(path.clone(), my_id);
+    files.back_up().map_err(|source| StartError::Membership { path, source })?;
+    Ok(Some(files))
 }
 
 /// Loads the tree and says what was found.

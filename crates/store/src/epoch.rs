@@ -218,8 +218,9 @@ fn read_number(disk: &dyn Disk, path: &Path) -> Result<Option<u32>, EpochError> 
     };
     let text = String::from_utf8_lossy(&content);
     match text.trim().parse() {
-        Ok(epoch) => Ok(Some(epoch)),
-        Err(_) => Err(EpochError::Unreadable { path: path.to_owned(), content: text.into_owned() }),
+        // Behind it no zxid could follow.
+        Ok(epoch) if epoch < i32::MAX as u32 => Ok(Some(epoch)),
+        _ => Err(EpochError::Unreadable { path: path.to_owned(), content: text.into_owned() }),
     }
 }
 

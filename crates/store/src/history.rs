@@ -30,6 +30,7 @@ use herdsman_proto::Zxid;
 
 use crate::disk::{Dirs, Disk, IoAt, io_at};
 use crate::log::ending::{Damage, Ending, classify};
+use crate::log::pieces::DAMAGES_PER_FILE_MAX;
 use crate::log::record::RecordReader;
 use crate::log::walk::follows_through;
 use crate::names::{list_logs, list_snapshots};
@@ -212,7 +213,7 @@ fn read_piece(
 ) -> Result<Window, IoAt> {
     let mut piece = Window::new(room);
     let mut reader = RecordReader::open(disk, path).map_err(io_at(path))?;
-    loop {
+    for _ in 0..DAMAGES_PER_FILE_MAX {
         while let Some(record) = reader.next_record().map_err(io_at(path))? {
             if record.zxid > wanted.last {
                 return Ok(piece);
@@ -237,6 +238,9 @@ fn read_piece(
             Ending::Clean | Ending::Torn { .. } => return Ok(piece),
         }
     }
+    piece.start_over();
+    piece.damaged_end = true;
+    Ok(piece)
 }
 
 #[cfg(test)]

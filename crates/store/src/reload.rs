@@ -142,7 +142,7 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
     let Some(first) = files.first() else {
         return Err(impossible(Impossible::NotInLog { last: Zxid::ZERO, next: None }));
     };
-    let after = Zxid(first.zxid.0 - 1);
+    let after = Zxid(first.zxid.0.saturating_sub(1));
     let log = LogFiles { dir: &dirs.log, files, after, until: Some(zxid), known: &[] };
     let walked = walk(disk, &log, &mut |_| Ok(())).map_err(|error| match error {
         WalkError::Io { path, source } => IoAt { path, source }.into(),

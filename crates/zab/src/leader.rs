@@ -154,7 +154,6 @@ impl Leader {
         self.stage != Stage::AwaitingInfos
             && (self.learners.values().any(|peer| {
                 peer.accepted_epoch > self.epoch
-                    && peer.kind == LearnerKind::Follower
                     && replica.memberships.electorate().is_voter(peer.server)
             }) || self.lacks_promises(replica))
     }

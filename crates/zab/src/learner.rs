@@ -29,6 +29,9 @@ use crate::replica::{Fall, Replica, Voting};
 use crate::settings::Mistake;
 use catching_up::Collected;
 
+/// What a packet that waits counts besides its payload.
+const PARKED_PACKET_BYTES: usize = 64;
+
 /// What a learner waits for.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
@@ -217,6 +220,7 @@ impl Learner {
             }
             _ => 0,
         };
+        self.parked_bytes += PARKED_PACKET_BYTES;
         self.parked.push_back(packet);
         if self.parked_bytes > replica.settings.parked_bytes_max {
             return Err(Fall::LeaderRefused);

@@ -44,6 +44,9 @@ pub(crate) struct Replica {
     /// The leader for which an epoch was accepted that it has not been promised yet: the link may be lost in
     /// between. Nobody leads twice in one epoch, so it can be promised later.
     pub promise_owed_to: Option<ServerId>,
+    /// The latest epoch that a voter said to have promised, to whomever. One that comes late to a leader ends its
+    /// term; the next epoch is above it.
+    pub promised_by_voters: u32,
     pub voting: Voting,
     /// The own log could not be brought in line with the leader's: take everything anew.
     pub start_over: bool,
@@ -57,6 +60,8 @@ impl Replica {
     /// Whether this server takes part as a follower or as an observer.
     pub fn kind(&self) -> LearnerKind {
         match self.voting {
+            // What it acknowledges would be gone after a restart.
+            Voting::Allowed if self.log.kept() == Kept::InMemory => LearnerKind::Observer,
             Voting::Allowed => self.memberships.kind(),
             Voting::Suspended => LearnerKind::Observer,
         }

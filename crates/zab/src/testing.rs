@@ -29,6 +29,7 @@ pub fn replica(epoch: u32, base: Zxid, txns: &[Zxid]) -> Replica {
         log: Log::new(Kept::OnDisk, HISTORY, base, tail),
         epochs: Epochs { current: epoch, accepted: epoch },
         promise_owed_to: None,
+        promised_by_voters: 0,
         voting: Voting::Allowed,
         start_over: false,
         settings: ZabSettings {

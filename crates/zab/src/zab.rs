@@ -75,6 +75,8 @@ pub struct Zab {
     observer_master: Option<ObserverMaster>,
     /// How often this observer has chosen whom to learn from.
     masters_tried: usize,
+    /// How often in a row nothing came of it.
+    masters_failed: usize,
     /// Links that came before this server knew what it has for them, with what they said.
     waiting: BTreeMap<LinkId, Waiting>,
     /// Disk work that has not been reported done.
@@ -125,6 +127,7 @@ impl Zab {
             log,
             epochs,
             promise_owed_to: None,
+            promised_by_voters: 0,
             voting,
             start_over: false,
         };
@@ -142,6 +145,7 @@ impl Zab {
             role: Role::Settling,
             observer_master: None,
             masters_tried: 0,
+            masters_failed: 0,
             waiting: BTreeMap::new(),
             disk_work: 0,
             refusals: 0,
@@ -339,6 +343,7 @@ impl Zab {
             }
             Role::Learning(learner) if learner.is_active() => {
                 self.election.took_epoch(learner.epoch());
+                self.masters_failed = 0;
                 self.refusals = 0;
             }
             _ => {}

@@ -12,14 +12,14 @@
 use std::collections::BTreeMap;
 
 use herdsman_node::{
-    ClientRequest, ConnId, Input, LeaderServes, LocalSessions, NodeSettings, Output,
+    ClientRequest, ConnId, Input, LeaderServes, LocalSessions, NodeSettings, Now, Output, Outputs,
 };
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ConnectRequest, OpCode, QuorumPacket, Request, SessionId, Xid, Zxid};
 use herdsman_zab::settings::ObserverMasters;
 use herdsman_zab::{Door, Output as PeerOutput, Standing};
 
-use crate::driver::{address, settings};
+use crate::driver::{WALL_MS, address, settings};
 use crate::golden::{self, check_folder};
 use crate::room::{Place, Room, Seat};
 use crate::transcript::{Transcript, short};
@@ -247,4 +247,36 @@ fn parse_settings(line: &str) -> (NodeSettings, [Place; 2], ObserverMasters) {
         }
     }
     (settings, counts, masters)
+}
+
+/// The log's thread leaves it to others to apply what is committed. A leader that falls meanwhile answers it, and does
+/// nothing else that a leader does.
+#[test]
+fn a_leader_that_leaves_proposes_nothing() {
+    let settings = NodeSettings { epoch_txns_max: 1, ..settings() };
+    let mut room = Room::new(&settings, 1, &mut |_, _, _, _| {});
+    room.wait(1000, &mut |_, _, _, _| {});
+    let seat = room.seats.get_mut(&1).unwrap();
+    let mut out = Outputs::default();
+    let password = SessionId::NONE.password();
+    let request = ConnectRequest {
+        last_zxid_seen: Zxid::ZERO,
+        timeout_ms: 4000,
+        session: SessionId::NONE,
+        password: &password,
+        read_only: None,
+    };
+    let connect = Input::Connect { conn: ConnId(1), request, ids: address() };
+    seat.node.step(at(1000), connect, &seat.tree, &mut out);
+    let zxid = Zxid(Zxid::start_of(1).0 + 1);
+    seat.node.step(at(1001), Input::Flushed { zxid }, &seat.tree, &mut out);
+    assert!(seat.node.wants_tree());
+    // A session is due, and the epoch has no more zxids.
+    seat.node.step(at(60_000), Input::Tick, &seat.tree, &mut out);
+    assert!(!seat.node.serves_clients());
+    seat.node.apply(&mut seat.tree, 10, &mut out);
+}
+
+fn at(ms: u64) -> Now {
+    Now { monotonic_ms: ms, wall_ms: WALL_MS + ms as i64 }
 }

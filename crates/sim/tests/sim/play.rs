@@ -2,8 +2,8 @@
 //!
 //! Commands; servers by their numbers:
 //! - `ensemble VOTERS [observers=N] [joiners=N] [leader=ID] [history=TXNS] [snapshot=TXNS] [slowtree=MS] [reconfig]
-//!   [forgetful]` starts an ensemble and waits until all serve. `joiners` follow without being members, `reconfig`
-//!   lets the membership change, `forgetful` observers keep no log.
+//!   [forgetful] [direct]` starts an ensemble and waits until all serve. `joiners` follow without being members, `reconfig`
+//!   lets the membership change, `forgetful` observers keep no log, `direct` ones learn from the leader only.
 //! - `partition 1 | 2 3` cuts sides off from each other; `heal`; `break ID` breaks all links of a server.
 //! - `crash ID…`, `restart ID…`; `lose ID`: a server that is down has lost its disk, and knows it.
 //! - `freeze ID`, `thaw ID`: a disk does nothing, and reports nothing, until it is thawed; `full ID`, `room ID`.
@@ -29,6 +29,7 @@ use herdsman_sim::run::describe;
 use herdsman_sim::world::{Place, Tracing};
 use herdsman_sim::{FaultKinds, Plan, World};
 use herdsman_zab::log::Kept;
+use herdsman_zab::settings::ObserverMasters;
 
 const TICK_MS: u64 = 1000;
 /// How long an answer is waited for.
@@ -264,6 +265,11 @@ fn plan(words: &str) -> Plan {
         membership: Arc::new(members),
         joiners,
         reconfig: has("reconfig"),
+        observer_masters: if has("direct") {
+            ObserverMasters::Off
+        } else {
+            ObserverMasters::On { seed: 0 }
+        },
         observers_kept: if has("forgetful") { Kept::InMemory } else { Kept::OnDisk },
         tick_ms: TICK_MS,
         init_limit_ticks: 5,

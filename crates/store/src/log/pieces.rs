@@ -20,6 +20,8 @@ use crate::names::LogName;
 
 /// Once there is a break and more pieces than this, later files are not read.
 const PIECES_MAX: usize = 10_000;
+/// Damaged places in one file after which the rest of the file counts as damaged: each costs a search through it.
+pub(crate) const DAMAGES_PER_FILE_MAX: usize = 100;
 
 /// A part of a log file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +127,7 @@ pub(crate) fn read_pieces(
         let path = name.path(log.dir);
         let reader = RecordReader::open(disk, &path).map_err(io_at(&path))?;
         let next = log.files.get(index + 1).copied();
-        let mut file = FileReading { log, name, reader, next, run: None, records: 0 };
+        let mut file = FileReading { log, name, reader, next, run: None, records: 0, damages: 0 };
         chain.start_file(name);
         file.read(&mut chain, &mut found, visit).map_err(io_at(&path))?;
         if found.stop.is_some() {
@@ -148,6 +150,7 @@ struct FileReading<'a> {
     /// The run that is being read: where it starts and the zxids in it.
     run: Option<(u64, Zxid, Zxid)>,
     records: u64,
+    damages: usize,
 }
 
 impl FileReading<'_> {
@@ -177,7 +180,10 @@ impl FileReading<'_> {
                     self.push(start + bytes, file_bytes, Content::End, found);
                 }
                 Ending::Damaged(damage) => {
-                    let (why, next_valid) = (damage.why, damage.next_valid);
+                    self.damages += 1;
+                    let gives_up = self.damages >= DAMAGES_PER_FILE_MAX;
+                    let next_valid = damage.next_valid.filter(|_| !gives_up);
+                    let why = damage.why;
                     let end = next_valid.map_or(file_bytes, |(offset, _)| offset);
                     let content = Content::Damage { why, next_valid };
                     self.push(start, end, content, found);

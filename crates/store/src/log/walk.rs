@@ -205,7 +205,8 @@ pub fn follows(last: Zxid, next: Zxid) -> bool {
 
 /// `next` can be the txn right after `last`, and nothing is known that lies between them.
 pub(crate) fn follows_through(known: &[Zxid], last: Zxid, next: Zxid) -> bool {
-    follows(last, next) && !known.iter().any(|known| last < *known && *known < next)
+    next == last.next()
+        || (follows(last, next) && !known.iter().any(|known| last < *known && *known < next))
 }
 
 /// Reads the log, all of it that is wanted, without giving up anything.

@@ -89,7 +89,8 @@ impl Election {
 
     /// Whether a server that looks, too, learns something from our vote.
     fn should_answer(&self, from: ServerId, message: &Notification) -> bool {
-        if !self.is_voter() {
+        // A vote for nobody tells nothing, and the answer to it would be answered again.
+        if !self.is_voter() || self.vote.leader == NOBODY.leader {
             return false;
         }
         match message.round.cmp(&self.round) {

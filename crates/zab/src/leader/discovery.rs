@@ -9,6 +9,9 @@ use crate::learner_peer::{Step, judge_introduction, older_link};
 use crate::replica::Replica;
 use crate::settings::Mistake;
 
+/// The last epoch whose zxids are not below zero.
+const EPOCH_MAX: u32 = i32::MAX as u32;
+
 impl Leader {
     #[expect(clippy::too_many_arguments, reason = "all that an introduction consists of")]
     pub(super) fn handle_info(
@@ -23,6 +26,13 @@ impl Leader {
     ) {
         if let Err(reason) = judge_introduction(&info, replica) {
             return self.dismiss(link, reason, out);
+        }
+        // The next epoch must have zxids.
+        if accepted_epoch >= EPOCH_MAX {
+            return self.dismiss(link, CloseReason::UnexpectedPacket, out);
+        }
+        if replica.memberships.electorate().is_voter(info.server) {
+            replica.promised_by_voters = replica.promised_by_voters.max(accepted_epoch);
         }
         if let Some(older) = older_link(&self.learners, link, info.server) {
             self.dismiss(older, CloseReason::Replaced, out);
@@ -53,7 +63,8 @@ impl Leader {
         }
         let promised = self.learners.values().filter(|peer| peer.step == Step::Introduced);
         let largest = promised.map(|peer| peer.accepted_epoch).max().unwrap_or(0);
-        self.epoch = largest.max(replica.epochs.accepted) + 1;
+        let largest = largest.max(replica.promised_by_voters).max(replica.epochs.accepted);
+        self.epoch = largest.saturating_add(1);
         self.enter(Stage::SavingAcceptedEpoch, now_ms, replica);
         replica.promise_owed_to = None;
         out.push(Output::SaveEpoch { kind: EpochKind::Accepted, epoch: self.epoch });

@@ -10,13 +10,23 @@ fn replica() -> Replica {
 }
 
 fn introduce(leader: &mut Leader, replica: &mut Replica, server: i64, kind: LearnerKind) {
+    introduce_with(leader, replica, server, kind, 1);
+}
+
+fn introduce_with(
+    leader: &mut Leader,
+    replica: &mut Replica,
+    server: i64,
+    kind: LearnerKind,
+    accepted_epoch: u32,
+) {
     let link = LinkId(server as u64);
     let info = LearnerInfo {
         server: ServerId(server),
         protocol_version: PROTOCOL_VERSION,
         config_version: 0,
     };
-    let packet = QuorumPacket::Info { kind, accepted_epoch: 1, info: Some(info) };
+    let packet = QuorumPacket::Info { kind, accepted_epoch, info: Some(info) };
     leader.handle_link_opened(0, link, replica);
     leader.handle_packet(0, link, packet, replica, &mut Vec::new());
 }
@@ -55,4 +65,30 @@ fn a_voter_that_may_not_vote_does_not_count() {
     assert_eq!(leader.stage, Stage::AwaitingEpochAcks);
     promise(&mut leader, &mut replica, 2, Some(1));
     assert_eq!(leader.stage, Stage::AwaitingNewLeaderAcks);
+}
+
+/// A voter that has promised a much later epoch costs one term, not one for each epoch in between.
+#[test]
+fn the_next_term_is_above_what_a_late_voter_has_promised() {
+    let mut replica = replica();
+    let mut leader = with_epoch(&mut replica);
+    introduce_with(&mut leader, &mut replica, 3, LearnerKind::Follower, 500);
+    assert!(leader.is_outbid(&replica));
+    let leader = with_epoch(&mut replica);
+    assert_eq!(leader.epoch(), 501);
+}
+
+/// Behind the last epoch there are no zxids. Nobody has promised it who is what it says.
+#[test]
+fn a_learner_with_an_impossible_epoch_is_dismissed() {
+    for (kind, accepted_epoch) in
+        [(LearnerKind::Observer, u32::MAX), (LearnerKind::Follower, i32::MAX as u32)]
+    {
+        let mut replica = replica();
+        let mut leader = Leader::begin(0, &replica);
+        introduce_with(&mut leader, &mut replica, 3, kind, accepted_epoch);
+        assert!(leader.learners.is_empty());
+        introduce(&mut leader, &mut replica, 2, LearnerKind::Follower);
+        assert_eq!(leader.epoch(), 2);
+    }
 }

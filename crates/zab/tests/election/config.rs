@@ -1,7 +1,10 @@
 //! What notifications say about the membership.
 
-use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState};
+use std::collections::VecDeque;
+
+use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState, Vote, Zxid};
 use herdsman_zab::election::{Election, ElectionSettings, Heard};
+use herdsman_zab::io::Output;
 
 use crate::network::{Event, Network, membership};
 
@@ -99,4 +102,35 @@ fn before_the_first_search_nothing_is_heard() {
     assert_eq!(election.handle_notification(0, ME, &message, &mut out), Heard::Nothing);
     assert_eq!(election.handle_tick(1000, &mut out), None);
     assert_eq!((out, election.next_deadline()), (vec![], None));
+}
+
+/// A server that only the pending membership makes a voter, and a voter that does not know of it, have nothing to tell
+/// each other while both look: they must not answer each other for ever.
+#[test]
+fn a_pending_voter_and_a_voter_fall_silent() {
+    let (old, new) = (membership("1 2 3 v 10"), membership("1 2 3 4 v 12"));
+    let mut network = Network::new(old.clone());
+    let mut start = |id: i64, zxid: i64| {
+        let settings = ElectionSettings { me: ServerId(id), ..network.settings.clone() };
+        let mut election = Election::new(settings, &old);
+        if id == 4 {
+            election.set_membership(&old, Some(&new), LearnerKind::Follower);
+        }
+        let mut out = Vec::new();
+        let own = Vote { leader: ServerId(id), zxid: Zxid(zxid), epoch: 0 };
+        assert_eq!(election.look(0, own, &mut out), None);
+        network.servers.insert(ServerId(id), election);
+        out.into_iter().map(move |output| (ServerId(id), output))
+    };
+    let mut queue: VecDeque<_> = start(2, 0x11).chain(start(4, 0x12)).collect();
+    let mut heard = 0;
+    while let Some((from, output)) = queue.pop_front() {
+        let Output::Notify { to, message } = output else { panic!("{output:?}") };
+        let Some(election) = network.servers.get_mut(&to) else { continue };
+        let mut out = Vec::new();
+        assert_eq!(election.handle_notification(0, from, &message, &mut out), Heard::Nothing);
+        queue.extend(out.into_iter().map(|output| (to, output)));
+        heard += 1;
+        assert!(heard < 20, "they do not stop");
+    }
 }

@@ -129,7 +129,8 @@ impl LinkReader {
         self.inputs.clear();
     }
 
-    /// Waits for bytes, no longer than the link may be idle.
+    /// Waits for bytes, no longer than the link may be idle. A learner that has introduced itself may be silent for as
+    /// long as agreement lets it: while it takes a large tree, it has nothing to say.
     fn wait(&mut self) -> Result<(), Loss> {
         let mut quiet = Duration::ZERO;
         loop {
@@ -147,7 +148,9 @@ impl LinkReader {
                 // Only waiting counts: when this process itself stood still, the peer is not to blame.
                 Fill::Nothing => quiet += look,
             }
-            if quiet >= limit {
+            let may_be_silent =
+                self.link.origin == Origin::Accepted && self.first_packet_by.is_none();
+            if quiet >= limit && !may_be_silent {
                 return Err(Loss::Silent(millis(quiet)));
             }
         }

@@ -174,9 +174,9 @@ fn a_link_that_is_idle_for_too_long_is_lost_on_both_sides() {
     let (leader, down, learner, up) = linked();
     learner.send(up, &commit(1));
     assert_eq!(leader.packet(down), commit(1));
-    leader.network.set_idle_limit(down, 50);
-    leader.lost(down);
+    learner.network.set_idle_limit(up, 50);
     learner.lost(up);
+    leader.lost(down);
     leader.stop();
     learner.stop();
 }
@@ -189,4 +189,27 @@ fn both_hear_of_it_when_one_stops() {
     learner.stop();
     leader.lost(down);
     leader.stop();
+}
+
+/// A tree that takes its time.
+struct SlowTree(u8);
+
+impl TreeSource for SlowTree {
+    fn fill(&mut self, out: &mut Vec<u8>) -> TreeStep {
+        std::thread::sleep(Duration::from_millis(60));
+        self.0 += 1;
+        out.push(if self.0 == 1 { 9 } else { b'x' });
+        if self.0 == 10 { TreeStep::Done } else { TreeStep::More }
+    }
+}
+
+/// A learner that takes a tree has nothing to say, for as long as that takes.
+#[test]
+fn a_tree_may_take_longer_than_a_link_may_be_idle() {
+    let init_limit = Duration::from_millis(200);
+    let (leader, down, learner, up) = linked_with(NetworkSettings { init_limit, ..settings(1) });
+    learner.send(up, &QuorumPacket::Ack { zxid: Zxid(1) });
+    assert_eq!(leader.packet(down), QuorumPacket::Ack { zxid: Zxid(1) });
+    leader.network.send_snapshot(down, Zxid(9), Box::new(SlowTree(0)));
+    assert_eq!(learner.packet(up), QuorumPacket::Snap { zxid: Zxid(9) });
 }
