@@ -74,8 +74,8 @@ pub fn allow(disk: &dyn Disk, dirs: &Dirs) -> Result<(), VotingError> {
     remove_durably(disk, &dirs.data, SUSPENDED_FILE)
 }
 
-/// Last step of a start: if `initialize` exists, allows voting and deletes that file. Returns why voting is suspended, if
-/// it is.
+/// Last step of a start: if `initialize` exists, allows voting and deletes that file. Returns why voting is suspended,
+/// if it is.
 pub fn settle(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, VotingError> {
     let Some(data_dir) = dirs.data.parent() else {
         return suspended(disk, dirs);

@@ -88,7 +88,8 @@ impl Replica {
         self.memberships.forget_pending(out);
     }
 
-    /// A membership is agreed on. A server that kept no log and becomes a voter takes everything to disk before it votes.
+    /// A membership is agreed on. A server that kept no log and becomes a voter takes everything to disk before it
+    /// votes.
     pub fn activate(
         &mut self,
         membership: Arc<Membership>,

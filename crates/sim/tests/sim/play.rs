@@ -2,8 +2,9 @@
 //!
 //! Commands; servers by their numbers:
 //! - `ensemble VOTERS [observers=N] [joiners=N] [leader=ID] [history=TXNS] [snapshot=TXNS] [slowtree=MS] [reconfig]
-//!   [forgetful] [direct]` starts an ensemble and waits until all serve. `joiners` follow without being members, `reconfig`
-//!   lets the membership change, `forgetful` observers keep no log, `direct` ones learn from the leader only.
+//!   [forgetful] [direct]` starts an ensemble and waits until all serve. `joiners` follow without being members,
+//!   `reconfig` lets the membership change, `forgetful` observers keep no log, `direct` ones learn from the leader
+//!   only.
 //! - `partition 1 | 2 3` cuts sides off from each other; `heal`; `break ID` breaks all links of a server.
 //! - `crash ID…`, `restart ID…`; `lose ID`: a server that is down has lost its disk, and knows it.
 //! - `freeze ID`, `thaw ID`: a disk does nothing, and reports nothing, until it is thawed; `full ID`, `room ID`.
