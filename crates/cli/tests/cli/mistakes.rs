@@ -106,7 +106,7 @@ fn a_check_says_what_the_first_purge_would_delete() {
         log.contains("WARN the first purge, 1 h after the start") && log.contains("1 warnings"),
         "{log}"
     );
-    assert!(log.contains("deletes 3 of 6 snapshots and 0 of 0 logs"), "{log}");
+    assert!(log.contains("will delete 3 of 6 snapshots and 0 of 0 logs"), "{log}");
     let zoo_cfg = directory.path().join("zoo.cfg");
     let text = fs::read_to_string(&zoo_cfg).expect("written");
     fs::write(&zoo_cfg, text + "autopurge.purgeInterval=0\n").expect("written");
