@@ -162,10 +162,16 @@ impl DiskKeeper {
         }
     }
 
+    /// A server that forgot a change would vote by the membership before. The number that the first membership gets
+    /// changes nothing: it is given again.
     fn keep(&self, membership: &Membership) -> Result<(), ChangeError> {
-        match &self.files {
-            Some(files) => files.activate(membership).map_err(ChangeError::Membership),
-            None => Ok(()),
+        let Some(files) = &self.files else { return Ok(()) };
+        match files.activate(membership) {
+            Err(failure) if Zxid(membership.version as i64).counter() == 0 => {
+                error!("cannot keep the version of the membership beside zoo.cfg: {failure}");
+                Ok(())
+            }
+            kept => kept.map_err(ChangeError::Membership),
         }
     }
 

@@ -79,17 +79,6 @@ pub enum StartError {
     /// Logins cannot be had as they are configured.
     #[error("cannot let anybody log in with SASL: {0}")]
     Logins(LoginsError),
-    /// A membership that changes is written beside zoo.cfg; a server that forgot it would vote by the one before.
-    #[error(
-        "cannot write beside {path}, where reconfigEnabled=true keeps the membership: {source}. Make the directory writable, or set reconfigEnabled=false",
-        path = path.display()
-    )]
-    Membership {
-        /// zoo.cfg.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
     /// A thread or socket cannot be had.
     #[error("the system refuses what the server needs: {0}")]
     System(#[from] io::Error),
@@ -109,7 +98,6 @@ impl StartError {
             StartError::Epoch(_)
             | StartError::Recover(_)
             | StartError::Voting(_)
-            | StartError::Membership { .. }
             | StartError::Bind { .. }
             | StartError::System(_) => 1,
         }

@@ -128,6 +128,7 @@ impl Server {
         let storage = &config.storage;
         let dirs = Dirs::below(&storage.data_dir, &storage.log_dir);
         let lock = startup::open_dirs(&**disk, &config, &dirs)?;
+        let files = startup::dynamic_files(&mut config);
         let options =
             settings::recover_options(&config, settings::tree_options(&config, hash_seed));
         let recovered = startup::recover(&**disk, &dirs, &options, &stats)?;
@@ -155,7 +156,7 @@ impl Server {
             recover: options,
             log: settings::log_options(&config),
             snapshots: snapshot_settings.clone(),
-            files: startup::dynamic_files(&config)?,
+            files,
             client_port: Arc::new(ClientPort::at(config.listen.client.clone())),
             requests: Arc::new(SnapshotRequests::default()),
         };

@@ -99,7 +99,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
         close_session_lists_ephemerals: config.sessions.close_lists_ephemerals,
         schemes: schemes(config),
         txn_bytes_max: field_bytes_max(config),
-        reconfig_enabled: config.quorum.reconfig_enabled,
+        reconfig_enabled: config.quorum.reconfig_enabled && !config.quorum.membership_is_fixed,
         watches_per_watcher_max: config.limits.watches_per_session_max,
     }
 }

@@ -84,17 +84,24 @@ pub(crate) fn suspended(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, 
     Ok(reason)
 }
 
-/// Where the membership is kept, if it may change. zoo.cfg is kept as it was first.
-pub(crate) fn dynamic_files(config: &Config) -> Result<Option<DynamicFiles>, StartError> {
-    let (Mode::Ensemble { my_id, .. }, Some(path)) = (config.mode, config.file.clone()) else {
-        return Ok(None);
-    };
+/// Where the membership is kept, if it may change. zoo.cfg is kept as it was first. If a new membership could not be
+/// written, this server proposes no change: a server that forgot one would vote by the membership before.
+pub(crate) fn dynamic_files(config: &mut Config) -> Option<DynamicFiles> {
+    let Mode::Ensemble { my_id, .. } = config.mode else { return None };
     if !config.quorum.reconfig_enabled {
-        return Ok(None);
+        return None;
     }
+    let path = config.file.clone()?;
     let files = DynamicFiles::new(path.clone(), my_id);
-    files.back_up().map_err(|source| StartError::Membership { path, source })?;
-    Ok(Some(files))
+    if let Err(failure) = files.back_up().and_then(|()| files.check_writable()) {
+        config.quorum.membership_is_fixed = true;
+        warn!(
+            "cannot replace {}, which a change of the membership needs: {failure}. While this server leads, reconfig is \
+             refused; make the file and its directory writable and restart the server",
+            path.display()
+        );
+    }
+    Some(files)
 }
 
 /// Loads the tree and says what was found.

@@ -25,7 +25,7 @@ use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, Door, EpochKind, LinkId, Output, Standing};
 use crate::memberships::{Change, Memberships, version_zxid};
-use crate::replica::{Fall, Replica, Voting};
+use crate::replica::{EPOCH_MAX, Fall, Replica, Voting};
 use crate::settings::Mistake;
 use catching_up::Collected;
 
@@ -248,7 +248,8 @@ impl Learner {
         replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
-        if self.stage != Stage::AwaitingLeaderInfo || epoch < replica.epochs.accepted {
+        let is_possible = (replica.epochs.accepted..EPOCH_MAX).contains(&epoch);
+        if self.stage != Stage::AwaitingLeaderInfo || !is_possible {
             return Err(Fall::LeaderRefused);
         }
         self.epoch = epoch;

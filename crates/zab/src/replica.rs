@@ -10,6 +10,9 @@ use crate::log::{Kept, Log};
 use crate::memberships::{Change, Memberships};
 use crate::settings::ZabSettings;
 
+/// Epochs are below this one: zxids of later ones would be below zero.
+pub(crate) const EPOCH_MAX: u32 = i32::MAX as u32;
+
 /// The epochs that this server remembers, as they are on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epochs {

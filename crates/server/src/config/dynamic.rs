@@ -47,6 +47,14 @@ impl DynamicFiles {
         if points { Ok(()) } else { replace(&self.with_suffix(".bak"), &text) }
     }
 
+    /// Whether zoo.cfg can be replaced, which takes more than writing beside it: it may be a mount point.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn check_writable(&self) -> io::Result<()> {
+        replace(&self.file, &fs::read_to_string(&self.file)?)
+    }
+
     /// Remembers a membership that is in force, and lets zoo.cfg point to it.
     ///
     /// # Errors
@@ -162,6 +170,10 @@ mod tests {
         let read = |name: &str| fs::read_to_string(dir.path().join(name));
         let membership = Membership::parse_text(MEMBERS).unwrap();
         files.back_up().unwrap();
+        files.check_writable().unwrap();
+        assert_eq!(read("zoo.cfg").unwrap(), STATIC);
+        let elsewhere = DynamicFiles::new(dir.path().join("missing/zoo.cfg"), ServerId(1));
+        assert!(elsewhere.check_writable().is_err());
         fs::write(dir.path().join("zoo.cfg.dynamic.next"), MEMBERS).unwrap();
         files.activate(&membership).unwrap();
         assert!(read("zoo.cfg.dynamic.next").is_err());

@@ -28,6 +28,8 @@ pub struct Quorum {
     pub standalone_enabled: bool,
     /// Whether clients may change the membership.
     pub reconfig_enabled: bool,
+    /// A new membership could not be kept beside zoo.cfg, so no change is proposed here.
+    pub membership_is_fixed: bool,
     /// Ticks for a learner to connect and catch up.
     pub init_limit_ticks: u32,
     /// Ticks for a learner to answer.

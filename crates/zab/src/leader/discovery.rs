@@ -6,11 +6,8 @@ use herdsman_proto::{LearnerKind, QuorumPacket, Zxid};
 use super::{Leader, Stage};
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
 use crate::learner_peer::{Step, judge_introduction, older_link};
-use crate::replica::Replica;
+use crate::replica::{EPOCH_MAX, Replica};
 use crate::settings::Mistake;
-
-/// The last epoch whose zxids are not below zero.
-const EPOCH_MAX: u32 = i32::MAX as u32;
 
 impl Leader {
     #[expect(clippy::too_many_arguments, reason = "all that an introduction consists of")]
@@ -27,8 +24,8 @@ impl Leader {
         if let Err(reason) = judge_introduction(&info, replica) {
             return self.dismiss(link, reason, out);
         }
-        // The next epoch must have zxids.
-        if accepted_epoch >= EPOCH_MAX {
+        // The next epoch must have zxids, and one after it.
+        if accepted_epoch >= EPOCH_MAX - 1 {
             return self.dismiss(link, CloseReason::UnexpectedPacket, out);
         }
         if replica.memberships.electorate().is_voter(info.server) {

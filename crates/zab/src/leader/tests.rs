@@ -82,7 +82,7 @@ fn the_next_term_is_above_what_a_late_voter_has_promised() {
 #[test]
 fn a_learner_with_an_impossible_epoch_is_dismissed() {
     for (kind, accepted_epoch) in
-        [(LearnerKind::Observer, u32::MAX), (LearnerKind::Follower, i32::MAX as u32)]
+        [(LearnerKind::Observer, u32::MAX), (LearnerKind::Follower, i32::MAX as u32 - 1)]
     {
         let mut replica = replica();
         let mut leader = Leader::begin(0, &replica);

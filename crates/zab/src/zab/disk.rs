@@ -4,6 +4,7 @@ use herdsman_proto::Zxid;
 
 use super::{Role, Zab};
 use crate::io::{EpochKind, Input, Output};
+use crate::log::Kept;
 use crate::replica::{Fall, Voting};
 
 impl Zab {
@@ -97,7 +98,11 @@ impl Zab {
     #[must_use]
     pub fn prove_quorum(&mut self) -> bool {
         let is_up_to_date = matches!(&self.role, Role::Learning(learner) if learner.is_active());
-        let asks = is_up_to_date && self.replica.voting == Voting::Suspended && !self.asked_to_vote;
+        // What is in memory only does not make up for what the disk has lost.
+        let asks = is_up_to_date
+            && self.replica.voting == Voting::Suspended
+            && self.replica.log.kept() == Kept::OnDisk
+            && !self.asked_to_vote;
         if asks {
             self.asked_to_vote = true;
             self.disk_work += 1;

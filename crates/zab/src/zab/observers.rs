@@ -9,7 +9,7 @@ use crate::settings::ObserverMasters;
 
 impl Zab {
     /// Where to learn from. An observer may go to any voter, to another one each time: a master that is gone or does
-    /// not keep up is left behind in that way. When all were tried in vain, it goes to the leader: before that is
+    /// not keep up is left behind in that way. When all were tried in vain, it tries the leader once: before that is
     /// established, it may need this very observer, which a pending membership makes a voter, and no follower serves
     /// observers then.
     pub(super) fn choose_upstream(&mut self, leader: ServerId) -> (ServerId, Door) {
@@ -25,7 +25,7 @@ impl Zab {
         // Each observer has an order of its own, so that not all of them go to the same one.
         masters.sort_unstable_by_key(|master| scatter(seed, *master));
         self.masters_failed += 1;
-        if self.masters_failed > masters.len() {
+        if self.masters_failed.is_multiple_of(masters.len() + 1) {
             return (leader, Door::Quorum);
         }
         let master = masters[self.masters_tried % masters.len()];
