@@ -4,7 +4,7 @@
 //! answers about sessions. Out: whom to answer. Each session has a queue, in the order in which its
 //! requests came; an answer leaves only from the front, so answers keep that order. A write is answered
 //! when its txn, known by session and cxid, is applied here. The queue goes with its connection: what is
-//! still under way then is answered to nobody, and its cxids are never used on another connection (see
+//! still under way then gets no reply, and its cxids are never used on another connection (see
 //! [`crate::cxids`]).
 //!
 //! Apache: `FollowerRequestProcessor`, `CommitProcessor`, `LearnerSessionTracker`.
@@ -234,7 +234,7 @@ impl Forwarding {
         self.attached.get(&session).map(|attached| attached.conn)
     }
 
-    /// The connection is gone; whatever is still in its queue is answered to nobody.
+    /// The connection is closed; what is still in its queue gets no reply.
     pub fn detach(&mut self, session: SessionId, conn: ConnId) {
         for waiting in [&mut self.opening, &mut self.reviving] {
             waiting.retain(|_, applicant| applicant.conn != conn);

@@ -129,7 +129,7 @@ impl Sessions {
         }
     }
 
-    /// Stops to track all sessions. Those of which nobody else knows are over by that.
+    /// Stops tracking all sessions. Local sessions, which no other server knows, end with that.
     pub fn forget_all(&mut self) {
         for (id, session) in std::mem::take(&mut self.by_id) {
             if session.scope == Scope::Local {

@@ -168,8 +168,9 @@ impl Leader {
             && !self.is_quorum_with_new_voters(replica, |peer| !refused(peer))
     }
 
-    /// Whether a voter follows this server and is in a certain state. Every question about a quorum asks here:
-    /// observers never count, and neither does a voter that has come as one because it may not vote.
+    /// Whether a voter follows this server and is in a certain state. Every question about who has acknowledged what
+    /// asks here: observers never count, and neither does a voter that joined as one because it may not vote. Only
+    /// discovery counts more, see [`Self::is_quorum_with_new_voters`].
     pub(super) fn has_follower(&self, voter: ServerId, is: impl Fn(&LearnerPeer) -> bool) -> bool {
         self.followers().any(|peer| peer.server == voter && is(peer))
     }

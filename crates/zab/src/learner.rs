@@ -384,7 +384,7 @@ impl Learner {
     }
 
     /// The membership that came with NEWLEADER, unless it is only pending: then this server goes by it when
-    /// it hears that its txn is agreed on, like everybody.
+    /// it hears that its txn is agreed on.
     fn agreed_config(&self) -> Option<&Membership> {
         let config = self.leaders_config.as_ref()?;
         Memberships::is_agreed(config, self.epoch, self.agreed).then_some(config)

@@ -75,12 +75,6 @@ impl Log {
         self.applied
     }
 
-    /// Everything up to here was announced to be applied.
-    #[must_use]
-    pub fn announced(&self) -> Zxid {
-        self.announced
-    }
-
     /// Where txns are kept.
     #[must_use]
     pub fn kept(&self) -> Kept {

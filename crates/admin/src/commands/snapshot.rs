@@ -94,8 +94,8 @@ fn stream_copy(copy: TreeCopy) -> Response {
     (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
 }
 
-/// Until the end, or until nobody listens any more. The copy is gone before the last piece is sent: whoever
-/// has the whole file may ask for the next one at once.
+/// Sends the copy until its end, or until the client has left. The copy is dropped before the last piece is sent, so
+/// that a client that has the whole file may ask for the next one at once.
 fn send_pieces(copy: TreeCopy, sender: &mpsc::Sender<std::io::Result<Bytes>>) {
     let mut offset = 0;
     let last = loop {

@@ -253,8 +253,8 @@ fn add_lags(members: &mut [MemberView], leader: Option<i64>) {
     }
 }
 
-/// A leader that shows where its epoch begins has made no txn yet, and whoever serves under it has all that was
-/// before.
+/// A leader whose zxid is the start of its epoch has made no txn yet, and every server that serves under it has all
+/// earlier ones.
 fn lag(leader: Zxid, member: Zxid) -> Option<u64> {
     if leader.counter() == 0 && member < leader {
         return Some(0);

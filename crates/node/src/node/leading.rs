@@ -213,7 +213,7 @@ impl Node {
     }
 }
 
-/// A txn that nobody at this server waits for.
+/// A txn for which no client of this server waits.
 fn own_txn(entry: Box<Entry>) -> Waiting {
     Waiting::Txn { entry, origin: None }
 }

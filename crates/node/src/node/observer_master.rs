@@ -8,8 +8,8 @@
 //! between servers behind the same follower. This follower does: it closes its own client's connection,
 //! and a write that an observer hands on for a client that has left it goes back to the observer, which
 //! closes that connection. It must not come behind what the client has written since. The leader gets a
-//! request in its place that it can only refuse: an observer of Apache does not understand what comes back,
-//! and would wait for a txn with that number for ever, with all its other writes.
+//! request in its place that it can only refuse: an Apache observer does not understand the packet that
+//! returns the write, and would wait for a txn with that number for ever, with all its other writes behind it.
 //!
 //! Apache: `ObserverMaster`, `FollowerZooKeeperServer.processObserverRequest`. There a write of a session
 //! that has moved in this way still counts.

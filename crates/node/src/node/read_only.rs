@@ -9,9 +9,9 @@
 //!
 //! Invariant: a session of the ensemble is never touched here. Its connection closes without an answer,
 //! because this server cannot know whether the session is over; nor can it know what sessions were opened
-//! since it has no leader. A client that is told that its session is over gives it up, with all its
-//! ephemerals, although it is open for all others. So only of sessions whose end it has seen, this server
-//! says that they are over.
+//! since it has no leader. A client that is told that its session expired gives it up, with all its
+//! ephemerals, although every other server has it open. So this server reports only those sessions as expired
+//! whose end it has seen.
 //!
 //! Apache: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`. There a read-only server takes new
 //! sessions only with `localSessionsEnabled`, and answers others with a frame that is no handshake. With that

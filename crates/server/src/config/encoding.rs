@@ -11,7 +11,7 @@ use herdsman_properties::Properties;
 use super::error::{ConfigError, Place};
 use super::load::{Files, Loading};
 
-/// Takes the directories that Apache's server uses, where only those exist. If both do, nobody but the operator
+/// Takes the directories that Apache's server uses, where only those exist. If both do, only the operator
 /// knows which one is meant.
 pub(super) fn choose_directories(
     loading: &mut Loading,

@@ -78,7 +78,7 @@ fn the_next_term_is_above_what_a_late_voter_has_promised() {
     assert_eq!(leader.epoch(), 501);
 }
 
-/// Behind the last epoch there are no zxids. Nobody has promised it who is what it says.
+/// After the last epoch there are no zxids, so no real server can have promised it.
 #[test]
 fn a_learner_with_an_impossible_epoch_is_dismissed() {
     for (kind, accepted_epoch) in

@@ -91,8 +91,8 @@ fn tls(loading: &Loading) -> Checked {
     }
 }
 
-/// The same for the ports between servers, if there are any. A member without others speaks to nobody, so it
-/// starts, as Apache's does.
+/// The same for the ports between servers, if there are any. An ensemble of one has no other server to connect to, so
+/// it starts, as in Apache.
 pub(in crate::config) fn quorum_tls(loading: &mut Loading) -> Checked {
     let config = &loading.draft.config;
     let key = match (config.quorum_security.tls, config.quorum_security.port_unification) {
