@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use fantoccini::actions::{InputSource, KeyAction, KeyActions};
 use fantoccini::elements::Element;
 use fantoccini::{Client, Locator};
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use serde_json::{Value, json};
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 /// Long enough for a busy machine; a check that runs into it has failed.
 const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The Control key, as WebDriver names it.
+const CONTROL: char = '\u{e009}';
 
 /// One open browser.
 pub struct Browser {
@@ -99,18 +103,36 @@ impl Browser {
         Err(anyhow::anyhow!("{selector} cannot be clicked: {last:?}"))
     }
 
-    /// Replaces the text of a field.
+    /// Replaces the text of a field. It may be drawn anew meanwhile, as with [`click`](Self::click).
     pub async fn fill(&self, selector: &str, text: &str) -> Result<()> {
-        let element = self.find(selector).await?;
-        element.clear().await?;
-        element.send_keys(text).await?;
-        Ok(())
+        let mut last = None;
+        for _ in 0..5 {
+            let element = self.find(selector).await?;
+            match element.clear().await {
+                Ok(()) => match element.send_keys(text).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => last = Some(error),
+                },
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(anyhow::anyhow!("{selector} cannot be filled: {last:?}"))
     }
 
-    /// Presses keys, wherever the focus is.
+    /// Presses keys, wherever the focus is; Control is held down until the last of them. The keyboard needs
+    /// no element, so it does not matter if the one that has the focus is drawn anew meanwhile.
     pub async fn press(&self, keys: &str) -> Result<()> {
-        self.client.active_element().await?.send_keys(keys).await?;
-        Ok(())
+        let mut actions = KeyActions::new("keyboard".to_owned());
+        for key in keys.chars() {
+            actions = actions.then(KeyAction::Down { value: key });
+            if key != CONTROL {
+                actions = actions.then(KeyAction::Up { value: key });
+            }
+        }
+        if keys.contains(CONTROL) {
+            actions = actions.then(KeyAction::Up { value: CONTROL });
+        }
+        Ok(self.client.perform_actions(actions).await?)
     }
 
     /// The text of an element.
