@@ -489,11 +489,12 @@ impl Node {
     }
 
     fn sweep(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        let never_used_ms_max = self.settings.sweep.never_used_ms_max;
         while let Role::Deciding { sweeper } = &mut self.role
             && let Some(path) = sweeper.next(tree, now)
         {
             let header = self.next_header(now, SessionId::NONE, 0);
-            let entry = self.overlay.prepare_sweep(tree, header, &path);
+            let entry = self.overlay.prepare_sweep(tree, header, &path, never_used_ms_max);
             self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use herdsman_tree::Tree;
+use herdsman_tree::sweep::SweepTime;
 
 use crate::io::Now;
 
@@ -51,7 +52,9 @@ impl Sweeper {
         }
         if self.found.is_empty() {
             self.next_look_ms = now.monotonic_ms + self.settings.interval_ms;
-            self.found = tree.sweep_candidates(now.wall_ms, self.settings.never_used_ms_max).into();
+            let never_used_ms_max = self.settings.never_used_ms_max;
+            let time = SweepTime { now_ms: now.wall_ms, never_used_ms_max };
+            self.found = tree.sweep_candidates(time).into();
         }
         self.next_delete_ms = now.monotonic_ms + 60_000 / self.settings.per_minute_max.max(1);
         self.found.pop_front()

@@ -4,15 +4,22 @@ use herdsman_proto::{ErrorCode, Perms, Txn, TxnHeader, path};
 
 use super::{Caller, Prepare, Prepared, next_version};
 use crate::overlay::{Overlay, Pending};
-use crate::owner::Owner;
+use crate::sweep::SweepTime;
 use crate::tree::Tree;
 
 impl Overlay {
     /// The sweep found an idle container or TTL znode; it may have come to life since.
-    pub fn prepare_sweep(&mut self, tree: &Tree, header: TxnHeader, path: &str) -> Prepared {
+    pub fn prepare_sweep(
+        &mut self,
+        tree: &Tree,
+        header: TxnHeader,
+        path: &str,
+        never_used_ms_max: Option<i64>,
+    ) -> Prepared {
+        let time = SweepTime { now_ms: header.time_ms, never_used_ms_max };
         let caller = Caller { ids: &[], refused: None, ephemerals_refused: None };
         let mut prepare = Prepare { tree, overlay: self, header, caller };
-        let result = prepare.delete_container(path);
+        let result = prepare.delete_container(path, time);
         self.settle(tree, header, result)
     }
 }
@@ -32,14 +39,14 @@ impl Prepare<'_> {
         Ok(Txn::Delete { path: path.into(), container: false })
     }
 
-    fn delete_container(&mut self, path: &str) -> Result<Txn, ErrorCode> {
+    fn delete_container(&mut self, path: &str, time: SweepTime) -> Result<Txn, ErrorCode> {
         let parent_path = parent_of_deletable(path)?;
         let znode = self.overlay.require(self.tree, path)?;
         if znode.children > 0 {
             return Err(ErrorCode::NotEmpty);
         }
         let owner = self.tree.options.owner_rules.owner(znode.stat.ephemeral_owner);
-        if !matches!(owner, Owner::Container | Owner::Ttl(_)) {
+        if !time.has_come(owner, &znode.stat) {
             return Err(ErrorCode::BadVersion);
         }
         let parent = self.overlay.require(self.tree, parent_path)?;

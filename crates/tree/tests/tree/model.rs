@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use herdsman_proto::request::CreateRequest;
 use herdsman_proto::{
-    Acl, ErrorCode, Id, OpCode, Perms, SessionId, Stat, StatPersisted, WriteRequest, Zxid,
+    Acl, ErrorCode, Id, OpCode, Perms, SessionId, Stat, StatPersisted, TxnHeader, WriteRequest,
+    Zxid,
 };
 use herdsman_tree::Outcome;
 
@@ -173,19 +174,23 @@ impl Model {
     }
 
     /// The sweep's deletion, of containers and TTL znodes only.
-    pub fn sweep(&mut self, path: &str, zxid: Zxid) -> Outcome {
+    pub fn sweep(&mut self, path: &str, header: &TxnHeader) -> Outcome {
         let swept = self.get(path).and_then(|node| {
             let owner = node.stat.ephemeral_owner;
             if !self.children(path).is_empty() {
                 Err(ErrorCode::NotEmpty)
-            } else if owner >= 0 {
+            } else if match owner {
+                i64::MIN => node.stat.cversion == 0,
+                0.. => true,
+                ttl => header.time_ms - node.stat.mtime <= (ttl & 0xff_ffff_ffff),
+            } {
                 Err(ErrorCode::BadVersion)
             } else {
                 Ok(Outcome::Deleted)
             }
         });
         if swept.is_ok() {
-            self.remove(path, zxid);
+            self.remove(path, header.zxid);
         }
         swept.unwrap_or_else(Outcome::failed)
     }

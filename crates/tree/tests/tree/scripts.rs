@@ -198,8 +198,8 @@ impl Run {
             }
             Action::Sweep(path) => {
                 let header = self.header(SessionId::NONE);
-                let entry = self.overlay.prepare_sweep(&self.tree, header, path);
-                let expected = self.model.sweep(path, header.zxid);
+                let entry = self.overlay.prepare_sweep(&self.tree, header, path, None);
+                let expected = self.model.sweep(path, &header);
                 self.propose(entry, expected);
             }
         }

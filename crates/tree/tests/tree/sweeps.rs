@@ -1,6 +1,7 @@
 //! Containers and TTL znodes: when they are found, and what the sweep may delete.
 
 use herdsman_tree::TreeOptions;
+use herdsman_tree::sweep::SweepTime;
 
 use crate::scripts::options;
 use crate::world::World;
@@ -24,7 +25,7 @@ const SETUP: &[&str] = &[
 fn idle_znodes_are_found_when_their_time_has_come() {
     let world = World::new(options(true), SETUP);
     let check = |now_ms, never_used_ms_max, expected: &[&str]| {
-        let found = world.tree.sweep_candidates(now_ms, never_used_ms_max);
+        let found = world.tree.sweep_candidates(SweepTime { now_ms, never_used_ms_max });
         assert_eq!(found, expected.iter().map(|&path| path.into()).collect::<Vec<Box<str>>>());
     };
     check(12_000, None, &["/used"]);
@@ -37,17 +38,21 @@ fn idle_znodes_are_found_when_their_time_has_come() {
 #[test]
 fn writing_to_a_ttl_znode_lets_it_live_longer() {
     let mut world = World::new(options(true), &["createTTL /ttl ttl=5000", "set /ttl x"]);
-    assert!(world.tree.sweep_candidates(7_000, None).is_empty());
-    assert_eq!(world.tree.sweep_candidates(7_001, None), ["/ttl".into()]);
+    let found = |world: &World, now_ms| {
+        world.tree.sweep_candidates(SweepTime { now_ms, never_used_ms_max: None })
+    };
+    assert!(found(&world, 7_000).is_empty());
+    assert_eq!(found(&world, 7_001), ["/ttl".into()]);
     assert_eq!(world.run("delete /ttl"), "deleted");
-    assert!(world.tree.sweep_candidates(i64::MAX, None).is_empty());
+    assert!(found(&world, i64::MAX).is_empty());
 }
 
 /// What was idle when it was found may have come to life, or gone, or be something else by now.
 #[test]
 fn the_sweep_deletes_only_idle_containers_and_ttl_znodes() {
     for (path, expected) in [
-        ("/new", "deleted"),
+        ("/new", "BadVersion"),
+        ("/used", "deleted"),
         ("/ttl", "deleted"),
         ("/busy", "NotEmpty"),
         ("/full", "NotEmpty"),
@@ -57,6 +62,7 @@ fn the_sweep_deletes_only_idle_containers_and_ttl_znodes() {
         ("/zookeeper", "BadArguments"),
     ] {
         let mut world = World::new(options(true), SETUP);
+        world.run("create /later");
         assert_eq!(world.run(&format!("sweep {path}")), expected, "{path}");
     }
 }

@@ -104,7 +104,7 @@ impl World {
         let ids = user.ids();
         let caller = Caller { ids: &ids, refused: user.refused, ephemerals_refused: None };
         let entry = match line.split_once(' ') {
-            Some(("sweep", path)) => self.overlay.prepare_sweep(&self.tree, header, path),
+            Some(("sweep", path)) => self.overlay.prepare_sweep(&self.tree, header, path, None),
             None if line == "close" => self.overlay.prepare_close_session(&self.tree, header),
             _ => {
                 let request = words::write(line);
