@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use herdsman_node::LocalSessions;
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{EventType, SessionId, Zxid};
+use herdsman_proto::{EventType, Id, SessionId, Zxid};
 use herdsman_tree::Tree;
 
 use crate::chronicle::{Chronicle, has_effect};
@@ -18,17 +18,21 @@ mod agreement;
 mod digests;
 mod durability;
 mod ephemerals;
+mod forward_only;
 mod integrity;
 mod leadership;
+mod lifetimes;
 mod linearizable_writes;
 pub mod liveness;
+mod outcomes;
 mod prefix_consistency;
 mod primary_integrity;
 mod primary_order;
+mod read_only;
 mod read_your_writes;
 mod reads;
+mod sequences;
 mod session_fifo;
-mod total_order;
 mod watches;
 
 /// Something that has become true.
@@ -70,6 +74,11 @@ pub enum Fact<'a> {
         /// The txn.
         entry: &'a Entry,
     },
+    /// A server has lost its disk: what it knew is gone.
+    LostDisk {
+        /// Which server.
+        place: Place,
+    },
     /// A server that serves clients has come to this txn.
     Stands {
         /// Which server.
@@ -101,8 +110,10 @@ pub enum Fact<'a> {
         kind: EventType,
         /// To which path.
         path: &'a str,
-        /// When.
+        /// By which txn; below zero for a change that was found when watches were set again.
         zxid: Zxid,
+        /// What the client has proven to be.
+        ids: &'a [Id],
     },
     /// A client has lost its connection.
     Disconnected {
@@ -135,6 +146,12 @@ pub struct Reply<'a> {
     pub body: &'a Bytes,
     /// The last zxid that this client had seen before.
     pub seen: Zxid,
+    /// The last zxid that an event on this connection had told of.
+    pub heard: Zxid,
+    /// What the client has proven to be.
+    pub ids: &'a [Id],
+    /// The server has no leader: it answers reads from what it has in its log.
+    pub read_only: bool,
 }
 
 impl Reply<'_> {
@@ -171,7 +188,6 @@ impl Checkers {
                 Box::new(leadership::Leadership::default()),
                 Box::new(integrity::Integrity::default()),
                 Box::new(agreement::Agreement),
-                Box::new(total_order::TotalOrder),
                 Box::new(prefix_consistency::PrefixConsistency),
                 Box::new(primary_order::PrimaryOrder::default()),
                 Box::new(primary_integrity::PrimaryIntegrity),
@@ -183,8 +199,28 @@ impl Checkers {
                 Box::new(reads::Reads),
                 Box::new(watches::Watches::default()),
                 Box::new(ephemerals::Ephemerals::new(local_sessions)),
+                Box::new(forward_only::ForwardOnly::default()),
+                Box::new(outcomes::Outcomes),
+                Box::new(sequences::Sequences::default()),
+                Box::new(lifetimes::Lifetimes::default()),
+                Box::new(read_only::ReadOnly),
             ],
         }
+    }
+
+    /// All but one.
+    #[must_use]
+    pub fn without(mut self, name: Option<&str>) -> Self {
+        self.all.retain(|checker| Some(checker.name()) != name);
+        self
+    }
+
+    /// The names of all properties, also of those that the world and the run check themselves.
+    #[must_use]
+    pub fn names() -> Vec<&'static str> {
+        let all = Checkers::new(LocalSessions::Off).all;
+        let own = ["every write is answered", "recovery", "liveness", "no panic"];
+        all.iter().map(|checker| checker.name()).chain(own).collect()
     }
 
     /// Shows a fact to all.

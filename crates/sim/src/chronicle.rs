@@ -11,8 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{
-    ErrorCode, EventType, JuteWrite, ReadRequest, Reader, SessionId, Stat, Txn, Zxid,
+    Acl, ErrorCode, EventType, Id, JuteWrite, Perms, ReadRequest, Reader, SessionId, Stat, Txn,
+    Zxid,
 };
+use herdsman_tree::auth::SUPER;
 use herdsman_tree::{Events, Tree, TreeOptions, Watcher, read};
 
 /// A txn that some server has delivered.
@@ -35,13 +37,57 @@ pub struct Look {
     pub data: Vec<u8>,
     /// Names of the children, sorted.
     pub children: Vec<String>,
+    /// Who may do what.
+    pub acl: Vec<Acl>,
 }
 
 impl Look {
+    /// Whether somebody may do one of the wanted things.
+    #[must_use]
+    pub fn permits(&self, wanted: Perms, ids: &[Id]) -> bool {
+        permits(&self.acl, wanted, ids)
+    }
+
+    /// The stat.
+    ///
+    /// # Panics
+    /// Never: it was encoded by us.
+    #[must_use]
+    pub fn decoded(&self) -> Stat {
+        Stat::decode(&mut Reader::new(self.stat())).expect("our own words")
+    }
+
     /// The stat alone, as exists answers it.
     #[must_use]
     pub fn stat(&self) -> &[u8] {
         &self.data[self.data.len() - Stat::BYTES..]
+    }
+}
+
+/// Whether a list gives somebody one of the wanted rights. Ids here are compared as they are: addresses
+/// with a mask and the like do not occur.
+#[must_use]
+pub fn permits(acl: &[Acl], wanted: Perms, ids: &[Id]) -> bool {
+    let is_meant = |id: &Id| *id == Id::anyone() || ids.contains(id);
+    acl.iter().any(|entry| entry.perms.intersects(wanted) && is_meant(&entry.id))
+}
+
+/// Something that a watch tells of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// By which txn.
+    pub zxid: Zxid,
+    /// What.
+    pub kind: EventType,
+    /// Who may know: the ACL of the znode, before it was deleted.
+    pub acl: Vec<Acl>,
+}
+
+impl Change {
+    /// Whether somebody is told.
+    #[must_use]
+    pub fn is_told_to(&self, ids: &[Id]) -> bool {
+        permits(&self.acl, Perms::READ, ids)
     }
 }
 
@@ -50,9 +96,9 @@ impl Look {
 pub struct Past {
     looks: Vec<(Zxid, Option<Look>)>,
     /// What a data watch would have told.
-    pub data_changes: Vec<(Zxid, EventType)>,
+    pub data_changes: Vec<Change>,
     /// What a child watch would have told.
-    pub child_changes: Vec<(Zxid, EventType)>,
+    pub child_changes: Vec<Change>,
 }
 
 /// What has been agreed on.
@@ -85,6 +131,19 @@ impl Chronicle {
     #[must_use]
     pub fn was_global(&self, session: SessionId) -> bool {
         self.sessions.contains(&session)
+    }
+
+    /// The one before `zxid`.
+    #[must_use]
+    pub fn last_before(&self, zxid: Zxid) -> Zxid {
+        self.committed.range(..zxid).next_back().map_or(Zxid::ZERO, |(zxid, _)| *zxid)
+    }
+
+    /// Paths that begin so, with their pasts.
+    pub fn pasts_below<'a>(&'a self, top: &'a str) -> impl Iterator<Item = (&'a str, &'a Past)> {
+        let below =
+            self.pasts.range(top.to_owned()..).take_while(move |(path, _)| path.starts_with(top));
+        below.map(|(path, past)| (path.as_str(), past)).filter(move |(path, _)| is_below(path, top))
     }
 
     /// A txn.
@@ -142,16 +201,22 @@ impl Chronicle {
         }
         let mut changes = Vec::new();
         self.note_changes(&entry.txn, &mut changes);
+        // The list of a znode that is deleted is the one from before.
+        let before: Vec<_> = changes.iter().map(|(path, ..)| look(&self.tree, path)).collect();
         let outcome = self.tree.apply(&entry, &mut Events::new());
         let mut body = Vec::new();
         let reply = outcome.encode_reply(&mut body).map(|()| body);
-        for (path, table, kind) in changes {
+        for ((path, table, kind), before) in changes.into_iter().zip(before) {
             let look = look(&self.tree, &path);
+            let shown = if kind == EventType::NodeDeleted { &before } else { &look };
+            let acl = shown.as_ref().or(look.as_ref()).or(before.as_ref());
+            let acl = acl.map(|look| look.acl.clone()).unwrap_or_default();
             let past = self.pasts.entry(path).or_default();
             past.looks.push((zxid, look));
             match table {
-                Table::Data => past.data_changes.push((zxid, kind)),
-                Table::Child => past.child_changes.push((zxid, kind)),
+                Table::Data => past.data_changes.push(Change { zxid, kind, acl }),
+                Table::Child => past.child_changes.push(Change { zxid, kind, acl }),
+                Table::Neither => {}
             }
         }
         let digest = self.tree.digest();
@@ -173,6 +238,9 @@ impl Chronicle {
             Txn::Delete { path, .. } => gone(path),
             Txn::SetData { path, .. } => {
                 changes.push((path.to_string(), Table::Data, EventType::NodeDataChanged));
+            }
+            Txn::SetAcl { path, .. } => {
+                changes.push((path.to_string(), Table::Neither, EventType::NodeDataChanged));
             }
             Txn::CloseSession { ephemerals } => {
                 for path in ephemerals.iter().flatten() {
@@ -205,6 +273,8 @@ pub fn has_effect(txn: &Txn) -> bool {
 enum Table {
     Data,
     Child,
+    /// It looks different, and nobody is told.
+    Neither,
 }
 
 impl Past {
@@ -216,27 +286,21 @@ impl Past {
     }
 }
 
-/// The first change in a list that came after one txn and not after another.
-#[must_use]
-pub fn first_change(
-    changes: &[(Zxid, EventType)],
-    after: Zxid,
-    until: Zxid,
-) -> Option<(Zxid, EventType)> {
-    changes.iter().copied().find(|(zxid, _)| *zxid > after && *zxid <= until)
-}
-
 /// What a path looks like in a tree.
 #[must_use]
 pub fn look(tree: &Tree, path: &str) -> Option<Look> {
-    let reader = read::Reader { session: SessionId::NONE, watcher: Watcher(u64::MAX), ids: &[] };
+    let ids = [Id::new(SUPER, "")];
+    let reader = read::Reader { session: SessionId::NONE, watcher: Watcher(u64::MAX), ids: &ids };
     let mut data = Vec::new();
     let request = ReadRequest::GetData { path: path.into(), watch: false };
     tree.read(reader, &request, &mut data).ok()?;
     let mut names = Vec::new();
     let request = ReadRequest::GetChildren { path: path.into(), watch: false, with_stat: false };
     tree.read(reader, &request, &mut names).ok()?;
-    Some(Look { data, children: sorted_names(&names) })
+    let mut acl = Vec::new();
+    tree.read(reader, &ReadRequest::GetAcl { path: path.into() }, &mut acl).ok()?;
+    let acl = Reader::new(&acl).vector(Acl::decode).ok()?;
+    Some(Look { data, children: sorted_names(&names), acl })
 }
 
 /// The names in the body of an answer to getChildren, sorted: a tree that was loaded from a snapshot
@@ -249,7 +313,14 @@ pub fn sorted_names(body: &[u8]) -> Vec<String> {
     names
 }
 
-fn parent(path: &str) -> String {
+fn is_below(path: &str, top: &str) -> bool {
+    let rest = path.strip_prefix(top);
+    top == "/" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The path of the parent.
+#[must_use]
+pub fn parent(path: &str) -> String {
     match path.rsplit_once('/') {
         Some(("", _)) | None => "/".to_owned(),
         Some((parent, _)) => parent.to_owned(),
@@ -281,6 +352,8 @@ pub fn content(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
             let mut node = Vec::new();
             node.put_buffer(data);
             stat.encode(&mut node);
+            let acl = look(tree, path).map(|look| look.acl).unwrap_or_default();
+            node.put_vector(&acl, |out, entry| entry.encode(out));
             content.insert(path.to_owned(), node);
         }
     });

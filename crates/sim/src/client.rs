@@ -2,187 +2,24 @@
 //!
 //! It speaks the client protocol in real frames, has one session at a time, moves from server to server
 //! with it, keeps up to a few requests on their way, and hands everything that it receives to the
-//! checkers. What moves it is in `world::clients`.
+//! checkers. Like a client library it keeps a list of its watches, and may set them again on its next
+//! connection. What moves it is in `world::clients`.
 
-use std::collections::VecDeque;
+mod op;
 
-use herdsman_proto::request::{CreateRequest, ReconfigRequest, RequestHeader};
-use herdsman_proto::{
-    Acl, OpCode, Perms, ReadRequest, Request, SessionId, Txn, WriteRequest, Xid, Zxid, reply,
-};
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
 
+use herdsman_proto::{Acl, ErrorCode, EventType, Id, Perms, SessionId, Txn, Zxid, reply};
+use herdsman_tree::auth::Schemes;
+
+pub use op::{Create, Op, WatchKind};
+
+use crate::plan::Plan;
 use crate::random::Random;
 
-/// A request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Create a znode.
-    Create {
-        /// Where.
-        path: String,
-        /// Raw flags: 1 ephemeral, 2 sequential.
-        flags: i32,
-        /// With this data.
-        data: String,
-    },
-    /// Replace data.
-    SetData {
-        /// Of which znode.
-        path: String,
-        /// By this.
-        data: String,
-        /// If it has this version; -1 for any.
-        version: i32,
-    },
-    /// Delete a znode.
-    Delete {
-        /// Which.
-        path: String,
-        /// If it has this version; -1 for any.
-        version: i32,
-    },
-    /// All or nothing.
-    Multi(Vec<Op>),
-    /// Change the membership to this whole list.
-    Reconfig {
-        /// Its lines, with commas between them.
-        members: String,
-    },
-    /// Wait for all that was written before.
-    Sync,
-    /// End the session.
-    CloseSession,
-    /// Read data.
-    GetData {
-        /// Of which znode.
-        path: String,
-        /// Tell me when it changes.
-        watch: bool,
-    },
-    /// Read a stat.
-    Exists {
-        /// Of which znode.
-        path: String,
-        /// Tell me when it changes.
-        watch: bool,
-    },
-    /// Read names.
-    GetChildren {
-        /// Of whose children.
-        path: String,
-        /// Tell me when they change.
-        watch: bool,
-    },
-    /// A sign of life.
-    Ping,
-}
-
-impl Op {
-    /// Whether it becomes a txn.
-    #[must_use]
-    pub fn is_write(&self) -> bool {
-        matches!(
-            self,
-            Op::Create { .. }
-                | Op::SetData { .. }
-                | Op::Delete { .. }
-                | Op::Multi(_)
-                | Op::Reconfig { .. }
-                | Op::CloseSession
-        )
-    }
-
-    /// The number that it is sent under, if it is not the client's next one.
-    fn own_xid(&self) -> Option<i32> {
-        matches!(self, Op::Ping).then_some(Xid::PING.0)
-    }
-
-    /// Whether this txn may be what became of it. Each piece of data is written once, so a txn with data
-    /// belongs to one request only.
-    #[must_use]
-    pub fn may_become(&self, txn: &Txn) -> bool {
-        match (self, txn) {
-            (Op::Create { path, flags, data }, Txn::Create(create)) => {
-                let is_sequential = flags & 2 != 0;
-                let fits = create.path.strip_prefix(path.as_str());
-                fits.is_some_and(|rest| rest.is_empty() != is_sequential)
-                    && create.data.as_deref() == Some(data.as_bytes())
-            }
-            (Op::Reconfig { .. }, Txn::SetData { reconfig, .. }) => *reconfig,
-            (Op::SetData { path, data, .. }, Txn::SetData { path: set, data: new, .. }) => {
-                **set == **path && new.as_deref() == Some(data.as_bytes())
-            }
-            (Op::Delete { path, .. }, Txn::Delete { path: deleted, .. }) => **deleted == **path,
-            (Op::Multi(ops), Txn::Multi(txns)) => {
-                let pairs = ops.iter().zip(txns);
-                let fits =
-                    |(op, txn): (&Op, &Txn)| matches!(txn, Txn::Error(_)) || op.may_become(txn);
-                ops.len() == txns.len() && pairs.into_iter().all(fits)
-            }
-            (Op::CloseSession, Txn::CloseSession { .. }) => true,
-            _ => false,
-        }
-    }
-
-    /// The payload of its frame.
-    #[must_use]
-    pub fn encode(&self, xid: i32) -> Vec<u8> {
-        let request = self.request();
-        let mut payload = Vec::new();
-        RequestHeader { xid: Xid(xid), op: request.op().code() }.encode(&mut payload);
-        request.encode(&mut payload);
-        payload
-    }
-
-    fn request(&self) -> Request<'_> {
-        match self {
-            Op::Sync => Request::Sync { path: "/".into() },
-            Op::CloseSession => Request::CloseSession,
-            Op::Ping => Request::Ping,
-            Op::GetData { path, watch } => {
-                Request::Read(ReadRequest::GetData { path: path.into(), watch: *watch })
-            }
-            Op::Exists { path, watch } => {
-                Request::Read(ReadRequest::Exists { path: path.into(), watch: *watch })
-            }
-            Op::GetChildren { path, watch } => Request::Read(ReadRequest::GetChildren {
-                path: path.into(),
-                watch: *watch,
-                with_stat: false,
-            }),
-            write => Request::Write(write.write()),
-        }
-    }
-
-    fn write(&self) -> WriteRequest<'_> {
-        match self {
-            Op::Create { path, flags, data } => WriteRequest::Create(CreateRequest {
-                op: OpCode::Create,
-                path: path.into(),
-                data: Some(data.as_bytes()),
-                acl: vec![Acl::world(Perms::ALL)],
-                flags: *flags,
-                ttl_ms: None,
-            }),
-            Op::SetData { path, data, version } => WriteRequest::SetData {
-                path: path.into(),
-                data: Some(data.as_bytes()),
-                version: *version,
-            },
-            Op::Delete { path, version } => {
-                WriteRequest::Delete { path: path.into(), version: *version }
-            }
-            Op::Reconfig { members } => WriteRequest::Reconfig(ReconfigRequest {
-                joining: None,
-                leaving: None,
-                new_members: Some(members.into()),
-                current_config: -1,
-            }),
-            Op::Multi(ops) => WriteRequest::Multi(ops.iter().map(Op::write).collect()),
-            other => unreachable!("{other:?} is no write"),
-        }
-    }
-}
+/// Times to live are among these, in ticks.
+const TTL_TICKS: &[u64] = &[1, 5, 20];
 
 /// How a client numbers its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,6 +72,12 @@ pub struct Client {
     pub closed_session: Option<SessionId>,
     /// It asks for nothing more, and only stays alive.
     pub quiet: bool,
+    /// Its watches.
+    pub watches: BTreeSet<(WatchKind, String)>,
+    /// The last txn that an event on this connection told of.
+    pub heard: Zxid,
+    /// Its server has no leader and answers reads only.
+    pub read_only: bool,
     next_xid: i32,
     made: u64,
 }
@@ -258,6 +101,9 @@ impl Client {
             calm_session: None,
             closed_session: None,
             quiet: false,
+            watches: BTreeSet::new(),
+            heard: Zxid::ZERO,
+            read_only: false,
             next_xid: 0,
             made: 0,
         }
@@ -289,30 +135,79 @@ impl Client {
         self.conn = None;
         self.stage = Stage::Idle;
         self.pending.clear();
+        self.heard = Zxid::ZERO;
+        self.read_only = false;
     }
 
     /// The session is over, or forgotten.
     pub fn forget_session(&mut self) {
         self.session = SessionId::NONE;
         self.seen = Zxid::ZERO;
+        self.watches.clear();
+    }
+
+    /// Notes the watch that an answered request has set, or those that it has removed.
+    pub fn note_watches(&mut self, op: &Op, code: i32) {
+        let missing = code == ErrorCode::NoNode.code();
+        let (kind, path) = match op {
+            Op::GetData { path, watch: true } if code == 0 => (WatchKind::Data, path),
+            Op::Exists { path, watch: true } if code == 0 => (WatchKind::Data, path),
+            Op::Exists { path, watch: true } if missing => (WatchKind::Exist, path),
+            Op::GetChildren { path, watch: true } if code == 0 => (WatchKind::Child, path),
+            Op::AddWatch { path, recursive: false } if code == 0 => (WatchKind::Persistent, path),
+            Op::AddWatch { path, recursive: true } if code == 0 => (WatchKind::Recursive, path),
+            Op::RemoveWatches { path } if code == 0 => {
+                return self.watches.retain(|(_, watched)| watched != path);
+            }
+            _ => return,
+        };
+        self.watches.insert((kind, path.clone()));
+    }
+
+    /// An event has come: watches that it spends are gone.
+    pub fn spend_watches(&mut self, event: EventType, path: &str) {
+        let spent: &[WatchKind] = match event {
+            EventType::NodeCreated | EventType::NodeDataChanged => {
+                &[WatchKind::Data, WatchKind::Exist]
+            }
+            EventType::NodeChildrenChanged => &[WatchKind::Child],
+            EventType::NodeDeleted => &[WatchKind::Data, WatchKind::Exist, WatchKind::Child],
+        };
+        self.watches.retain(|(kind, watched)| watched != path || !spent.contains(kind));
     }
 
     /// What it asks next.
-    pub fn next_op(&mut self, random: &mut Random, me: usize) -> Op {
+    pub fn next_op(&mut self, random: &mut Random, me: usize, plan: &Plan) -> Op {
         self.made += 1;
+        let kinds = plan.requests;
         let data = format!("{me}-{}", self.made);
         let path = random_path(random);
         let watch = random.per_mille(500);
         match random.below(100) {
-            0..25 => Op::Create { path, flags: *random.pick(&[0, 0, 1, 2, 3]), data },
+            0..25 => Op::Create(random_create(random, &path, &data, me, plan)),
             25..45 => Op::SetData { path, data, version: -1 },
             45..48 => Op::SetData { path, data, version: random.index(3) as i32 },
-            48..60 => Op::Delete { path, version: -1 },
+            48..58 => Op::Delete { path, version: -1 },
+            58..60 => Op::Delete { path, version: random.index(3) as i32 },
             60..66 => random_multi(random, &path, &data),
             66..70 => Op::Sync,
             70..71 => Op::CloseSession,
-            71..85 => Op::GetData { path, watch },
-            85..93 => Op::Exists { path, watch },
+            71..82 => Op::GetData { path, watch },
+            82..90 => Op::Exists { path, watch },
+            90..94 if kinds.acls => match random.below(2) {
+                0 => Op::GetAcl { path },
+                _ => Op::SetAcl {
+                    path,
+                    acl: random_acl(random, me),
+                    version: *random.pick(&[-1, -1, 0, 1]),
+                },
+            },
+            94..97 if kinds.lasting_watches => match random.below(4) {
+                0 => Op::RemoveWatches { path },
+                1 => Op::AddWatch { path: parent_path(&path), recursive: true },
+                2 => Op::AddWatch { path, recursive: true },
+                _ => Op::AddWatch { path, recursive: false },
+            },
             _ => Op::GetChildren { path: parent_path(&path), watch },
         }
     }
@@ -338,6 +233,64 @@ pub fn serial(txn: &Txn) -> Option<u64> {
     number.parse().ok()
 }
 
+/// User and password of a client.
+#[must_use]
+pub fn credentials(client: usize) -> String {
+    format!("client{client}:secret")
+}
+
+/// What a client is by its address, and by its password if it has shown it.
+#[must_use]
+pub fn ids(client: usize, proven: bool) -> Vec<Id> {
+    let mut ids = vec![Id::new("ip", "127.0.0.1")];
+    if proven {
+        ids.extend(prove(credentials(client).as_bytes()));
+    }
+    ids
+}
+
+/// What somebody has proven to be by user and password.
+#[must_use]
+pub fn prove(credentials: &[u8]) -> Vec<Id> {
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let proven = Schemes::default().authenticate("digest", Some(credentials), peer);
+    proven.expect("digests are switched on")
+}
+
+fn random_create(random: &mut Random, path: &str, data: &str, me: usize, plan: &Plan) -> Create {
+    let kinds = plan.requests;
+    let flags = if kinds.lifetimes && random.per_mille(300) {
+        *random.pick(&[4, 4, 5, 5, 6])
+    } else {
+        *random.pick(&[0, 0, 1, 2, 3])
+    };
+    let mut create = Create::open(path, flags, data);
+    create.ttl_ms = (*random.pick(TTL_TICKS) * plan.tick_ms) as i64;
+    create.with_stat = random.per_mille(300);
+    if kinds.acls && random.per_mille(400) {
+        create.acl = random_acl(random, me);
+    }
+    create
+}
+
+/// Most lists give everybody something: otherwise clients would not meet.
+fn random_acl(random: &mut Random, me: usize) -> Vec<Acl> {
+    let everybody = *random.pick(&[
+        Perms::ALL,
+        Perms::READ,
+        Perms::READ.union(Perms::WRITE),
+        Perms::CREATE.union(Perms::DELETE),
+    ]);
+    let mine = prove(credentials(me).as_bytes()).remove(0);
+    let mine = Acl { perms: Perms::ALL, id: mine };
+    match random.below(4) {
+        0 => vec![Acl::world(Perms::ALL)],
+        1 => vec![mine],
+        2 => vec![Acl::world(everybody)],
+        _ => vec![Acl::world(everybody), mine],
+    }
+}
+
 /// Few paths, so that clients meet.
 fn random_path(random: &mut Random) -> String {
     let top = *random.pick(&["a", "b", "c"]);
@@ -355,16 +308,19 @@ fn parent_path(path: &str) -> String {
 }
 
 fn random_multi(random: &mut Random, path: &str, data: &str) -> Op {
-    let (path, data) = (path.to_owned(), data.to_owned());
-    let create =
-        Op::Create { path: path.clone(), flags: *random.pick(&[0, 2]), data: data.clone() };
-    let set = Op::SetData { path: path.clone(), data, version: -1 };
-    let delete = Op::Delete { path, version: -1 };
-    match random.below(4) {
+    let version = *random.pick(&[-1, 0, 1]);
+    let create = Op::Create(Create::open(path, *random.pick(&[0, 2]), data));
+    let set = Op::SetData { path: path.to_owned(), data: data.to_owned(), version: -1 };
+    let delete = Op::Delete { path: path.to_owned(), version: -1 };
+    let check = Op::Check { path: random_path(random), version };
+    match random.below(7) {
         0 => Op::Multi(vec![create, set]),
         1 => Op::Multi(vec![delete, create]),
         2 => Op::Multi(vec![set.clone(), set, delete]),
-        _ => Op::Multi(vec![create.clone(), create]),
+        3 => Op::Multi(vec![create.clone(), create]),
+        4 => Op::Multi(vec![check, set]),
+        5 => Op::Multi(vec![Op::Check { path: path.to_owned(), version }, delete, create]),
+        _ => Op::Multi(vec![set, check, create]),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
+use herdsman_sim::checkers::Checkers;
 use herdsman_sim::{Plan, Verdict, mistakes, run_plan};
 
 /// Runs whole ensembles in a simulated world.
@@ -29,6 +30,9 @@ struct Arguments {
     /// Let every server make a known mistake, to see it found out.
     #[arg(long)]
     mistake: Option<String>,
+    /// A property that is not checked, to see whether another one finds the same.
+    #[arg(long, value_name = "PROPERTY")]
+    without: Option<String>,
     /// Threads that run seeds; 0 for one for each core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -61,6 +65,13 @@ fn main() -> ExitCode {
         }
         known => known.flatten(),
     };
+    if let Some(name) = &arguments.without
+        && !Checkers::names().contains(&name.as_str())
+    {
+        eprintln!("there is no such property; known are:");
+        Checkers::names().iter().for_each(|name| eprintln!("  {name}"));
+        return ExitCode::FAILURE;
+    }
     let fresh_first = fresh_seed();
     let next = AtomicU64::new(0);
     let failed = AtomicBool::new(false);
@@ -75,7 +86,8 @@ fn main() -> ExitCode {
                         Some(_) => return,
                     };
                     let plan = arguments.plan(seed);
-                    let verdict = run_plan(Plan { mistake, ..plan });
+                    let verdict =
+                        run_plan(Plan { mistake, unchecked: arguments.without.clone(), ..plan });
                     failed.fetch_or(verdict.failure.is_some(), Ordering::Relaxed);
                     report(&verdict, &arguments);
                 }

@@ -16,7 +16,7 @@ pub const MISTAKES: &[(Mistake, &str, u64)] = &[
 /// The properties of which a mistake in agreement must break one.
 pub const AGREEMENT: &[&str] = &[
     "agreement",
-    "total order",
+    "forward only",
     "prefix consistency",
     "primary order",
     "primary integrity",

@@ -12,6 +12,7 @@ use herdsman_node::sweeper::SweepSettings;
 use herdsman_node::{LeaderServes, NodeSettings};
 use herdsman_proto::{Membership, ServerId};
 use herdsman_tree::TreeOptions;
+use herdsman_tree::owner::OwnerRules;
 use herdsman_zab::history::HistoryLimits;
 use herdsman_zab::log::Kept;
 use herdsman_zab::settings::{ObserverMasters, Reconfig};
@@ -78,8 +79,50 @@ pub struct Plan {
     pub reconnects_per_mille: u64,
     /// New sessions are local.
     pub local_sessions: LocalSessions,
+    /// A server without a leader answers reads after so long; `None`: never.
+    pub read_only_after_ms: Option<u64>,
+    /// Whether leaders take clients.
+    pub leader_serves: LeaderServes,
+    /// A leader gives up its epoch after so many txns.
+    pub epoch_txns_max: u32,
+    /// Time between two sweeps of containers and TTL znodes.
+    pub sweep_ms: u64,
+    /// How often in a thousand times what is committed waits for more inputs before it is applied.
+    pub applied_late_per_mille: u64,
+    /// What clients ask for besides plain reads and writes.
+    pub requests: RequestKinds,
     /// A known mistake that all servers make.
     pub mistake: Option<Mistake>,
+    /// A property that is not checked.
+    pub unchecked: Option<String>,
+}
+
+/// What clients ask for besides plain reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestKinds {
+    /// Every second client logs in, and znodes have ACLs.
+    pub acls: bool,
+    /// Containers and znodes with a time to live.
+    pub lifetimes: bool,
+    /// Persistent and recursive watches.
+    pub lasting_watches: bool,
+    /// Clients set their watches again on a new connection.
+    pub set_watches: bool,
+}
+
+impl RequestKinds {
+    /// Plain reads and writes only.
+    pub const PLAIN: RequestKinds =
+        RequestKinds { acls: false, lifetimes: false, lasting_watches: false, set_watches: false };
+
+    fn some(random: &mut Random) -> Self {
+        RequestKinds {
+            acls: random.per_mille(400),
+            lifetimes: random.per_mille(400),
+            lasting_watches: random.per_mille(500),
+            set_watches: random.per_mille(500),
+        }
+    }
 }
 
 /// Which kinds of faults happen. Safety is checked whatever happens; fewer kinds at a time make deeper
@@ -103,6 +146,12 @@ pub struct FaultKinds {
     /// Votes for some server are exaggerated on their way for a while, so that it is elected whatever
     /// its history: nothing may be lost by a wrong election.
     pub favourites: bool,
+    /// Processes stand still for a while.
+    pub pauses: bool,
+    /// Wall clocks jump.
+    pub clock_jumps: bool,
+    /// Clients are cut off from some servers.
+    pub client_cuts: bool,
 }
 
 impl FaultKinds {
@@ -116,7 +165,26 @@ impl FaultKinds {
         rot: false,
         slow_disks: false,
         favourites: false,
+        pauses: false,
+        clock_jumps: false,
+        client_cuts: false,
     };
+
+    fn some(random: &mut Random) -> Self {
+        FaultKinds {
+            crashes: random.per_mille(850),
+            partitions: random.per_mille(700),
+            breaks: random.per_mille(600),
+            full_disks: random.per_mille(200),
+            failed_syncs: random.per_mille(200),
+            rot: random.per_mille(150),
+            slow_disks: random.per_mille(300),
+            favourites: random.per_mille(200),
+            pauses: random.per_mille(300),
+            clock_jumps: random.per_mille(200),
+            client_cuts: random.per_mille(300),
+        }
+    }
 }
 
 impl Plan {
@@ -125,25 +193,33 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x706c_616e);
         let tick_ms = *random.pick(&[100, 200, 500, 1000, 2000]);
-        let voters = *random.pick(&[3, 3, 3, 4, 5, 5]);
+        let voters = *random.pick(&[1, 2, 3, 3, 3, 3, 4, 5, 5, 7]);
         let observers = *random.pick(&[0, 0, 0, 1, 2]);
-        let voting = if random.per_mille(150) { Voting::Groups } else { Voting::Majority };
-        let chance = |random: &mut Random, times| random.per_mille(times);
-        let faults = FaultKinds {
-            crashes: chance(&mut random, 850),
-            partitions: chance(&mut random, 700),
-            breaks: chance(&mut random, 600),
-            full_disks: chance(&mut random, 200),
-            failed_syncs: chance(&mut random, 200),
-            rot: chance(&mut random, 150),
-            slow_disks: chance(&mut random, 300),
-            favourites: chance(&mut random, 200),
+        let reconfig = voters >= 3 && random.per_mille(100);
+        let joiners = if reconfig { random.index(2) } else { 0 };
+        let grouped = voters >= 3 && !reconfig && random.per_mille(150);
+        let voting = if grouped { Voting::Groups } else { Voting::Majority };
+        let faults = FaultKinds::some(&mut random);
+        let mut requests = RequestKinds::some(&mut random);
+        // A change of membership needs servers that do not look at ACLs.
+        requests.acls &= !reconfig;
+        let local_sessions = match seed % 16 {
+            7 => LocalSessions::Kept,
+            11 | 14 => LocalSessions::Upgraded,
+            _ => LocalSessions::Off,
+        };
+        // Local sessions end with their server's role, and with every epoch all roles do.
+        let epochs_end = local_sessions == LocalSessions::Off && random.per_mille(100);
+        let leader_serves = if voters + observers > 1 && random.per_mille(100) {
+            LeaderServes::ServersOnly
+        } else {
+            LeaderServes::Clients
         };
         Plan {
             seed,
-            membership: Arc::new(membership(voters, observers, voting)),
-            joiners: 0,
-            reconfig: false,
+            membership: Arc::new(membership(voters + joiners, observers, voting)),
+            joiners,
+            reconfig,
             tick_ms,
             init_limit_ticks: random.between(5, 10),
             sync_limit_ticks: random.between(2, 5),
@@ -168,12 +244,15 @@ impl Plan {
             loss_per_mille: *random.pick(&[0, 0, 20, 200]),
             faults,
             reconnects_per_mille: if matches!(seed % 8, 3 | 5 | 6 | 7) { 30 } else { 0 },
-            local_sessions: match seed % 16 {
-                7 => LocalSessions::Kept,
-                11 | 14 => LocalSessions::Upgraded,
-                _ => LocalSessions::Off,
-            },
+            local_sessions,
+            read_only_after_ms: random.per_mille(200).then_some(tick_ms),
+            leader_serves,
+            epoch_txns_max: if epochs_end { 40 } else { u32::MAX },
+            sweep_ms: tick_ms * random.between(2, 10),
+            applied_late_per_mille: *random.pick(&[0, 0, 200, 500]),
+            requests,
             mistake: None,
+            unchecked: None,
         }
     }
 
@@ -184,6 +263,8 @@ impl Plan {
         let tick_ms = 100;
         Plan {
             membership: Arc::new(membership(3, 0, Voting::Majority)),
+            joiners: 0,
+            reconfig: false,
             tick_ms,
             latency_ms: (1, 10),
             disk_ms: (0, 40),
@@ -198,6 +279,8 @@ impl Plan {
                 favourites: true,
                 ..FaultKinds::NONE
             },
+            leader_serves: LeaderServes::Clients,
+            epoch_txns_max: u32::MAX,
             ..Plan::of(seed)
         }
     }
@@ -215,6 +298,7 @@ impl Plan {
             )),
             joiners: 5 - voters,
             reconfig: true,
+            requests: RequestKinds { acls: false, ..Plan::rough(seed).requests },
             faults: FaultKinds { breaks: true, ..Plan::rough(seed).faults },
             ..Plan::rough(seed)
         }
@@ -228,6 +312,18 @@ impl Plan {
         } else {
             Xids::PerClient
         }
+    }
+
+    /// Whether a client logs in.
+    #[must_use]
+    pub fn logs_in(&self, client: usize) -> bool {
+        self.requests.acls && client.is_multiple_of(2)
+    }
+
+    /// Whether a client takes answers from a server that has no leader.
+    #[must_use]
+    pub fn takes_read_only(&self, client: usize) -> bool {
+        self.read_only_after_ms.is_some() && client % 3 == 1
     }
 
     /// How many servers there are.
@@ -257,6 +353,7 @@ impl Plan {
             reconfig_enabled: self.reconfig,
             // A change of membership is the super user's otherwise.
             skip_acl: self.reconfig,
+            owner_rules: OwnerRules { extended_types: true, ..OwnerRules::default() },
             ..TreeOptions::default()
         }
     }
@@ -272,15 +369,15 @@ impl Plan {
             session_timeout_ms_max: 20 * tick,
             touch_step_ms: 0,
             local_sessions: self.local_sessions,
-            read_only_after_ms: None,
-            epoch_txns_max: u32::MAX,
+            read_only_after_ms: self.read_only_after_ms,
+            epoch_txns_max: self.epoch_txns_max,
             voters_min: 1,
             sweep: SweepSettings {
-                interval_ms: 60_000,
-                per_minute_max: 10_000,
+                interval_ms: self.sweep_ms,
+                per_minute_max: 60_000,
                 never_used_ms_max: None,
             },
-            leader_serves: LeaderServes::Clients,
+            leader_serves: self.leader_serves,
             hash_seed: self.seed,
         }
     }

@@ -1,15 +1,17 @@
-//! One run: faults and safety first, then calm and liveness.
+//! One run: faults and safety first; then liveness with just a quorum of the servers, while the others are
+//! down or cut off; then all of them, calm and rest.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use herdsman_node::ServesAs;
 use herdsman_proto::{Membership, ServerState};
 use herdsman_zab::Zab;
 
 use crate::checkers::Fact;
 use crate::checkers::liveness::{PROGRESS_TICKS, REST_TICKS, SETTLE_TICKS};
 use crate::plan::Plan;
-use crate::world::{Counts, Event, Failure, Tracing, World};
+use crate::world::{Counts, Event, Failure, Server, Tracing, World};
 
 /// How a run ended.
 #[derive(Clone, Debug)]
@@ -72,7 +74,7 @@ fn story(world: &World) -> Vec<String> {
 /// The servers' states, a line each.
 #[must_use]
 pub fn describe(world: &World) -> Vec<String> {
-    let line = |(place, server): (usize, &crate::world::Server)| match &server.process {
+    let line = |(place, server): (usize, &Server)| match &server.process {
         None => format!("server {place}: down {:?}", server.refusal),
         Some(process) => {
             let zab = process.node.zab();
@@ -114,6 +116,14 @@ fn play(world: &mut World) {
         return;
     }
     world.end_faults();
+    if let Some(absent) = world.all_but_a_quorum() {
+        world.leave_out(&absent);
+        world.restart_all();
+        if !settle(world) || !progress(world) {
+            return;
+        }
+        world.bring_back();
+    }
     world.restart_all();
     if !settle(world) {
         return;
@@ -150,15 +160,20 @@ fn settle(world: &mut World) -> bool {
     let ticks = SETTLE_TICKS + 3 * world.plan.init_limit_ticks;
     let ticks = ticks.max(30_000 / world.plan.tick_ms);
     wait(world, ticks, "finding a leader", |world| {
-        let serving =
-            world.servers.iter().filter(|server| server.refusal.is_none()).all(|server| {
-                server.process.as_ref().is_some_and(|process| process.node.serves_clients())
-            });
-        let leads = |server: &&crate::world::Server| {
+        let takes_part = |server: &&Server| server.refusal.is_none() && !server.left_out;
+        let state = |server: &Server| {
             let zab = server.process.as_ref().and_then(|process| process.node.zab());
-            zab.map(Zab::state) == Some(ServerState::Leading)
+            zab.map(Zab::state)
         };
-        serving && world.servers.iter().filter(leads).count() == 1
+        let serves = |server: &Server| {
+            let node = server.process.as_ref().map(|process| &process.node);
+            let role = node.and_then(herdsman_node::Node::serves_as);
+            role.is_some_and(|role| role != ServesAs::ReadOnly)
+        };
+        let leads = |server: &&Server| state(server) == Some(ServerState::Leading);
+        let mut present = world.servers.iter().filter(takes_part);
+        let leaders = world.servers.iter().filter(takes_part).filter(leads).count();
+        present.all(serves) && leaders == 1
     })
 }
 
@@ -175,10 +190,11 @@ fn rest(world: &mut World) {
         client.quiet = true;
     }
     // Long enough for the sessions of clients that left to end.
-    let rest_ticks = REST_TICKS + 25;
+    let sweep_ticks = 3 * world.plan.sweep_ms / world.plan.tick_ms;
+    let rest_ticks = REST_TICKS + 25 + sweep_ticks;
     let done = wait(world, rest_ticks, "coming to rest", |world| {
         let last = world.chronicle.last();
-        let at_end = |server: &crate::world::Server| {
+        let at_end = |server: &Server| {
             let process = server.process.as_ref();
             process.is_some_and(|process| {
                 process.tree.last_zxid() == last && server.mirror.last() == last
@@ -187,7 +203,8 @@ fn rest(world: &mut World) {
         let open = |session| world.chronicle.tree().sessions().any(|(open, _)| open == session);
         let left = world.clients.iter().flat_map(|client| &client.left);
         let idle = world.clients.iter().all(|client| client.pending.is_empty());
-        idle && world.servers.iter().all(at_end) && !left.copied().any(open)
+        let swept = !world.has_idle_znode();
+        idle && swept && world.servers.iter().all(at_end) && !left.copied().any(open)
     });
     if !done {
         return;

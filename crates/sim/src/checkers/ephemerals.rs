@@ -53,9 +53,13 @@ impl Checker for Ephemerals {
             Fact::Committed { zxid, entry } => {
                 let session = entry.header.session;
                 let is_open = chronicle.tree().sessions().any(|(open, _)| open == session);
-                let is_about_session =
-                    matches!(entry.txn, Txn::CreateSession { .. } | Txn::CloseSession { .. });
-                let needs_session = has_effect(&entry.txn) && !is_about_session;
+                let is_without_session = matches!(
+                    entry.txn,
+                    Txn::CreateSession { .. }
+                        | Txn::CloseSession { .. }
+                        | Txn::Delete { container: true, .. }
+                );
+                let needs_session = has_effect(&entry.txn) && !is_without_session;
                 if let Txn::CloseSession { .. } = entry.txn {
                     self.ended.insert(session);
                 }

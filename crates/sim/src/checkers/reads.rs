@@ -1,8 +1,12 @@
 //! Reads are of their time: what a read shows is the tree as of the zxid that its answer carries, no more
-//! and no less. Source: "atomicity" and "single system image" (Apache's programmer's guide); with it,
-//! [`super::read_your_writes`] says something about content and not only about numbers.
+//! and no less, and only to those who may see it. Source: "atomicity" and "single system image" (Apache's
+//! programmer's guide); with it, [`super::read_your_writes`] says something about content and not only
+//! about numbers.
+//!
+//! A server without a leader may show txns that nobody has agreed on, and never will; of its answers only those
+//! are compared whose zxid has been agreed on.
 
-use herdsman_proto::ErrorCode;
+use herdsman_proto::{Acl, ErrorCode, JuteWrite, Perms};
 
 use super::{Checker, Fact, Reply};
 use crate::chronicle::{Chronicle, Look, sorted_names};
@@ -20,33 +24,67 @@ impl Checker for Reads {
         let Fact::Replied(reply) = fact else {
             return Ok(());
         };
-        let (Op::GetData { path, .. } | Op::Exists { path, .. } | Op::GetChildren { path, .. }) =
-            reply.op
+        let (Op::GetData { path, .. }
+        | Op::Exists { path, .. }
+        | Op::GetChildren { path, .. }
+        | Op::GetAcl { path }) = reply.op
         else {
             return Ok(());
         };
-        if reply.code != 0 && reply.code != ErrorCode::NoNode.code() {
+        if reply.read_only && chronicle.get(reply.zxid).is_none() {
             return Ok(());
         }
         let look = chronicle.past(path).look_at(reply.zxid);
-        if is_same(reply, look) {
+        let expected = expected(reply, look);
+        let is_same = match (&expected, reply.op) {
+            (Err(code), _) => reply.code == code.code(),
+            (Ok(_), _) if reply.code != 0 => false,
+            (Ok(body), Op::GetChildren { .. }) => sorted_names(body) == sorted_names(reply.body),
+            (Ok(body), _) => reply.body[..] == body[..],
+        };
+        if is_same {
             return Ok(());
         }
         Err(format!(
-            "client {} read {path} as of {} and got {} {:?}, not {look:?}",
-            reply.client, reply.zxid, reply.code, reply.body
+            "client {} asked {:?} as of {} and got {} {:?}, not {expected:?}",
+            reply.client, reply.op, reply.zxid, reply.code, reply.body
         ))
     }
 }
 
-fn is_same(reply: &Reply<'_>, look: Option<&Look>) -> bool {
-    let Some(look) = look else {
-        return reply.code != 0;
+/// The body of the answer, or the error.
+fn expected(reply: &Reply<'_>, look: Option<&Look>) -> Result<Vec<u8>, ErrorCode> {
+    let look = look.ok_or(ErrorCode::NoNode)?;
+    let wanted = match reply.op {
+        Op::GetAcl { .. } => Perms::READ.union(Perms::ADMIN),
+        _ => Perms::READ,
     };
-    reply.code == 0
-        && match reply.op {
-            Op::GetData { .. } => reply.body[..] == look.data[..],
-            Op::Exists { .. } => reply.body[..] == *look.stat(),
-            _ => sorted_names(reply.body) == look.children,
+    if !look.permits(wanted, reply.ids) {
+        return Err(ErrorCode::NoAuth);
+    }
+    Ok(match reply.op {
+        Op::GetData { .. } => look.data.clone(),
+        Op::Exists { .. } => look.stat().to_vec(),
+        Op::GetAcl { .. } => acl_body(reply, look),
+        _ => {
+            let mut names = Vec::new();
+            names.put_vector(&look.children, |out, name| out.put_string(name));
+            names
         }
+    })
+}
+
+/// The list as it is shown: hashes of passwords only to those who may change it.
+fn acl_body(reply: &Reply<'_>, look: &Look) -> Vec<u8> {
+    let is_admin = look.permits(Perms::ADMIN, reply.ids);
+    let mut body = Vec::new();
+    body.put_vector(&look.acl, |out, entry| {
+        let mut shown: Acl = entry.clone();
+        if let Some((user, _)) = entry.id.id.split_once(':').filter(|_| !is_admin) {
+            shown.id.id = format!("{user}:x");
+        }
+        shown.encode(out);
+    });
+    body.extend_from_slice(look.stat());
+    body
 }

@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use herdsman_node::LocalSessions;
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{ConnectRequest, ConnectResponse, Reader, SessionId, WatchedEvent, Xid, Zxid};
+use herdsman_proto::{
+    ConnectRequest, ConnectResponse, ErrorCode, Reader, SessionId, WatchedEvent, Xid, Zxid,
+};
 
 use super::{Event, Place, World};
 use crate::checkers::{Fact, Reply};
-use crate::client::{Client, Op, Stage};
+use crate::client::{Client, Op, Stage, credentials, ids};
 use crate::plan::member_line;
 
 /// Requests on their way at the most.
@@ -26,7 +28,11 @@ impl World {
         let delay_ms = self.random.between(1, self.plan.think_ms.max(1));
         self.later(delay_ms, Event::Client { client });
         let Client { stage, heard_ms, sent_ms, timeout_ms, quiet, .. } = self.clients[client];
-        let patience_ms = timeout_ms.max(2 * self.plan.tick_ms) * 2 / 3;
+        let mut patience_ms = timeout_ms.max(2 * self.plan.tick_ms) * 2 / 3;
+        if stage == Stage::Connecting {
+            // A client gives each of its servers a part of the time.
+            patience_ms = (timeout_ms / self.servers.len() as u64).max(self.plan.tick_ms);
+        }
         let is_late = self.now_ms > heard_ms + patience_ms;
         match stage {
             Stage::Idle => {
@@ -46,7 +52,7 @@ impl World {
                     let op = if changes {
                         Op::Reconfig { members: self.some_members() }
                     } else {
-                        self.clients[client].next_op(&mut self.random, client)
+                        self.clients[client].next_op(&mut self.random, client, &self.plan)
                     };
                     self.client_sends(client, op);
                 } else if self.now_ms > sent_ms + timeout_ms / 3 {
@@ -102,6 +108,7 @@ impl World {
         let now_ms = self.now_ms;
         let timeout_ms = self.plan.session_ms;
         let xids = self.plan.xids(client);
+        let takes_read_only = self.plan.takes_read_only(client);
         let me = &mut self.clients[client];
         me.connect(xids);
         me.conn = Some(conn);
@@ -113,7 +120,7 @@ impl World {
             timeout_ms,
             session: me.session,
             password: &password,
-            read_only: Some(false),
+            read_only: Some(takes_read_only),
         };
         let mut frame = Vec::new();
         request.encode_frame(&mut frame);
@@ -189,6 +196,24 @@ impl World {
         me.session = response.session;
         me.timeout_ms = u64::try_from(response.timeout_ms).unwrap_or(0);
         me.stage = Stage::Connected;
+        me.read_only = response.read_only == Some(true);
+        self.client_introduces_itself(client);
+    }
+
+    /// What a client sends before all else on a new connection: credentials, and its watches.
+    fn client_introduces_itself(&mut self, client: usize) {
+        if self.plan.logs_in(client) {
+            self.client_sends(client, Op::Auth { credentials: credentials(client) });
+        }
+        let me = &mut self.clients[client];
+        if !self.plan.requests.set_watches {
+            me.watches.clear();
+        }
+        if !me.watches.is_empty() {
+            let op =
+                Op::SetWatches { seen: me.seen, watches: me.watches.iter().cloned().collect() };
+            self.client_sends(client, op);
+        }
     }
 
     fn client_receives(&mut self, client: usize, frame: &[u8]) {
@@ -197,7 +222,12 @@ impl World {
         if xid == Xid::NOTIFICATION {
             let (kind, path) = WatchedEvent::decode(&mut reader).expect("our own words");
             self.note(|| format!("client {client} hears {kind:?} {path} {zxid}"));
-            return self.tell(&Fact::Notified { client, kind, path: &path, zxid });
+            self.counts.notifications += 1;
+            let me = &mut self.clients[client];
+            me.spend_watches(kind, &path);
+            me.heard = me.heard.max(zxid);
+            let ids = ids(client, self.plan.logs_in(client));
+            return self.tell(&Fact::Notified { client, kind, path: &path, zxid, ids: &ids });
         }
         let body = Bytes::copy_from_slice(reader.rest());
         let me = &mut self.clients[client];
@@ -221,9 +251,13 @@ impl World {
         body: &Bytes,
     ) {
         self.note(|| format!("client {client} gets {xid} {zxid} {code} for {op:?}"));
+        self.counts.not_allowed += u64::from(code == ErrorCode::NoAuth.code());
+        self.counts.watches_set_again += u64::from(matches!(op, Op::SetWatches { .. }));
         let me = &mut self.clients[client];
-        let (session, seen) = (me.session, me.seen);
+        self.counts.read_only_answers += u64::from(me.read_only);
+        let Client { session, seen, heard, read_only, .. } = *me;
         me.seen = me.seen.max(zxid);
+        me.note_watches(op, code);
         me.calm_session = Some(session).filter(|_| self.trouble.is_calm());
         if op.is_write() && code == 0 {
             me.writes_done += 1;
@@ -234,6 +268,19 @@ impl World {
         if *op == Op::CloseSession && code == 0 {
             me.forget_session();
         }
-        self.tell(&Fact::Replied(Reply { client, session, xid, op, zxid, code, body, seen }));
+        let ids = ids(client, self.plan.logs_in(client));
+        self.tell(&Fact::Replied(Reply {
+            client,
+            session,
+            xid,
+            op,
+            zxid,
+            code,
+            body,
+            seen,
+            heard,
+            ids: &ids,
+            read_only,
+        }));
     }
 }

@@ -7,12 +7,17 @@ use std::sync::Arc;
 use herdsman_node::{ClientRequest, ConnId, Input, reads};
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{ConnectRequest, Id, OpCode, Reader, Request, SessionId, TxnHeader, Xid};
+use herdsman_proto::{
+    ConnectRequest, Id, OpCode, Reader, Request, SessionId, TxnHeader, Xid, Zxid, reply,
+};
 use herdsman_tree::read;
 
 use super::pipe::Pipe;
 use super::{Event, Place, World};
-use crate::client::serial;
+use crate::client::{ids, prove, serial};
+
+/// How often it is looked whether a cut way is free again.
+const STALL_MS: u64 = 50;
 
 /// A client's connection to a server.
 pub struct Conn {
@@ -30,6 +35,8 @@ pub struct Conn {
     opens: bool,
     asked: bool,
     server_open: bool,
+    /// What its client has proven to be.
+    ids: Arc<[Id]>,
     /// Requests that the node has and has not answered, in order.
     submitted: VecDeque<i32>,
     /// Of them, those whose txns this server has applied.
@@ -55,6 +62,7 @@ impl World {
             opens: self.clients[client].session == SessionId::NONE,
             asked: false,
             server_open: true,
+            ids: ids(client, false).into(),
             submitted: VecDeque::new(),
             applied: BTreeSet::new(),
         };
@@ -77,6 +85,9 @@ impl World {
     }
 
     pub(super) fn server_reads(&mut self, conn: u64) {
+        if self.is_cut_off(conn) {
+            return self.later(STALL_MS, Event::ToServer { conn });
+        }
         let Some(entry) = self.conns.get_mut(&conn) else { return };
         let Some(payload) = entry.up.pop(self.now_ms) else { return };
         let (place, life) = (entry.place, entry.life);
@@ -99,8 +110,26 @@ impl World {
 
     fn connect(&mut self, conn: u64, place: Place, payload: &[u8]) {
         let request = ConnectRequest::decode(payload).expect("our own words");
-        let ids = Arc::from([Id::new("ip", "127.0.0.1")]);
+        let Some(entry) = self.conns.get(&conn) else { return };
+        let ids = Arc::clone(&entry.ids);
         self.step(place, Input::Connect { conn: ConnId(conn), request, ids });
+    }
+
+    /// The way between the client and the server of a connection is cut: frames stall, as in TCP.
+    fn is_cut_off(&self, conn: u64) -> bool {
+        let conn = self.conns.get(&conn);
+        conn.is_some_and(|conn| self.cut_off.contains(&(conn.client, conn.place)))
+    }
+
+    /// A client shows its credentials, as `server::connection::credentials` takes them.
+    fn identify(&mut self, conn: u64, xid: Xid, credentials: &[u8]) {
+        let Some(entry) = self.conns.get_mut(&conn) else { return };
+        entry.ids = entry.ids.iter().cloned().chain(prove(credentials)).collect();
+        let (place, ids) = (entry.place, Arc::clone(&entry.ids));
+        self.step(place, Input::Identified { conn: ConnId(conn), ids });
+        let mut out = Vec::new();
+        reply::header_only(&mut out, xid, Zxid::ZERO, None);
+        self.push_down(conn, Some(out));
     }
 
     fn serve(&mut self, conn: u64, payload: &[u8]) {
@@ -114,6 +143,9 @@ impl World {
             Request::Write(write) => ClientRequest::Write(write),
             Request::Sync { path } => ClientRequest::Sync { path },
             Request::CloseSession => ClientRequest::CloseSession,
+            Request::Auth { credentials, .. } => {
+                return self.identify(conn, xid, credentials.unwrap_or_default());
+            }
             _ if entry.submitted.is_empty() => return self.read(conn, op, xid, body),
             _ => ClientRequest::Read(op),
         };
@@ -125,7 +157,7 @@ impl World {
         let Some(entry) = self.conns.get(&conn) else { return };
         let Some(process) = &self.servers[entry.place].process else { return };
         let session = entry.session.unwrap_or(SessionId::NONE);
-        let reader = read::Reader { session, watcher: ConnId(conn).watcher(), ids: &[] };
+        let reader = read::Reader { session, watcher: ConnId(conn).watcher(), ids: &entry.ids };
         let mut out = Vec::new();
         _ = reads::answer(&process.tree, reader, op, xid, body, &mut out);
         self.push_down(conn, Some(out));
@@ -233,6 +265,10 @@ impl World {
 
     /// The next frame for a client.
     pub(super) fn pop_down(&mut self, conn: u64) -> Option<(usize, Option<Vec<u8>>)> {
+        if self.is_cut_off(conn) {
+            self.later(STALL_MS, Event::ToClient { conn });
+            return None;
+        }
         let now_ms = self.now_ms;
         let entry = self.conns.get_mut(&conn)?;
         let frame = entry.down.pop(now_ms)?;

@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 
 use herdsman_node::{Input, Node, Now, Output, Outputs};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{QuorumPacket, ServerState, Zxid};
+use herdsman_proto::{QuorumPacket, ServerState, Txn, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::log::Kept;
-use herdsman_zab::{Mistake, Output as PeerOutput, Standing, TreeAfterCut, Zab};
+use herdsman_zab::{Fall, Mistake, Output as PeerOutput, Standing, TreeAfterCut, Zab};
 
 use super::disks::Job;
 use super::{Event, Place, Process, World};
@@ -43,12 +43,14 @@ impl World {
             if self.deliver(place, &mut process, &mut out).is_break() {
                 return self.crash_process(place, process);
             }
-            if !process.node.wants_tree() {
+            if !process.node.wants_tree() || self.waits_for_more(place, &mut process) {
                 break;
             }
             // A role that ends with this txn answers it still.
             let answered = process.node.answers();
-            process.node.apply(&mut process.tree, 1, &mut out);
+            let txns =
+                if self.plan.applied_late_per_mille > 0 { self.random.index(4) + 1 } else { 1 };
+            process.node.apply(&mut process.tree, txns, &mut out);
             if answered || process.node.answers() {
                 self.observe(place, &mut process);
             }
@@ -57,6 +59,28 @@ impl World {
         self.schedule_tick(place, &mut process);
         self.servers[place].process = Some(process);
         self.start_disk(place);
+    }
+
+    /// Another thread may be the one that puts txns into the tree, and there may be more inputs before it does.
+    fn waits_for_more(&mut self, place: Place, process: &mut Process) -> bool {
+        let times = self.plan.applied_late_per_mille;
+        if times == 0 || process.applies_later || !self.random.per_mille(times) {
+            return process.applies_later;
+        }
+        process.applies_later = true;
+        let delay_ms = self.random.below(self.plan.latency_ms.1 + 1);
+        let life = self.servers[place].life;
+        self.later(delay_ms, Event::Apply { place, life });
+        true
+    }
+
+    pub(super) fn apply(&mut self, place: Place, life: u64) {
+        if !self.alive(place, life) {
+            return;
+        }
+        let Some(mut process) = self.servers[place].process.take() else { return };
+        process.applies_later = false;
+        self.carry_on(place, process, Outputs::default());
     }
 
     /// Tells the checkers what a server that answers clients has come to.
@@ -68,6 +92,8 @@ impl World {
             if self.failure.is_none() && zxid > self.chronicle.last() {
                 let entry = Entry::decode(&payload).expect("what was logged can be read");
                 self.tell(&Fact::Committed { zxid, entry: &entry });
+                let is_sweep = matches!(entry.txn, Txn::Delete { container: true, .. });
+                self.counts.swept += u64::from(is_sweep);
                 self.chronicle.add(zxid, hash, &payload);
             }
             self.mix(hash);
@@ -235,6 +261,8 @@ impl World {
     fn stands(&mut self, place: Place, process: &mut Process, standing: Standing) {
         let fall = process.node.zab().and_then(Zab::last_fall);
         self.note(|| format!("{place} is {standing:?} (last fall {fall:?})"));
+        let is_exhausted = fall == Some(Fall::EpochExhausted) && standing == Standing::Looking;
+        self.counts.epochs_exhausted += u64::from(is_exhausted);
         match standing {
             Standing::Leading { epoch } => {
                 self.counts.leaders += 1;

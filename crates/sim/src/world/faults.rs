@@ -5,12 +5,17 @@
 //! exception, because it can cost a server all it has: a quorum's disks stay sound.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use herdsman_node::Input;
 use herdsman_proto::SessionId;
 use herdsman_store::dir_bytes;
+use herdsman_tree::sweep::SweepTime;
 use herdsman_zab::quorum::Electorate;
 
 use super::{Event, Place, World};
+use crate::checkers::Fact;
+use crate::plan::WALL_MS;
 use crate::storage::Storage;
 
 /// A sync that nobody will live to see.
@@ -65,7 +70,7 @@ impl World {
         self.start_faults();
         let kinds = self.plan.faults;
         let place = self.random.index(self.servers.len());
-        match self.random.below(100) {
+        match self.random.below(109) {
             0..17 if kinds.crashes => self.crash_and_restart(place),
             17..25 if kinds.crashes => self.crash_many(),
             25..35 if kinds.crashes => {
@@ -85,14 +90,53 @@ impl World {
                 self.servers[place].storage.disk.fail_sync(syncs);
                 self.restart_some_time(place);
             }
-            83..89 if kinds.slow_disks => self.servers[place].slow ^= true,
-            89..94 if kinds.rot => self.rot(place),
-            94..100 if kinds.favourites => {
+            83..87 if kinds.slow_disks => self.servers[place].slow ^= true,
+            87..91 if kinds.rot => self.rot(place),
+            91..95 if kinds.pauses => self.stop(place),
+            95..97 if kinds.clock_jumps => self.servers[place].clock.jump(&mut self.random),
+            97..103 if kinds.client_cuts => self.cut_clients_off(),
+            103..109 if kinds.favourites => {
                 self.note(|| format!("{place} is the favourite"));
                 self.trouble.favourite = self.random.per_mille(600).then_some(place);
             }
             _ => {}
         }
+    }
+
+    /// A process stands still for a while, with all that is on its way to it.
+    fn stop(&mut self, place: Place) {
+        let ms = self.random.between(1, self.plan.tick_ms * 8);
+        self.note(|| format!("{place} stands still for {ms} ms"));
+        if self.servers[place].process.is_some() && self.servers[place].stopped_until_ms.is_none() {
+            self.servers[place].stopped_until_ms = Some(self.now_ms + ms);
+            self.later(ms, Event::Resume { place });
+        }
+    }
+
+    /// It goes on, and notices that time has passed, as `server::ticker` does.
+    pub(super) fn resume(&mut self, place: Place) {
+        if self.servers[place]
+            .stopped_until_ms
+            .take_if(|until_ms| *until_ms <= self.now_ms)
+            .is_some()
+        {
+            self.note(|| format!("{place} goes on"));
+            self.step(place, Input::StoodStill);
+        }
+    }
+
+    /// Each client cannot reach some of the servers from now on.
+    fn cut_clients_off(&mut self) {
+        let mut cut_off = BTreeSet::new();
+        for client in 0..self.clients.len() {
+            for place in 0..self.servers.len() {
+                if self.random.per_mille(300) {
+                    cut_off.insert((client, place));
+                }
+            }
+        }
+        self.note(|| format!("clients are cut off: {cut_off:?}"));
+        self.cut_off = cut_off;
     }
 
     /// A leader is established: a bad moment to lose the power, since much depends on what is durable.
@@ -164,6 +208,7 @@ impl World {
     /// Everybody can reach everybody.
     pub fn heal_network(&mut self) {
         self.note(|| "the network heals".to_owned());
+        self.cut_off.clear();
         self.unblock();
     }
 
@@ -222,7 +267,12 @@ impl World {
         self.trouble.over = true;
         self.trouble.favourite = None;
         self.heal_network();
+        for place in 0..self.servers.len() {
+            self.servers[place].stopped_until_ms = self.servers[place].stopped_until_ms.map(|_| 0);
+            self.resume(place);
+        }
         for server in &mut self.servers {
+            server.clock.set_right();
             server.slow = false;
             server.full = false;
             server.crash_after = None;
@@ -231,9 +281,75 @@ impl World {
         }
     }
 
-    /// Every server that is down, or cannot write, starts again.
+    /// Voters without which there is just a quorum, and not one voter more; `None` if it is not known who
+    /// votes. Whoever has lost his disk is among them.
+    pub fn all_but_a_quorum(&mut self) -> Option<Vec<Place>> {
+        if self.plan.reconfig {
+            return None;
+        }
+        let membership = Arc::clone(&self.plan.membership);
+        let electorate = Electorate::of(&membership);
+        let mut present: BTreeSet<_> = membership.voters().collect();
+        let mut order: Vec<Place> = (0..self.servers.len()).collect();
+        for index in (1..order.len()).rev() {
+            order.swap(index, self.random.index(index + 1));
+        }
+        order.sort_by_key(|place| !self.servers[*place].rotten);
+        let mut absent = Vec::new();
+        for place in order {
+            let id = self.servers[place].id;
+            present.remove(&id);
+            if electorate.is_quorum(|voter| present.contains(&voter)) {
+                absent.push(place);
+            } else {
+                present.insert(id);
+            }
+        }
+        // Observers stay: they take no part in a quorum.
+        absent.retain(|place| membership.voters().any(|id| id == self.servers[*place].id));
+        Some(absent)
+    }
+
+    /// These servers are down, or cannot reach anybody, until [`World::bring_back`].
+    pub fn leave_out(&mut self, absent: &[Place]) {
+        self.note(|| format!("only without {absent:?}"));
+        let all = 0..self.servers.len();
+        let pairs =
+            |place: Place| all.clone().flat_map(move |other| [(place, other), (other, place)]);
+        let blocked = absent.iter().flat_map(|place| pairs(*place)).collect();
+        self.block(blocked);
+        for place in absent {
+            if self.random.per_mille(500) {
+                self.crash(*place);
+            }
+            self.servers[*place].left_out = true;
+            self.cut_off.extend((0..self.clients.len()).map(|client| (client, *place)));
+        }
+    }
+
+    /// All servers can reach each other again.
+    pub fn bring_back(&mut self) {
+        self.heal_network();
+        for server in &mut self.servers {
+            server.left_out = false;
+        }
+    }
+
+    /// Some znode should have been swept.
+    #[must_use]
+    pub fn has_idle_znode(&self) -> bool {
+        let wall_ms = WALL_MS + i64::try_from(self.now_ms).expect("short histories");
+        // Clocks may have been ahead when a znode was written.
+        let time = SweepTime { now_ms: wall_ms - 1000, never_used_ms_max: None };
+        !self.chronicle.tree().sweep_candidates(time).is_empty()
+    }
+
+    /// Every server that is down, or cannot write, starts again, if it is not left out.
     pub fn restart_all(&mut self) {
         for place in 0..self.servers.len() {
+            if self.servers[place].left_out {
+                continue;
+            }
             let process = self.servers[place].process.as_ref();
             let failed = |process: &super::Process| {
                 process.node.storage() == herdsman_node::StorageState::Failed
@@ -254,6 +370,7 @@ impl World {
                 self.servers[place].storage = Storage::new();
                 self.servers[place].rotten = false;
                 self.servers[place].mirror.reset(herdsman_proto::Zxid::ZERO);
+                self.tell(&Fact::LostDisk { place });
                 self.start(place);
             }
         }

@@ -5,6 +5,7 @@ use herdsman_proto::ServerState;
 use herdsman_zab::Zab;
 
 use super::{Mirror, Place, World};
+use crate::checkers::Fact;
 use crate::storage::Storage;
 
 impl World {
@@ -45,6 +46,7 @@ impl World {
         self.servers[place].storage = Storage::new();
         self.servers[place].mirror = Mirror::default();
         self.servers[place].storage.suspend_voting("its disk was lost");
+        self.tell(&Fact::LostDisk { place });
     }
 
     /// A server crashes after so many more outputs.

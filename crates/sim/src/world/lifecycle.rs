@@ -81,6 +81,7 @@ impl World {
             snapshot: None,
             txns_since_snapshot: 0,
             tick_at_ms: None,
+            applies_later: false,
             wish: 0,
             delivered: server.mirror.base(),
             storage: StorageState::Writable,
@@ -106,6 +107,7 @@ impl World {
         drop(process);
         let server = &mut self.servers[place];
         server.crash_after = None;
+        server.stopped_until_ms = None;
         server.storage.crash(&mut self.random);
         self.lose_links_of(place);
         self.lose_conns_of(place);

@@ -67,6 +67,14 @@ pub struct Link {
     broken: bool,
 }
 
+impl Link {
+    /// Who gets what an end has sent, as long as he is there.
+    pub(super) fn receiver(&self, from_end: usize) -> Option<Place> {
+        let end = &self.ends[1 - from_end];
+        end.open.then_some(end.place)
+    }
+}
+
 impl World {
     pub(super) fn send_vote(&mut self, place: Place, to: ServerId, message: &Notification) {
         let Some(to) = self.place_of(to) else { return };

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use herdsman_proto::ErrorCode;
 use herdsman_sim::chronicle::look;
-use herdsman_sim::client::{Op, Stage};
+use herdsman_sim::client::{Create, Op, Stage};
 use herdsman_sim::plan::{Voting, member_line, membership};
 use herdsman_sim::run::describe;
 use herdsman_sim::world::{Place, Tracing};
@@ -315,8 +315,8 @@ fn op(words: &str) -> Op {
     let path = || words[2].to_owned();
     let data = words.get(3).copied().unwrap_or_default().to_owned();
     match words[1] {
-        "create" if data == "ephemeral" => Op::Create { path: path(), flags: 1, data },
-        "create" => Op::Create { path: path(), flags: 0, data },
+        "create" if data == "ephemeral" => Op::Create(Create::open(&path(), 1, &data)),
+        "create" => Op::Create(Create::open(&path(), 0, &data)),
         "set" => Op::SetData { path: path(), data, version: -1 },
         "delete" => Op::Delete { path: path(), version: -1 },
         "reconfig" => Op::Reconfig { members: members(words[2]) },

@@ -55,8 +55,8 @@ fn fixed_seeds_with_changing_memberships() {
     }
 }
 
-/// Learners catch up in all three ways, servers crash and leaders change: otherwise the seeds show
-/// nothing.
+/// Learners catch up in all three ways, servers crash and leaders change, and clients use what there is:
+/// otherwise the seeds show nothing.
 #[test]
 fn the_seeds_are_eventful() {
     let verdicts: Vec<_> = (1..81).map(run_seed).collect();
@@ -66,6 +66,17 @@ fn the_seeds_are_eventful() {
     for plan in 0..3 {
         let all: u64 = verdicts.iter().map(|verdict| verdict.counts.plans[plan]).sum();
         assert!(all > 5, "of DIFF, TRUNC and SNAP, number {plan} happens only {all} times");
+    }
+    for (what, count) in [
+        ("answers of read-only servers", sum(|verdict| verdict.counts.read_only_answers)),
+        ("requests that were not allowed", sum(|verdict| verdict.counts.not_allowed)),
+        ("watches set again", sum(|verdict| verdict.counts.watches_set_again)),
+        ("events", sum(|verdict| verdict.counts.notifications)),
+        ("znodes swept", sum(|verdict| verdict.counts.swept)),
+        ("epochs that ran out", sum(|verdict| verdict.counts.epochs_exhausted)),
+        ("memberships", sum(|verdict| verdict.counts.memberships)),
+    ] {
+        assert!(count > 20, "{what}: only {count}");
     }
 }
 
