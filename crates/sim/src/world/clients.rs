@@ -30,8 +30,9 @@ impl World {
         let Client { stage, heard_ms, sent_ms, timeout_ms, quiet, .. } = self.clients[client];
         let mut patience_ms = timeout_ms.max(2 * self.plan.tick_ms) * 2 / 3;
         if stage == Stage::Connecting {
-            // A client gives each of its servers a part of the time.
-            patience_ms = (timeout_ms / self.servers.len() as u64).max(self.plan.tick_ms);
+            // A client gives each of its servers a part of the time. A new session has to be logged, and
+            // disks are slow.
+            patience_ms = (patience_ms / self.servers.len() as u64).max(6 * self.plan.tick_ms);
         }
         let is_late = self.now_ms > heard_ms + patience_ms;
         match stage {
