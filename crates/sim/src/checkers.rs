@@ -114,6 +114,8 @@ pub enum Fact<'a> {
         zxid: Zxid,
         /// What the client has proven to be.
         ids: &'a [Id],
+        /// The server has no leader.
+        read_only: bool,
     },
     /// A client has lost its connection.
     Disconnected {

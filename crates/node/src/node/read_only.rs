@@ -4,8 +4,9 @@
 //! said in their first frame that they accept it. Their sessions are local ones, whatever the
 //! settings say about those: they exist here, own nothing, and end with the service. What changes
 //! something, and `sync`, which no leader could answer, is refused. As soon as there is somebody to
-//! follow or lead, and before the tree can change, all these clients are sent away to come back to
-//! the real service.
+//! follow or lead, and before its tree takes the place of this one, all these clients are sent away to come back
+//! to the real service. Until then the tree changes only by what the last leader has committed, if the disk is
+//! late with it.
 //!
 //! Invariant: a session of the ensemble is never touched here. Its connection closes without an answer,
 //! because this server cannot know whether the session is over; nor can it know what sessions were opened

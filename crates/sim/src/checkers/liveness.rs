@@ -5,6 +5,6 @@
 /// Ticks until every server serves, beyond what catching up may take.
 pub const SETTLE_TICKS: u64 = 60;
 /// Ticks until every client has got a write done.
-pub const PROGRESS_TICKS: u64 = 60;
+pub const PROGRESS_TICKS: u64 = 300;
 /// Ticks until nothing moves any more once clients ask for nothing.
 pub const REST_TICKS: u64 = 60;

@@ -1,7 +1,7 @@
 //! Watches: an event tells of a change after the watch was set, comes once for each change, in order, and before any
 //! answer that shows the change. A watch of a read is spent by its first event; one of addWatch stays. Watches
 //! that are set again on a new connection tell at once of what happened in between. Nobody hears of a znode that
-//! he may not read. Source: "what ZooKeeper guarantees about watches" and "persistent, recursive watches"
+//! he may not read. Servers without a leader are left out: they show what they have. Source: "what ZooKeeper guarantees about watches" and "persistent, recursive watches"
 //! (Apache's programmer's guide), `DataTree.setWatches`.
 
 use std::collections::BTreeMap;
@@ -52,12 +52,13 @@ impl Checker for Watches {
                 self.note(reply);
                 Ok(())
             }
+            Fact::Notified { read_only: true, .. } => Ok(()),
             Fact::Notified { client, kind, path, zxid, .. } if zxid.0 < 0 => {
                 let late = self.late.entry(*client).or_default();
                 late.push((*kind, (*path).to_owned()));
                 Ok(())
             }
-            Fact::Notified { client, kind, path, zxid, ids } => {
+            Fact::Notified { client, kind, path, zxid, ids, .. } => {
                 let event = (*zxid, *kind, (*path).to_owned());
                 self.take(*client, &event, ids, chronicle)
             }

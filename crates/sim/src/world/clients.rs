@@ -227,8 +227,10 @@ impl World {
             let me = &mut self.clients[client];
             me.spend_watches(kind, &path);
             me.heard = me.heard.max(zxid);
-            let ids = ids(client, self.plan.logs_in(client));
-            return self.tell(&Fact::Notified { client, kind, path: &path, zxid, ids: &ids });
+            let read_only = me.read_only;
+            let ids = &ids(client, self.plan.logs_in(client));
+            let fact = Fact::Notified { client, kind, path: &path, zxid, ids, read_only };
+            return self.tell(&fact);
         }
         let body = Bytes::copy_from_slice(reader.rest());
         let me = &mut self.clients[client];
