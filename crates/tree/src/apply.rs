@@ -300,8 +300,9 @@ impl Tree {
     ) {
         let mut watches = self.watches();
         let mut watchers = watches.trigger(TableKind::Data, path);
+        let told = watchers.len();
         for watcher in watches.trigger(TableKind::Child, path) {
-            if !watchers.contains(&watcher) {
+            if watchers[..told].binary_search(&watcher).is_err() {
                 watchers.push(watcher);
             }
         }

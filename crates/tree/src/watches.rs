@@ -2,15 +2,16 @@
 //! Apache: `WatchManager`, `WatchStats`.
 //!
 //! A watcher is a connection. A standard watch is spent by its event, persistent ones stay, a
-//! recursive one (data table only) also hears of every descendant. Lists of watchers are sorted, so
-//! events leave in the same order in every run.
+//! recursive one (data table only) also hears of every descendant. Watchers are told in order, so events leave
+//! in the same order in every run. Setting, spending and removing a watch costs the same however many others
+//! watch the path.
 //!
 //! Limit: a watcher may have only so many watches, if that is set; one more is refused with
 //! [`ErrorCode::QuotaExceeded`]. Apache has no such limit and no code for it. This one says what is the
 //! matter, is known to the Java client since 3.7 and to kazoo since 2.10, and nobody tries again because of
 //! it, as clients may with `ThrottledOp`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -69,7 +70,54 @@ impl Modes {
     }
 }
 
-type Watchers = Vec<(Watcher, Modes)>;
+/// Who watches one path. Most paths have one watcher; a path may have a hundred thousand, who come and go one by
+/// one.
+#[derive(Debug)]
+enum Watchers {
+    One(Watcher, Modes),
+    Many(BTreeMap<Watcher, Modes>),
+}
+
+impl Watchers {
+    fn modes(&self, watcher: Watcher) -> Modes {
+        match self {
+            Watchers::One(one, modes) if *one == watcher => *modes,
+            Watchers::One(..) => Modes::default(),
+            Watchers::Many(many) => many.get(&watcher).copied().unwrap_or_default(),
+        }
+    }
+
+    fn set(&mut self, watcher: Watcher, modes: Modes) {
+        match self {
+            Watchers::One(one, old) if *one == watcher => *old = modes,
+            Watchers::One(one, old) => {
+                *self = Watchers::Many(BTreeMap::from([(*one, *old), (watcher, modes)]));
+            }
+            Watchers::Many(many) => _ = many.insert(watcher, modes),
+        }
+    }
+
+    /// Removes a watcher of several. True if nobody is left, or only this one.
+    fn remove_or_is_last(&mut self, watcher: Watcher) -> bool {
+        match self {
+            Watchers::One(one, _) => *one == watcher,
+            Watchers::Many(many) => {
+                many.remove(&watcher);
+                many.is_empty()
+            }
+        }
+    }
+
+    /// In order.
+    fn iter(&self) -> impl Iterator<Item = (Watcher, Modes)> {
+        let (one, many) = match self {
+            Watchers::One(watcher, modes) => (Some((*watcher, *modes)), None),
+            Watchers::Many(many) => (None, Some(many)),
+        };
+        let many = many.into_iter().flatten();
+        one.into_iter().chain(many.map(|(watcher, modes)| (*watcher, *modes)))
+    }
+}
 
 #[derive(Debug)]
 struct Table {
@@ -239,7 +287,7 @@ impl Watches {
             .data
             .by_path
             .iter()
-            .map(|(path, watchers)| (Arc::clone(path), watchers.iter().map(|&(w, _)| w).collect()))
+            .map(|(path, watchers)| (Arc::clone(path), watchers.iter().map(|(w, _)| w).collect()))
             .collect();
         all.sort_unstable();
         all
@@ -315,10 +363,7 @@ impl Table {
     }
 
     fn modes(&self, path: &str, watcher: Watcher) -> Modes {
-        let Some(watchers) = self.by_path.get(path) else {
-            return Modes::default();
-        };
-        position(watchers, watcher).map_or(Modes::default(), |i| watchers[i].1)
+        self.by_path.get(path).map_or(Modes::default(), |watchers| watchers.modes(watcher))
     }
 
     fn add(&mut self, path: &str, watcher: Watcher, mode: WatchMode) {
@@ -346,12 +391,9 @@ impl Table {
             return told;
         }
         if let Some(watchers) = self.by_path.get(path) {
-            let spent: Vec<_> = watchers
-                .iter()
-                .copied()
-                .filter(|(_, modes)| modes.contains(WatchMode::Standard))
-                .collect();
-            told.extend(watchers.iter().map(|&(watcher, _)| watcher));
+            let all: Vec<_> = watchers.iter().collect();
+            told.extend(all.iter().map(|(watcher, _)| *watcher));
+            let spent = all.into_iter().filter(|(_, modes)| modes.contains(WatchMode::Standard));
             for (watcher, modes) in spent {
                 self.set_modes(path, watcher, modes, modes.without(WatchMode::Standard));
             }
@@ -364,7 +406,8 @@ impl Table {
 
     fn add_recursive(&self, path: &str, told: &mut Vec<Watcher>) {
         for ancestor in ancestors(path) {
-            for &(watcher, modes) in self.by_path.get(ancestor).into_iter().flatten() {
+            let watchers = self.by_path.get(ancestor).into_iter().flat_map(Watchers::iter);
+            for (watcher, modes) in watchers {
                 if modes.contains(WatchMode::PersistentRecursive) {
                     told.push(watcher);
                 }
@@ -387,32 +430,25 @@ impl Table {
             return;
         }
         if before.is_empty() {
-            self.link(path, watcher);
+            return self.link(path, watcher, after);
         }
-        let watchers = self.by_path.get_mut(path).expect("linked above or before");
-        let at = position(watchers, watcher).expect("linked above or before");
-        watchers[at].1 = after;
+        self.by_path.get_mut(path).expect("linked before").set(watcher, after);
     }
 
-    fn link(&mut self, path: &str, watcher: Watcher) {
+    fn link(&mut self, path: &str, watcher: Watcher, modes: Modes) {
         let key = match self.by_path.get_key_value(path) {
             Some((key, _)) => Arc::clone(key),
             None => Arc::from(path),
         };
-        let watchers = self.by_path.entry(Arc::clone(&key)).or_default();
-        let at = watchers.partition_point(|&(other, _)| other < watcher);
-        watchers.insert(at, (watcher, Modes::default()));
+        let watchers = self.by_path.entry(Arc::clone(&key));
+        watchers.or_insert(Watchers::One(watcher, modes)).set(watcher, modes);
         self.by_watcher.entry(watcher).or_default().insert(key);
     }
 
     fn unlink(&mut self, path: &str, watcher: Watcher) {
-        if let Some(watchers) = self.by_path.get_mut(path) {
-            if let Some(at) = position(watchers, watcher) {
-                watchers.remove(at);
-            }
-            if watchers.is_empty() {
-                self.by_path.remove(path);
-            }
+        let watchers = self.by_path.get_mut(path);
+        if watchers.is_some_and(|watchers| watchers.remove_or_is_last(watcher)) {
+            self.by_path.remove(path);
         }
         if let Some(paths) = self.by_watcher.get_mut(&watcher) {
             paths.remove(path);
@@ -421,10 +457,6 @@ impl Table {
             }
         }
     }
-}
-
-fn position(watchers: &Watchers, watcher: Watcher) -> Option<usize> {
-    watchers.binary_search_by_key(&watcher, |&(other, _)| other).ok()
 }
 
 /// The proper ancestors of a path, nearest first, ending with the root.
@@ -447,6 +479,26 @@ mod tests {
 
     const A: Watcher = Watcher(1);
     const B: Watcher = Watcher(2);
+
+    /// It takes a moment. It took half a minute when the watchers of a path were a list.
+    #[test]
+    fn a_hundred_thousand_watchers_come_and_go() {
+        let mut watches = Watches::new(0);
+        let all: Vec<_> = (0..100_000).map(Watcher).collect();
+        for &watcher in &all {
+            watches.add(TableKind::Data, "/x", watcher).unwrap();
+            watches.add_persistent("/x", watcher, WatchMode::Persistent).unwrap();
+        }
+        assert_eq!(watches.trigger(TableKind::Data, "/x"), all);
+        assert!(!watches.contains("/x", WatcherType::Data, all[0]));
+        let (gone, left) = all.split_at(99_999);
+        gone.iter().for_each(|&watcher| watches.remove_watcher(watcher));
+        assert_eq!(watches.trigger(TableKind::Data, "/x"), left);
+        assert_eq!(watches.count(), 2);
+        watches.remove_watcher(left[0]);
+        assert_eq!(watches.count(), 0);
+        assert!(watches.by_path().is_empty() && watches.by_watcher().is_empty());
+    }
 
     #[test]
     fn a_standard_watch_is_spent_and_a_persistent_one_stays() {
