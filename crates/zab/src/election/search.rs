@@ -127,9 +127,13 @@ impl Election {
             return None;
         }
         match message.round.cmp(&self.round) {
-            // A server that has not voted yet joins any round, even an earlier one: no other server would follow
-            // it into a later one.
-            Ordering::Less if self.vote.leader == NOBODY.leader && self.is_voter() => {
+            // A server that has not voted yet joins an earlier round to vote there: no other server would follow
+            // it into a later one. It need not know that a pending membership makes it a voter.
+            Ordering::Less
+                if self.vote.leader == NOBODY.leader
+                    && self.may_become_voter()
+                    && self.is_better(message.vote, first) =>
+            {
                 self.join_round(now_ms, message, out)?;
             }
             Ordering::Less => return None,
@@ -158,6 +162,11 @@ impl Election {
         let theirs_is_better = self.is_better(message.vote, first);
         self.propose(now_ms, if theirs_is_better { message.vote } else { first }, out);
         Some(())
+    }
+
+    /// Whether others may count this server's vote: it is no observer.
+    fn may_become_voter(&self) -> bool {
+        self.settings.kind == LearnerKind::Follower
     }
 
     /// Whether this server is listed as a voter but must not vote. It sends only votes for nobody, which other
