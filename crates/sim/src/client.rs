@@ -193,7 +193,9 @@ impl Client {
             66..70 => Op::Sync,
             70..71 => Op::CloseSession,
             71..82 => Op::GetData { path, watch },
-            82..90 => Op::Exists { path, watch },
+            82..88 => Op::Exists { path, watch },
+            88..89 => Op::GetEphemerals,
+            89..90 => Op::CountDescendants { path },
             90..94 if kinds.acls => match random.below(2) {
                 0 => Op::GetAcl { path },
                 _ => Op::SetAcl {

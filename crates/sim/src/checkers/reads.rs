@@ -24,22 +24,27 @@ impl Checker for Reads {
         let Fact::Replied(reply) = fact else {
             return Ok(());
         };
-        let (Op::GetData { path, .. }
-        | Op::Exists { path, .. }
-        | Op::GetChildren { path, .. }
-        | Op::GetAcl { path }) = reply.op
-        else {
-            return Ok(());
-        };
         if reply.read_only && chronicle.get(reply.zxid).is_none() {
             return Ok(());
         }
-        let look = chronicle.past(path).look_at(reply.zxid);
-        let expected = expected(reply, look);
+        let expected = match reply.op {
+            Op::GetData { path, .. }
+            | Op::Exists { path, .. }
+            | Op::GetChildren { path, .. }
+            | Op::GetAcl { path }
+            | Op::CountDescendants { path } => {
+                let look = chronicle.past(path).look_at(reply.zxid);
+                expected(reply, look, chronicle)
+            }
+            Op::GetEphemerals => Ok(ephemerals(reply, chronicle)),
+            _ => return Ok(()),
+        };
         let is_same = match (&expected, reply.op) {
             (Err(code), _) => reply.code == code.code(),
             (Ok(_), _) if reply.code != 0 => false,
-            (Ok(body), Op::GetChildren { .. }) => sorted_names(body) == sorted_names(reply.body),
+            (Ok(body), Op::GetChildren { .. } | Op::GetEphemerals) => {
+                sorted_names(body) == sorted_names(reply.body)
+            }
             (Ok(body), _) => reply.body[..] == body[..],
         };
         if is_same {
@@ -53,7 +58,11 @@ impl Checker for Reads {
 }
 
 /// The body of the answer, or the error.
-fn expected(reply: &Reply<'_>, look: Option<&Look>) -> Result<Vec<u8>, ErrorCode> {
+fn expected(
+    reply: &Reply<'_>,
+    look: Option<&Look>,
+    chronicle: &Chronicle,
+) -> Result<Vec<u8>, ErrorCode> {
     let look = look.ok_or(ErrorCode::NoNode)?;
     let wanted = match reply.op {
         Op::GetAcl { .. } => Perms::READ.union(Perms::ADMIN),
@@ -66,12 +75,30 @@ fn expected(reply: &Reply<'_>, look: Option<&Look>) -> Result<Vec<u8>, ErrorCode
         Op::GetData { .. } => look.data.clone(),
         Op::Exists { .. } => look.stat().to_vec(),
         Op::GetAcl { .. } => acl_body(reply, look),
+        Op::CountDescendants { path } => {
+            let all = chronicle.pasts_below(path).filter(|(below, _)| below != path);
+            let count = all.filter(|(_, past)| past.look_at(reply.zxid).is_some()).count();
+            let mut body = Vec::new();
+            body.put_count(count);
+            body
+        }
         _ => {
             let mut names = Vec::new();
             names.put_vector(&look.children, |out, name| out.put_string(name));
             names
         }
     })
+}
+
+/// All znodes that the session owns.
+fn ephemerals(reply: &Reply<'_>, chronicle: &Chronicle) -> Vec<u8> {
+    let is_own = |look: &Look| look.decoded().ephemeral_owner == reply.session.0;
+    let all = chronicle.pasts_below("/");
+    let own = all.filter(|(_, past)| past.look_at(reply.zxid).is_some_and(is_own));
+    let paths: Vec<_> = own.map(|(path, _)| path).collect();
+    let mut body = Vec::new();
+    body.put_vector(&paths, |out, path| out.put_string(path));
+    body
 }
 
 /// The list as it is shown: hashes of passwords only to those who may change it.

@@ -79,6 +79,13 @@ pub enum Op {
         /// Of which znode.
         path: String,
     },
+    /// Read the paths of the session's own ephemerals.
+    GetEphemerals,
+    /// Count descendants.
+    CountDescendants {
+        /// Of which znode.
+        path: String,
+    },
     /// Set a watch that stays.
     AddWatch {
         /// On which path.
@@ -269,6 +276,8 @@ impl Op {
             | Op::Exists { .. }
             | Op::GetChildren { .. }
             | Op::GetAcl { .. }
+            | Op::GetEphemerals
+            | Op::CountDescendants { .. }
             | Op::AddWatch { .. }
             | Op::RemoveWatches { .. }
             | Op::SetWatches { .. } => Request::Read(self.read()),
@@ -286,6 +295,10 @@ impl Op {
                 ReadRequest::GetChildren { path: path.into(), watch: *watch, with_stat: false }
             }
             Op::GetAcl { path } => ReadRequest::GetAcl { path: path.into() },
+            Op::GetEphemerals => ReadRequest::GetEphemerals { prefix: Some("/".into()) },
+            Op::CountDescendants { path } => {
+                ReadRequest::GetAllChildrenNumber { path: path.into() }
+            }
             Op::AddWatch { path, recursive } => {
                 ReadRequest::AddWatch { path: path.into(), recursive: *recursive }
             }
