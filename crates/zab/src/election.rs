@@ -20,7 +20,8 @@
 //! A vote names a candidate, the last zxid in its log, and the epoch it last followed. Votes are
 //! ordered by epoch, then zxid, then the candidate's number: the epoch first because a server that
 //! has followed a newer leader knows better than one that has only logged more, and the number last
-//! because something has to break ties.
+//! because something has to break ties. While the membership changes, a voter in force comes before
+//! one that will be a voter, if their logs are equal.
 //!
 //! Who begins to look counts up its *round*, votes for itself, and tells all voters. Who hears of a
 //! better vote in its round makes it its own and tells all voters again. Votes only ever get better
@@ -314,7 +315,10 @@ impl Election {
         {
             search.repeat_ms =
                 search.repeat_ms.saturating_mul(2).min(self.settings.notification_max_ms);
-            self.broadcast(now_ms, out);
+            match self.vote_of_last_resort() {
+                Some(own) => self.propose(now_ms, own, out),
+                None => self.broadcast(now_ms, out),
+            }
         }
         None
     }
@@ -371,9 +375,9 @@ impl Election {
         self.round
     }
 
-    /// Observers vote for nobody. Neither does a server that is not a voter yet, since servers that do not know
-    /// of the pending membership would not hear of it; but the end of its log keeps it from believing in votes
-    /// for less.
+    /// Observers vote for nobody. A server that is not a voter yet begins with that, too, since servers that do not
+    /// know of the pending membership would not hear of it; but the end of its log keeps it from believing in votes
+    /// for less, and if it hears of nothing else for a while, it stands itself.
     fn first_vote(&self, own: Vote) -> Vote {
         match self.settings.kind {
             LearnerKind::Observer => NOBODY,
@@ -441,6 +445,13 @@ impl Election {
         }
     }
 
+    /// The greater of two ranks is the better vote. Of equal logs, that of a voter in force is better than that of
+    /// one by the pending membership, which not all servers know of.
+    fn rank(&self, vote: Vote) -> (i64, Zxid, bool, ServerId) {
+        let is_in_force = self.electorate.current().is_voter(vote.leader);
+        (vote.epoch, vote.zxid, is_in_force, vote.leader)
+    }
+
     fn notify(&self, to: ServerId) -> Output {
         let message = Notification {
             state: self.state(),
@@ -450,9 +461,4 @@ impl Election {
         };
         Output::Notify { to, message }
     }
-}
-
-/// The greater of two ranks is the better vote.
-fn rank(vote: Vote) -> (i64, Zxid, ServerId) {
-    (vote.epoch, vote.zxid, vote.leader)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState, Vote, Zxid};
 
-use super::{Decision, Election, Heard, NOBODY, Phase, rank};
+use super::{Decision, Election, Heard, NOBODY, Phase};
 use crate::io::Output;
 
 /// The zxid of a server that does not know its own log.
@@ -89,8 +89,9 @@ impl Election {
 
     /// Whether a server that looks, too, learns something from our vote.
     fn should_answer(&self, from: ServerId, message: &Notification) -> bool {
-        // A vote for nobody tells nothing, and the answer to it would be answered again.
-        if !self.is_voter() || self.vote.leader == NOBODY.leader {
+        // A server that does not know that this one is a voter would answer again, and so on without end.
+        let is_known_voter = self.electorate.current().is_voter(self.settings.me);
+        if !self.is_voter() || !is_known_voter || self.vote.leader == NOBODY.leader {
             return false;
         }
         match message.round.cmp(&self.round) {
@@ -105,8 +106,8 @@ impl Election {
     /// we heard of it listens, and ours is on its way.
     fn is_behind(&self, from: ServerId, vote: Vote) -> bool {
         let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
-        let is_on_its_way = |ballot: &Ballot| rank(ballot.vote) < rank(vote);
-        rank(vote) < rank(self.vote) && !in_round.get(&from).is_some_and(is_on_its_way)
+        let is_on_its_way = |ballot: &Ballot| self.rank(ballot.vote) < self.rank(vote);
+        self.rank(vote) < self.rank(self.vote) && !in_round.get(&from).is_some_and(is_on_its_way)
     }
 
     fn count_looking(
@@ -162,6 +163,20 @@ impl Election {
         let theirs_is_better = self.is_better(message.vote, first);
         self.propose(now_ms, if theirs_is_better { message.vote } else { first }, out);
         Some(())
+    }
+
+    /// The own vote of a server that only a pending membership makes a voter, if it has to stand: for a while it has
+    /// heard only votes for less than it has logged. It can never follow those, and without it there may be no
+    /// quorum. As long as there is a voter in force with an equal log, that one is to lead: every server knows it
+    /// to be a voter.
+    pub(super) fn vote_of_last_resort(&self) -> Option<Vote> {
+        let Phase::Looking(Search { in_round, .. }) = &self.phase else { return None };
+        let nobody_is_better = self.vote.leader == NOBODY.leader;
+        let is_behind = |vote: Vote| (vote.epoch, vote.zxid) < (self.vote.epoch, self.vote.zxid);
+        let stands = nobody_is_better
+            && self.is_voter()
+            && in_round.values().any(|ballot| is_behind(ballot.vote));
+        stands.then_some(Vote { leader: self.settings.me, ..self.vote })
     }
 
     /// Whether others may count this server's vote: it is no observer.
@@ -272,7 +287,7 @@ impl Election {
     }
 
     fn is_better(&self, vote: Vote, than: Vote) -> bool {
-        self.electorate.is_electable(vote.leader) && rank(vote) > rank(than)
+        self.electorate.is_electable(vote.leader) && self.rank(vote) > self.rank(than)
     }
 
     /// Votes, and tells everybody.
