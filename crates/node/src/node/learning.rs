@@ -137,7 +137,8 @@ impl Node {
             return Queued::Refusal { origin, code };
         }
         match request {
-            ClientRequest::Malformed(_) => {
+            // A multi takes its zxid before it is decoded, and only the leader has zxids.
+            ClientRequest::Malformed(op) if *op != OpCode::Multi => {
                 Queued::Refusal { origin, code: ErrorCode::MarshallingError }
             }
             ClientRequest::Sync { path } => {
@@ -148,7 +149,7 @@ impl Node {
                 self.sessions.set_closing(session);
                 Queued::LocalClose(origin)
             }
-            ClientRequest::Write(_) | ClientRequest::CloseSession => {
+            ClientRequest::Write(_) | ClientRequest::Malformed(_) | ClientRequest::CloseSession => {
                 let upgrades = self.settings.local_sessions == LocalSessions::Upgraded;
                 if upgrades && self.wants_upgrade(session, request) {
                     self.upgrade_at_learner(session, out);

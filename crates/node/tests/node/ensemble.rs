@@ -3,7 +3,7 @@
 //! Commands: `settings KEY=VALUE …` (`servers`, `observers`, `observer_masters=SEED`, `local`,
 //! `read_only`, `leader_serves`, `epoch_txns`), `open CONN @SERVER [timeout=MS] [ro] [old]`, `reopen CONN
 //! @SERVER SESSION [ro] [wrong]`, `CONN REQUEST` (in the notation of `words`, and `sync PATH`,
-//! `closeSession`), `touch CONN`, `gone CONN`, `hold SERVER` (what it tells the leader waits),
+//! `closeSession`, `malformed OP`), `touch CONN`, `gone CONN`, `hold SERVER` (what it tells the leader waits),
 //! `release SERVER`, `cut SERVER`, `heal`, `wait MS`, `status`.
 //!
 //! The transcript tells what clients see, what the leader logs, and what servers tell each other
@@ -125,6 +125,10 @@ impl Play {
         let request = match line.split_once(' ').unwrap_or((line, "")) {
             ("sync", path) => ClientRequest::Sync { path: path.into() },
             ("closeSession", _) => ClientRequest::CloseSession,
+            ("malformed", op) => {
+                let known = OpCode::ALL.iter().find(|known| known.name() == op);
+                ClientRequest::Malformed(*known.expect("a known op"))
+            }
             _ => {
                 let write = words::write(line);
                 Request::Write(write.clone()).encode(&mut body);
