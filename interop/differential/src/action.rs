@@ -1,5 +1,6 @@
-//! One step of a script, free of anything that differs between two servers: sessions are slots,
-//! zxids are offsets, so the same value can be carried out on both sides and replayed by `--shrink`.
+//! One step of a script, free of anything that differs between two sides: sessions are slots, zxids are
+//! offsets, servers of an ensemble are numbers by role, so the same value can be carried out on both
+//! sides and replayed by `--shrink`.
 
 use std::fmt;
 
@@ -44,7 +45,41 @@ pub enum Action {
         label: &'static str,
     },
     /// A four-letter word.
-    Word(String),
+    Word {
+        /// What to ask.
+        word: String,
+        /// Which server; `None`: the one where slot 0 is.
+        server: Option<usize>,
+    },
+    /// The next event of a session, however long it takes: one that nobody's request causes.
+    Await {
+        /// Which session.
+        slot: usize,
+    },
+    /// Writes, and the connection is cut before they are answered; then the next connection. Only in
+    /// an ensemble.
+    Cut {
+        /// Which session.
+        slot: usize,
+        /// What is written, and where the session comes back.
+        cut: Cut,
+    },
+    /// Several steps of one session that nothing waits between, so that the servers of an ensemble may
+    /// be at different txns.
+    Chain(Vec<Action>),
+}
+
+/// A connection cut with writes in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// A znode without children, which only this cut is about: they are what it writes.
+    pub folder: String,
+    /// How many.
+    pub writes: usize,
+    /// Whether the cut comes after the first reply, or before anything is read.
+    pub after_first_reply: bool,
+    /// The next connection.
+    pub hello: Hello,
 }
 
 /// A connect request.
@@ -64,6 +99,20 @@ pub struct Hello {
     pub read_only: Option<u8>,
     /// Bytes behind it.
     pub trailing: usize,
+    /// Which server it goes to, by role: the leader first, then followers, then observers. `None`: the
+    /// one where the slot was last.
+    pub server: Option<usize>,
+    /// How requests on the new connection are numbered.
+    pub xids: Xids,
+}
+
+/// How a client numbers the requests of a session's next connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Xids {
+    /// From where it was, as the Java client does.
+    GoOn,
+    /// From 1, as kazoo does.
+    Anew,
 }
 
 /// Which session a connect request names.
@@ -73,6 +122,8 @@ pub enum Target {
     New,
     /// The slot's own.
     Own,
+    /// That of another slot, which may have a connection too.
+    Of(usize),
     /// One that no server ever handed out.
     Unknown,
 }
@@ -117,6 +168,8 @@ impl Hello {
             protocol: 0,
             read_only: Some(0),
             trailing: 0,
+            server: None,
+            xids: Xids::GoOn,
         }
     }
 
@@ -130,6 +183,12 @@ impl Hello {
             ..Hello::new_session()
         }
     }
+
+    /// What a proper client says to come back at this server.
+    #[must_use]
+    pub fn at(server: usize) -> Self {
+        Hello { server: Some(server), ..Hello::again() }
+    }
 }
 
 impl Action {
@@ -137,6 +196,12 @@ impl Action {
     #[must_use]
     pub fn call(slot: usize, call: Call) -> Self {
         Action::Send { slot, calls: vec![call] }
+    }
+
+    /// A four-letter word to the server where slot 0 is.
+    #[must_use]
+    pub fn word(word: &str) -> Self {
+        Action::Word { word: word.to_owned(), server: None }
     }
 }
 
@@ -153,7 +218,13 @@ impl fmt::Display for Action {
             Action::Drop { slot } => write!(f, "slot {slot}: drop the connection"),
             Action::Hello { slot, hello } => write!(f, "slot {slot}: connect {hello:?}"),
             Action::Stranger { bytes, label } => write!(f, "stranger: {label}: {}", hex(bytes)),
-            Action::Word(word) => write!(f, "word {word:?}"),
+            Action::Word { word, server } => write!(f, "word {word:?} to server {server:?}"),
+            Action::Await { slot } => write!(f, "slot {slot}: wait for an event"),
+            Action::Cut { slot, cut } => write!(f, "slot {slot}: {cut:?}"),
+            Action::Chain(actions) => {
+                let shown: Vec<String> = actions.iter().map(ToString::to_string).collect();
+                write!(f, "without waiting: {}", shown.join(", then "))
+            }
         }
     }
 }

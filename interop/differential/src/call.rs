@@ -6,7 +6,7 @@
 use std::fmt;
 
 use herdsman_proto::multi::MultiHeader;
-use herdsman_proto::{Acl, JuteWrite, OpCode, Xid};
+use herdsman_proto::{Acl, JuteWrite, OpCode, Xid, Zxid};
 
 /// A path as it goes on the wire: any bytes, or null.
 pub type RawPath<'a> = Option<&'a [u8]>;
@@ -22,7 +22,7 @@ pub struct Call {
     pub op: i32,
     /// Body after the header.
     pub body: Vec<u8>,
-    /// When set, the body's first eight bytes become the server's base zxid plus this.
+    /// When set, the body's first eight bytes become the zxid with this offset.
     pub zxid_offset: Option<i64>,
     /// What it is about, if there is one path.
     pub path: String,
@@ -198,14 +198,14 @@ impl Call {
         Call::new(OpCode::Reconfig, None, body, "")
     }
 
-    /// Appends the whole frame, with this number and for a server with this base zxid.
-    pub fn encode_frame(&self, xid: Xid, base_zxid: i64, out: &mut Vec<u8>) {
+    /// Appends the whole frame, with this number and, if it has an offset, this zxid.
+    pub fn encode_frame(&self, xid: Xid, zxid: Option<Zxid>, out: &mut Vec<u8>) {
         herdsman_proto::reply::frame(out, |out| {
             out.put_int(xid.0);
             out.put_int(self.op);
-            match self.zxid_offset {
-                Some(offset) => {
-                    out.put_long(base_zxid.wrapping_add(offset));
+            match zxid {
+                Some(zxid) => {
+                    out.put_long(zxid.0);
                     out.put_raw(&self.body[8..]);
                 }
                 None => out.put_raw(&self.body),

@@ -14,6 +14,7 @@ use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{Acl, OpCode, Reader, SessionId, Stat, Xid, Zxid};
 
 use crate::call::{Call, hex, show_data, show_entry};
+use crate::deliberate;
 
 type Decoded<T> = Result<T, herdsman_proto::DecodeError>;
 
@@ -23,10 +24,13 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 /// What one side's values are relative to.
 #[derive(Clone, Debug)]
 pub struct Canon {
-    /// The server's last zxid when the script began.
-    pub base_zxid: Zxid,
+    /// Zxids from which offsets are counted, and the offset of each: the server's last zxid when the
+    /// script began, and later ones.
+    counted_from: Vec<(Zxid, i64)>,
     /// Session ids in the order in which the script opened them.
     pub sessions: Vec<SessionId>,
+    /// Sessions that keep the servers of an ensemble in step, by server.
+    pub probes: Vec<SessionId>,
     /// When the script began, milliseconds since 1970.
     pub started_ms: i64,
 }
@@ -55,7 +59,41 @@ impl Canon {
     /// Nothing known yet.
     #[must_use]
     pub fn starting_now() -> Self {
-        Canon { base_zxid: Zxid::ZERO, sessions: Vec::new(), started_ms: now_ms() }
+        Canon {
+            counted_from: vec![(Zxid::ZERO, 0)],
+            sessions: Vec::new(),
+            probes: Vec::new(),
+            started_ms: now_ms(),
+        }
+    }
+
+    /// Counts zxids from this one.
+    pub fn count_from(&mut self, base: Zxid) {
+        self.counted_from = vec![(base, 0)];
+    }
+
+    /// Counts later zxids as if there were this many txns between where it counted from last and this
+    /// one. There may be fewer, and not the same number on both sides.
+    pub fn jump(&mut self, zxid: Zxid, txns: i64) {
+        let (_, offset) = self.counted_from[self.counted_from.len() - 1];
+        self.counted_from.push((zxid, offset + txns));
+    }
+
+    /// Number of txns since the script began, up to this zxid.
+    #[must_use]
+    pub fn offset(&self, zxid: Zxid) -> i64 {
+        let from = self.counted_from.iter().rfind(|(from, _)| *from <= zxid);
+        let (from, offset) = from.unwrap_or(&self.counted_from[0]);
+        zxid.0 - from.0 + offset
+    }
+
+    /// The zxid with this offset; for one that a jump left out, that where it went.
+    #[must_use]
+    pub fn zxid_at(&self, offset: i64) -> Zxid {
+        let after = self.counted_from.partition_point(|(_, from)| *from <= offset);
+        let (from, known) = self.counted_from[after.saturating_sub(1)];
+        let zxid = Zxid(from.0.wrapping_add(offset - known));
+        self.counted_from.get(after).map_or(zxid, |(next, _)| zxid.min(*next))
     }
 
     /// A zxid relative to the base; older ones are only "old", so that what went on before the
@@ -64,17 +102,19 @@ impl Canon {
     pub fn zxid(&self, zxid: Zxid) -> String {
         match zxid.0 {
             value if value <= 0 => value.to_string(),
-            value if value < self.base_zxid.0 => "old".into(),
-            value => format!("+{}", value - self.base_zxid.0),
+            _ if zxid < self.counted_from[0].0 => "old".into(),
+            _ => format!("+{}", self.offset(zxid)),
         }
     }
 
     /// A session id by its number.
     #[must_use]
     pub fn session(&self, id: i64) -> String {
-        match self.sessions.iter().position(|known| known.0 == id) {
-            Some(number) => format!("session #{number}"),
-            None => format!("{id:#x}"),
+        let number = |known: &[SessionId]| known.iter().position(|known| known.0 == id);
+        match (number(&self.sessions), number(&self.probes)) {
+            (Some(number), _) => format!("session #{number}"),
+            (None, Some(number)) => format!("probe #{number}"),
+            (None, None) => format!("{id:#x}"),
         }
     }
 
@@ -94,12 +134,13 @@ impl Canon {
         // Whether a change came within the same millisecond as the creation is chance; that a znode
         // never changed has mtime equal to ctime is not.
         let changed = stat.mzxid != stat.czxid;
-        let order = match stat.mtime.cmp(&stat.ctime) {
-            std::cmp::Ordering::Less => "before ctime",
-            std::cmp::Ordering::Equal => "fits",
-            std::cmp::Ordering::Greater if changed => "fits",
-            std::cmp::Ordering::Greater => "after ctime, yet never changed",
-        };
+        let (mut mtime, mut order) = (self.time(stat.mtime), "fits");
+        match stat.mtime.cmp(&stat.ctime) {
+            _ if deliberate::has_time_of_its_own(stat) => (mtime, order) = ("its own", "fits"),
+            std::cmp::Ordering::Less => order = "before ctime",
+            std::cmp::Ordering::Greater if !changed => order = "after ctime, yet never changed",
+            _ => {}
+        }
         format!(
             "{{c={} m={} p={} ctime={} mtime={} ({order}) version={} cversion={} aversion={} \
              owner={} length={} children={}}}",
@@ -107,7 +148,7 @@ impl Canon {
             self.zxid(stat.mzxid),
             self.zxid(stat.pzxid),
             self.time(stat.ctime),
-            self.time(stat.mtime),
+            mtime,
             stat.version,
             stat.cversion,
             stat.aversion,
@@ -178,7 +219,8 @@ impl Canon {
                 format!(" {}", self.read_stat(reader, learned)?)
             }
             OpCode::GetData | OpCode::Reconfig => {
-                let data = show_data(reader.buffer()?);
+                let data = reader.buffer()?;
+                let data = data.and_then(membership).unwrap_or_else(|| show_data(data));
                 format!(" data={data} {}", self.read_stat(reader, learned)?)
             }
             OpCode::GetAcl => {
@@ -231,6 +273,29 @@ pub struct Event {
 
 fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// The text of `/zookeeper/config` in an ensemble. Ports are those of the machine, lines come in the
+/// order of a hash map, and the version is the zxid at which the first leader began.
+fn membership(data: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(data).ok()?;
+    if !text.starts_with("server.") {
+        return None;
+    }
+    let mut lines: Vec<String> = text.split('\n').map(member).collect();
+    lines.sort();
+    Some(format!("{lines:?}"))
+}
+
+/// A line of a membership without ports and without the number of an epoch.
+pub(crate) fn member(line: &str) -> String {
+    if let Some(version) = line.strip_prefix("version=") {
+        let epoch = version.strip_suffix("00000000").is_some_and(|epoch| !epoch.is_empty());
+        return if epoch { "version=(an epoch)".into() } else { line.to_owned() };
+    }
+    let port = |part: &str| part.len() == 5 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = line.split(':').map(|part| if port(part) { "port" } else { part });
+    parts.collect::<Vec<_>>().join(":")
 }
 
 fn trailing(reader: Reader<'_>) -> String {

@@ -6,7 +6,12 @@ use herdsman_proto::{ErrorCode, Id, JuteWrite, Perms, reply};
 use super::*;
 
 fn canon(base: i64, session: i64) -> Canon {
-    Canon { base_zxid: Zxid(base), sessions: vec![SessionId(session)], started_ms: now_ms() }
+    Canon {
+        counted_from: vec![(Zxid(base), 0)],
+        sessions: vec![SessionId(session)],
+        probes: Vec::new(),
+        started_ms: now_ms(),
+    }
 }
 
 fn stat(base: i64, owner: i64) -> Stat {
@@ -40,6 +45,22 @@ fn said(base: i64, owner: i64, change: impl FnOnce(&mut Stat)) -> String {
 #[test]
 fn servers_that_behave_equally_say_the_same() {
     assert_eq!(said(100, 7, |_| {}), said(5000, 900, |_| {}));
+}
+
+#[test]
+fn a_jump_makes_different_numbers_of_txns_equal() {
+    let (mut a, mut b) = (canon(100, 7), canon(5000, 900));
+    a.jump(Zxid(112), 1000);
+    b.jump(Zxid(5020), 1000);
+    // Up to 110 and 5010 they did the same, and again from 113 and 5021 on.
+    assert_eq!(a.zxid(Zxid(110)), "+10");
+    assert_eq!(a.zxid(Zxid(110)), b.zxid(Zxid(5010)));
+    assert_eq!(a.zxid(Zxid(113)), "+1001");
+    assert_eq!(a.zxid(Zxid(113)), b.zxid(Zxid(5021)));
+    assert_ne!(a.zxid(Zxid(114)), b.zxid(Zxid(5021)));
+    assert_eq!((a.zxid_at(10), a.zxid_at(1001)), (Zxid(110), Zxid(113)));
+    // Nothing that a script can name lies in between.
+    assert_eq!((a.zxid_at(500), b.zxid_at(500)), (Zxid(112), Zxid(5020)));
 }
 
 #[test]
@@ -122,4 +143,19 @@ fn the_order_of_an_acl_counts_except_among_expanded_identities() {
     assert_eq!(shown(&[u, v, world]), shown(&[v, u, world]));
     assert_ne!(shown(&[u, world]), shown(&[world, u]));
     assert_ne!(shown(&[u, weak]), shown(&[weak, u]));
+}
+
+#[test]
+fn a_membership_is_compared_without_ports_and_order() {
+    let text = |text: &str| membership(text.as_bytes());
+    let good = text("server.1=127.0.0.1:20001:20002:participant\nversion=0");
+    assert!(good.is_some());
+    assert_eq!(text("version=0"), None);
+    assert_eq!(text("server.1=127.0.0.1:30001:30002:participant\nversion=0"), good);
+    assert_ne!(text("server.1=127.0.0.1:20001:20002:observer\nversion=0"), good);
+    assert_ne!(text("server.1=127.0.0.1:20001:20002:participant\nversion=100000000"), good);
+    let two = "server.1=h:20001:20002:participant\nserver.2=h:20003:20004:participant\nversion=0";
+    let turned =
+        "server.2=h:20003:20004:participant\nserver.1=h:20001:20002:participant\nversion=0";
+    assert_eq!(text(two), text(turned));
 }

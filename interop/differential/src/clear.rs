@@ -2,18 +2,25 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{ConnectRequest, OpCode, Reader, SessionId, Xid, Zxid};
+use herdsman_proto::{OpCode, Reader};
 
 use crate::call::Call;
-use crate::link::{Incoming, Link};
+use crate::client::Client;
 
-/// Deletes the subtree `root`, its quotas, and sequential znodes named after it.
+/// Deletes the subtree `root`, its quotas, and sequential znodes and those of cuts named after it.
 pub fn clear(server: SocketAddr, root: &str) -> Result<()> {
     let mut client = Client::open(server)?;
+    // Every identity that scripts use.
+    for credentials in ["super:secret", "u0:p0", "u1:p1", "u2:p2", "u3:p3"] {
+        client.ask(&Call::auth(Some(b"digest"), Some(credentials.as_bytes())))?;
+    }
     for name in client.children("/")? {
         let path = format!("/{name}");
+        if name.starts_with(&format!("cut{}-", &root[1..])) {
+            client.delete_tree(&path)?;
+        }
         let Some(rest) = path.strip_prefix(root) else {
             continue;
         };
@@ -26,45 +33,7 @@ pub fn clear(server: SocketAddr, root: &str) -> Result<()> {
     Ok(())
 }
 
-/// A session with every identity that scripts use.
-struct Client {
-    link: Link,
-}
-
 impl Client {
-    fn open(server: SocketAddr) -> Result<Self> {
-        let mut client = Client { link: Link::open(server)? };
-        let hello = ConnectRequest {
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms: 30_000,
-            session: SessionId::NONE,
-            password: &[],
-            read_only: Some(false),
-        };
-        let mut bytes = Vec::new();
-        hello.encode_frame(&mut bytes);
-        client.link.send(&bytes);
-        client.receive()?;
-        for credentials in ["super:secret", "u0:p0", "u1:p1", "u2:p2", "u3:p3"] {
-            client.ask(&Call::auth(Some(b"digest"), Some(credentials.as_bytes())))?;
-        }
-        Ok(client)
-    }
-
-    fn receive(&mut self) -> Result<Vec<u8>> {
-        match self.link.receive() {
-            Incoming::Frame(payload) => Ok(payload),
-            other => bail!("{other:?} while clearing"),
-        }
-    }
-
-    fn ask(&mut self, call: &Call) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        call.encode_frame(call.xid.unwrap_or(Xid(1)), 0, &mut bytes);
-        self.link.send(&bytes);
-        self.receive()
-    }
-
     fn children(&mut self, path: &str) -> Result<Vec<String>> {
         let call = Call::read(OpCode::GetChildren, Some(path.as_bytes()), false);
         let payload = self.ask(&call)?;

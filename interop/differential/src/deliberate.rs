@@ -1,13 +1,23 @@
 //! Where Herdsman differs from Apache on purpose, and how to tell that from a mistake.
 //!
-//! One case needs care here, the others are left out where scripts are made (docs/compatibility.md
-//! lists them all): what `setWatches` finds out late. Apache tells it to everybody, Herdsman only to
-//! those who may read the znode. So an event that only A tells is in order if, and only if, both
-//! servers refuse the same client a read of that znode.
+//! Two cases need care here, the others are left out where scripts are made (docs/compatibility.md
+//! lists them all):
+//! - what `setWatches` finds out late. Apache tells it to everybody, Herdsman only to those who may
+//!   read the znode. So an event that only A tells is in order if, and only if, both servers refuse
+//!   the same client a read of that znode.
+//! - when `/zookeeper/config` was filled in. Every server of an ensemble does that for itself when it
+//!   starts. Apache's note that moment as the mtime, each another one; Herdsman's leave it at 0.
 
 use crate::action::Action;
 use crate::call::Call;
-use herdsman_proto::OpCode;
+use herdsman_proto::{OpCode, Stat, Zxid};
+
+/// Whether this is `/zookeeper/config` as a server filled it in: no txn made it or changed it, and no
+/// other znode has such a version then.
+#[must_use]
+pub fn has_time_of_its_own(stat: &Stat) -> bool {
+    stat.czxid == Zxid::ZERO && stat.mzxid == Zxid::ZERO && stat.version == -1
+}
 
 /// A late event that A told and B did not.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,5 +81,13 @@ mod tests {
         assert_eq!(found, Some(vec![Withheld { slot: 1, path: "/a".to_owned() }]));
         assert_eq!(withheld(&lines(&[timely, reply]), &lines(&[reply])), None);
         assert_eq!(withheld(&lines(&[reply]), &lines(&[late, reply])), None);
+    }
+
+    #[test]
+    fn only_the_membership_as_a_server_filled_it_in_has_a_time_of_its_own() {
+        let own = Stat { version: -1, ..Stat::default() };
+        assert!(has_time_of_its_own(&own));
+        assert!(!has_time_of_its_own(&Stat::default()));
+        assert!(!has_time_of_its_own(&Stat { mzxid: Zxid(7), ..own }));
     }
 }

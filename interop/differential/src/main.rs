@@ -4,24 +4,36 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use differential::action::Action;
 use differential::clear::clear;
 use differential::pair::{Difference, Print};
+use differential::roles::by_role;
 use differential::run::{self, Outcome, Servers};
 use differential::scenarios::{self, Scenario};
+use differential::side::Layout;
 
 /// Compare two ZooKeeper servers, request by request.
 #[derive(Debug, Parser)]
 #[command(long_about = LONG_ABOUT)]
 struct Arguments {
-    /// The server that is right: Apache ZooKeeper.
-    #[arg(long, value_name = "HOST:PORT", required_unless_present = "list")]
-    a: Option<String>,
-    /// The server under test.
-    #[arg(long, value_name = "HOST:PORT", required_unless_present = "list")]
-    b: Option<String>,
+    /// The server that is right, Apache ZooKeeper; or all servers of such an ensemble.
+    #[arg(
+        long,
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
+        required_unless_present = "list"
+    )]
+    a: Vec<String>,
+    /// The server or ensemble under test.
+    #[arg(
+        long,
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
+        required_unless_present = "list"
+    )]
+    b: Vec<String>,
     /// Seed of the script, or of the first one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -70,6 +82,10 @@ with tickTime=2000 and maxClientCnxns=0 in zoo.cfg, and then
   differential --a 127.0.0.1:2181 --b 127.0.0.1:2182 --scenario all
   differential --a 127.0.0.1:2181 --b 127.0.0.1:2182 --seeds 100
 
+Two ensembles are compared when each side is given the addresses of all servers of its own, separated by \
+commas, equally many. Scripts then move sessions between servers, which they name by role: 0 is the leader, \
+then come followers, then observers.
+
 The interval keeps the sweep of containers from taking zxids in the middle of a script. The super digest \
 is that of super:secret. Other settings work too as long as both servers have them.
 
@@ -99,21 +115,26 @@ fn main() -> ExitCode {
 }
 
 fn list() {
-    for scenario in scenarios::ALL {
+    for scenario in scenarios::ALL.iter().chain(scenarios::ENSEMBLES) {
         println!("{:18} {}", scenario.name, scenario.about);
     }
 }
 
 fn servers(arguments: &Arguments) -> Result<Servers> {
-    Ok(Servers {
-        a: resolve(arguments.a.as_deref())?,
-        b: resolve(arguments.b.as_deref())?,
+    let servers = Servers {
+        a: by_role(&resolve_all(&arguments.a)?)?,
+        b: by_role(&resolve_all(&arguments.b)?)?,
         print: if arguments.verbose { Print::Everything } else { Print::Nothing },
-    })
+    };
+    ensure!(servers.a.len() == servers.b.len(), "one ensemble has more servers than the other");
+    Ok(servers)
 }
 
-fn resolve(address: Option<&str>) -> Result<SocketAddr> {
-    let address = address.context("both servers must be named")?;
+fn resolve_all(addresses: &[String]) -> Result<Vec<SocketAddr>> {
+    addresses.iter().map(|address| resolve(address)).collect()
+}
+
+fn resolve(address: &str) -> Result<SocketAddr> {
     let mut addresses =
         address.to_socket_addrs().with_context(|| format!("{address} is no HOST:PORT"))?;
     addresses.next().with_context(|| format!("{address} has no address"))
@@ -123,7 +144,9 @@ fn run_seeds(arguments: &Arguments) -> Result<bool> {
     let servers = servers(arguments)?;
     let started = Instant::now();
     for seed in arguments.seed..arguments.seed + arguments.seeds {
-        let outcome = run::seed(servers, seed, arguments.steps, arguments.sessions)
+        let first_server = (seed % servers.a.len() as u64) as usize;
+        let layout = Layout { slots: arguments.sessions, first_server };
+        let outcome = run::seed(&servers, seed, arguments.steps, layout)
             .with_context(|| format!("seed {seed}"))?;
         match outcome {
             Outcome::Equal(steps) => {
@@ -133,7 +156,7 @@ fn run_seeds(arguments: &Arguments) -> Result<bool> {
             Outcome::Differs(difference, actions) => {
                 println!("seed {seed} differs\n{difference}");
                 let root = format!("/d{seed}");
-                shrunk(arguments, servers, actions, arguments.sessions, &root)?;
+                shrunk(arguments, &servers, actions, layout, &root)?;
                 return Ok(false);
             }
         }
@@ -144,20 +167,20 @@ fn run_seeds(arguments: &Arguments) -> Result<bool> {
 fn run_scenarios(arguments: &Arguments) -> Result<bool> {
     let servers = servers(arguments)?;
     let mut all_equal = true;
-    for scenario in chosen(&arguments.scenario)? {
+    for scenario in chosen(&arguments.scenario, servers.a.len())? {
         if arguments.keep_going {
-            all_equal &= run_to_the_end(servers, &scenario, arguments.seed)?;
+            all_equal &= run_to_the_end(&servers, &scenario, arguments.seed)?;
             continue;
         }
         let root = format!("/s{}-{}", arguments.seed, scenario.name);
-        let outcome = run::scenario(servers, &scenario, &root)
+        let outcome = run::scenario(&servers, &scenario, &root)
             .with_context(|| format!("scenario {}", scenario.name))?;
         match outcome {
             Outcome::Equal(steps) => println!("scenario {}: {steps} steps equal", scenario.name),
             Outcome::Differs(difference, actions) => {
                 all_equal = false;
                 println!("scenario {} differs\n{difference}", scenario.name);
-                shrunk(arguments, servers, actions, scenario.slots, &root)?;
+                shrunk(arguments, &servers, actions, scenario.layout(), &root)?;
                 break;
             }
         }
@@ -166,7 +189,7 @@ fn run_scenarios(arguments: &Arguments) -> Result<bool> {
 }
 
 /// Runs a scenario past its differences.
-fn run_to_the_end(servers: Servers, scenario: &Scenario, seed: u64) -> Result<bool> {
+fn run_to_the_end(servers: &Servers, scenario: &Scenario, seed: u64) -> Result<bool> {
     let root = format!("/s{seed}-{}", scenario.name);
     let mut differences = 0;
     run::scenario_differences(servers, scenario, &root, |mut difference| {
@@ -179,14 +202,15 @@ fn run_to_the_end(servers: Servers, scenario: &Scenario, seed: u64) -> Result<bo
     Ok(differences == 0)
 }
 
-fn chosen(names: &[String]) -> Result<Vec<Scenario>> {
+fn chosen(names: &[String], servers: usize) -> Result<Vec<Scenario>> {
     if names.iter().any(|name| name == "all") {
-        return Ok(scenarios::ALL.to_vec());
+        return Ok(scenarios::for_servers(servers));
     }
     names
         .iter()
         .map(|name| {
-            let found = scenarios::ALL.iter().find(|known| known.name == *name);
+            let mut known = scenarios::ALL.iter().chain(scenarios::ENSEMBLES);
+            let found = known.find(|known| known.name == *name);
             match found {
                 Some(scenario) => Ok(*scenario),
                 None => bail!("there is no scenario {name}; --list prints their names"),
@@ -198,19 +222,20 @@ fn chosen(names: &[String]) -> Result<Vec<Scenario>> {
 /// Prints a shorter script with the same difference, if that was asked for.
 fn shrunk(
     arguments: &Arguments,
-    servers: Servers,
+    servers: &Servers,
     actions: Vec<Action>,
-    slots: usize,
+    layout: Layout,
     root: &str,
 ) -> Result<()> {
     if !arguments.shrink {
         return Ok(());
     }
     let before = actions.len();
-    let (difference, actions): (Box<Difference>, _) = run::shrink(servers, actions, slots, || {
-        clear(servers.a, root)?;
-        clear(servers.b, root)
-    })?;
+    let (difference, actions): (Box<Difference>, _) =
+        run::shrink(servers, actions, layout, || {
+            clear(servers.a[0], root)?;
+            clear(servers.b[0], root)
+        })?;
     println!("shrunk from {before} to {} actions\n{difference}", actions.len());
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Two servers side by side: each action is carried out on both, and what they say must be equal.
+//! Two servers, or two ensembles, side by side: each action is carried out on both, and what they say
+//! must be equal.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,7 +10,7 @@ use anyhow::{Result, anyhow};
 
 use crate::action::Action;
 use crate::deliberate;
-use crate::side::{Observation, Side, SlotState};
+use crate::side::{Layout, Observation, Side, SlotState};
 
 /// Steps kept for the report.
 const HISTORY: usize = 20;
@@ -62,11 +63,11 @@ pub struct Difference {
 }
 
 impl Pair {
-    /// Starts a script with this many session slots, all vacant.
-    pub fn start(a: SocketAddr, b: SocketAddr, slots: usize, print: Print) -> Result<Self> {
+    /// Starts a script with vacant session slots. Each side's servers come by role.
+    pub fn start(a: &[SocketAddr], b: &[SocketAddr], layout: Layout, print: Print) -> Result<Self> {
         Ok(Pair {
-            a: Side::start(a, slots)?,
-            b: Side::start(b, slots)?,
+            a: Side::start(a, layout)?,
+            b: Side::start(b, layout)?,
             steps: 0,
             history: VecDeque::new(),
             print,
@@ -79,6 +80,12 @@ impl Pair {
         self.a.state(slot)
     }
 
+    /// Whether another slot has taken the session of this one.
+    #[must_use]
+    pub fn has_moved(&self, slot: usize) -> bool {
+        self.a.has_moved(slot)
+    }
+
     /// Number of txns since the script began.
     #[must_use]
     pub fn newest_offset(&self) -> i64 {
@@ -89,7 +96,7 @@ impl Pair {
     pub fn step(&mut self, action: &Action) -> Result<Step> {
         self.steps += 1;
         let (mut a, mut b) = self.both(|side| side.perform(action))?;
-        if matches!(action, Action::Word(_)) {
+        if matches!(action, Action::Word { .. }) {
             for _ in 0..WORD_ATTEMPTS {
                 if a.lines == b.lines {
                     break;

@@ -73,7 +73,8 @@ fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
 
 /// Whether the two differ on this call.
 fn differ(a: Manners, b: Manners, call: Call) -> bool {
-    let mut pair = Pair::start(serve(a), serve(b), 1, Print::Nothing).unwrap();
+    let layout = Layout { slots: 1, first_server: 0 };
+    let mut pair = Pair::start(&[serve(a)], &[serve(b)], layout, Print::Nothing).unwrap();
     let hello = Action::Hello { slot: 0, hello: Hello::new_session() };
     assert!(matches!(pair.step(&hello).unwrap(), Step::Equal(_)));
     matches!(pair.step(&Action::call(0, call)).unwrap(), Step::Differs(_))
@@ -98,4 +99,24 @@ fn a_connection_left_open_is_a_difference() {
     let unknown = || Call::raw(99, Vec::new(), "unknown");
     assert!(!differ(HONEST, HONEST, unknown()));
     assert!(differ(HONEST, Manners { closes: false, ..HONEST }, unknown()));
+}
+
+#[test]
+fn a_server_of_an_ensemble_that_differs_is_found_by_its_clients() {
+    let liar = Manners { exists: ErrorCode::NoAuth, ..HONEST };
+    let a = [serve(HONEST), serve(HONEST)];
+    let b = [serve(Manners { base: 7000, ..HONEST }), serve(Manners { base: 7000, ..liar })];
+    let layout = Layout { slots: 2, first_server: 0 };
+    let mut pair = Pair::start(&a, &b, layout, Print::Nothing).unwrap();
+    let mut agree = |action| matches!(pair.step(&action).unwrap(), Step::Equal(_));
+    for slot in 0..2 {
+        assert!(agree(Action::Hello { slot, hello: Hello::new_session() }));
+    }
+    assert!(agree(Action::call(0, exists())));
+    assert!(!agree(Action::call(1, exists())));
+    // The first session takes its turn at the second server.
+    assert!(agree(Action::call(0, Call::close_session())));
+    let there = Hello { server: Some(1), ..Hello::new_session() };
+    assert!(agree(Action::Hello { slot: 0, hello: there }));
+    assert!(!agree(Action::call(0, exists())));
 }

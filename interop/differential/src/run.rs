@@ -8,16 +8,23 @@ use crate::action::{Action, Hello};
 use crate::generate::Generator;
 use crate::pair::{Difference, Pair, Print, Step};
 use crate::scenarios::Scenario;
+use crate::side::Layout;
 
-/// The two servers.
-#[derive(Clone, Copy, Debug)]
+/// The two servers, or the two ensembles, which have equally many.
+#[derive(Clone, Debug)]
 pub struct Servers {
-    /// The one that is right.
-    pub a: SocketAddr,
-    /// The one under test.
-    pub b: SocketAddr,
+    /// The side that is right; an ensemble's servers by role.
+    pub a: Vec<SocketAddr>,
+    /// The side under test.
+    pub b: Vec<SocketAddr>,
     /// What to print of steps on which they agree.
     pub print: Print,
+}
+
+impl Servers {
+    fn pair(&self, layout: Layout) -> Result<Pair> {
+        Pair::start(&self.a, &self.b, layout, self.print)
+    }
 }
 
 /// What came of a script.
@@ -30,9 +37,9 @@ pub enum Outcome {
 }
 
 /// Runs the script of a seed.
-pub fn seed(servers: Servers, seed: u64, steps: usize, slots: usize) -> Result<Outcome> {
-    let mut pair = Pair::start(servers.a, servers.b, slots, servers.print)?;
-    let mut generator = Generator::new(seed, slots);
+pub fn seed(servers: &Servers, seed: u64, steps: usize, layout: Layout) -> Result<Outcome> {
+    let mut pair = servers.pair(layout)?;
+    let mut generator = Generator::new(seed, layout.slots, servers.a.len());
     let mut actions = Vec::new();
     for _ in 0..steps {
         let action = generator.next(&pair);
@@ -49,18 +56,18 @@ pub fn seed(servers: Servers, seed: u64, steps: usize, slots: usize) -> Result<O
 }
 
 /// Runs a scenario in the subtree of this name.
-pub fn scenario(servers: Servers, scenario: &Scenario, root: &str) -> Result<Outcome> {
-    replay(servers, &scenario_actions(scenario, root), scenario.slots)
+pub fn scenario(servers: &Servers, scenario: &Scenario, root: &str) -> Result<Outcome> {
+    replay(servers, &scenario_actions(scenario, root), scenario.layout())
 }
 
 /// Runs a scenario to its end and reports every difference. One difference may cause the next.
 pub fn scenario_differences(
-    servers: Servers,
+    servers: &Servers,
     scenario: &Scenario,
     root: &str,
     mut report: impl FnMut(Difference),
 ) -> Result<()> {
-    let mut pair = Pair::start(servers.a, servers.b, scenario.slots, servers.print)?;
+    let mut pair = servers.pair(scenario.layout())?;
     for action in scenario_actions(scenario, root) {
         if let Step::Differs(difference) = pair.step(&action)? {
             report(*difference);
@@ -80,8 +87,8 @@ fn scenario_actions(scenario: &Scenario, root: &str) -> Vec<Action> {
 }
 
 /// Runs a list of actions.
-pub fn replay(servers: Servers, actions: &[Action], slots: usize) -> Result<Outcome> {
-    let mut pair = Pair::start(servers.a, servers.b, slots, servers.print)?;
+pub fn replay(servers: &Servers, actions: &[Action], layout: Layout) -> Result<Outcome> {
+    let mut pair = servers.pair(layout)?;
     for (index, action) in actions.iter().enumerate() {
         if let Step::Differs(difference) = pair.step(action)? {
             pair.abandon();
@@ -104,9 +111,9 @@ fn finish(mut pair: Pair, actions: Vec<Action>) -> Result<Outcome> {
 /// Leaves out actions as long as the last one still shows a difference. The servers are not reset
 /// in between: `clear` must remove the script's znodes, and what it cannot remove may mislead.
 pub fn shrink(
-    servers: Servers,
+    servers: &Servers,
     mut actions: Vec<Action>,
-    slots: usize,
+    layout: Layout,
     mut clear: impl FnMut() -> Result<()>,
 ) -> Result<(Box<Difference>, Vec<Action>)> {
     let Some(culprit) = actions.last().cloned() else {
@@ -114,7 +121,7 @@ pub fn shrink(
     };
     let mut shows = |actions: &[Action]| -> Result<Option<Box<Difference>>> {
         clear()?;
-        Ok(match replay(servers, actions, slots)? {
+        Ok(match replay(servers, actions, layout)? {
             Outcome::Differs(difference, _) if difference.request == culprit.to_string() => {
                 Some(difference)
             }

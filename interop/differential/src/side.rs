@@ -1,18 +1,26 @@
-//! One server's side of a script: carries out actions and writes down what the server said.
+//! One side of a script, a server or an ensemble: carries out actions and writes down what was said.
 //!
 //! After each action every attached session sends a ping, and all that comes before its answer
 //! belongs to the action: a server answers a connection in order, so events that the action caused,
 //! on any session, have arrived by then, and so has the news that a connection was closed.
+//!
+//! In an ensemble, servers apply a txn one after the other. So each server first answers a sync, on a
+//! session that has no other purpose: then it has applied all that the action caused, and the next
+//! action meets servers that are equally far.
+
+mod cut;
+mod handshake;
 
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{ConnectResponse, ErrorCode, JuteWrite, OpCode, Reader, SessionId, Xid, Zxid};
+use herdsman_proto::{ErrorCode, OpCode, Reader, SessionId, Xid, Zxid};
 
-use crate::action::{Action, Hello, Secret, Seen, Target};
+use crate::action::{Action, Hello};
 use crate::call::{Call, hex};
 use crate::canon::{Canon, Event, Learned};
+use crate::client::Client;
 use crate::link::{Incoming, Link};
 use crate::words;
 
@@ -41,33 +49,64 @@ struct Slot {
     session: Option<SessionId>,
     link: Option<Link>,
     last_xid: i32,
+    /// Where its last connection was, or its first one will be.
+    server: usize,
+    /// The session has ended, or a server says so.
+    over: bool,
+    /// The session has moved to another slot.
+    moved: bool,
 }
 
-/// A server and the script's sessions on it.
+/// How long a session may take to expire, in time limits of a read.
+const AWAIT_READS_MAX: usize = 6;
+
+/// A server or an ensemble, and the script's sessions on it.
 #[derive(Debug)]
 pub struct Side {
-    address: SocketAddr,
+    /// By role.
+    servers: Vec<SocketAddr>,
+    /// One for each server of an ensemble.
+    probes: Vec<Client>,
     canon: Canon,
     slots: Vec<Slot>,
     newest_zxid: Zxid,
 }
 
+/// The sessions of a script, and where they begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// How many.
+    pub slots: usize,
+    /// The server where slot 0 begins; the others follow on the next ones.
+    pub first_server: usize,
+}
+
 impl Side {
     /// Takes the base zxid, through a session of its own that is closed again.
-    pub fn start(address: SocketAddr, slots: usize) -> Result<Self> {
+    pub fn start(servers: &[SocketAddr], layout: Layout) -> Result<Self> {
+        let slot = |index: usize| Slot {
+            server: (layout.first_server + index) % servers.len(),
+            ..Slot::default()
+        };
         let mut side = Side {
-            address,
+            servers: servers.to_vec(),
+            probes: Vec::new(),
             canon: Canon::starting_now(),
-            slots: std::iter::repeat_with(Slot::default).take(slots).collect(),
+            slots: (0..layout.slots).map(slot).collect(),
             newest_zxid: Zxid::ZERO,
         };
+        if servers.len() > 1 {
+            side.probes =
+                servers.iter().map(|&server| Client::open(server)).collect::<Result<_>>()?;
+            side.canon.probes = side.probes.iter().map(|probe| probe.session).collect();
+        }
         let hello = Action::Hello { slot: 0, hello: Hello::new_session() };
         side.perform(&hello)?;
-        ensure!(side.state(0) == SlotState::Attached, "{address} gives no session");
+        ensure!(side.state(0) == SlotState::Attached, "{servers:?}: no session");
         side.perform(&Action::call(0, Call::close_session()))?;
-        side.canon.base_zxid = side.newest_zxid;
+        side.canon.count_from(side.newest_zxid);
         side.canon.sessions.clear();
-        side.slots[0].last_xid = 0;
+        side.slots[0] = slot(0);
         Ok(side)
     }
 
@@ -76,21 +115,28 @@ impl Side {
     pub fn state(&self, slot: usize) -> SlotState {
         match &self.slots[slot] {
             Slot { session: None, .. } => SlotState::Vacant,
+            Slot { link: None, over: true, .. } => SlotState::Vacant,
             Slot { link: None, .. } => SlotState::Detached,
             _ => SlotState::Attached,
         }
     }
 
+    /// Whether another slot has taken the session of this one.
+    #[must_use]
+    pub fn has_moved(&self, slot: usize) -> bool {
+        self.slots[slot].moved
+    }
+
     /// Number of txns since the script began, as far as this side has been told.
     #[must_use]
     pub fn newest_offset(&self) -> i64 {
-        self.newest_zxid.0 - self.canon.base_zxid.0
+        self.canon.offset(self.newest_zxid)
     }
 
     /// Counts zxids so that this side is as far as `other` from now on, and detaches sessions that are
     /// detached there. Only to go on after a difference.
     pub fn realign(&mut self, other: &Side) {
-        self.canon.base_zxid = Zxid(self.newest_zxid.0 - other.newest_offset());
+        self.canon.count_from(Zxid(self.newest_zxid.0 - other.newest_offset()));
         for slot in 0..self.slots.len() {
             if other.state(slot) != SlotState::Attached {
                 self.slots[slot].link = None;
@@ -101,43 +147,61 @@ impl Side {
     /// Carries out an action, then settles.
     pub fn perform(&mut self, action: &Action) -> Result<Observation> {
         let mut said = Observation::default();
+        self.carry_out(action, &mut said)?;
+        self.settle(order_of(action), &mut said)?;
+        if let Action::Cut { cut, .. } = action {
+            said.lines.retain(|line| !line.contains(&cut.folder));
+        }
+        Ok(said)
+    }
+
+    fn carry_out(&mut self, action: &Action, said: &mut Observation) -> Result<()> {
         match action {
-            Action::Send { slot, calls } => self.send(*slot, calls, &mut said),
+            Action::Send { slot, calls } => self.send(*slot, calls, said),
             Action::Raw { slot, bytes, .. } => {
                 if let Some(link) = &mut self.slots[*slot].link {
                     link.send(bytes);
                 }
             }
             Action::Drop { slot } => self.slots[*slot].link = None,
-            Action::Hello { slot, hello } => self.hello(*slot, hello, &mut said)?,
+            Action::Hello { slot, hello } => self.hello(*slot, hello, said)?,
             Action::Stranger { bytes, .. } => {
-                let mut link = Link::open(self.address)?;
+                let mut link = Link::open(self.address(None))?;
                 link.send(bytes);
                 link.finish_sending();
                 let answer = link.receive_all();
                 said.lines.push(format!("stranger hears {}", hex(&answer)));
             }
-            Action::Word(word) => {
-                let mut link = Link::open(self.address)?;
+            Action::Word { word, server } => {
+                let mut link = Link::open(self.address(*server))?;
                 link.send(word.as_bytes());
                 let answer = link.receive_all();
                 let text = String::from_utf8_lossy(&answer);
                 said.lines.extend(words::canonical(word, &text, &self.canon));
             }
+            Action::Await { slot } => self.await_event(*slot, said),
+            Action::Cut { slot, cut } => self.cut(*slot, cut, said)?,
+            Action::Chain(actions) => {
+                for action in actions {
+                    self.carry_out(action, said)?;
+                }
+            }
         }
-        self.settle(order_of(action), &mut said);
-        Ok(said)
+        Ok(())
+    }
+
+    /// A server's address; without a number, that of the one where slot 0 is.
+    fn address(&self, server: Option<usize>) -> SocketAddr {
+        self.servers[server.unwrap_or(self.slots[0].server) % self.servers.len()]
     }
 
     fn send(&mut self, slot: usize, calls: &[Call], said: &mut Observation) {
         let mut bytes = Vec::new();
         let mut expected = Vec::new();
         for call in calls {
-            let xid = call.xid.unwrap_or_else(|| {
-                self.slots[slot].last_xid += 1;
-                Xid(self.slots[slot].last_xid)
-            });
-            call.encode_frame(xid, self.canon.base_zxid.0, &mut bytes);
+            let xid = call.xid.unwrap_or_else(|| self.next_xid(slot));
+            let zxid = call.zxid_offset.map(|offset| self.canon.zxid_at(offset));
+            call.encode_frame(xid, zxid, &mut bytes);
             expected.push((call, xid));
         }
         let Some(link) = &mut self.slots[slot].link else {
@@ -150,9 +214,44 @@ impl Side {
                 return;
             }
             if call.op == OpCode::CloseSession.code() {
-                self.slots[slot].session = None;
+                self.end_session(slot);
             }
         }
+    }
+
+    fn next_xid(&mut self, slot: usize) -> Xid {
+        self.slots[slot].last_xid += 1;
+        Xid(self.slots[slot].last_xid)
+    }
+
+    /// The session of a slot has ended, for whatever slots have it.
+    fn end_session(&mut self, slot: usize) {
+        let session = self.slots[slot].session.take();
+        for other in self.slots.iter_mut().filter(|other| other.session == session) {
+            other.over = true;
+        }
+    }
+
+    fn await_event(&mut self, slot: usize, said: &mut Observation) {
+        let Some(link) = &mut self.slots[slot].link else {
+            said.lines.push("not attached".into());
+            return;
+        };
+        let mut incoming = link.receive();
+        for _ in 1..AWAIT_READS_MAX {
+            if incoming != Incoming::Silence {
+                break;
+            }
+            incoming = link.receive();
+        }
+        let text = match incoming {
+            Incoming::Frame(payload) => match self.canon.event(&payload) {
+                Some(event) => event.text,
+                None => format!("unexpected {}", hex(&payload)),
+            },
+            other => format!("{other:?}"),
+        };
+        said.lines.push(format!("slot {slot}: {text}"));
     }
 
     /// Reads up to the reply to `call`; false when the connection is gone.
@@ -216,11 +315,21 @@ impl Side {
         }
     }
 
-    /// Pings every attached session and collects what comes before the answer.
-    fn settle(&mut self, order: Order, said: &mut Observation) {
+    /// Waits until all servers of an ensemble are equally far.
+    fn await_servers(&mut self) -> Result<()> {
+        for probe in &mut self.probes {
+            self.newest_zxid = self.newest_zxid.max(probe.sync()?);
+        }
+        Ok(())
+    }
+
+    /// Waits until all servers are equally far, then pings every attached session and collects what
+    /// comes before the answer.
+    fn settle(&mut self, order: Order, said: &mut Observation) -> Result<()> {
+        self.await_servers()?;
         let ping = Call::ping();
         let mut bytes = Vec::new();
-        ping.encode_frame(Xid::PING, 0, &mut bytes);
+        ping.encode_frame(Xid::PING, None, &mut bytes);
         for slot in &mut self.slots {
             if let Some(link) = &mut slot.link {
                 link.send(&bytes);
@@ -229,6 +338,7 @@ impl Side {
         for slot in 0..self.slots.len() {
             self.settle_slot(slot, &ping, order, said);
         }
+        Ok(())
     }
 
     fn settle_slot(&mut self, slot: usize, ping: &Call, order: Order, said: &mut Observation) {
@@ -238,6 +348,10 @@ impl Side {
             let payload = match link.receive() {
                 Incoming::Frame(payload) => payload,
                 Incoming::Closed => {
+                    // The end of a session that came through another server may overtake its events.
+                    if self.slots[slot].over {
+                        events.clear();
+                    }
                     self.lose(slot, "closed", said);
                     break;
                 }
@@ -261,96 +375,15 @@ impl Side {
         said.lines.extend(frames);
     }
 
-    fn hello(&mut self, slot: usize, hello: &Hello, said: &mut Observation) -> Result<()> {
-        let mut link = Link::open(self.address)?;
-        link.send(&self.encode_hello(slot, hello));
-        let payload = match link.receive() {
-            Incoming::Frame(payload) => payload,
-            Incoming::Closed => {
-                said.lines.push("connect: closed".into());
-                return Ok(());
-            }
-            Incoming::Silence => {
-                said.lines.push("connect: silent".into());
-                return Ok(());
-            }
-        };
-        let Ok(response) = ConnectResponse::decode(&payload) else {
-            let text = format!("connect: undecodable {}", hex(&payload));
-            said.lines.push(text);
-            return Ok(());
-        };
-        if response.session != SessionId::NONE && hello.target == Target::New {
-            self.canon.sessions.push(response.session);
-        }
-        said.lines.push(self.show_response(&response, payload.len()));
-        if response.session == SessionId::NONE {
-            let after = link.receive();
-            said.lines.push(format!("connect: then {after:?}"));
-            return Ok(());
-        }
-        // The connection that the session had before, if any, is now the server's to close.
-        let old = self.slots[slot].link.replace(link);
-        self.slots[slot].session = Some(response.session);
-        if let Some(mut old) = old {
-            said.lines.push(format!("connect: old one {:?}", old.receive()));
-        }
-        Ok(())
-    }
-
-    fn show_response(&self, response: &ConnectResponse, bytes: usize) -> String {
-        let password = match response.password {
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => "zero",
-            password if password == response.session.password() => "right",
-            _ => "wrong",
-        };
-        format!(
-            "connect: {} timeout={} password {password} readOnly={:?} in {bytes} bytes",
-            self.canon.session(response.session.0),
-            response.timeout_ms,
-            response.read_only
-        )
-    }
-
-    fn encode_hello(&self, slot: usize, hello: &Hello) -> Vec<u8> {
-        let session = match hello.target {
-            Target::New => SessionId::NONE,
-            Target::Own => self.slots[slot].session.unwrap_or(SessionId(0x77)),
-            Target::Unknown => SessionId(0x0012_3456_789a_bcde),
-        };
-        let seen = match hello.seen {
-            Seen::Zero => 0,
-            Seen::Newest => self.newest_zxid.0,
-            Seen::Ahead => self.newest_zxid.0 + 1000,
-            Seen::Negative => -5,
-        };
-        let right = session.password();
-        let password: Option<&[u8]> = match hello.password {
-            Secret::Right => Some(&right),
-            Secret::Wrong => Some(&[7; 16]),
-            Secret::Short => Some(&right[..9]),
-            Secret::Empty => Some(&[]),
-            Secret::Null => None,
-        };
-        let mut bytes = Vec::new();
-        herdsman_proto::reply::frame(&mut bytes, |out| {
-            out.put_int(hello.protocol);
-            out.put_long(seen);
-            out.put_int(hello.timeout_ms);
-            out.put_long(session.0);
-            out.put_buffer(password);
-            if let Some(byte) = hello.read_only {
-                out.put_byte(byte);
-            }
-            out.put_raw(&vec![0xee; hello.trailing]);
-        });
-        bytes
-    }
-
     /// Ends every session, so that none expires in the middle of the next script.
     pub fn finish(&mut self) -> Result<Observation> {
         let mut said = Observation::default();
         for slot in 0..self.slots.len() {
+            // Whoever took its session ends it.
+            if self.slots[slot].moved {
+                self.slots[slot].link = None;
+                continue;
+            }
             if self.state(slot) == SlotState::Detached {
                 let hello = Hello::again();
                 self.hello(slot, &hello, &mut said)?;
@@ -359,6 +392,9 @@ impl Side {
                 let close = Action::call(slot, Call::close_session());
                 said.lines.extend(self.perform(&close)?.lines);
             }
+        }
+        for mut probe in std::mem::take(&mut self.probes) {
+            probe.ask(&Call::close_session())?;
         }
         Ok(said)
     }
@@ -380,6 +416,7 @@ fn order_after(call: &Call) -> Order {
 fn order_of(action: &Action) -> Order {
     match action {
         Action::Send { calls, .. } => calls.last().map_or(Order::AsSent, order_after),
+        Action::Chain(actions) => actions.last().map_or(Order::AsSent, order_of),
         _ => Order::AsSent,
     }
 }

@@ -3,7 +3,7 @@
 
 use herdsman_proto::Zxid;
 
-use crate::canon::Canon;
+use crate::canon::{Canon, member};
 
 /// Metrics of `mntr` that follow from the script alone.
 const STABLE_METRICS: &[&str] = &[
@@ -23,7 +23,7 @@ pub fn canonical(word: &str, answer: &str, canon: &Canon) -> Vec<String> {
         return exact(answer);
     }
     match word {
-        "conf" => answer.lines().map(conf_line).collect(),
+        "conf" => answer.lines().map(|line| conf_line(line, canon)).collect(),
         "srvr" | "stat" => answer.lines().map(|line| stat_line(line, canon)).collect(),
         "mntr" => sorted(answer.lines().filter(|line| is_stable_metric(line))),
         "cons" => connections(answer, canon),
@@ -57,10 +57,12 @@ fn after(line: &str, text: &str) -> String {
     line.split_once(text).map_or(line, |(_, rest)| rest).to_owned()
 }
 
-fn conf_line(line: &str) -> String {
+fn conf_line(line: &str, canon: &Canon) -> String {
     match line.split_once('=') {
-        Some((key, _)) if key == "clientPort" || key.starts_with("data") => key.to_owned(),
-        _ => line.to_owned(),
+        // Who leads is chance.
+        Some((key @ "serverId", _)) if !canon.probes.is_empty() => key.to_owned(),
+        Some((key, _)) if key.ends_with("Port") || key.starts_with("data") => key.to_owned(),
+        _ => member(line),
     }
 }
 
@@ -81,7 +83,15 @@ fn stat_line(line: &str, canon: &Canon) -> String {
 }
 
 fn is_volatile(key: &str) -> bool {
-    matches!(key, "Zookeeper version" | "Latency min/avg/max" | "Received" | "Sent")
+    // Proposals carry session ids, and there were some before the script.
+    matches!(
+        key,
+        "Zookeeper version"
+            | "Latency min/avg/max"
+            | "Received"
+            | "Sent"
+            | "Proposal sizes last/min/max"
+    )
 }
 
 /// Per connection: whose it is, and its last op, timeout, cxid and zxid.
@@ -144,11 +154,10 @@ mod tests {
     use super::*;
 
     fn canon() -> Canon {
-        Canon {
-            base_zxid: Zxid(0x10),
-            sessions: vec![SessionId(0x1000_0000_0000_0001)],
-            started_ms: 0,
-        }
+        let mut canon = Canon::starting_now();
+        canon.count_from(Zxid(0x10));
+        canon.sessions = vec![SessionId(0x1000_0000_0000_0001)];
+        canon
     }
 
     #[test]

@@ -42,10 +42,13 @@ pub struct Generator {
     rng: Rng,
     root: String,
     slots: usize,
+    /// On each side.
+    servers: usize,
     created: Vec<String>,
     versions: BTreeMap<String, i32>,
     newest_offset: i64,
     queued: Vec<Action>,
+    cuts: usize,
 }
 
 /// Where a request will stand, which limits what it may be.
@@ -56,9 +59,9 @@ enum Place {
 }
 
 impl Generator {
-    /// A generator for this seed and number of sessions.
+    /// A generator for this seed, number of sessions and number of servers.
     #[must_use]
-    pub fn new(seed: u64, slots: usize) -> Self {
+    pub fn new(seed: u64, slots: usize, servers: usize) -> Self {
         let root = format!("/d{seed}");
         let open = [Acl::world(Perms::ALL)];
         let create = Call::create(&writes::plain_create(root.as_bytes(), b"root", &open));
@@ -66,10 +69,12 @@ impl Generator {
             rng: Rng::new(seed),
             root,
             slots,
+            servers,
             created: Vec::new(),
             versions: BTreeMap::new(),
             newest_offset: 0,
             queued: vec![Action::call(0, create)],
+            cuts: 0,
         }
     }
 
@@ -87,12 +92,17 @@ impl Generator {
             return action;
         }
         let slot = self.rng.below(self.slots);
-        match self.rng.weighted(&[35, 24, 8, 9, 3, 9, 4, 3, 2, 4, 1]) {
+        // In an ensemble sessions move often.
+        let session_actions = if self.servers > 1 { 12 } else { 4 };
+        match self.rng.weighted(&[35, 24, 8, 9, 3, 9, session_actions, 3, 2, 4, 1]) {
             0 => Action::call(slot, self.write(Place::Alone)),
             1 => Action::call(slot, self.read(Place::Alone)),
             2 => Action::call(slot, self.watch_op()),
             3 => Action::call(slot, self.multi(Place::Alone)),
             4 => Action::call(slot, self.multi_read()),
+            // The server closes such a connection at the first write. How many requests behind it still
+            // take a zxid is chance, and Herdsman takes the end of a session only from its new server.
+            5 | 6 if pair.has_moved(slot) => self.come_back(slot),
             5 => self.burst(slot),
             6 => self.session_action(slot),
             7 => Action::call(slot, self.auth()),
@@ -135,7 +145,11 @@ impl Generator {
     }
 
     fn open(&mut self, slot: usize) -> Action {
-        let hello = if self.rng.percent(70) { Hello::new_session() } else { self.odd_hello() };
+        if self.servers > 1 && self.rng.percent(15) {
+            return self.claim(slot);
+        }
+        let mut hello = if self.rng.percent(70) { Hello::new_session() } else { self.odd_hello() };
+        self.choose_server(&mut hello);
         Action::Hello { slot, hello }
     }
 
@@ -143,6 +157,7 @@ impl Generator {
         let words = [
             "ruok", "isro", "conf", "wchs", "srvr", "wchc", "wchp", "mntr", "dump", "dirs", "gtmk",
         ];
-        Action::Word((*self.rng.pick(&words)).to_owned())
+        let word = (*self.rng.pick(&words)).to_owned();
+        Action::Word { word, server: self.any_server() }
     }
 }

@@ -1,12 +1,21 @@
 //! Connections that come, go and lie.
 
-use super::Generator;
-use crate::action::{Action, Hello, Secret, Seen, Target};
+use herdsman_proto::{Acl, OpCode, Perms};
+
+use super::writes::plain_create;
+use super::{Generator, Place};
+use crate::action::{Action, Cut, Hello, Secret, Seen, Target, Xids};
 use crate::call::Call;
 
 impl Generator {
     /// The session of an attached slot ends, moves, or is claimed by somebody else.
     pub(super) fn session_action(&mut self, slot: usize) -> Action {
+        if self.servers > 1 && self.rng.percent(35) {
+            return match self.rng.below(5) {
+                0 => self.cut(slot),
+                _ => self.move_at_once(slot),
+            };
+        }
         match self.rng.weighted(&[30, 20, 20, 8, 6, 6, 4, 6]) {
             0 => Action::call(slot, Call::close_session()),
             1 => Action::Drop { slot },
@@ -23,8 +32,47 @@ impl Generator {
         }
     }
 
+    /// Requests, and behind them the same session on another connection, before other servers can be
+    /// known to have their txns. What it reads there must be as new as what it has seen.
+    fn move_at_once(&mut self, slot: usize) -> Action {
+        let mut hello = Hello::again();
+        self.vary(&mut hello);
+        self.choose_server(&mut hello);
+        let first = if self.rng.percent(50) {
+            self.burst(slot)
+        } else {
+            Action::call(slot, self.write(Place::Alone))
+        };
+        let mut actions = vec![first, Action::Drop { slot }, Action::Hello { slot, hello }];
+        // Nothing behind setWatches: what it withholds is judged by the state after the action.
+        actions.push(match self.rng.percent(30) {
+            true => Action::call(slot, self.set_watches()),
+            false => self.burst(slot),
+        });
+        Action::Chain(actions)
+    }
+
+    /// A cut, with a znode of its own before and not after.
+    fn cut(&mut self, slot: usize) -> Action {
+        let folder = format!("/cut{}-{}", &self.root[1..], self.cuts);
+        self.cuts += 1;
+        let mut hello = Hello::again();
+        hello.server = self.any_server();
+        let cut = Cut {
+            folder: folder.clone(),
+            writes: 1 + self.rng.below(40),
+            after_first_reply: self.rng.percent(50),
+            hello,
+        };
+        let delete = Call::numbered(OpCode::Delete, Some(folder.as_bytes()), -1);
+        self.queued.extend([Action::call(slot, delete), Action::Cut { slot, cut }]);
+        let open = [Acl::world(Perms::ALL)];
+        Action::call(slot, Call::create(&plain_create(folder.as_bytes(), b"", &open)))
+    }
+
     fn hello(&mut self, slot: usize, mut hello: Hello) -> Action {
         self.vary(&mut hello);
+        self.choose_server(&mut hello);
         Action::Hello { slot, hello }
     }
 
@@ -50,6 +98,24 @@ impl Generator {
         ]);
         hello.seen = *self.rng.pick(&[Seen::Zero, Seen::Newest, Seen::Negative]);
         hello
+    }
+
+    /// A slot without a session takes that of another one, whose connection nobody closes.
+    pub(super) fn claim(&mut self, slot: usize) -> Action {
+        let other = self.rng.below(self.slots);
+        self.hello(slot, Hello { target: Target::Of(other), ..Hello::again() })
+    }
+
+    /// In an ensemble, which server a connection goes to, and how its requests are numbered.
+    pub(super) fn choose_server(&mut self, hello: &mut Hello) {
+        hello.server = self.any_server();
+        if self.servers > 1 && self.rng.percent(40) {
+            hello.xids = Xids::Anew;
+        }
+    }
+
+    pub(super) fn any_server(&mut self) -> Option<usize> {
+        (self.servers > 1 && self.rng.percent(70)).then(|| self.rng.below(self.servers))
     }
 
     fn vary(&mut self, hello: &mut Hello) {

@@ -3,6 +3,7 @@
 
 mod acls;
 mod creates;
+mod ensembles;
 mod fields;
 mod frames;
 mod multis;
@@ -12,8 +13,10 @@ mod watches;
 
 use herdsman_proto::{Acl, OpCode, Perms};
 
-use crate::action::Action;
+use crate::action::{Action, Hello};
 use crate::call::{Call, Create};
+use crate::roles;
+use crate::side::Layout;
 
 /// A named list of actions.
 #[derive(Clone, Copy, Debug)]
@@ -22,13 +25,42 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it shows.
     pub about: &'static str,
-    /// Sessions that it needs.
+    /// Sessions that it needs. In an ensemble the first one begins at the leader, the others at the
+    /// next servers by role, if the scenario is about an ensemble; else the first one begins at a follower.
     pub slots: usize,
     /// The actions, for a subtree with this root.
     pub actions: fn(&str) -> Vec<Action>,
 }
 
-/// All of them.
+impl Scenario {
+    /// Where its sessions begin.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let about_ensembles = ENSEMBLES.iter().any(|scenario| scenario.name == self.name);
+        let first_server = if about_ensembles { roles::LEADER } else { roles::FOLLOWER };
+        Layout { slots: self.slots, first_server }
+    }
+}
+
+/// Those about ensembles.
+pub const ENSEMBLES: &[Scenario] = ensembles::ALL;
+
+/// Those about a single server that are not for ensembles. A write that Apache's leader cannot read
+/// becomes an error txn with the zxid of the txn before it, and from then on the ensemble commits
+/// nothing more.
+const ALONE: [&str; 1] = [fields::TRUNCATED.name];
+
+/// All that this many servers can take.
+#[must_use]
+pub fn for_servers(servers: usize) -> Vec<Scenario> {
+    if servers == 1 {
+        return ALL.to_vec();
+    }
+    let shared = ALL.iter().filter(|scenario| !ALONE.contains(&scenario.name));
+    shared.chain(ENSEMBLES).copied().collect()
+}
+
+/// Those about a single server.
 pub const ALL: &[Scenario] = &[
     watches::ORDER,
     watches::PERSISTENT,
@@ -95,6 +127,19 @@ impl Client {
         self.call(Call::numbered(OpCode::AddWatch, raw(path), mode))
     }
 
+    fn hello(&self, hello: Hello) -> Action {
+        Action::Hello { slot: self.0, hello }
+    }
+
+    /// The client comes back at another server.
+    fn moves(&self, server: usize) -> Action {
+        self.hello(Hello::at(server))
+    }
+
+    fn drops(&self) -> Action {
+        Action::Drop { slot: self.0 }
+    }
+
     fn auth(&self, credentials: &str) -> Action {
         self.call(Call::auth(Some(b"digest"), Some(credentials.as_bytes())))
     }
@@ -141,8 +186,9 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_every_scenario_does_something() {
-        for (index, scenario) in ALL.iter().enumerate() {
-            assert!(ALL[..index].iter().all(|other| other.name != scenario.name));
+        let all: Vec<&Scenario> = ALL.iter().chain(ENSEMBLES).collect();
+        for (index, scenario) in all.iter().enumerate() {
+            assert!(all[..index].iter().all(|other| other.name != scenario.name));
             assert!(!(scenario.actions)("/s").is_empty(), "{}", scenario.name);
         }
     }

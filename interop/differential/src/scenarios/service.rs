@@ -139,8 +139,8 @@ fn words(root: &str) -> Vec<Action> {
         "ruok", "isro", "conf", "srvr", "stat", "cons", "dump", "wchs", "wchc", "wchp", "dirs",
         "mntr", "envi", "gtmk", "crst", "srst", "hash",
     ];
-    actions.extend(words.map(|word| Action::Word(word.to_owned())));
+    actions.extend(words.map(Action::word));
     actions.push(two.close());
-    actions.extend(["wchs", "dump", "cons", "srvr"].map(|word| Action::Word(word.to_owned())));
+    actions.extend(["wchs", "dump", "cons", "srvr"].map(Action::word));
     actions
 }

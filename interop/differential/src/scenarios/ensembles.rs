@@ -1,0 +1,58 @@
+//! Sessions that move between the servers of an ensemble, and what each role answers. A scenario's slot
+//! 0 begins at the leader, slots 1 and 2 at followers, slot 3 at an observer.
+
+mod local;
+mod moves;
+mod requests;
+mod roles;
+mod watches;
+
+use super::Scenario;
+use crate::action::{Action, Hello, Target};
+use crate::roles::{FOLLOWER, LEADER, OBSERVER, OTHER_FOLLOWER};
+
+/// All of them.
+pub(super) const ALL: &[Scenario] = &[
+    moves::EPHEMERALS,
+    moves::OLD_CONNECTION,
+    moves::CLAIMS,
+    moves::EXPIRED,
+    moves::AT_ONCE,
+    moves::CREDENTIALS,
+    watches::AGAIN,
+    watches::REMOVAL,
+    watches::ACROSS,
+    requests::CREATES,
+    requests::MULTIS,
+    requests::BURSTS,
+    requests::QUOTAS,
+    requests::SYNCS,
+    roles::HANDSHAKES,
+    roles::CONFIG,
+    roles::WORDS,
+    local::UPGRADES,
+    local::MOVES,
+];
+
+/// Every role.
+const ROLES: [usize; 4] = [LEADER, FOLLOWER, OTHER_FOLLOWER, OBSERVER];
+/// A server and another one, for every combination of roles.
+const PAIRS: [(usize, usize); 7] = [
+    (LEADER, FOLLOWER),
+    (FOLLOWER, LEADER),
+    (FOLLOWER, OTHER_FOLLOWER),
+    (LEADER, OBSERVER),
+    (OBSERVER, LEADER),
+    (FOLLOWER, OBSERVER),
+    (OBSERVER, FOLLOWER),
+];
+
+/// A new session for a slot, at this server.
+fn opens(slot: usize, server: usize) -> Action {
+    Action::Hello { slot, hello: Hello { server: Some(server), ..Hello::new_session() } }
+}
+
+/// A slot takes the session of another one, whose connection stays open.
+fn takes(slot: usize, other: usize, server: usize) -> Action {
+    Action::Hello { slot, hello: Hello { target: Target::Of(other), ..Hello::at(server) } }
+}
