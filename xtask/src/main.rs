@@ -69,6 +69,9 @@ enum Task {
         /// The server under test. `apache` shows that the suite itself is right.
         #[arg(long, value_enum, default_value_t = Program::Herdsman)]
         server: Program,
+        /// For the program that the suite runs (the differential ones), such as `-- --seed 7 --shrink`.
+        #[arg(last = true)]
+        arguments: Vec<String>,
     },
     /// Kill, pause and cut off the servers of an ensemble under load; nothing may be lost.
     Chaos(chaos::Options),
@@ -106,7 +109,7 @@ fn execute(task: Task) -> Result<()> {
         Task::Advisories(options) => advisories::run(&options),
         Task::Peers { peers } if peers.is_empty() => peers::install(&Peer::FOR_TESTS),
         Task::Peers { peers } => peers::install(&peers),
-        Task::Interop { suite, server } => interop::run(suite, server),
+        Task::Interop { suite, server, arguments } => interop::run(suite, server, &arguments),
         Task::Chaos(options) => chaos::run(&options),
         Task::Failover(options) => failover::run(&options),
         Task::Instructions(options) => instructions::run(&options),

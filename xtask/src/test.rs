@@ -126,6 +126,12 @@ const STEPS: &[Step] = &[
         command: &["xtask", "interop", "differential"],
     },
     Step {
+        name: "moves",
+        about: "the same with ensembles of three and an observer, and sessions that move",
+        needs: &[Peer::Java, Peer::Zookeeper],
+        command: &["xtask", "interop", "differential-ensemble"],
+    },
+    Step {
         name: "crash",
         about: "kill -9 under load loses no acknowledged write",
         needs: &[],

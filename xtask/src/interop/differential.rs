@@ -1,42 +1,102 @@
 //! Starts Apache 3.9.5 and the server under test, both empty and alike, and hands them to
 //! `interop/differential`, which sends both the same requests: first the fixed scenarios, then
-//! seeded random scripts.
+//! seeded random scripts. Then the same with ensembles, whose sessions move between servers: once with
+//! sessions that all servers know, once with local ones.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::ensemble::{Ensemble, Network, Role, Settings};
 use crate::paths;
 use crate::run;
 use crate::server::{Program, Spec};
 
 const SEEDS: &str = "40";
-/// `super:secret`, which the scripts know.
-const SUPER_DIGEST: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
+const ENSEMBLE_SEEDS: &str = "10";
+/// Ensembles settle behind every action, so scripts of the usual length would take long.
+const ENSEMBLE_STEPS: &str = "250";
+const ENSEMBLE: [Role; 4] =
+    [Role::Participant, Role::Participant, Role::Participant, Role::Observer];
+const TICK_MS: u32 = 2000;
+/// A leader that changes in the middle of a script would change the zxids of one side.
+const SYNC_LIMIT: u32 = 20;
+/// What every server of the test is started with.
+const PROPERTIES: [(&str, &str); 3] = [
+    // `super:secret`, which the scripts know.
+    ("zookeeper.DigestAuthenticationProvider.superDigest", "super:lK75jTNcA+U9vtVEw5vB51mj/w4="),
+    ("zookeeper.enforceQuota", "true"),
+    // No sweep takes zxids in the middle of a script.
+    ("znode.container.checkIntervalMs", "100000000"),
+];
 
-/// Runs the scenarios and the scripts.
-pub fn run(program: Program) -> Result<()> {
+/// One server of each kind. Arguments replace the scenarios and scripts that it runs otherwise.
+pub fn run(program: Program, arguments: &[String]) -> Result<()> {
     let work = paths::fresh_dir(&format!("differential-{}", program.name()))?;
     let right = spec(Program::Apache, &work.join("right")).start()?;
     let tested = spec(program, &work.join("tested")).start()?;
-    let compare = |arguments: &[&str]| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(["run", "--quiet", "--release", "--package", "differential", "--"]);
-        command.args(["--a", &right.address, "--b", &tested.address]).args(arguments);
-        run::inherit(command.current_dir(paths::root()))
-    };
-    compare(&["--scenario", "all", "--keep-going"]).context("the scenarios")?;
-    compare(&["--seeds", SEEDS]).context("the random scripts")?;
+    let sides = [right.address.clone(), tested.address.clone()];
+    if arguments.is_empty() {
+        compare(&sides, &["--scenario", "all", "--keep-going"]).context("the scenarios")?;
+        compare(&sides, &["--seeds", SEEDS]).context("the random scripts")?;
+    } else {
+        compare(&sides, arguments)?;
+    }
     tested.stop()?;
     right.stop()
 }
 
+/// An ensemble of each kind.
+pub fn run_ensemble(program: Program, arguments: &[String]) -> Result<()> {
+    with_ensembles(program, "global", &[], arguments)?;
+    let local = ["localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"];
+    with_ensembles(program, "local", &local, arguments)
+}
+
+fn with_ensembles(
+    program: Program,
+    sessions: &str,
+    lines: &[&str],
+    arguments: &[String],
+) -> Result<()> {
+    println!("ensembles with {sessions} sessions");
+    let work = paths::fresh_dir(&format!("differential-{sessions}-{}", program.name()))?;
+    let mut settings = Settings::new(TICK_MS, SYNC_LIMIT);
+    for (name, value) in PROPERTIES {
+        settings = settings.property(name, value);
+    }
+    settings.lines = lines.iter().map(ToString::to_string).collect();
+    let ensemble = |program: Program, name: &str| {
+        let servers = ENSEMBLE.map(|role| (program, role));
+        Ensemble::new(&work.join(name), &servers, &settings, Network::Loopback)
+    };
+    let mut right = ensemble(Program::Apache, "right")?;
+    let mut tested = ensemble(program, "tested")?;
+    right.start_all()?;
+    tested.start_all()?;
+    let sides = [right.addresses().join(","), tested.addresses().join(",")];
+    if arguments.is_empty() {
+        compare(&sides, &["--scenario", "all", "--keep-going"]).context("the scenarios")?;
+        compare(&sides, &["--seeds", ENSEMBLE_SEEDS, "--steps", ENSEMBLE_STEPS])
+            .context("the random scripts")?;
+    } else {
+        compare(&sides, arguments)?;
+    }
+    tested.stop_all()?;
+    right.stop_all()
+}
+
+fn compare(sides: &[String; 2], arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["run", "--quiet", "--release", "--package", "differential", "--"]);
+    command.args(["--a", &sides[0], "--b", &sides[1]]).args(arguments);
+    run::inherit(command.current_dir(paths::root()))
+}
+
 fn spec(program: Program, data_dir: &Path) -> Spec {
-    Spec::new(program, data_dir)
-        .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)
-        .property("zookeeper.enforceQuota", "true")
-        // No sweep takes zxids in the middle of a script.
-        .property("znode.container.checkIntervalMs", "100000000")
+    PROPERTIES
+        .iter()
+        .fold(Spec::new(program, data_dir), |spec, (name, value)| spec.property(name, value))
 }

@@ -18,7 +18,7 @@ mod secured;
 mod shell;
 mod zkcli;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 use crate::server::Program;
@@ -28,6 +28,8 @@ use crate::server::Program;
 pub enum Suite {
     /// Seeded random requests are answered as Apache 3.9.5 answers them.
     Differential,
+    /// The same of two ensembles, with sessions that move between servers.
+    DifferentialEnsemble,
     /// Apache 3.9.5 and the server open each other's data directories.
     Disk,
     /// kill -9 under load loses no acknowledged write.
@@ -58,11 +60,14 @@ pub enum Suite {
     Console,
 }
 
-/// Runs one suite against one server program.
-pub fn run(suite: Suite, program: Program) -> Result<()> {
+/// Runs one suite against one server program. Arguments are for the program that the suite runs.
+pub fn run(suite: Suite, program: Program, arguments: &[String]) -> Result<()> {
+    let takes_arguments = matches!(suite, Suite::Differential | Suite::DifferentialEnsemble);
+    ensure!(arguments.is_empty() || takes_arguments, "{suite:?} takes no arguments");
     program.ensure_here()?;
     match suite {
-        Suite::Differential => differential::run(program),
+        Suite::Differential => differential::run(program, arguments),
+        Suite::DifferentialEnsemble => differential::run_ensemble(program, arguments),
         Suite::Disk => disk::run(program),
         Suite::Crash => crash::run(program),
         Suite::Mixed => mixed::run(program),
