@@ -25,6 +25,7 @@ mod tidy;
 mod txnlog;
 mod verdict;
 mod wire;
+mod workloads;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! What must hold when an ensemble has been through something and is whole again.
 //!
-//! In: the ensemble, all servers serving, and what its clients noted. Checked while it runs: every
-//! server holds the same nodes, they agree with the notes, no ephemeral node is left, no server
+//! In: the ensemble, all servers serving, and a check of its nodes. Checked while it runs: every
+//! server holds the same nodes, they pass that check, no ephemeral node is left, no server
 //! counts a digest mismatch, and the digests of their own trees agree. Then the servers are
 //! stopped, and checked are the digests in their logs, and what Apache had to say.
 
@@ -14,7 +14,6 @@ use anyhow::{Context, Result, ensure};
 use crate::digest;
 use crate::ensemble::{Ensemble, Member};
 use crate::listing::{self, Nodes};
-use crate::load::History;
 use crate::server::Program;
 use crate::server_log;
 use crate::txnlog;
@@ -44,13 +43,17 @@ pub enum Weather {
     Storm,
 }
 
-/// Fails with the first thing that does not hold. Stops the servers.
-pub fn judge(ensemble: &mut Ensemble, history: &History, weather: Weather) -> Result<()> {
+/// Fails with the first thing that does not hold, `check` of the nodes included. Stops the servers.
+pub fn judge(
+    ensemble: &mut Ensemble,
+    weather: Weather,
+    check: impl FnOnce(&Nodes) -> Result<()>,
+) -> Result<()> {
     ensemble.await_serving()?;
     await_no_ephemerals(ensemble)?;
     let remembered = pass_a_remembered_zxid(ensemble)?;
     let nodes = equal_nodes(ensemble)?;
-    history.check(&nodes)?;
+    check(&nodes)?;
     equal_hashes(ensemble, remembered)?;
     for member in without_excuse(ensemble, weather)? {
         no_mismatch_counted(member).with_context(|| member.to_string())?;

@@ -1,8 +1,9 @@
 //! Chaos: real server processes under load while they are killed, paused and cut off.
 //!
-//! In: how many servers, how long, a seed. Out: a line for each fault, a summary, or what did not
-//! hold (see `verdict` and `load`): no acknowledged write is lost, no session saw time go back, all
-//! servers are equal, no ephemeral node is left, and the ensemble serves again each time it is whole.
+//! In: how many servers, how long, which workloads, a seed. Out: a line for each fault, and a table
+//! that says for each workload what does not hold (see `workloads`). Besides, all servers are equal in
+//! the end, no ephemeral node is left (see `verdict`), and the ensemble serves again each time it is
+//! whole.
 //! Links are cut where the machine lets us make network namespaces; elsewhere that is left out and
 //! said. The seed decides faults and requests; what meets what when is up to the machine.
 
@@ -14,22 +15,21 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::ensemble::{self, Ensemble, Namespaces, Network, Role, Settings};
-use crate::load::{self, History, Load};
 use crate::paths;
 use crate::peers::Peer;
 use crate::rng::Rng;
 use crate::server::Program;
 use crate::verdict::{self, Weather};
+use crate::workloads::{self, Report, Suite, Workload};
 use fault::{Deck, mend};
 
 /// Short ticks, so that a silent leader is given up within two seconds.
 const TICK_MS: u32 = 500;
 const SYNC_LIMIT: u32 = 4;
-const SESSION_TIMEOUT_MS: i32 = 6_000;
-const CLIENTS: usize = 8;
-const REST_MAX_MS: u64 = 15;
 /// So few that servers take snapshots and learners need them.
 const SNAP_COUNT: &str = "700";
+/// How many further requests of each workload show that an ensemble serves again.
+const PROGRESS: u64 = 5;
 /// A whole ensemble must take writes again within this time.
 const RECOVERY_MAX: Duration = Duration::from_secs(60);
 
@@ -49,6 +49,9 @@ pub struct Options {
     /// Which server programs.
     #[arg(long, value_enum, default_value_t = Kind::Herdsman)]
     kind: Kind,
+    /// Run only this workload (may be given several times); all of them otherwise.
+    #[arg(long, value_enum, value_name = "NAME")]
+    workload: Vec<Workload>,
     /// Cut no links, even where that is possible.
     #[arg(long)]
     no_partitions: bool,
@@ -98,21 +101,25 @@ pub fn run(options: &Options) -> Result<()> {
 fn torment(options: &Options, servers: usize, seed: u64) -> Result<()> {
     let mut ensemble = lay_out(options.kind, servers)?;
     ensemble.start_all()?;
-    let load_options = load::Options {
-        clients: CLIENTS,
-        seed,
-        timeout_ms: SESSION_TIMEOUT_MS,
-        rest_max_ms: REST_MAX_MS,
-    };
-    let load = Load::start(&ensemble.addresses(), load_options)?;
-    let storm = storm(&mut ensemble, &load, &mut Rng::new(seed), options.seconds);
-    let history = match storm {
-        Ok(()) => load.finish()?,
-        // What a client saw explains more than that the storm could not go on.
-        Err(error) => return load.finish().and(Err(error)),
-    };
-    verdict::judge(&mut ensemble, &history, Weather::Storm)?;
-    summarize(servers, &history);
+    let chosen = options.workload.as_slice();
+    let chosen = if chosen.is_empty() { Workload::all() } else { chosen };
+    let suite = Suite::start(&ensemble.addresses(), chosen, seed)?;
+    let storm = storm(&mut ensemble, &suite, &mut Rng::new(seed), options.seconds);
+    let histories = suite.finish()?;
+    let mut reports = Vec::new();
+    let judged = storm.and_then(|()| {
+        verdict::judge(&mut ensemble, Weather::Storm, |nodes| {
+            reports = histories.judge(nodes);
+            Ok(())
+        })
+    });
+    println!("{}", workloads::table(&reports));
+    judged?;
+    let is_clean = |report: &Report| report.findings.is_empty();
+    ensure!(reports.iter().all(is_clean), "something is wrong, lost or stale; see the table");
+    println!(
+        "ok      {servers} servers: nothing wrong, lost or stale; all servers equal, no ephemeral left"
+    );
     Ok(())
 }
 
@@ -131,7 +138,7 @@ fn lay_out(kind: Kind, servers: usize) -> Result<Ensemble> {
 }
 
 /// Fault after fault; at the end the ensemble is whole and takes writes.
-fn storm(ensemble: &mut Ensemble, load: &Load, rng: &mut Rng, seconds: u64) -> Result<()> {
+fn storm(ensemble: &mut Ensemble, suite: &Suite, rng: &mut Rng, seconds: u64) -> Result<()> {
     let start = Instant::now();
     let mut deck = Deck::new(ensemble);
     while start.elapsed() < Duration::from_secs(seconds) {
@@ -142,29 +149,24 @@ fn storm(ensemble: &mut Ensemble, load: &Load, rng: &mut Rng, seconds: u64) -> R
         std::thread::sleep(held);
         mend(ensemble)?;
         println!(
-            "{at:6.1} s  {what}, for {:.1} s; {} writes acknowledged",
+            "{at:6.1} s  {what}, for {:.1} s; {} requests acknowledged",
             held.as_secs_f64(),
-            load.acknowledged()
+            suite.acknowledged()
         );
         // Every third fault meets an ensemble that has not recovered from the one before.
         if rng.below(3) == 0 {
             std::thread::sleep(rng.between(0, 500));
         } else {
-            recover(ensemble, load)?;
+            recover(ensemble, suite)?;
         }
     }
-    recover(ensemble, load)
+    recover(ensemble, suite)
 }
 
-fn recover(ensemble: &mut Ensemble, load: &Load) -> Result<()> {
+fn recover(ensemble: &mut Ensemble, suite: &Suite) -> Result<()> {
     let start = Instant::now();
     ensemble.await_serving()?;
-    load.await_progress(20, RECOVERY_MAX)?;
+    suite.await_progress(PROGRESS, RECOVERY_MAX)?;
     ensure!(start.elapsed() < RECOVERY_MAX, "recovery took {:?}", start.elapsed());
     Ok(())
-}
-
-fn summarize(servers: usize, history: &History) {
-    println!("ok      {servers} servers: {}", history.counts());
-    println!("        nothing lost, no time gone back, all servers equal, no ephemeral left");
 }

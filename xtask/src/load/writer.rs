@@ -10,14 +10,13 @@ use anyhow::{Context, Result, bail, ensure};
 use super::history::{Fate, Record};
 use super::{Options, ROOT, Shared, numbered, register};
 use crate::rng::Rng;
-use crate::wire::{self, Decoder, Op, Reply, Session, Ticket};
+use crate::wire::{
+    self, Decoder, EPHEMERAL, Op, Reply, SEQUENTIAL, SESSION_EXPIRED, SESSION_MOVED, Session,
+    Ticket,
+};
 
-const SESSION_EXPIRED: i32 = -112;
-const SESSION_MOVED: i32 = -118;
 /// Stands in a multi's reply where an operation failed.
 const FAILED_IN_MULTI: i32 = -1;
-const EPHEMERAL: i32 = 1;
-const SEQUENTIAL: i32 = 2;
 const BATCH_MAX: usize = 6;
 /// How many nodes of its own a client keeps before it mostly deletes.
 const NODES_KEPT: usize = 40;

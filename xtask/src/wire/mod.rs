@@ -11,9 +11,7 @@ mod jute;
 mod op;
 
 pub use jute::{Decoder, Encoder};
-pub use op::{Acl, Op, Stat, decode_acl};
-
-use op::Kind;
+pub use op::{Acl, Kind, Op, Stat, Watches, decode_acl};
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -28,6 +26,26 @@ const XID_EVENT: i32 = -1;
 const XID_AUTH: i32 = -4;
 /// The error code for a node that is not there.
 pub const NO_NODE: i32 = -101;
+/// The error code for a node that has another version than the one given.
+pub const BAD_VERSION: i32 = -103;
+/// The error code for a node that is there already.
+pub const NODE_EXISTS: i32 = -110;
+/// The error code for a session that is over.
+pub const SESSION_EXPIRED: i32 = -112;
+/// The error code for a session that has gone on elsewhere.
+pub const SESSION_MOVED: i32 = -118;
+/// The kind of an event: the node was made.
+pub const CREATED: i32 = 1;
+/// The kind of an event: the node was deleted.
+pub const DELETED: i32 = 2;
+/// The kind of an event: the node's data was set.
+pub const DATA_CHANGED: i32 = 3;
+/// The kind of an event: a child was made or deleted.
+pub const CHILDREN_CHANGED: i32 = 4;
+/// Flag of create: the node goes with its session.
+pub const EPHEMERAL: i32 = 1;
+/// Flag of create: the parent's counter is appended to the name.
+pub const SEQUENTIAL: i32 = 2;
 
 /// A connected session.
 pub struct Session {
@@ -69,7 +87,9 @@ pub struct Reply {
 /// A watch has fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// 1 created, 2 deleted, 3 data changed, 4 children changed.
+    /// The zxid of the change; -1 where setWatches2 found out later.
+    pub zxid: i64,
+    /// [`CREATED`], [`DELETED`], [`DATA_CHANGED`] or [`CHILDREN_CHANGED`].
     pub kind: i32,
     /// Of which node.
     pub path: String,
@@ -149,7 +169,7 @@ impl Session {
             let zxid = reply.long()?;
             let err = reply.int()?;
             if xid == XID_EVENT {
-                self.events.push_back(decode_event(&mut reply)?);
+                self.events.push_back(decode_event(zxid, &mut reply)?);
                 continue;
             }
             ensure!(xid == expected, "reply to xid {xid} where {expected} was due");
@@ -167,8 +187,14 @@ impl Session {
         let frame = receive_frame(&mut self.stream).context("waiting for an event")?;
         let mut reply = Decoder::new(&frame);
         ensure!(reply.int()? == XID_EVENT, "a reply where an event was due");
-        reply.take(8 + 4)?;
-        decode_event(&mut reply)
+        let zxid = reply.long()?;
+        reply.take(4)?;
+        decode_event(zxid, &mut reply)
+    }
+
+    /// The events that came before the last reply and that nobody has asked for yet.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.events.drain(..).collect()
     }
 
     /// One request and its reply, whatever its error code.
@@ -238,11 +264,11 @@ pub fn decode_children(reply: &Reply) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn decode_event(from: &mut Decoder) -> Result<Event> {
+fn decode_event(zxid: i64, from: &mut Decoder) -> Result<Event> {
     let kind = from.int()?;
     // The state, which servers always send as "connected".
     from.take(4)?;
-    Ok(Event { kind, path: from.string()? })
+    Ok(Event { zxid, kind, path: from.string()? })
 }
 
 fn send_frame(stream: &mut TcpStream, payload: &[u8]) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The requests that tests send, and the records in their replies.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 
 use super::jute::{Decoder, Encoder};
@@ -25,6 +27,8 @@ pub enum Kind {
     GetChildren = 8,
     /// sync
     Sync = 9,
+    /// getChildren2
+    GetChildren2 = 12,
     /// check, only inside a multi
     Check = 13,
     /// multi
@@ -39,6 +43,10 @@ pub enum Kind {
     Auth = 100,
     /// sasl
     Sasl = 102,
+    /// setWatches2
+    SetWatches2 = 105,
+    /// addWatch
+    AddWatch = 106,
     /// closeSession
     CloseSession = -11,
 }
@@ -53,6 +61,9 @@ pub struct Acl {
     /// Who, in the scheme's own words.
     pub id: String,
 }
+
+/// The mode of addWatch that tells of everything below a node.
+const PERSISTENT_RECURSIVE: i32 = 1;
 
 /// The ACL that lets everybody do everything, as (perms, scheme, id).
 const WORLD_ALL: &[(i32, &str, &str)] = &[(31, "world", "anyone")];
@@ -75,16 +86,40 @@ pub enum Op {
     SetData { path: String, data: Option<Vec<u8>>, version: i32 },
     /// setACL.
     SetAcl { path: String, acl: Vec<Acl>, version: i32 },
-    /// getData, exists or getChildren.
+    /// getData, exists, getChildren or getChildren2.
     Read { kind: Kind, path: String, watch: bool },
     /// getACL or sync.
     Plain { kind: Kind, path: String },
     /// Several changes, all or none.
     Multi(Vec<Op>),
+    /// Leaves a persistent recursive watch.
+    AddWatch { path: String },
+    /// Leaves watches again on a new connection; fires those that missed something since `since`.
+    SetWatches { since: i64, watches: Watches },
     /// A step of a SASL login.
     Sasl { token: Option<Vec<u8>> },
     /// The end of the session.
     CloseSession,
+}
+
+/// The watches of a client, by the list in which setWatches2 names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watches {
+    /// Left by getData, and by exists where there was a node.
+    pub data: BTreeSet<String>,
+    /// Left by exists where there was none.
+    pub exist: BTreeSet<String>,
+    /// Left by getChildren.
+    pub child: BTreeSet<String>,
+    /// Left by addWatch.
+    pub recursive: BTreeSet<String>,
+}
+
+impl Watches {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Watches::default()
+    }
 }
 
 impl Op {
@@ -151,6 +186,11 @@ impl Op {
         Op::Read { kind: Kind::GetChildren, path: path.into(), watch: false }
     }
 
+    /// getChildren2, whose reply has the Stat too.
+    pub fn list(path: &str) -> Op {
+        Op::Read { kind: Kind::GetChildren2, path: path.into(), watch: false }
+    }
+
     /// The same read, leaving a watch.
     pub fn watched(mut self) -> Op {
         if let Op::Read { watch, .. } = &mut self {
@@ -177,6 +217,8 @@ impl Op {
             Op::SetData { .. } => Kind::SetData,
             Op::SetAcl { .. } => Kind::SetAcl,
             Op::Multi(_) => Kind::Multi,
+            Op::AddWatch { .. } => Kind::AddWatch,
+            Op::SetWatches { .. } => Kind::SetWatches2,
             Op::Sasl { .. } => Kind::Sasl,
             Op::CloseSession => Kind::CloseSession,
         }
@@ -210,6 +252,20 @@ impl Op {
                 out.string(path);
             }
             Op::Multi(ops) => encode_multi(ops, out),
+            Op::AddWatch { path } => {
+                out.string(path).int(PERSISTENT_RECURSIVE);
+            }
+            Op::SetWatches { since, watches } => {
+                out.long(*since);
+                let none = BTreeSet::new();
+                let Watches { data, exist, child, recursive } = watches;
+                for paths in [data, exist, child, &none, recursive] {
+                    out.count(paths.len());
+                    for path in paths {
+                        out.string(path);
+                    }
+                }
+            }
             Op::Sasl { token } => {
                 out.buffer(token.as_deref());
             }
@@ -268,6 +324,21 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// The zxid that made the node.
+    pub fn czxid(&self) -> i64 {
+        self.head[0]
+    }
+
+    /// The zxid that last set its data.
+    pub fn mzxid(&self) -> i64 {
+        self.head[1]
+    }
+
+    /// How often its data was set.
+    pub fn version(&self) -> i32 {
+        self.versions[0]
+    }
+
     /// Reads the 68 bytes of a Stat.
     pub fn decode(from: &mut Decoder) -> Result<Stat> {
         Ok(Stat {

@@ -90,7 +90,7 @@ fn live(combination: &Combination, program: Program, name: &str) -> Result<()> {
     exchange::everything(&ensemble)?;
     println!("        {name}: servers go and come back");
     let history = comeback::everything(&mut ensemble)?;
-    verdict::judge(&mut ensemble, &history, Weather::Calm)
+    verdict::judge(&mut ensemble, Weather::Calm, |nodes| history.check(nodes))
 }
 
 /// Leaders remember this many transactions and look for no more in their files: a server that lacks

@@ -33,7 +33,7 @@ pub fn run(program: Program) -> Result<()> {
         .try_for_each(|next| replace_all(&mut ensemble, &load, *next));
     let history = load.finish()?;
     replaced?;
-    verdict::judge(&mut ensemble, &history, Weather::Breeze)?;
+    verdict::judge(&mut ensemble, Weather::Breeze, |nodes| history.check(nodes))?;
     println!("ok      rolling replacement: {}", history.counts());
     Ok(())
 }
