@@ -44,6 +44,8 @@ pub enum Peer {
     Zookeeper38,
     /// The program `ip`, with which the chaos test cuts links.
     Iproute,
+    /// The library that shows a program another time of day, with which the chaos test moves clocks.
+    Faketime,
     /// Chromium and its driver, which click through the console.
     Browser,
     /// The program `valgrind`, which counts instructions.
@@ -80,6 +82,7 @@ impl Peer {
             Peer::SecureCClient => "the C client with TLS and SASL",
             Peer::Zookeeper38 => "Apache ZooKeeper 3.8.0",
             Peer::Iproute => "the program ip",
+            Peer::Faketime => "the library libfaketime",
             Peer::Browser => "Chromium and its driver",
             Peer::Valgrind => "the program valgrind",
             Peer::AdvisoryDatabase => "the advisory database",
@@ -109,6 +112,7 @@ impl Peer {
             }
             Peer::Zookeeper38 => "Debian 12: apt-get install zookeeper",
             Peer::Iproute => "Debian: apt-get install iproute2",
+            Peer::Faketime => "Debian: apt-get install libfaketime",
             Peer::Browser => "Debian: apt-get install chromium chromium-driver",
             Peer::Valgrind => "Debian: apt-get install valgrind",
             Peer::AdvisoryDatabase => "git must be able to reach RustSec's repository",
@@ -133,6 +137,7 @@ impl Peer {
             Peer::CClient => c_client(),
             Peer::SecureCClient => secure_c_client(),
             Peer::Iproute => debian(&["iproute2"], || run::exists("ip")),
+            Peer::Faketime => debian(&["libfaketime"], || faketime().is_some()),
             Peer::Browser => browser(),
             Peer::Valgrind => debian(&["valgrind"], || run::exists("valgrind")),
             Peer::AdvisoryDatabase => clone_advisories(),
@@ -243,6 +248,12 @@ fn kerberos() -> Result<()> {
 /// The folders in a folder.
 fn below(folder: &str) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+/// The library of [`Peer::Faketime`], in its form for programs with threads.
+pub fn faketime() -> Option<PathBuf> {
+    let libraries = below("/usr/lib").map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
+    libraries.into_iter().find(|library| library.exists())
 }
 
 fn browser() -> Result<()> {

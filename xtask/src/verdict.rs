@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(200);
 const REMEMBERED_EVERY: i64 = 128;
 /// Holds the membership. Each server writes it for itself at its start, so the order of its lines
 /// and the time of that are its own.
-const CONFIG_NODE: &str = "/zookeeper/config";
+pub const CONFIG_NODE: &str = "/zookeeper/config";
 
 /// What an ensemble has been through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

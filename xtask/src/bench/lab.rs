@@ -179,7 +179,15 @@ pub fn ensemble_settings() -> Settings {
     let force_sync = ("zookeeper.forceSync".to_string(), "yes".to_string());
     let jvm = Jvm::Usual { heap_mib: HEAP_MIB };
     let (properties, lines) = (vec![force_sync], Vec::new());
-    Settings { tick_ms: TICK_MS, sync_limit: SYNC_LIMIT, properties, lines, jvm }
+    Settings {
+        tick_ms: TICK_MS,
+        sync_limit: SYNC_LIMIT,
+        properties,
+        lines,
+        jvm,
+        faketime: None,
+        reconfig: false,
+    }
 }
 
 fn start_three(program: Program, dir: &Path) -> Result<Ensemble> {

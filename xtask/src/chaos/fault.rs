@@ -1,11 +1,12 @@
 //! The faults: each strikes some servers or links; mending makes everything whole again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
-use crate::ensemble::{Ensemble, Side};
+use crate::ensemble::{Ensemble, Member, Side};
 use crate::rng::Rng;
+use crate::workloads::Absent;
 
 /// A thing that can happen to an ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,22 @@ pub enum Fault {
     CutLeaderFromClients,
     /// The leader and as many as make no majority are apart from the rest.
     Split,
+    /// Two halves do not see each other, but one server sees both.
+    Bridge,
+    /// What other servers send to the leader is lost; what it sends arrives.
+    DeafLeader,
+    /// What the leader sends to other servers is lost; what they send arrives.
+    MuteLeader,
+    /// What any one sends to clients is lost; their requests arrive.
+    LostReplies,
+    /// The leader's time of day jumps, and jumps back.
+    JumpLeaderClock,
+    /// That of any one.
+    JumpOneClock,
 }
+
+const JOIN_MAX: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
 
 const FAULTS: &[Fault] = &[
     Fault::KillLeader,
@@ -48,8 +64,21 @@ const FAULTS: &[Fault] = &[
 ];
 
 /// Faults that need links which can be cut.
-const CUTS: &[Fault] =
-    &[Fault::CutLeaderFromPeers, Fault::CutOneFromAll, Fault::CutLeaderFromClients, Fault::Split];
+const CUTS: &[Fault] = &[
+    Fault::CutLeaderFromPeers,
+    Fault::CutOneFromAll,
+    Fault::CutLeaderFromClients,
+    Fault::Split,
+    Fault::Bridge,
+    Fault::DeafLeader,
+    Fault::MuteLeader,
+    Fault::LostReplies,
+];
+
+/// Faults that need clocks which can be moved.
+const JUMPS: &[Fault] = &[Fault::JumpLeaderClock, Fault::JumpOneClock];
+/// How far a clock jumps, either way.
+const JUMP_SECONDS_MAX: usize = 3_600;
 
 /// Draws every fault once before any comes again, so that a short storm has all of them.
 pub struct Deck {
@@ -63,6 +92,9 @@ impl Deck {
         let mut all = FAULTS.to_vec();
         if ensemble.cables().is_some() {
             all.extend(CUTS);
+        }
+        if ensemble.ids().all(|id| ensemble.member(id).has_clock()) {
+            all.extend(JUMPS);
         }
         Deck { all, left: Vec::new() }
     }
@@ -94,10 +126,9 @@ impl Fault {
             Fault::PauseFollowers => {
                 others.iter().try_for_each(|id| ensemble.member_mut(*id).pause())?;
             }
-            Fault::CutLeaderFromPeers
-            | Fault::CutOneFromAll
-            | Fault::CutLeaderFromClients
-            | Fault::Split => self.cut(ensemble, leader, any)?,
+            Fault::JumpLeaderClock => jump(ensemble.member(leader), rng)?,
+            Fault::JumpOneClock => jump(ensemble.member(any), rng)?,
+            _ => self.cut(ensemble, leader, any)?,
         }
         Ok(self.describe(leader, any))
     }
@@ -106,16 +137,29 @@ impl Fault {
         let Some(cables) = ensemble.cables() else {
             return Ok(());
         };
+        let ids: Vec<usize> = ensemble.ids().collect();
+        let others = || ids.iter().filter(|id| **id != leader);
         match self {
+            Fault::Bridge => {
+                let [one, other] = halves_beside(any, &ids);
+                let pairs = one.iter().flat_map(|a| other.iter().map(move |b| (*a, *b)));
+                pairs.into_iter().try_for_each(|(a, b)| {
+                    cables.lose_on_the_way(a, b)?;
+                    cables.lose_on_the_way(b, a)
+                })
+            }
+            Fault::DeafLeader => others().try_for_each(|id| cables.lose_on_the_way(*id, leader)),
+            Fault::MuteLeader => others().try_for_each(|id| cables.lose_on_the_way(leader, *id)),
+            Fault::LostReplies => cables.lose_replies(any),
             Fault::CutLeaderFromPeers => cables.cut_from_peers(leader),
             Fault::CutLeaderFromClients => cables.cut_from_clients(leader),
             Fault::CutOneFromAll => {
                 cables.cut_from_peers(any)?;
                 cables.cut_from_clients(any)
             }
-            _ => minority_with(leader, &ensemble.ids().collect::<Vec<_>>())
-                .iter()
-                .try_for_each(|id| cables.place(*id, Side::Right)),
+            _ => {
+                minority_with(leader, &ids).iter().try_for_each(|id| cables.place(*id, Side::Right))
+            }
         }
     }
 
@@ -133,6 +177,12 @@ impl Fault {
             Fault::CutOneFromAll => format!("{any} cut from servers and clients"),
             Fault::CutLeaderFromClients => format!("the leader, {leader}, cut from the clients"),
             Fault::Split => format!("the leader, {leader}, cut off with a minority"),
+            Fault::Bridge => format!("two halves that only {any} sees both of"),
+            Fault::DeafLeader => format!("the leader, {leader}, does not hear the servers"),
+            Fault::MuteLeader => format!("the servers do not hear the leader, {leader}"),
+            Fault::LostReplies => format!("replies of {any} do not reach clients"),
+            Fault::JumpLeaderClock => format!("the clock of the leader, {leader}, jumps"),
+            Fault::JumpOneClock => format!("the clock of {any} jumps"),
         }
     }
 
@@ -144,10 +194,8 @@ impl Fault {
             Fault::PowerCut => Duration::ZERO,
             Fault::KillFollowers | Fault::PauseFollowers => rng.between(100, 3000),
             Fault::PauseLeader | Fault::PauseOne => rng.between(300, 4000),
-            Fault::CutLeaderFromPeers
-            | Fault::CutOneFromAll
-            | Fault::CutLeaderFromClients
-            | Fault::Split => rng.between(500, 4500),
+            Fault::JumpLeaderClock | Fault::JumpOneClock => rng.between(200, 2000),
+            _ => rng.between(500, 4500),
         }
     }
 }
@@ -157,18 +205,48 @@ fn minority_with(leader: usize, ids: &[usize]) -> Vec<usize> {
     std::iter::once(leader).chain(others).take((ids.len() - 1) / 2).collect()
 }
 
-/// Makes all links whole, lets all paused servers go on and starts all that are down.
-pub fn mend(ensemble: &mut Ensemble) -> Result<()> {
+/// The others in two halves, so that with this server the two overlap in it.
+fn halves_beside(middle: usize, ids: &[usize]) -> [Vec<usize>; 2] {
+    let others: Vec<usize> = ids.iter().copied().filter(|id| *id != middle).collect();
+    let (one, other) = others.split_at(others.len() / 2);
+    [one.to_vec(), other.to_vec()]
+}
+
+fn jump(member: &Member, rng: &mut Rng) -> Result<()> {
+    let seconds = 1 + rng.below(JUMP_SECONDS_MAX) as i64;
+    member.set_clock(if rng.below(2) == 0 { seconds } else { -seconds })
+}
+
+/// Makes all links whole, sets all clocks right, lets all paused servers go on and starts all that are down.
+///
+/// A server that was left out of the membership and has stopped cannot start by itself: it waits until
+/// it is in again, and gets its first zoo.cfg, as an operator would give it one.
+pub fn mend(ensemble: &mut Ensemble, absent: &Absent) -> Result<()> {
     if let Some(cables) = ensemble.cables() {
         cables.heal()?;
     }
+    let mut left_out = Vec::new();
     for id in ensemble.ids() {
         let member = ensemble.member_mut(id);
-        if !member.is_running() {
-            member.launch()?;
-        } else if !member.is_awake() {
-            member.resume()?;
+        if member.has_clock() {
+            member.set_clock(0)?;
         }
+        if member.is_running() && !member.is_awake() {
+            member.resume()?;
+        } else if !member.is_running() && member.is_left_out()? {
+            left_out.push(id);
+        } else if !member.is_running() {
+            member.launch()?;
+        }
+    }
+    for id in left_out {
+        let deadline = Instant::now() + JOIN_MAX;
+        while absent.is(id) {
+            ensure!(Instant::now() < deadline, "server {id} is not let in again");
+            std::thread::sleep(POLL);
+        }
+        ensemble.member(id).configure(&[])?;
+        ensemble.member_mut(id).launch()?;
     }
     Ok(())
 }
@@ -181,6 +259,12 @@ mod tests {
     fn a_split_leaves_a_majority_elsewhere() {
         assert_eq!(minority_with(3, &[1, 2, 3]), [3]);
         assert_eq!(minority_with(3, &[1, 2, 3, 4, 5]), [3, 1]);
+    }
+
+    #[test]
+    fn the_halves_of_a_bridge_overlap_in_one_server() {
+        assert_eq!(halves_beside(2, &[1, 2, 3]), [[1], [3]]);
+        assert_eq!(halves_beside(2, &[1, 2, 3, 4, 5]), [[1, 3], [4, 5]]);
     }
 
     #[test]

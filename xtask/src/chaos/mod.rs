@@ -9,6 +9,7 @@
 
 mod fault;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
@@ -16,11 +17,11 @@ use clap::{Args, ValueEnum};
 
 use crate::ensemble::{self, Ensemble, Namespaces, Network, Role, Settings};
 use crate::paths;
-use crate::peers::Peer;
+use crate::peers::{self, Peer};
 use crate::rng::Rng;
 use crate::server::Program;
 use crate::verdict::{self, Weather};
-use crate::workloads::{self, Report, Suite, Workload};
+use crate::workloads::{self, Absent, Report, Servers, Suite, Workload};
 use fault::{Deck, mend};
 
 /// Short ticks, so that a silent leader is given up within two seconds.
@@ -99,12 +100,18 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn torment(options: &Options, servers: usize, seed: u64) -> Result<()> {
-    let mut ensemble = lay_out(options.kind, servers)?;
-    ensemble.start_all()?;
     let chosen = options.workload.as_slice();
     let chosen = if chosen.is_empty() { Workload::all() } else { chosen };
-    let suite = Suite::start(&ensemble.addresses(), chosen, seed)?;
-    let storm = storm(&mut ensemble, &suite, &mut Rng::new(seed), options.seconds);
+    let mut ensemble = lay_out(options.kind, servers, chosen.contains(&Workload::Membership))?;
+    ensemble.start_all()?;
+    let known = Servers {
+        addresses: ensemble.addresses(),
+        lines: ensemble.lines().to_vec(),
+        absent: Absent::default(),
+    };
+    let suite = Suite::start(&known, chosen, seed)?;
+    let mut rng = Rng::new(seed);
+    let storm = storm(&mut ensemble, &suite, &known.absent, &mut rng, options.seconds);
     let histories = suite.finish()?;
     let mut reports = Vec::new();
     let judged = storm.and_then(|()| {
@@ -123,12 +130,15 @@ fn torment(options: &Options, servers: usize, seed: u64) -> Result<()> {
     Ok(())
 }
 
-fn lay_out(kind: Kind, servers: usize) -> Result<Ensemble> {
+fn lay_out(kind: Kind, servers: usize, reconfig: bool) -> Result<Ensemble> {
     let name = format!("chaos-{kind:?}-{servers}").to_lowercase();
     let work = paths::fresh_dir(&name)?;
     let programs = kind.programs().iter().cycle().take(servers);
     let servers: Vec<_> = programs.map(|program| (*program, Role::Participant)).collect();
-    let settings = Settings::new(TICK_MS, SYNC_LIMIT).property("zookeeper.snapCount", SNAP_COUNT);
+    let mut settings =
+        Settings::new(TICK_MS, SYNC_LIMIT).property("zookeeper.snapCount", SNAP_COUNT);
+    settings.reconfig = reconfig;
+    settings.faketime = clocks(kind);
     let network = if ensemble::inside() {
         Network::Namespaces(Namespaces::build(servers.len())?)
     } else {
@@ -137,8 +147,29 @@ fn lay_out(kind: Kind, servers: usize) -> Result<Ensemble> {
     Ensemble::new(&work, &servers, &settings, network)
 }
 
+/// What moves the clocks of servers. Under it Java gets so slow that Apache's ensembles do not settle.
+fn clocks(kind: Kind) -> Option<PathBuf> {
+    if kind != Kind::Herdsman {
+        println!("clocks are left alone: Java cannot work with libfaketime");
+        return None;
+    }
+    match Peer::Faketime.ensure() {
+        Ok(()) => peers::faketime(),
+        Err(error) => {
+            println!("clocks are left alone: {error:#}");
+            None
+        }
+    }
+}
+
 /// Fault after fault; at the end the ensemble is whole and takes writes.
-fn storm(ensemble: &mut Ensemble, suite: &Suite, rng: &mut Rng, seconds: u64) -> Result<()> {
+fn storm(
+    ensemble: &mut Ensemble,
+    suite: &Suite,
+    absent: &Absent,
+    rng: &mut Rng,
+    seconds: u64,
+) -> Result<()> {
     let start = Instant::now();
     let mut deck = Deck::new(ensemble);
     while start.elapsed() < Duration::from_secs(seconds) {
@@ -147,7 +178,7 @@ fn storm(ensemble: &mut Ensemble, suite: &Suite, rng: &mut Rng, seconds: u64) ->
         let what = fault.strike(ensemble, rng)?;
         let held = fault.hold(rng);
         std::thread::sleep(held);
-        mend(ensemble)?;
+        mend(ensemble, absent)?;
         println!(
             "{at:6.1} s  {what}, for {:.1} s; {} requests acknowledged",
             held.as_secs_f64(),

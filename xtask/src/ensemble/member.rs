@@ -55,7 +55,8 @@ impl Place {
             Role::Participant => "participant",
             Role::Observer => "observer",
         };
-        format!("server.{id}={host}:{quorum}:{election}:{role}")
+        let (client_host, client_port) = &self.client;
+        format!("server.{id}={host}:{quorum}:{election}:{role};{client_host}:{client_port}")
     }
 }
 
@@ -67,6 +68,10 @@ pub struct Member {
     dir: PathBuf,
     address: String,
     within: Vec<String>,
+    /// Whether clients may change the membership.
+    is_changeable: bool,
+    /// Whether its time of day can be moved.
+    has_clock: bool,
     properties: Vec<(String, String)>,
     /// Its zoo.cfg without what [`Member::configure`] adds.
     config: Vec<String>,
@@ -106,12 +111,18 @@ impl Member {
             dir,
             address: format!("{host}:{port}"),
             within: place.within,
+            is_changeable: settings.reconfig,
+            has_clock: settings.faketime.is_some(),
             properties: settings.properties.clone(),
             config: Vec::new(),
             jvm: settings.jvm,
             process: Process::Down,
         };
         fs::create_dir_all(member.data_dir())?;
+        if let Some(library) = &settings.faketime {
+            member.set_clock(0)?;
+            member.within.extend(member.clock_variables(library));
+        }
         fs::write(member.data_dir().join("myid"), format!("{id}\n"))?;
         let mut lines = vec![
             format!("dataDir={}", member.data_dir().display()),
@@ -124,6 +135,9 @@ impl Member {
             "admin.enableServer=false".into(),
             "4lw.commands.whitelist=*".into(),
         ];
+        if settings.reconfig {
+            lines.push("reconfigEnabled=true".into());
+        }
         if role == Role::Observer {
             lines.push("peerType=observer".into());
         }
@@ -141,6 +155,18 @@ impl Member {
         Ok(())
     }
 
+    /// Whether the membership that it has kept does not name itself, so that it cannot start.
+    pub fn is_left_out(&self) -> Result<bool> {
+        let config = fs::read_to_string(self.config_path())?;
+        let kept = config.lines().find_map(|line| line.strip_prefix("dynamicConfigFile="));
+        let own = format!("server.{}=", self.id);
+        let Some(path) = kept else {
+            return Ok(false);
+        };
+        let kept = fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
+        Ok(!kept.lines().any(|line| line.starts_with(&own)))
+    }
+
     /// Its id.
     pub fn id(&self) -> usize {
         self.id
@@ -151,9 +177,10 @@ impl Member {
         self.program
     }
 
-    /// Whether a mode is one that its role lets it serve in.
+    /// Whether a mode is one that its role lets it serve in; any, when clients may change its role.
     pub fn is_fit_for(&self, mode: Option<Mode>) -> bool {
         match self.role {
+            _ if self.is_changeable => mode.is_some(),
             Role::Participant => matches!(mode, Some(Mode::Leader | Mode::Follower)),
             Role::Observer => mode == Some(Mode::Observer),
         }
@@ -177,6 +204,36 @@ impl Member {
     /// What is in [`Member::log_path`].
     pub fn log(&self) -> Result<String> {
         Ok(String::from_utf8_lossy(&fs::read(self.log_path())?).into_owned())
+    }
+
+    /// Makes the command run with a time of day of its own. What measures spans of time is not moved,
+    /// as on a machine whose clock is set.
+    fn clock_variables(&self, library: &Path) -> Vec<String> {
+        let file = self.clock_path();
+        vec![
+            "env".into(),
+            format!("LD_PRELOAD={}", library.display()),
+            format!("FAKETIME_TIMESTAMP_FILE={}", file.display()),
+            "FAKETIME_NO_CACHE=1".into(),
+            "FAKETIME_DONT_FAKE_MONOTONIC=1".into(),
+        ]
+    }
+
+    /// Whether [`Member::set_clock`] has an effect.
+    pub fn has_clock(&self) -> bool {
+        self.has_clock
+    }
+
+    /// Moves the time of day that its process sees to this many seconds from the true one.
+    pub fn set_clock(&self, offset_seconds: i64) -> Result<()> {
+        // Renamed, since the process reads it whenever it looks at the clock.
+        let new = self.dir.join("clock.new");
+        fs::write(&new, format!("{offset_seconds:+}\n"))?;
+        Ok(fs::rename(new, self.clock_path())?)
+    }
+
+    fn clock_path(&self) -> PathBuf {
+        self.dir.join("clock")
     }
 
     /// The folder with its zoo.cfg, logs and data.

@@ -12,7 +12,7 @@ mod namespaces;
 pub use member::{Member, Mode, Role};
 pub use namespaces::{Namespaces, Side, enter, inside, why_not};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -39,6 +39,10 @@ pub struct Settings {
     pub lines: Vec<String>,
     /// How Java runs Apache's servers.
     pub jvm: Jvm,
+    /// The library with which [`Member::set_clock`] moves the time of day that a server sees.
+    pub faketime: Option<PathBuf>,
+    /// Whether clients may change the membership.
+    pub reconfig: bool,
 }
 
 impl Settings {
@@ -52,7 +56,9 @@ impl Settings {
         ];
         let owned = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
         let properties = properties.map(owned).to_vec();
-        Settings { tick_ms, sync_limit, properties, lines: Vec::new(), jvm: Jvm::Quick }
+        let (lines, jvm) = (Vec::new(), Jvm::Quick);
+        let (faketime, reconfig) = (None, false);
+        Settings { tick_ms, sync_limit, properties, lines, jvm, faketime, reconfig }
     }
 
     /// Sets a system property.
@@ -74,6 +80,7 @@ pub enum Network {
 /// The servers.
 pub struct Ensemble {
     members: Vec<Member>,
+    lines: Vec<String>,
     network: Network,
 }
 
@@ -96,7 +103,7 @@ impl Ensemble {
         for ((id, (program, role)), place) in (1..).zip(servers).zip(places) {
             members.push(Member::lay_out(work, id, *program, *role, place, settings, &lines)?);
         }
-        Ok(Ensemble { members, network })
+        Ok(Ensemble { members, lines, network })
     }
 
     /// A server.
@@ -117,6 +124,11 @@ impl Ensemble {
     /// The client addresses of all servers, running or not.
     pub fn addresses(&self) -> Vec<String> {
         self.members.iter().map(|member| member.address().to_string()).collect()
+    }
+
+    /// The servers' lines in the membership.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
     }
 
     /// The cables, where the servers have any.

@@ -2,8 +2,10 @@
 //!
 //! Each server has two links, one to the other servers and one to the clients, so that it can lose
 //! either. Links between servers end in one of two bridges; servers at different bridges do not see
-//! each other. All of it (namespaces, links, processes) lives inside namespaces that [`enter`] makes
-//! for this process, so it is gone when the process is gone and nothing else on the machine sees it.
+//! each other. Packets in one direction only, or between two servers only, are lost by giving the
+//! sender a wrong hardware address for the receiver. All of it (namespaces, links, processes) lives
+//! inside namespaces that [`enter`] makes for this process, so it is gone when the process is gone and
+//! nothing else on the machine sees it.
 //! Needs `ip` and `unshare`, and a kernel that lets us; [`why_not`] tells.
 
 use std::os::unix::process::CommandExt;
@@ -21,6 +23,11 @@ const ENTRANCE: &str = "mount -t tmpfs tmpfs /run && ip link set lo up && \"$0\"
 const TRIAL: &str = "ip netns add trial && ip link add bridge0 type bridge && \
     ip link add link0 type veth peer name servers netns trial && \
     ip link set link0 master bridge0 && nsenter --net=/run/netns/trial ip link set lo up";
+
+/// Where clients are.
+const CLIENTS_HOST: &str = "10.111.2.254";
+/// The address of a network card that is nowhere.
+const NOBODY: &str = "02:00:00:00:00:01";
 
 /// Which bridge a server's link to its peers ends in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +96,7 @@ impl Namespaces {
             ip(&format!("link add {bridge} type bridge forward_delay 0"))?;
             ip(&format!("link set {bridge} up"))?;
         }
-        ip("address add 10.111.2.254/24 dev clients")?;
+        ip(&format!("address add {CLIENTS_HOST}/24 dev clients"))?;
         let namespaces = Namespaces { servers };
         for id in 1..=servers {
             ip(&format!("netns add s{id}"))?;
@@ -134,12 +141,30 @@ impl Namespaces {
         ip(&format!("link set clients{id} down"))
     }
 
+    /// Loses what one server sends to another; what that one sends still arrives.
+    pub fn lose_on_the_way(&self, from: usize, to: usize) -> Result<()> {
+        self.misdirect(from, &self.quorum_host(to), "peers")
+    }
+
+    /// Loses what a server sends to clients; what they send still arrives.
+    pub fn lose_replies(&self, id: usize) -> Result<()> {
+        self.misdirect(id, CLIENTS_HOST, "clients")
+    }
+
+    /// Makes a server send all packets for a host to a card that nobody has.
+    fn misdirect(&self, id: usize, host: &str, link: &str) -> Result<()> {
+        ip(&format!("-n s{id} neigh replace {host} lladdr {NOBODY} nud permanent dev {link}"))
+    }
+
     /// Makes everything reach everything again.
     pub fn heal(&self) -> Result<()> {
         for id in 1..=self.servers {
             self.place(id, Side::Left)?;
             ip(&format!("link set peers{id} up"))?;
             ip(&format!("link set clients{id} up"))?;
+            for link in ["peers", "clients"] {
+                ip(&format!("-n s{id} neigh flush dev {link} nud permanent"))?;
+            }
         }
         Ok(())
     }

@@ -35,6 +35,8 @@ pub enum Kind {
     Multi = 14,
     /// create2
     Create2 = 15,
+    /// reconfig
+    Reconfig = 16,
     /// createContainer
     CreateContainer = 19,
     /// createTTL
@@ -92,6 +94,8 @@ pub enum Op {
     Plain { kind: Kind, path: String },
     /// Several changes, all or none.
     Multi(Vec<Op>),
+    /// Servers that join and ids that leave, each comma-separated or empty.
+    Reconfig { joining: String, leaving: String },
     /// Leaves a persistent recursive watch.
     AddWatch { path: String },
     /// Leaves watches again on a new connection; fires those that missed something since `since`.
@@ -217,6 +221,7 @@ impl Op {
             Op::SetData { .. } => Kind::SetData,
             Op::SetAcl { .. } => Kind::SetAcl,
             Op::Multi(_) => Kind::Multi,
+            Op::Reconfig { .. } => Kind::Reconfig,
             Op::AddWatch { .. } => Kind::AddWatch,
             Op::SetWatches { .. } => Kind::SetWatches2,
             Op::Sasl { .. } => Kind::Sasl,
@@ -252,6 +257,9 @@ impl Op {
                 out.string(path);
             }
             Op::Multi(ops) => encode_multi(ops, out),
+            Op::Reconfig { joining, leaving } => {
+                out.string(joining).string(leaving).buffer(None).long(-1);
+            }
             Op::AddWatch { path } => {
                 out.string(path).int(PERSISTENT_RECURSIVE);
             }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::history::{Call, Note, Outcome, Record, is_over};
 use crate::rng::Rng;
+use crate::server::SUPER_AUTH;
 use crate::wire::{CHILDREN_CHANGED, DELETED, Event, Kind, NO_NODE, Op, Session, Ticket, Watches};
 
 const RETRY: Duration = Duration::from_millis(10);
@@ -39,6 +40,8 @@ pub struct Client {
     pub rng: Rng,
     session: Option<Session>,
     ticket: Ticket,
+    /// Whether it shows the super user's credentials on each connection.
+    pub super_user: bool,
     watches: Watches,
     records: Vec<Record>,
     count: u64,
@@ -59,6 +62,7 @@ impl Client {
             rng: Rng::new(seed.wrapping_mul(1000).wrapping_add(number as u64)),
             session: None,
             ticket: Ticket::new(TIMEOUT_MS),
+            super_user: false,
             watches: Watches::default(),
             records: Vec::new(),
             count: 0,
@@ -173,10 +177,13 @@ impl Client {
         }
     }
 
-    /// Leaves the watches again: they belong to a connection and not to the session.
+    /// Credentials and watches, which belong to a connection and not to the session.
     fn begin(&mut self, mut session: Session) -> Option<Session> {
         self.ticket = session.ticket().clone();
         self.note(Note::Connected);
+        if self.super_user && session.add_auth("digest", SUPER_AUTH).is_err() {
+            return None;
+        }
         if !self.watches.is_empty() {
             let op = Op::SetWatches { since: self.ticket.last_zxid, watches: self.watches.clone() };
             let (_, alive) = self.converse(&mut session, vec![op]);

@@ -75,7 +75,7 @@ pub enum Outcome {
 pub enum Answer {
     /// An empty one.
     Nothing,
-    /// Of getData.
+    /// Of getData and reconfig.
     Data(Option<Vec<u8>>, Stat),
     /// Of setData and exists.
     Stat(Stat),
@@ -114,7 +114,7 @@ impl Outcome {
 
 fn decode(op: &Op, from: &mut Decoder) -> Result<Answer> {
     Ok(match op.kind() {
-        Kind::GetData => Answer::Data(from.buffer()?, Stat::decode(from)?),
+        Kind::GetData | Kind::Reconfig => Answer::Data(from.buffer()?, Stat::decode(from)?),
         Kind::SetData | Kind::Exists => Answer::Stat(Stat::decode(from)?),
         Kind::Create2 => Answer::Created(from.string()?, Stat::decode(from)?),
         Kind::GetChildren2 => {
@@ -193,8 +193,8 @@ impl Call {
 
     /// Whether it could change something.
     pub fn is_write(&self) -> bool {
-        let kinds = [Kind::Create2, Kind::Delete, Kind::SetData, Kind::Multi];
-        kinds.contains(&self.op.kind()) || self.op.kind() == Kind::CloseSession
+        use Kind::{CloseSession, Create2, Delete, Multi, Reconfig, SetData};
+        matches!(self.op.kind(), Create2 | Delete | SetData | Multi | Reconfig | CloseSession)
     }
 }
 

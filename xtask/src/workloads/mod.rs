@@ -13,12 +13,14 @@ mod ephemerals;
 mod history;
 mod ids;
 mod linear_queue;
+mod membership;
 mod queue;
 mod register;
 mod report;
 mod set;
 mod watches;
 
+pub use membership::Absent;
 pub use report::{Report, table};
 
 use std::sync::Arc;
@@ -63,12 +65,27 @@ pub enum Workload {
     Watches,
     /// Ephemeral nodes and a lock, of sessions that go from server to server.
     Ephemerals,
+    /// Servers that leave, join and change roles while all other workloads go on.
+    Membership,
 }
 
 /// One client's part in a workload.
 trait Worker: Send {
     /// Sends what comes next.
     fn step(&mut self, client: &mut Client);
+
+    /// Leaves everything as it should be, at the end.
+    fn finish(&mut self, _client: &mut Client) {}
+}
+
+/// The ensemble, as clients know it.
+pub struct Servers {
+    /// The client addresses.
+    pub addresses: Vec<String>,
+    /// Each server's line in the membership.
+    pub lines: Vec<String>,
+    /// Which server may be out of the membership now.
+    pub absent: Absent,
 }
 
 impl Workload {
@@ -97,7 +114,7 @@ impl Workload {
         }
     }
 
-    fn workers(self) -> Vec<Box<dyn Worker>> {
+    fn workers(self, servers: &Servers) -> Vec<Box<dyn Worker>> {
         let root = self.root();
         match self {
             // `load` has its own clients.
@@ -110,6 +127,7 @@ impl Workload {
             Workload::LinearQueue => queue::workers(&root, Take::Lowest),
             Workload::Watches => watches::workers(&root),
             Workload::Ephemerals => ephemerals::workers(&root),
+            Workload::Membership => membership::workers(&servers.lines, &servers.absent),
         }
     }
 
@@ -124,6 +142,7 @@ impl Workload {
             Workload::LinearQueue => linear_queue::check(records, end),
             Workload::Watches => watches::check(records),
             Workload::Ephemerals => ephemerals::check(records, &self.root()),
+            Workload::Membership => membership::check(records),
         }
     }
 }
@@ -151,8 +170,8 @@ pub struct Histories {
 
 impl Suite {
     /// Makes the nodes that the workloads need, and starts their clients.
-    pub fn start(addresses: &[String], workloads: &[Workload], seed: u64) -> Result<Suite> {
-        let addresses = addresses.to_vec();
+    pub fn start(servers: &Servers, workloads: &[Workload], seed: u64) -> Result<Suite> {
+        let addresses = servers.addresses.clone();
         let stop = AtomicBool::new(false);
         let shared = Arc::new(Shared { addresses, began: Instant::now(), stop });
         let nodes = workloads.contains(&Workload::Nodes);
@@ -160,7 +179,7 @@ impl Suite {
             nodes.then(|| Load::start(&shared.addresses, load_options(seed))).transpose()?;
         let mut running = Vec::new();
         for workload in workloads.iter().filter(|workload| **workload != Workload::Nodes) {
-            let started = Running::start(*workload, seed, &shared);
+            let started = Running::start(*workload, servers, seed, &shared);
             running.push(started.with_context(|| format!("preparing {}", workload.name()))?);
         }
         Ok(Suite { shared, running, nodes })
@@ -245,10 +264,15 @@ fn load_options(seed: u64) -> load::Options {
 }
 
 impl Running {
-    fn start(workload: Workload, seed: u64, shared: &Arc<Shared>) -> Result<Running> {
+    fn start(
+        workload: Workload,
+        servers: &Servers,
+        seed: u64,
+        shared: &Arc<Shared>,
+    ) -> Result<Running> {
         let acknowledged = Arc::new(AtomicU64::new(0));
         let seed = seed.wrapping_mul(100).wrapping_add(workload as u64);
-        let workers = workload.workers();
+        let workers = workload.workers(servers);
         let client =
             |number| Client::new(number, seed, Arc::clone(shared), Arc::clone(&acknowledged));
         let mut first = client(workers.len());
@@ -290,5 +314,6 @@ fn work(mut worker: Box<dyn Worker>, mut client: Client) -> Vec<Record> {
         }
         client.rest(REST_MAX_MS);
     }
+    worker.finish(&mut client);
     client.finish()
 }

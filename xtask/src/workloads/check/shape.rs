@@ -6,6 +6,8 @@ use crate::workloads::history::{self, Answer, Call, Outcome, Record, is_over};
 
 /// How many digits a sequential node's number has.
 pub const DIGITS: usize = 10;
+const NEW_CONFIG_NO_QUORUM: i32 = -13;
+const RECONFIG_IN_PROGRESS: i32 = -14;
 
 /// Fails replies that no server may send.
 pub fn check(records: &[Record]) -> Findings {
@@ -40,6 +42,7 @@ fn may_be_refused(op: &Op, err: i32) -> bool {
             matches!(op, Op::Create { flags, .. } if flags & SEQUENTIAL == 0)
         }
         wire::BAD_VERSION => version >= 0,
+        NEW_CONFIG_NO_QUORUM | RECONFIG_IN_PROGRESS => op.kind() == Kind::Reconfig,
         _ => false,
     }
 }
@@ -65,6 +68,10 @@ fn check_answer(session: i64, zxid: i64, op: &Op, answer: &Answer) -> Result<(),
             ensure(stat.mzxid() == zxid, "mzxid is not the write's own")?;
             ensure(stat.sizes[0] == length(data.as_deref()), "dataLength is another")?;
             ensure(*version < 0 || stat.version() == version + 1, "not the next version")
+        }
+        (Op::Reconfig { .. }, Answer::Data(data, stat)) => {
+            ensure(stat.mzxid() == zxid, "mzxid is not the write's own")?;
+            ensure(stat.sizes[0] == length(data.as_deref()), "dataLength is another")
         }
         (Op::Read { kind: Kind::GetData, .. }, Answer::Data(data, stat)) => {
             ensure(stat.sizes[0] == length(data.as_deref()), "dataLength is another")

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Findings;
 use super::shape::DIGITS;
 use crate::listing::Nodes;
+use crate::verdict::CONFIG_NODE;
 use crate::wire::{BAD_VERSION, Kind, NO_NODE, NODE_EXISTS, Op, SEQUENTIAL, Stat};
 use crate::workloads::history::{Answer, Call, Note, Outcome, Record, is_over};
 use node::Node;
@@ -98,6 +99,8 @@ impl Timeline {
 
     fn add_answer(&mut self, session: i64, zxid: i64, op: &Op, answer: &Answer) {
         match (op, answer) {
+            // Servers write it themselves, too.
+            (Op::Read { path, .. }, _) if path == CONFIG_NODE => {}
             (Op::Create { data, .. }, Answer::Created(path, stat)) => {
                 let data = data.clone().unwrap_or_default();
                 self.node(path).wrote(zxid, stat, data);
