@@ -179,8 +179,9 @@ impl Client {
 
     /// Credentials and watches, which belong to a connection and not to the session.
     fn begin(&mut self, mut session: Session) -> Option<Session> {
+        let asked = self.ticket.id;
         self.ticket = session.ticket().clone();
-        self.note(Note::Connected);
+        self.note(Note::Connected(asked));
         if self.super_user && session.add_auth("digest", SUPER_AUTH).is_err() {
             return None;
         }

@@ -24,8 +24,8 @@ pub struct Record {
 /// What a client can see.
 #[derive(Clone, Debug)]
 pub enum Note {
-    /// It has a new connection.
-    Connected,
+    /// It has a new connection, for which it asked to go on with this session; 0 for a new one.
+    Connected(i64),
     /// A request and what became of it.
     Call(Box<Call>),
     /// A watch fired.

@@ -2,21 +2,35 @@
 //!
 //! Within a session, over all its connections, the zxid in the header never falls, and rises with each
 //! write. Over all clients, a write that was sent after another one's reply had come has the higher
-//! zxid; refused writes count too, since they are decided in the same order.
+//! zxid; refused writes count too, since they are decided in the same order. Sessions keep their ids.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Findings;
 use crate::wire::{Kind, Op};
-use crate::workloads::history::{self, Call, Record};
+use crate::workloads::history::{self, Call, Note, Record};
 
 /// Fails sessions that go back, and writes out of their order.
 pub fn check(records: &[Record]) -> Findings {
     let mut findings = Findings::default();
     sessions(records, &mut findings);
     real_time(records, &mut findings);
+    identities(records, &mut findings);
     findings
+}
+
+/// A client goes on with the session that it asked for, and a new session has an id of its own.
+fn identities(records: &[Record], findings: &mut Findings) {
+    let mut known = BTreeSet::new();
+    for Record { session, note } in records {
+        let Note::Connected(asked) = note else { continue };
+        if *asked == 0 && !known.insert(session) {
+            findings.wrong.push(format!("session {session:#x} was given out twice"));
+        } else if *asked != 0 && asked != session {
+            findings.wrong.push(format!("session {session:#x} instead of {asked:#x}"));
+        }
+    }
 }
 
 fn sessions(records: &[Record], findings: &mut Findings) {
@@ -85,6 +99,14 @@ mod tests {
         assert_eq!(check(&history([read(5), write(5)])).stale.len(), 1);
         let refused = (Op::set_data("/a", None, 3), refused(4, BAD_VERSION));
         assert_eq!(check(&history([read(5), refused])).stale.len(), 1);
+    }
+
+    #[test]
+    fn sessions_keep_their_ids() {
+        let connected = |session, asked| Record { session, note: Note::Connected(asked) };
+        assert!(check(&[connected(1, 0), connected(1, 1), connected(2, 0)]).is_empty());
+        assert_eq!(check(&[connected(1, 0), connected(1, 0)]).wrong.len(), 1);
+        assert_eq!(check(&[connected(1, 0), connected(2, 1)]).wrong.len(), 1);
     }
 
     #[test]

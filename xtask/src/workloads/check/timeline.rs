@@ -67,7 +67,7 @@ impl Timeline {
         match &record.note {
             Note::Call(call) => self.add_call(record.session, call),
             Note::Expired => self.session(record.session).may_be_over = true,
-            Note::Connected | Note::Event(_) => {}
+            Note::Connected(_) | Note::Event(_) => {}
         }
     }
 

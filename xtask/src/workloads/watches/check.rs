@@ -15,7 +15,7 @@ pub fn check(records: &[Record]) -> Findings {
         let session = sessions.entry(record.session).or_default();
         let mut found = Findings::default();
         match &record.note {
-            Note::Connected => session.reconnect(),
+            Note::Connected(_) => session.reconnect(),
             Note::Event(event) => session.fire(event, &changes, &mut found),
             Note::Call(call) => session.reply(call, &changes, &mut found),
             Note::Expired => *session = Session::default(),

@@ -29,7 +29,7 @@ impl Story {
     }
 
     fn connect(&mut self) {
-        self.0.push(Record { session: WATCHER, note: Note::Connected });
+        self.0.push(Record { session: WATCHER, note: Note::Connected(0) });
     }
 
     fn ask(&mut self, op: Op, zxid: i64) {
