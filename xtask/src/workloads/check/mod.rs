@@ -14,6 +14,8 @@ use crate::listing::Nodes;
 
 /// What is shown of each kind.
 const SHOWN: usize = 8;
+/// How much is shown of one: a reply may list many children.
+const CHARS_MAX: usize = 600;
 
 /// What does not hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,11 +41,12 @@ impl Findings {
         self.stale.extend(other.stale);
     }
 
-    /// The first of each kind, a line each.
+    /// The first of each kind, a line each, cut where they are very long.
     pub fn lines(&self) -> Vec<String> {
         let kinds = [("wrong", &self.wrong), ("lost", &self.lost), ("stale", &self.stale)];
         let shown = |(kind, all): (&str, &Vec<String>)| {
-            let lines = all.iter().take(SHOWN).map(|text| format!("{kind}: {text}"));
+            let start = |text: &String| text.chars().take(CHARS_MAX).collect::<String>();
+            let lines = all.iter().take(SHOWN).map(|text| format!("{kind}: {}", start(text)));
             let more = all.len().saturating_sub(SHOWN);
             let more = (more > 0).then(|| format!("{kind}: and {more} more"));
             lines.chain(more).collect::<Vec<_>>()
