@@ -48,15 +48,19 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Its line in everybody's zoo.cfg.
-    pub fn server_line(&self, id: usize, role: Role) -> String {
+    /// Its line in everybody's zoo.cfg, with its client port where memberships change.
+    pub fn server_line(&self, id: usize, role: Role, settings: &Settings) -> String {
         let (host, quorum, election) = &self.quorum;
         let role = match role {
             Role::Participant => "participant",
             Role::Observer => "observer",
         };
-        let (client_host, client_port) = &self.client;
-        format!("server.{id}={host}:{quorum}:{election}:{role};{client_host}:{client_port}")
+        let mut line = format!("server.{id}={host}:{quorum}:{election}:{role}");
+        if settings.reconfig {
+            let (host, port) = &self.client;
+            line += &format!(";{host}:{port}");
+        }
+        line
     }
 }
 

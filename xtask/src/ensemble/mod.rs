@@ -97,7 +97,7 @@ impl Ensemble {
         let lines: Vec<String> = (1..)
             .zip(servers)
             .zip(&places)
-            .map(|((id, (_, role)), place)| place.server_line(id, *role))
+            .map(|((id, (_, role)), place)| place.server_line(id, *role, settings))
             .collect();
         let mut members = Vec::new();
         for ((id, (program, role)), place) in (1..).zip(servers).zip(places) {
