@@ -34,6 +34,9 @@ struct Arguments {
         required_unless_present = "list"
     )]
     b: Vec<String>,
+    /// The servers of both ensembles have local sessions, and upgrade them.
+    #[arg(long)]
+    local_sessions: bool,
     /// Seed of the script, or of the first one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -124,6 +127,7 @@ fn servers(arguments: &Arguments) -> Result<Servers> {
     let servers = Servers {
         a: by_role(&resolve_all(&arguments.a)?)?,
         b: by_role(&resolve_all(&arguments.b)?)?,
+        local_sessions: arguments.local_sessions,
         print: if arguments.verbose { Print::Everything } else { Print::Nothing },
     };
     ensure!(servers.a.len() == servers.b.len(), "one ensemble has more servers than the other");
@@ -167,7 +171,7 @@ fn run_seeds(arguments: &Arguments) -> Result<bool> {
 fn run_scenarios(arguments: &Arguments) -> Result<bool> {
     let servers = servers(arguments)?;
     let mut all_equal = true;
-    for scenario in chosen(&arguments.scenario, servers.a.len())? {
+    for scenario in chosen(&arguments.scenario, &servers)? {
         if arguments.keep_going {
             all_equal &= run_to_the_end(&servers, &scenario, arguments.seed)?;
             continue;
@@ -202,9 +206,9 @@ fn run_to_the_end(servers: &Servers, scenario: &Scenario, seed: u64) -> Result<b
     Ok(differences == 0)
 }
 
-fn chosen(names: &[String], servers: usize) -> Result<Vec<Scenario>> {
+fn chosen(names: &[String], servers: &Servers) -> Result<Vec<Scenario>> {
     if names.iter().any(|name| name == "all") {
-        return Ok(scenarios::for_servers(servers));
+        return Ok(scenarios::for_servers(servers.kind()));
     }
     names
         .iter()

@@ -7,6 +7,28 @@ use anyhow::{Context, Result, ensure};
 
 use crate::link::Link;
 
+/// What a side is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One server that stands alone.
+    Alone,
+    /// This many servers.
+    Ensemble(usize),
+    /// This many servers whose sessions are local until they own an ephemeral.
+    WithLocalSessions(usize),
+}
+
+impl Kind {
+    /// How many servers.
+    #[must_use]
+    pub fn servers(self) -> usize {
+        match self {
+            Kind::Alone => 1,
+            Kind::Ensemble(servers) | Kind::WithLocalSessions(servers) => servers,
+        }
+    }
+}
+
 /// The leader, which is always there.
 pub const LEADER: usize = 0;
 /// The first follower.

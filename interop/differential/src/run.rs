@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use crate::action::{Action, Hello};
 use crate::generate::Generator;
 use crate::pair::{Difference, Pair, Print, Step};
+use crate::roles::Kind;
 use crate::scenarios::Scenario;
 use crate::side::Layout;
 
@@ -17,11 +18,23 @@ pub struct Servers {
     pub a: Vec<SocketAddr>,
     /// The side under test.
     pub b: Vec<SocketAddr>,
+    /// Whether ensembles have local sessions.
+    pub local_sessions: bool,
     /// What to print of steps on which they agree.
     pub print: Print,
 }
 
 impl Servers {
+    /// What both sides are.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.a.len() {
+            1 => Kind::Alone,
+            servers if self.local_sessions => Kind::WithLocalSessions(servers),
+            servers => Kind::Ensemble(servers),
+        }
+    }
+
     fn pair(&self, layout: Layout) -> Result<Pair> {
         Pair::start(&self.a, &self.b, layout, self.print)
     }
@@ -39,7 +52,7 @@ pub enum Outcome {
 /// Runs the script of a seed.
 pub fn seed(servers: &Servers, seed: u64, steps: usize, layout: Layout) -> Result<Outcome> {
     let mut pair = servers.pair(layout)?;
-    let mut generator = Generator::new(seed, layout.slots, servers.a.len());
+    let mut generator = Generator::new(seed, layout.slots, servers.kind());
     let mut actions = Vec::new();
     for _ in 0..steps {
         let action = generator.next(&pair);

@@ -99,6 +99,9 @@ impl Side {
             side.probes =
                 servers.iter().map(|&server| Client::open(server)).collect::<Result<_>>()?;
             side.canon.probes = side.probes.iter().map(|probe| probe.session).collect();
+            // Until an epoch has a txn, Apache's servers are where it begins, and Herdsman's where the
+            // last one ended. A write that fails is a txn, too.
+            side.probes[0].ask(&Call::set_data(Some(b"/"), None, i32::MAX))?;
         }
         let hello = Action::Hello { slot: 0, hello: Hello::new_session() };
         side.perform(&hello)?;

@@ -49,24 +49,45 @@ pub fn run(program: Program, arguments: &[String]) -> Result<()> {
 
 /// An ensemble of each kind.
 pub fn run_ensemble(program: Program, arguments: &[String]) -> Result<()> {
-    with_ensembles(program, "global", &[], arguments)?;
-    let local = ["localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"];
-    with_ensembles(program, "local", &local, arguments)
+    with_ensembles(program, Sessions::Global, arguments)?;
+    with_ensembles(program, Sessions::Local, arguments)
 }
 
-fn with_ensembles(
-    program: Program,
-    sessions: &str,
-    lines: &[&str],
-    arguments: &[String],
-) -> Result<()> {
-    println!("ensembles with {sessions} sessions");
-    let work = paths::fresh_dir(&format!("differential-{sessions}-{}", program.name()))?;
+/// Who knows of a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sessions {
+    /// All servers.
+    Global,
+    /// The server that opened it, until it owns an ephemeral.
+    Local,
+}
+
+impl Sessions {
+    fn name(self) -> &'static str {
+        match self {
+            Sessions::Global => "global",
+            Sessions::Local => "local",
+        }
+    }
+
+    /// Lines of every zoo.cfg.
+    fn lines(self) -> Vec<String> {
+        let names = match self {
+            Sessions::Global => &[][..],
+            Sessions::Local => &["localSessionsEnabled", "localSessionsUpgradingEnabled"][..],
+        };
+        names.iter().map(|name| format!("{name}=true")).collect()
+    }
+}
+
+fn with_ensembles(program: Program, sessions: Sessions, arguments: &[String]) -> Result<()> {
+    println!("ensembles with {} sessions", sessions.name());
+    let work = paths::fresh_dir(&format!("differential-{}-{}", sessions.name(), program.name()))?;
     let mut settings = Settings::new(TICK_MS, SYNC_LIMIT);
     for (name, value) in PROPERTIES {
         settings = settings.property(name, value);
     }
-    settings.lines = lines.iter().map(ToString::to_string).collect();
+    settings.lines = sessions.lines();
     let ensemble = |program: Program, name: &str| {
         let servers = ENSEMBLE.map(|role| (program, role));
         Ensemble::new(&work.join(name), &servers, &settings, Network::Loopback)
@@ -76,12 +97,16 @@ fn with_ensembles(
     right.start_all()?;
     tested.start_all()?;
     let sides = [right.addresses().join(","), tested.addresses().join(",")];
+    let compare = |arguments: &[&str]| {
+        let kind = (sessions == Sessions::Local).then_some("--local-sessions");
+        compare(&sides, &kind.into_iter().chain(arguments.iter().copied()).collect::<Vec<_>>())
+    };
     if arguments.is_empty() {
-        compare(&sides, &["--scenario", "all", "--keep-going"]).context("the scenarios")?;
-        compare(&sides, &["--seeds", ENSEMBLE_SEEDS, "--steps", ENSEMBLE_STEPS])
+        compare(&["--scenario", "all", "--keep-going"]).context("the scenarios")?;
+        compare(&["--seeds", ENSEMBLE_SEEDS, "--steps", ENSEMBLE_STEPS])
             .context("the random scripts")?;
     } else {
-        compare(&sides, arguments)?;
+        compare(&arguments.iter().map(String::as_str).collect::<Vec<_>>())?;
     }
     tested.stop_all()?;
     right.stop_all()

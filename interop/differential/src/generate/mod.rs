@@ -10,6 +10,10 @@
 //!   another thread than the rest.
 //! - setACL in a burst: Apache's pending znode keeps its old ACL, so whether the next op sees the new
 //!   one depends on how fast the first is applied.
+//! - with local sessions: createContainer with an ephemeral's flag, for which Apache says -112, and
+//!   Herdsman makes a container, as both do otherwise; a multi that cannot be decoded, of which Apache's
+//!   learners have the first ops carried out; an ephemeral in a burst, because the txn that upgrades the
+//!   session may come before the reply to an earlier request or after it.
 //! - ops under a hard quota in a burst: Apache checks the quota against what is applied so far.
 
 mod acls;
@@ -29,6 +33,7 @@ use crate::call::Call;
 use crate::canon::Learned;
 use crate::pair::Pair;
 use crate::rng::Rng;
+use crate::roles::Kind;
 use crate::side::SlotState;
 
 /// Most created paths that are remembered.
@@ -44,6 +49,7 @@ pub struct Generator {
     slots: usize,
     /// On each side.
     servers: usize,
+    local_sessions: bool,
     created: Vec<String>,
     versions: BTreeMap<String, i32>,
     newest_offset: i64,
@@ -59,9 +65,9 @@ enum Place {
 }
 
 impl Generator {
-    /// A generator for this seed, number of sessions and number of servers.
+    /// A generator for this seed, number of sessions and kind of servers.
     #[must_use]
-    pub fn new(seed: u64, slots: usize, servers: usize) -> Self {
+    pub fn new(seed: u64, slots: usize, kind: Kind) -> Self {
         let root = format!("/d{seed}");
         let open = [Acl::world(Perms::ALL)];
         let create = Call::create(&writes::plain_create(root.as_bytes(), b"root", &open));
@@ -69,7 +75,8 @@ impl Generator {
             rng: Rng::new(seed),
             root,
             slots,
-            servers,
+            servers: kind.servers(),
+            local_sessions: matches!(kind, Kind::WithLocalSessions(_)),
             created: Vec::new(),
             versions: BTreeMap::new(),
             newest_offset: 0,

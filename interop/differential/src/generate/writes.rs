@@ -9,6 +9,9 @@ use crate::call::{Call, Create};
 /// A version that no znode here reaches: a write that must fail.
 const UNREACHED_VERSION: i32 = 123_456;
 
+/// Op, flags and TTL.
+type CreateMode = (OpCode, i32, Option<i64>);
+
 /// An ordinary create.
 pub(super) fn plain_create<'a>(path: &'a [u8], data: &'a [u8], acl: &'a [Acl]) -> Create<'a> {
     Create {
@@ -69,13 +72,24 @@ impl Generator {
     }
 
     fn create(&mut self, place: Place) -> Call {
+        match place {
+            Place::Alone => self.create_in(place, Self::create_mode),
+            Place::InBurst => self.create_in(place, Self::consistent_create_mode),
+        }
+    }
+
+    fn create_in(&mut self, place: Place, mode: fn(&mut Self) -> CreateMode) -> Call {
         let mut path = self.path(place);
         let data = self.data(place);
         let acl = self.acl();
-        let (op, flags, ttl_ms) = match place {
-            Place::Alone => self.create_mode(),
-            Place::InBurst => self.consistent_create_mode(),
-        };
+        let (op, mut flags, ttl_ms) = mode(self);
+        if self.local_sessions && place == Place::InBurst {
+            flags = match flags {
+                1 => 0,
+                3 => 2,
+                others => others,
+            };
+        }
         // Sequential names may be a number only, or have a stem.
         if matches!(flags, 2 | 3 | 6) {
             match self.rng.below(3) {
@@ -96,7 +110,7 @@ impl Generator {
 
     /// Op and flags that fit each other: when they do not, Apache's view of a pending znode differs
     /// from the applied one, so in a burst its answers depend on timing.
-    fn consistent_create_mode(&mut self) -> (OpCode, i32, Option<i64>) {
+    fn consistent_create_mode(&mut self) -> CreateMode {
         match self.rng.weighted(&[10, 1, 1]) {
             0 => {
                 let op = *self.rng.pick(&[OpCode::Create, OpCode::Create2]);
@@ -107,13 +121,16 @@ impl Generator {
         }
     }
 
-    fn create_mode(&mut self) -> (OpCode, i32, Option<i64>) {
+    fn create_mode(&mut self) -> CreateMode {
         if self.rng.percent(80) {
             return self.consistent_create_mode();
         }
         let flags = *self.rng.pick(&[0, 1, 2, 3, 4, 5, 6, 7, -1, 8, 1 << 20, i32::MIN]);
         let ops = [OpCode::Create, OpCode::Create2, OpCode::CreateContainer, OpCode::CreateTtl];
         let op = *self.rng.pick(&ops);
+        if self.local_sessions && op == OpCode::CreateContainer && matches!(flags, 1 | 3) {
+            return self.consistent_create_mode();
+        }
         if op != OpCode::CreateTtl {
             return (op, flags, None);
         }
@@ -133,7 +150,9 @@ impl Generator {
     }
 
     fn multi_part(&mut self, place: Place) -> Call {
-        match self.rng.weighted(&[45, 20, 20, 15, 1]) {
+        let odd = usize::from(!self.local_sessions);
+        match self.rng.weighted(&[45, 20, 20, 15, odd]) {
+            0 if self.local_sessions => self.create_in(place, Self::consistent_create_mode),
             0 => self.create(place),
             1 => {
                 let path = self.path(place);

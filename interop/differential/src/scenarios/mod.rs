@@ -15,7 +15,7 @@ use herdsman_proto::{Acl, OpCode, Perms};
 
 use crate::action::{Action, Hello};
 use crate::call::{Call, Create};
-use crate::roles;
+use crate::roles::{self, Kind};
 use crate::side::Layout;
 
 /// A named list of actions.
@@ -50,14 +50,16 @@ pub const ENSEMBLES: &[Scenario] = ensembles::ALL;
 /// nothing more.
 const ALONE: [&str; 1] = [fields::TRUNCATED.name];
 
-/// All that this many servers can take.
+/// All that these servers can take. With local sessions, Apache carries out what it can read of a multi
+/// that it cannot decode, and the other scenarios show nothing new.
 #[must_use]
-pub fn for_servers(servers: usize) -> Vec<Scenario> {
-    if servers == 1 {
-        return ALL.to_vec();
-    }
+pub fn for_servers(kind: Kind) -> Vec<Scenario> {
     let shared = ALL.iter().filter(|scenario| !ALONE.contains(&scenario.name));
-    shared.chain(ENSEMBLES).copied().collect()
+    match kind {
+        Kind::Alone => ALL.to_vec(),
+        Kind::Ensemble(_) => shared.chain(ENSEMBLES).copied().collect(),
+        Kind::WithLocalSessions(_) => ENSEMBLES.to_vec(),
+    }
 }
 
 /// Those about a single server.
