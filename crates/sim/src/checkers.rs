@@ -189,7 +189,7 @@ impl Checkers {
             all: vec![
                 Box::new(leadership::Leadership::default()),
                 Box::new(integrity::Integrity::default()),
-                Box::new(agreement::Agreement),
+                Box::new(agreement::Agreement::default()),
                 Box::new(prefix_consistency::PrefixConsistency),
                 Box::new(primary_order::PrimaryOrder::default()),
                 Box::new(primary_integrity::PrimaryIntegrity),

@@ -1,7 +1,7 @@
-//! Integrity: what is delivered was proposed, by the one leader of its epoch, and each zxid only once.
-//! Source: `Integrity` in the Zab TLA+ spec.
+//! Integrity: what is delivered was proposed, by the one leader of its epoch, and each zxid only once. That it is
+//! delivered as it was proposed is [`super::agreement`]. Source: `Integrity` in the Zab TLA+ spec.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use herdsman_proto::Zxid;
 
@@ -11,7 +11,7 @@ use crate::chronicle::Chronicle;
 /// What was proposed.
 #[derive(Default)]
 pub struct Integrity {
-    proposed: BTreeMap<Zxid, u64>,
+    proposed: BTreeSet<Zxid>,
 }
 
 impl Checker for Integrity {
@@ -21,12 +21,11 @@ impl Checker for Integrity {
 
     fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         match fact {
-            Fact::Proposed { place, zxid, hash } => match self.proposed.insert(*zxid, *hash) {
-                Some(_) => Err(format!("server {place} proposed {zxid}, which had been proposed")),
-                None => Ok(()),
-            },
-            Fact::Delivered { place, zxid, hash, .. } if self.proposed.get(zxid) != Some(hash) => {
-                Err(format!("server {place} delivered {zxid}, which no leader proposed so"))
+            Fact::Proposed { place, zxid, .. } if !self.proposed.insert(*zxid) => {
+                Err(format!("server {place} proposed {zxid}, which had been proposed"))
+            }
+            Fact::Delivered { place, zxid, .. } if !self.proposed.contains(zxid) => {
+                Err(format!("server {place} delivered {zxid}, which no leader proposed"))
             }
             _ => Ok(()),
         }
