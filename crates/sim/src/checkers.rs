@@ -99,6 +99,8 @@ pub enum Fact<'a> {
         client: usize,
         /// Its number.
         xid: i32,
+        /// Exactly one server leads, or tries to.
+        one_leader: bool,
     },
     /// A client has got an answer.
     Replied(Reply<'a>),

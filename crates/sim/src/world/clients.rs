@@ -4,7 +4,8 @@ use bytes::Bytes;
 use herdsman_node::LocalSessions;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{
-    ConnectRequest, ConnectResponse, ErrorCode, Reader, SessionId, WatchedEvent, Xid, Zxid,
+    ConnectRequest, ConnectResponse, ErrorCode, Reader, ServerState, SessionId, WatchedEvent, Xid,
+    Zxid,
 };
 
 use super::{Event, Place, World};
@@ -135,8 +136,15 @@ impl World {
         let me = &mut self.clients[client];
         me.sent_ms = self.now_ms;
         let (xid, payload) = me.send(op);
-        self.tell(&Fact::Invoked { client, xid });
+        let one_leader = self.leaders() == 1;
+        self.tell(&Fact::Invoked { client, xid, one_leader });
         self.send_to_server(conn, Some(payload));
+    }
+
+    /// How many servers lead, or try to.
+    fn leaders(&self) -> usize {
+        let zabs = self.servers.iter().filter_map(|server| server.process.as_ref()?.node.zab());
+        zabs.filter(|zab| zab.state() == ServerState::Leading).count()
     }
 
     /// A client closes its connection and will try another server.
