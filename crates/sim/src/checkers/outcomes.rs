@@ -39,15 +39,14 @@ fn check(reply: &Reply<'_>, chronicle: &Chronicle) -> Result<(), String> {
         return match ErrorCode::from_code(*code) {
             Some(
                 ErrorCode::SessionExpired
-                | ErrorCode::SessionMoved
                 | ErrorCode::EphemeralOnLocalSession
                 | ErrorCode::SystemError,
             ) => Ok(()),
             _ => Err(format!("client {client} got {code} at {zxid} for {op:?}, no txn says so")),
         };
     };
-    let about_session =
-        [ErrorCode::SessionExpired, ErrorCode::SessionMoved, ErrorCode::EphemeralOnLocalSession];
+    // A session that has moved is never told of: its old connection closes instead.
+    let about_session = [ErrorCode::SessionExpired, ErrorCode::EphemeralOnLocalSession];
     if decided.iter().any(|code| about_session.iter().any(|known| known.code() == *code)) {
         return Ok(());
     }
