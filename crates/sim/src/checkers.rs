@@ -18,6 +18,7 @@ mod agreement;
 mod digests;
 mod durability;
 mod ephemerals;
+mod expiry;
 mod forward_only;
 mod integrity;
 mod leadership;
@@ -46,6 +47,8 @@ pub enum Fact<'a> {
         zxid: Zxid,
         /// Fingerprint of its bytes.
         hash: u64,
+        /// The session that it ends.
+        closes: Option<SessionId>,
     },
     /// A server leads.
     Established {
@@ -118,6 +121,15 @@ pub enum Fact<'a> {
         ids: &'a [Id],
         /// The server has no leader.
         read_only: bool,
+    },
+    /// A client was told that its session is over.
+    Expired {
+        /// Which client.
+        client: usize,
+        /// Which session.
+        session: SessionId,
+        /// The last zxid that the client had seen in it.
+        seen: Zxid,
     },
     /// A client has lost its connection.
     Disconnected {
@@ -208,6 +220,7 @@ impl Checkers {
                 Box::new(sequences::Sequences::default()),
                 Box::new(lifetimes::Lifetimes::default()),
                 Box::new(read_only::ReadOnly),
+                Box::new(expiry::Expiry::default()),
             ],
         }
     }

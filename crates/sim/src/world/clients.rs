@@ -194,12 +194,13 @@ impl World {
         self.note(|| format!("client {client} has session {}", response.session));
         let me = &mut self.clients[client];
         if response.session == SessionId::NONE {
-            let session = me.session;
+            let (session, seen) = (me.session, me.seen);
             me.forget_session();
             me.disconnect();
             if me.calm_session == Some(session) && me.closed_session != Some(session) {
                 self.trouble.expired_in_calm.push((client, session));
             }
+            self.tell(&Fact::Expired { client, session, seen });
             return self.tell(&Fact::Disconnected { client });
         }
         me.session = response.session;

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use herdsman_node::{Input, Node, Now, Output, Outputs};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{QuorumPacket, ServerState, Txn, Zxid};
+use herdsman_proto::{OpCode, QuorumPacket, Reader, ServerState, SessionId, Txn, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::log::Kept;
 use herdsman_zab::{Fall, Mistake, Output as PeerOutput, Standing, TreeAfterCut, Zab};
@@ -179,7 +179,8 @@ impl World {
         for output in rest {
             if let Output::Peer(PeerOutput::Append { zxid, payload, .. }) = output {
                 let hash = fingerprint(&payload);
-                self.tell(&Fact::Proposed { place, zxid, hash });
+                let closes = closed_by(&payload);
+                self.tell(&Fact::Proposed { place, zxid, hash, closes });
             }
         }
     }
@@ -251,7 +252,8 @@ impl World {
         let hash = self.servers[place].mirror.push(zxid, payload.clone());
         self.note(|| format!("{place} logs {zxid}"));
         if process.node.zab().map(Zab::state) == Some(ServerState::Leading) {
-            self.tell(&Fact::Proposed { place, zxid, hash });
+            let closes = closed_by(&payload);
+            self.tell(&Fact::Proposed { place, zxid, hash, closes });
         }
         if kept == Kept::OnDisk {
             process.jobs[0].push_back(Job::Append { zxid, payload });
@@ -280,4 +282,10 @@ impl World {
     pub(super) fn remark(&mut self, place: Place, words: String) {
         self.servers[place].notes.push(words);
     }
+}
+
+/// The session that a txn ends.
+fn closed_by(payload: &[u8]) -> Option<SessionId> {
+    let (header, op) = Entry::decode_header(&mut Reader::new(payload)).ok()?;
+    (op == OpCode::CloseSession.code()).then_some(header.session)
 }

@@ -1,0 +1,49 @@
+//! Expiry: a client is told that its session is over only if some leader has decided to end it. Who is told so
+//! gives the session up, with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): a
+//! server that has no leader cannot know it.
+//!
+//! A leader of the past may not have heard of a session that was opened since; a client that has seen nothing
+//! newer than that is not judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use herdsman_proto::{SessionId, Txn, Zxid};
+
+use super::{Checker, Fact};
+use crate::chronicle::Chronicle;
+
+/// When sessions were opened, and which of them were to end.
+#[derive(Default)]
+pub struct Expiry {
+    opened: BTreeMap<SessionId, Zxid>,
+    ending: BTreeSet<SessionId>,
+}
+
+impl Checker for Expiry {
+    fn name(&self) -> &'static str {
+        "expiry"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+        match fact {
+            Fact::Proposed { closes: Some(session), .. } => {
+                self.ending.insert(*session);
+                Ok(())
+            }
+            Fact::Committed { zxid, entry } if matches!(entry.txn, Txn::CreateSession { .. }) => {
+                self.opened.entry(entry.header.session).or_insert(*zxid);
+                Ok(())
+            }
+            Fact::Expired { client, session, seen } => {
+                let is_known = self.opened.get(session).is_some_and(|opened| opened <= seen);
+                if !is_known || self.ending.contains(session) {
+                    return Ok(());
+                }
+                Err(format!(
+                    "client {client} was told that session {session} is over, which nobody has ended"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
