@@ -317,6 +317,7 @@ impl Election {
                 search.repeat_ms.saturating_mul(2).min(self.settings.notification_max_ms);
             match self.vote_of_last_resort() {
                 Some(own) => self.propose(now_ms, own, out),
+                None if self.is_round_split() => self.begin_new_round(now_ms, out),
                 None => self.broadcast(now_ms, out),
             }
         }

@@ -94,10 +94,16 @@ impl Election {
         if !self.is_voter() || !is_known_voter || self.vote.leader == NOBODY.leader {
             return false;
         }
+        // The vote of a server with another membership may name somebody who is no voter here. It will not change by
+        // our answer, but be the answer to it.
+        let candidate = message.vote.leader;
+        let is_comparable = candidate == NOBODY.leader || self.electorate.is_voter(candidate);
         match message.round.cmp(&self.round) {
             Ordering::Less => true,
-            Ordering::Equal if self.electorate.is_voter(from) => self.is_behind(from, message.vote),
-            Ordering::Equal => true,
+            Ordering::Equal if self.electorate.is_voter(from) => {
+                is_comparable && self.is_behind(from, message.vote)
+            }
+            Ordering::Equal => is_comparable,
             Ordering::Greater => false,
         }
     }
@@ -124,23 +130,28 @@ impl Election {
             return None;
         }
         if self.is_suspended_voter() {
-            self.ask_again_soon(now_ms);
+            // The others hold an election: they will have a leader soon, and tell only who asks.
+            self.repeat_soon(now_ms);
             return None;
         }
         match message.round.cmp(&self.round) {
-            // A server that has not voted yet joins an earlier round to vote there: no other server would follow
-            // it into a later one. It need not know that a pending membership makes it a voter.
+            // A server that has not voted yet joins an earlier round to vote there, or to stand: no other server
+            // would follow it into a later one. It need not know that a pending membership makes it a voter.
             Ordering::Less
                 if self.vote.leader == NOBODY.leader
                     && self.may_become_voter()
-                    && self.is_better(message.vote, first) =>
+                    && (self.is_voter() || self.is_better(message.vote, first)) =>
             {
                 self.join_round(now_ms, message, out)?;
             }
-            Ordering::Less => return None,
+            Ordering::Less => {
+                self.tell_again_if_pending(now_ms);
+                return None;
+            }
             Ordering::Equal if self.is_better(message.vote, self.vote) => {
                 self.propose(now_ms, message.vote, out);
             }
+            Ordering::Equal if message.vote != self.vote => self.tell_again_if_pending(now_ms),
             Ordering::Equal => {}
             Ordering::Greater => self.join_round(now_ms, message, out)?,
         }
@@ -190,8 +201,41 @@ impl Election {
         self.settings.kind == LearnerKind::Observer && self.electorate.is_voter(self.settings.me)
     }
 
-    /// The others hold an election: they will have a leader soon, and tell only who asks.
-    fn ask_again_soon(&mut self, now_ms: u64) {
+    /// A server that only a pending membership makes a voter answers nobody while it looks; instead it tells
+    /// everybody its vote again before long.
+    fn tell_again_if_pending(&mut self, now_ms: u64) {
+        let is_pending = self.is_voter() && !self.electorate.current().is_voter(self.settings.me);
+        if is_pending && self.vote.leader != NOBODY.leader {
+            self.repeat_soon(now_ms);
+        }
+    }
+
+    /// Whether votes for a server that only a pending membership makes a voter have brought no decision: somebody who
+    /// does not know of that membership may be needed, and does not hear of them. The voters in force then try again
+    /// among themselves, in a new round.
+    pub(super) fn is_round_split(&self) -> bool {
+        let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
+        let current = self.electorate.current();
+        let is_pending = |ballot: &Ballot| {
+            ballot.state == ServerState::Looking && !current.is_voter(ballot.vote.leader)
+        };
+        self.settings.kind == LearnerKind::Follower
+            && current.is_voter(self.settings.me)
+            && in_round.values().any(is_pending)
+            && !self.has_quorum()
+    }
+
+    /// Begins a new round with the first vote.
+    pub(super) fn begin_new_round(&mut self, now_ms: u64, out: &mut Vec<Output>) {
+        self.round = self.round.saturating_add(1);
+        let Some(search) = self.search_mut() else { return };
+        search.in_round.clear();
+        let first = search.first;
+        self.propose(now_ms, first, out);
+    }
+
+    /// Tells everybody our vote again before long, and with that asks who leads.
+    fn repeat_soon(&mut self, now_ms: u64) {
         let soon_ms = self.settings.notification_min_ms;
         if let Some(search) = self.search_mut() {
             search.repeat_ms = soon_ms;

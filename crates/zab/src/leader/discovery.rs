@@ -24,6 +24,10 @@ impl Leader {
         if let Err(reason) = judge_introduction(&info, replica) {
             return self.dismiss(link, reason, out);
         }
+        // It waits only for its learners to leave.
+        if self.retired {
+            return self.dismiss(link, CloseReason::NotLeading, out);
+        }
         // The next epoch must have zxids, and one after it.
         if accepted_epoch >= EPOCH_MAX - 1 {
             return self.dismiss(link, CloseReason::UnexpectedPacket, out);
