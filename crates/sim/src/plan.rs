@@ -152,6 +152,8 @@ pub struct FaultKinds {
     pub clock_jumps: bool,
     /// Clients are cut off from some servers.
     pub client_cuts: bool,
+    /// A server that is down loses its disk, and knows it.
+    pub lost_disks: bool,
 }
 
 impl FaultKinds {
@@ -168,6 +170,7 @@ impl FaultKinds {
         pauses: false,
         clock_jumps: false,
         client_cuts: false,
+        lost_disks: false,
     };
 
     fn some(random: &mut Random) -> Self {
@@ -183,6 +186,7 @@ impl FaultKinds {
             pauses: random.per_mille(300),
             clock_jumps: random.per_mille(200),
             client_cuts: random.per_mille(300),
+            lost_disks: false,
         }
     }
 }
@@ -215,7 +219,7 @@ impl Plan {
         } else {
             LeaderServes::Clients
         };
-        Plan {
+        let mut plan = Plan {
             seed,
             membership: Arc::new(membership(voters + joiners, observers, voting)),
             joiners,
@@ -253,7 +257,16 @@ impl Plan {
             requests,
             mistake: None,
             unchecked: None,
+        };
+        // A quorum must be left, of a membership that stays. Who votes again takes another role, with which his
+        // local sessions end.
+        let may_lose = !reconfig && !faults.rot && local_sessions == LocalSessions::Off;
+        plan.faults.lost_disks = may_lose && random.per_mille(200);
+        // A tree that takes longer than an epoch would never arrive.
+        if !epochs_end && random.per_mille(150) {
+            plan.tree_piece_ms = 2 * tick_ms;
         }
+        plan
     }
 
     /// The plan of a seed in a world in which mistakes are found out soon: three voters, fast ticks, slow
@@ -261,11 +274,14 @@ impl Plan {
     #[must_use]
     pub fn rough(seed: u64) -> Self {
         let tick_ms = 100;
+        let plan = Plan::of(seed);
+        let has_local_sessions = plan.local_sessions != LocalSessions::Off;
         Plan {
             membership: Arc::new(membership(3, 0, Voting::Majority)),
             joiners: 0,
             reconfig: false,
             tick_ms,
+            tree_piece_ms: 4,
             latency_ms: (1, 10),
             disk_ms: (0, 40),
             clients: 3,
@@ -277,11 +293,12 @@ impl Plan {
                 crashes: true,
                 partitions: true,
                 favourites: true,
+                lost_disks: seed.is_multiple_of(2) && !has_local_sessions,
                 ..FaultKinds::NONE
             },
             leader_serves: LeaderServes::Clients,
             epoch_txns_max: u32::MAX,
-            ..Plan::of(seed)
+            ..plan
         }
     }
 
@@ -299,7 +316,7 @@ impl Plan {
             joiners: 5 - voters,
             reconfig: true,
             requests: RequestKinds { acls: false, ..Plan::rough(seed).requests },
-            faults: FaultKinds { breaks: true, ..Plan::rough(seed).faults },
+            faults: FaultKinds { breaks: true, lost_disks: false, ..Plan::rough(seed).faults },
             ..Plan::rough(seed)
         }
     }

@@ -206,6 +206,8 @@ pub struct Server {
     pub refusal: Option<String>,
     /// Bits of its files have turned over: it may refuse to start.
     pub rotten: bool,
+    /// It has lost its disk, and may not vote yet.
+    pub lost: bool,
     /// What it has logged, as the world saw it.
     pub mirror: Mirror,
     /// What it would have logged if its last install was done before it crashed.
@@ -228,6 +230,14 @@ pub struct Server {
     pub membership: Arc<Membership>,
     /// For the transcript of a script.
     pub notes: Vec<String>,
+}
+
+impl Server {
+    /// It has all that it has ever logged and promised.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        !self.rotten && !self.lost
+    }
 }
 
 /// A running server: what is gone when it stops.
@@ -522,6 +532,7 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         process: None,
         refusal: None,
         rotten: false,
+        lost: false,
         mirror: Mirror::default(),
         mirror_installed: Mirror::default(),
         slow: false,

@@ -190,7 +190,10 @@ impl World {
             },
             Job::Truncate { zxid, tree } => self.truncate(place, process, &storage, (zxid, tree)),
             Job::AllowVoting => match storage.allow_voting() {
-                Ok(()) => Done::Yes(PeerInput::VotingAllowed),
+                Ok(()) => {
+                    self.servers[place].lost = false;
+                    Done::Yes(PeerInput::VotingAllowed)
+                }
                 Err(why) => Done::Failed(why),
             },
             Job::Install { base, entries, .. } => {

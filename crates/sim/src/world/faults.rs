@@ -91,6 +91,7 @@ impl World {
                 self.restart_some_time(place);
             }
             83..87 if kinds.slow_disks => self.servers[place].slow ^= true,
+            87..91 if kinds.lost_disks => self.lose_some_disk(),
             87..91 if kinds.rot => self.rot(place),
             91..95 if kinds.pauses => self.stop(place),
             95..97 if kinds.clock_jumps => self.servers[place].clock.jump(&mut self.random),
@@ -244,13 +245,30 @@ impl World {
         self.note(|| format!("{place} has room: {bytes:?}"));
     }
 
-    fn rot(&mut self, place: Place) {
+    /// Some server that is down will come back with an empty disk. It is not sound before it may vote again.
+    fn lose_some_disk(&mut self) {
+        let places: Vec<_> =
+            (0..self.servers.len()).filter(|place| self.may_be_damaged(*place)).collect();
+        if !places.is_empty() {
+            let place = *self.random.pick(&places);
+            self.note(|| format!("{place} loses its disk"));
+            self.lose_disk(place);
+            self.servers[place].lost = true;
+        }
+    }
+
+    /// Whether a server is down, and a quorum is sound without it.
+    fn may_be_damaged(&self, place: Place) -> bool {
         let is_voter = self.plan.membership.voters().any(|id| id == self.servers[place].id);
         let me = self.servers[place].id;
         let sound =
-            |id| id != me && self.servers.iter().any(|server| server.id == id && !server.rotten);
+            |id| id != me && self.servers.iter().any(|server| server.id == id && server.is_sound());
         let too_many = !Electorate::of(&self.plan.membership).is_quorum(sound);
-        if self.servers[place].process.is_some() || too_many || !is_voter {
+        self.servers[place].process.is_none() && !too_many && is_voter
+    }
+
+    fn rot(&mut self, place: Place) {
+        if !self.may_be_damaged(place) {
             return;
         }
         let storage = self.servers[place].storage.clone();
@@ -294,7 +312,7 @@ impl World {
         for index in (1..order.len()).rev() {
             order.swap(index, self.random.index(index + 1));
         }
-        order.sort_by_key(|place| !self.servers[*place].rotten);
+        order.sort_by_key(|place| self.servers[*place].is_sound());
         let mut absent = Vec::new();
         for place in order {
             let id = self.servers[place].id;

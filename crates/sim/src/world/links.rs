@@ -65,6 +65,8 @@ pub struct Link {
     /// A tree being sent by end 1.
     sending: Option<Sending>,
     broken: bool,
+    /// It broke while a tree was sent: whoever writes notices it, even if nothing comes through.
+    broken_while_sending: bool,
 }
 
 impl Link {
@@ -159,7 +161,10 @@ impl World {
         };
         let ends = [end(place), end(to)];
         let pipes = [Pipe::default(), Pipe::default()];
-        self.links.insert(link, Link { ends, pipes, sending: None, broken: false });
+        self.links.insert(
+            link,
+            Link { ends, pipes, sending: None, broken: false, broken_while_sending: false },
+        );
         self.note(|| format!("{place} connects to {to} by link {}", link.0));
         self.step_peer(to, Input::LinkOpened { link, door });
         self.step_peer(place, Input::Connected { link });
@@ -231,7 +236,8 @@ impl World {
     pub(super) fn arrive(&mut self, link: LinkId, from_end: usize) {
         let Some(entry) = self.links.get_mut(&link) else { return };
         let (from, to) = (entry.ends[from_end].place, entry.ends[1 - from_end].place);
-        if self.blocked.contains(&(from, to)) {
+        let noticed = entry.broken_while_sending && from_end == 0;
+        if self.blocked.contains(&(from, to)) && !noticed {
             return;
         }
         let Some(message) = entry.pipes[from_end].pop(self.now_ms) else { return };
@@ -322,10 +328,11 @@ impl World {
     /// A link breaks: part of what is on its way is lost, and both ends notice some time.
     pub(super) fn break_link(&mut self, link: LinkId) {
         self.note(|| format!("link {} breaks", link.0));
+        let sending = self.links.get(&link).is_some_and(|entry| entry.sending.is_some());
         for end in 0..2 {
             let Some(entry) = self.links.get_mut(&link) else { return };
             let kept = self.random.index(entry.pipes[end].len() + 1);
-            entry.pipes[end].lose_after(kept);
+            entry.pipes[end].lose_after(if sending && end == 0 { 0 } else { kept });
             if end == 1 {
                 entry.sending = None;
             }
@@ -333,6 +340,7 @@ impl World {
         }
         if let Some(entry) = self.links.get_mut(&link) {
             entry.broken = true;
+            entry.broken_while_sending = sending;
         }
     }
 
