@@ -35,14 +35,14 @@ pub enum Fault {
     CutLeaderFromClients,
     /// The leader and as many as make no majority are apart from the rest.
     Split,
-    /// Two halves do not see each other, but one server sees both.
+    /// Two halves that overlap in one server cannot reach each other otherwise.
     Bridge,
     /// What other servers send to the leader is lost; what it sends arrives.
-    DeafLeader,
+    LoseToLeader,
     /// What the leader sends to other servers is lost; what they send arrives.
-    MuteLeader,
+    LoseFromLeader,
     /// What any one sends to clients is lost; their requests arrive.
-    LostReplies,
+    LoseReplies,
     /// The leader's time of day jumps, and jumps back.
     JumpLeaderClock,
     /// That of any one.
@@ -70,9 +70,9 @@ const CUTS: &[Fault] = &[
     Fault::CutLeaderFromClients,
     Fault::Split,
     Fault::Bridge,
-    Fault::DeafLeader,
-    Fault::MuteLeader,
-    Fault::LostReplies,
+    Fault::LoseToLeader,
+    Fault::LoseFromLeader,
+    Fault::LoseReplies,
 ];
 
 /// Faults that need clocks which can be moved.
@@ -80,15 +80,21 @@ const JUMPS: &[Fault] = &[Fault::JumpLeaderClock, Fault::JumpOneClock];
 /// How far a clock jumps, either way.
 const JUMP_SECONDS_MAX: usize = 3_600;
 
-/// Draws every fault once before any comes again, so that a short storm has all of them.
+/// Draws every fault once before any comes again, so that two short storms have all of them.
 pub struct Deck {
-    all: Vec<Fault>,
     left: Vec<Fault>,
+    /// What decides about faults.
+    pub rng: Rng,
 }
 
 impl Deck {
-    /// All faults that can happen to this ensemble.
-    pub fn new(ensemble: &Ensemble) -> Deck {
+    /// A full one.
+    pub fn new(seed: u64) -> Deck {
+        Deck { left: Vec::new(), rng: Rng::new(seed) }
+    }
+
+    /// The next one of those that can happen to this ensemble.
+    pub fn draw(&mut self, ensemble: &Ensemble) -> Fault {
         let mut all = FAULTS.to_vec();
         if ensemble.cables().is_some() {
             all.extend(CUTS);
@@ -96,15 +102,14 @@ impl Deck {
         if ensemble.ids().all(|id| ensemble.member(id).has_clock()) {
             all.extend(JUMPS);
         }
-        Deck { all, left: Vec::new() }
+        self.draw_from(&all)
     }
 
-    /// The next one.
-    pub fn draw(&mut self, rng: &mut Rng) -> Fault {
+    fn draw_from(&mut self, all: &[Fault]) -> Fault {
         if self.left.is_empty() {
-            self.left = self.all.clone();
+            self.left = all.to_vec();
         }
-        self.left.swap_remove(rng.below(self.left.len()))
+        self.left.swap_remove(self.rng.below(self.left.len()))
     }
 }
 
@@ -148,9 +153,11 @@ impl Fault {
                     cables.lose_on_the_way(b, a)
                 })
             }
-            Fault::DeafLeader => others().try_for_each(|id| cables.lose_on_the_way(*id, leader)),
-            Fault::MuteLeader => others().try_for_each(|id| cables.lose_on_the_way(leader, *id)),
-            Fault::LostReplies => cables.lose_replies(any),
+            Fault::LoseToLeader => others().try_for_each(|id| cables.lose_on_the_way(*id, leader)),
+            Fault::LoseFromLeader => {
+                others().try_for_each(|id| cables.lose_on_the_way(leader, *id))
+            }
+            Fault::LoseReplies => cables.lose_replies(any),
             Fault::CutLeaderFromPeers => cables.cut_from_peers(leader),
             Fault::CutLeaderFromClients => cables.cut_from_clients(leader),
             Fault::CutOneFromAll => {
@@ -177,10 +184,12 @@ impl Fault {
             Fault::CutOneFromAll => format!("{any} cut from servers and clients"),
             Fault::CutLeaderFromClients => format!("the leader, {leader}, cut from the clients"),
             Fault::Split => format!("the leader, {leader}, cut off with a minority"),
-            Fault::Bridge => format!("two halves that only {any} sees both of"),
-            Fault::DeafLeader => format!("the leader, {leader}, does not hear the servers"),
-            Fault::MuteLeader => format!("the servers do not hear the leader, {leader}"),
-            Fault::LostReplies => format!("replies of {any} do not reach clients"),
+            Fault::Bridge => format!("two halves that overlap in {any}"),
+            Fault::LoseToLeader => format!("packets of servers to the leader, {leader}, are lost"),
+            Fault::LoseFromLeader => {
+                format!("packets of the leader, {leader}, to servers are lost")
+            }
+            Fault::LoseReplies => format!("replies of {any} to clients are lost"),
             Fault::JumpLeaderClock => format!("the clock of the leader, {leader}, jumps"),
             Fault::JumpOneClock => format!("the clock of {any} jumps"),
         }
@@ -269,9 +278,8 @@ mod tests {
 
     #[test]
     fn every_fault_comes_before_any_comes_again() {
-        let mut deck = Deck { all: FAULTS.to_vec(), left: Vec::new() };
-        let mut rng = Rng::new(1);
-        let drawn: Vec<_> = (0..FAULTS.len()).map(|_| deck.draw(&mut rng)).collect();
+        let mut deck = Deck::new(1);
+        let drawn: Vec<_> = (0..FAULTS.len()).map(|_| deck.draw_from(FAULTS)).collect();
         assert!(FAULTS.iter().all(|fault| drawn.contains(fault)));
     }
 }

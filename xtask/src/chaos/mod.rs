@@ -18,7 +18,6 @@ use clap::{Args, ValueEnum};
 use crate::ensemble::{self, Ensemble, Namespaces, Network, Role, Settings};
 use crate::paths;
 use crate::peers::{self, Peer};
-use crate::rng::Rng;
 use crate::server::Program;
 use crate::verdict::{self, Weather};
 use crate::workloads::{self, Absent, Report, Servers, Suite, Workload};
@@ -92,15 +91,16 @@ pub fn run(options: &Options) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let seed = options.seed.unwrap_or(now);
     let counts = if options.servers.is_empty() { &[3, 5] } else { options.servers.as_slice() };
+    let mut deck = Deck::new(seed);
     for servers in counts {
         println!("{servers} servers ({:?}), seed {seed}", options.kind);
-        torment(options, usize::from(*servers), seed)
+        torment(options, usize::from(*servers), seed, &mut deck)
             .with_context(|| format!("{servers} servers, seed {seed}"))?;
     }
     Ok(())
 }
 
-fn torment(options: &Options, servers: usize, seed: u64) -> Result<()> {
+fn torment(options: &Options, servers: usize, seed: u64, deck: &mut Deck) -> Result<()> {
     let chosen = chosen(options);
     let mut ensemble = lay_out(options.kind, servers, chosen.contains(&Workload::Membership))?;
     ensemble.start_all()?;
@@ -110,8 +110,7 @@ fn torment(options: &Options, servers: usize, seed: u64) -> Result<()> {
         absent: Absent::default(),
     };
     let suite = Suite::start(&known, &chosen, seed)?;
-    let mut rng = Rng::new(seed);
-    let storm = storm(&mut ensemble, &suite, &known.absent, &mut rng, options.seconds);
+    let storm = storm(&mut ensemble, &suite, &known.absent, deck, options.seconds);
     let histories = suite.finish()?;
     let mut reports = Vec::new();
     let judged = storm.and_then(|()| {
@@ -181,13 +180,13 @@ fn storm(
     ensemble: &mut Ensemble,
     suite: &Suite,
     absent: &Absent,
-    rng: &mut Rng,
+    deck: &mut Deck,
     seconds: u64,
 ) -> Result<()> {
     let start = Instant::now();
-    let mut deck = Deck::new(ensemble);
     while start.elapsed() < Duration::from_secs(seconds) {
-        let fault = deck.draw(rng);
+        let fault = deck.draw(ensemble);
+        let rng = &mut deck.rng;
         let at = start.elapsed().as_secs_f64();
         let what = fault.strike(ensemble, rng)?;
         let held = fault.hold(rng);
