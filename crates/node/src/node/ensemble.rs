@@ -32,6 +32,9 @@ pub(super) struct Ensemble {
     pub(super) asked: Vec<PeerOutput>,
     /// A standing that begins once everything that is committed by then is applied.
     coming: Option<(Standing, Now)>,
+    /// What learners have asked of a leader whose role is still coming. A driver applies what is committed after
+    /// every batch of inputs, so these are few.
+    early: Vec<(LinkId, QuorumPacket)>,
     /// Set while the role goes on only until everything that was committed in it is applied: those who wait for that
     /// are answered, above all who asked for the change of membership by which a leader leaves.
     leaving: Option<Now>,
@@ -40,6 +43,23 @@ pub(super) struct Ensemble {
 }
 
 impl Ensemble {
+    /// Keeps a learner's packet until this leader's role begins; gives it back if none is coming.
+    pub(super) fn keep_early(
+        &mut self,
+        link: LinkId,
+        packet: QuorumPacket,
+    ) -> Option<QuorumPacket> {
+        if !matches!(self.coming, Some((Standing::Leading { .. }, _))) {
+            return Some(packet);
+        }
+        self.early.push((link, packet));
+        None
+    }
+
+    pub(super) fn take_early(&mut self) -> Vec<(LinkId, QuorumPacket)> {
+        std::mem::take(&mut self.early)
+    }
+
     /// A learner's client wants to see all that was proposed before now.
     pub(super) fn sync(&mut self, link: LinkId) {
         self.zab.sync(link, &mut self.asked);
@@ -62,7 +82,14 @@ impl Node {
         node.sessions.forget_all();
         let mut asked = Vec::new();
         let zab = Zab::new(peers, origin, now.monotonic_ms, &mut asked);
-        node.ensemble = Some(Ensemble { zab, asked, coming: None, leaving: None, proof: None });
+        node.ensemble = Some(Ensemble {
+            zab,
+            asked,
+            coming: None,
+            early: Vec::new(),
+            leaving: None,
+            proof: None,
+        });
         node.carry_out(now, out);
         node
     }
@@ -225,6 +252,7 @@ impl Node {
 
     fn standing_changed(&mut self, standing: Standing, now: Now, out: &mut Outputs) {
         let Some(ensemble) = &mut self.ensemble else { return };
+        ensemble.early.clear();
         ensemble.coming = match standing {
             Standing::Looking => None,
             other => Some((other, now)),
@@ -309,6 +337,7 @@ impl Node {
                 self.last_proposed = Zxid::start_of(epoch);
                 self.sessions.restart(tree.sessions(), now.monotonic_ms);
                 self.close_orphans(now, tree, out);
+                self.take_early(now, tree, out);
             }
             Standing::Following { link, .. } | Standing::Observing { link, .. } => {
                 self.sessions.forget_all();

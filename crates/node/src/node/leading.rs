@@ -5,6 +5,7 @@ use herdsman_proto::{ErrorCode, OpCode, QuorumPacket, Reader, Request, SessionId
 use herdsman_tree::{Caller, Tree};
 use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
 
+use super::ensemble::Ensemble;
 use super::local::Refused;
 use super::{Node, Role};
 use crate::io::{CloseReason, Now, Output, Outputs};
@@ -49,6 +50,10 @@ impl Node {
         let from_observer = self.zab().is_some_and(|zab| zab.is_active_observer(link));
         if from_learner && matches!(self.role, Role::Deciding { .. }) {
             self.take_from_learner(now, link, packet, tree, out);
+        } else if from_learner {
+            // Learners serve clients as soon as there is a leader, which may still be applying what it has
+            // committed. Nobody would ask again for what is dropped here.
+            self.ensemble.as_mut().and_then(|ensemble| ensemble.keep_early(link, packet));
         } else if from_leader && self.is_learning() {
             self.take_from_leader(packet, tree, out);
         } else if from_observer {
@@ -59,6 +64,16 @@ impl Node {
             out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
         }
         None
+    }
+
+    /// This leader's role has begun: what learners have asked for before that is done now.
+    pub(super) fn take_early(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        let early = self.ensemble.as_mut().map(Ensemble::take_early).unwrap_or_default();
+        for (link, packet) in early {
+            if self.zab().is_some_and(|zab| zab.is_active_learner(link)) {
+                self.take_from_learner(now, link, packet, tree, out);
+            }
+        }
     }
 
     fn take_from_learner(

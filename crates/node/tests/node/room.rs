@@ -55,6 +55,8 @@ pub struct Room {
     held: BTreeMap<Place, Vec<(Place, PeerInput)>>,
     /// Nodes that reach nobody.
     cut: BTreeSet<Place>,
+    /// Nodes whose trees wait: another thread will apply what is committed.
+    late: BTreeSet<Place>,
     links_made: u64,
     /// Whose attempt to connect is given up, and when.
     failing: BTreeMap<Place, u64>,
@@ -82,6 +84,7 @@ impl Room {
             queue: VecDeque::new(),
             held: BTreeMap::new(),
             cut: BTreeSet::new(),
+            late: BTreeSet::new(),
             links_made: 0,
             failing: BTreeMap::new(),
             trees: BTreeMap::new(),
@@ -173,6 +176,18 @@ impl Room {
         self.settle(see);
     }
 
+    /// From now on this node applies nothing.
+    pub fn delay(&mut self, place: Place) {
+        self.late.insert(place);
+    }
+
+    /// It applies everything again.
+    pub fn apply(&mut self, place: Place, see: Eye<'_>) {
+        self.late.remove(&place);
+        self.apply_alone(place, see);
+        self.settle(see);
+    }
+
     /// Everybody reaches everybody again.
     pub fn heal(&mut self) {
         self.cut.clear();
@@ -192,7 +207,12 @@ impl Room {
         let Seat { node, tree, .. } = self.seats.get_mut(&place).expect("a known node");
         node.step(now, input, tree, &mut out);
         self.carry_out(place, &mut out, see);
-        while self.seats[&place].node.wants_tree() {
+        self.apply_alone(place, see);
+    }
+
+    fn apply_alone(&mut self, place: Place, see: Eye<'_>) {
+        let mut out = Outputs::default();
+        while self.seats[&place].node.wants_tree() && !self.late.contains(&place) {
             let Seat { node, tree, .. } = self.seats.get_mut(&place).expect("a known node");
             node.apply(tree, 2, &mut out);
             self.carry_out(place, &mut out, see);
