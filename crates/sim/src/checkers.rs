@@ -20,6 +20,7 @@ mod durability;
 mod ephemerals;
 mod expiry;
 mod forward_only;
+mod handshake;
 mod integrity;
 mod leadership;
 mod lifetimes;
@@ -100,8 +101,12 @@ pub enum Fact<'a> {
     Invoked {
         /// Which client.
         client: usize,
+        /// In which session.
+        session: SessionId,
         /// Its number.
         xid: i32,
+        /// What it asks for.
+        op: &'a Op,
         /// Exactly one server leads, or tries to.
         one_leader: bool,
     },
@@ -121,6 +126,19 @@ pub enum Fact<'a> {
         ids: &'a [Id],
         /// The server has no leader.
         read_only: bool,
+    },
+    /// A server has accepted a client.
+    Connected {
+        /// Which client.
+        client: usize,
+        /// The session that it asked for; `NONE` for a new one.
+        asked: SessionId,
+        /// The one that it got.
+        session: SessionId,
+        /// With the timeout that it asked for.
+        timeout_is_right: bool,
+        /// By a server without a leader, though the client did not accept such a one.
+        read_only_unasked: bool,
     },
     /// A client was told that its session is over.
     Expired {
@@ -221,6 +239,7 @@ impl Checkers {
                 Box::new(lifetimes::Lifetimes::default()),
                 Box::new(read_only::ReadOnly),
                 Box::new(expiry::Expiry::default()),
+                Box::new(handshake::Handshake::default()),
             ],
         }
     }

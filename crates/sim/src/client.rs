@@ -18,6 +18,8 @@ pub use op::{Create, Op, WatchKind};
 use crate::plan::Plan;
 use crate::random::Random;
 
+/// So many znodes with numbers in their names does a client remember.
+const NUMBERED_MAX: usize = 8;
 /// Times to live are among these, in ticks.
 const TTL_TICKS: &[u64] = &[1, 5, 20];
 
@@ -78,6 +80,8 @@ pub struct Client {
     pub heard: Zxid,
     /// Its server has no leader and answers reads only.
     pub read_only: bool,
+    /// The last sequential znodes that it has created.
+    numbered: VecDeque<String>,
     next_xid: i32,
     made: u64,
 }
@@ -104,6 +108,7 @@ impl Client {
             watches: BTreeSet::new(),
             heard: Zxid::ZERO,
             read_only: false,
+            numbered: VecDeque::new(),
             next_xid: 0,
             made: 0,
         }
@@ -176,20 +181,32 @@ impl Client {
         self.watches.retain(|(kind, watched)| watched != path || !spent.contains(kind));
     }
 
+    /// Remembers a znode whose name it cannot guess.
+    pub fn note_path(&mut self, path: String) {
+        self.numbered.push_back(path);
+        if self.numbered.len() > NUMBERED_MAX {
+            self.numbered.pop_front();
+        }
+    }
+
     /// What it asks next.
     pub fn next_op(&mut self, random: &mut Random, me: usize, plan: &Plan) -> Op {
         self.made += 1;
         let kinds = plan.requests;
         let data = format!("{me}-{}", self.made);
-        let path = random_path(random);
+        let mut path = random_path(random);
         let watch = random.per_mille(500);
-        match random.below(100) {
+        let kind = random.below(100);
+        if kind >= 25 && !self.numbered.is_empty() && random.per_mille(400) {
+            path = random.pick(self.numbered.make_contiguous()).clone();
+        }
+        match kind {
             0..25 => Op::Create(random_create(random, &path, &data, me, plan)),
             25..45 => Op::SetData { path, data, version: -1 },
             45..48 => Op::SetData { path, data, version: random.index(3) as i32 },
             48..58 => Op::Delete { path, version: -1 },
             58..60 => Op::Delete { path, version: random.index(3) as i32 },
-            60..66 => random_multi(random, &path, &data),
+            60..66 => random_multi(random, &path, &data, me, plan),
             66..70 => Op::Sync,
             70..71 => Op::CloseSession,
             71..82 => Op::GetData { path, watch },
@@ -309,9 +326,9 @@ fn parent_path(path: &str) -> String {
     }
 }
 
-fn random_multi(random: &mut Random, path: &str, data: &str) -> Op {
+fn random_multi(random: &mut Random, path: &str, data: &str, me: usize, plan: &Plan) -> Op {
     let version = *random.pick(&[-1, 0, 1]);
-    let create = Op::Create(Create::open(path, *random.pick(&[0, 2]), data));
+    let create = Op::Create(random_create(random, path, data, me, plan));
     let set = Op::SetData { path: path.to_owned(), data: data.to_owned(), version: -1 };
     let delete = Op::Delete { path: path.to_owned(), version: -1 };
     let check = Op::Check { path: random_path(random), version };

@@ -200,11 +200,11 @@ fn rest(world: &mut World) {
                 process.tree.last_zxid() == last && server.mirror.last() == last
             })
         };
-        let open = |session| world.chronicle.tree().sessions().any(|(open, _)| open == session);
-        let left = world.clients.iter().flat_map(|client| &client.left);
+        let is_owned = |session| world.clients.iter().any(|client| client.session == session);
+        let abandoned = world.chronicle.tree().sessions().any(|(open, _)| !is_owned(open));
         let idle = world.clients.iter().all(|client| client.pending.is_empty());
         let swept = !world.has_idle_znode();
-        idle && swept && world.servers.iter().all(at_end) && !left.copied().any(open)
+        idle && swept && world.servers.iter().all(at_end) && !abandoned
     });
     if !done {
         return;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use herdsman_node::{Node, Now};
-use herdsman_proto::{Membership, ServerId};
+use herdsman_proto::{Membership, ServerId, Zxid};
 use herdsman_store::LogWriter;
 use herdsman_tree::Tree;
 use herdsman_zab::{Door, LinkId};
@@ -210,6 +210,8 @@ pub struct Server {
     pub lost: bool,
     /// What it has logged, as the world saw it.
     pub mirror: Mirror,
+    /// The last txn that its disk has said to be durable.
+    pub flushed: Zxid,
     /// What it would have logged if its last install was done before it crashed.
     pub mirror_installed: Mirror,
     /// Its disk is slow at the moment.
@@ -534,6 +536,7 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         rotten: false,
         lost: false,
         mirror: Mirror::default(),
+        flushed: Zxid::ZERO,
         mirror_installed: Mirror::default(),
         slow: false,
         frozen: false,

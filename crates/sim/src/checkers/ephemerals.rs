@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use herdsman_node::LocalSessions;
 use herdsman_proto::txn::CreateKind;
-use herdsman_proto::{SessionId, Txn};
+use herdsman_proto::{SessionId, Txn, Zxid};
 
 use super::{Checker, Fact, has_effect};
-use crate::chronicle::Chronicle;
+use crate::chronicle::{Chronicle, Past};
 
 /// Looks at sessions whenever a txn is committed, and at every tree that clients see.
 pub struct Ephemerals {
@@ -31,6 +31,25 @@ impl Ephemerals {
             && !self.ended.contains(&session)
             && !makes_ephemeral(txn)
     }
+}
+
+/// The end of a session deletes its znodes, all of them and no others.
+fn check_end(
+    zxid: Zxid,
+    session: SessionId,
+    listed: Option<&[Box<str>]>,
+    chronicle: &Chronicle,
+) -> Result<(), String> {
+    let is_own = |past: &Past| {
+        past.look_at(zxid).is_some_and(|look| look.decoded().ephemeral_owner == session.0)
+    };
+    let own = chronicle.pasts_below("/").filter(|(_, past)| is_own(past));
+    let own: BTreeSet<&str> = own.map(|(path, _)| path).collect();
+    let listed: BTreeSet<&str> = listed.into_iter().flatten().map(|path| &**path).collect();
+    if own == listed {
+        return Ok(());
+    }
+    Err(format!("{zxid} ends session {session} and deletes {listed:?}, it owned {own:?}"))
 }
 
 fn makes_ephemeral(txn: &Txn) -> bool {
@@ -60,8 +79,9 @@ impl Checker for Ephemerals {
                         | Txn::Delete { container: true, .. }
                 );
                 let needs_session = has_effect(&entry.txn) && !is_without_session;
-                if let Txn::CloseSession { .. } = entry.txn {
+                if let Txn::CloseSession { ephemerals } = &entry.txn {
                     self.ended.insert(session);
+                    check_end(*zxid, session, ephemerals.as_deref(), chronicle)?;
                 }
                 if needs_session && !is_open && !self.may_be_local(session, &entry.txn) {
                     return Err(format!("{zxid} is of session {session}, which is not open"));

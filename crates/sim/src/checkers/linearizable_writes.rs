@@ -40,7 +40,7 @@ impl Checker for LinearizableWrites {
                 self.epoch = self.epoch.max(*epoch);
                 Ok(())
             }
-            Fact::Invoked { client, xid, one_leader } => {
+            Fact::Invoked { client, xid, one_leader, .. } => {
                 let epoch = one_leader.then_some(self.epoch);
                 let invoked = Invoked { answered: self.answered, epoch };
                 self.invoked.insert((*client, *xid), invoked);

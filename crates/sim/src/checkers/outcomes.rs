@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use herdsman_proto::{ErrorCode, Id, Perms, Txn, Zxid};
 
 use super::{Checker, Fact, Reply};
-use crate::chronicle::{Chronicle, parent, permits};
+use crate::chronicle::{Chronicle, Look, parent, permits};
 use crate::client::{Create, Op};
 
 /// Compares answers with what the rules say.
@@ -53,10 +53,21 @@ fn check(reply: &Reply<'_>, chronicle: &Chronicle) -> Result<(), String> {
     let before = chronicle.last_before(*zxid);
     let mut view = View { chronicle, before, ids: reply.ids, new: BTreeMap::new() };
     let expected = view.errors(op);
-    if expected == decided {
+    if expected != decided {
+        return Err(format!(
+            "client {client} asked {op:?} and got {decided:?} at {zxid}, not {expected:?}"
+        ));
+    }
+    if decided.iter().any(|code| *code != 0) {
         return Ok(());
     }
-    Err(format!("client {client} asked {op:?} and got {decided:?} at {zxid}, not {expected:?}"))
+    for (path, expected) in &view.new {
+        let found = chronicle.past(path).look_at(*zxid).map(Known::of);
+        if found != *expected {
+            return Err(format!("{op:?} made {found:?} of {path} at {zxid}, not {expected:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// The error of a txn and of each of its parts, 0 for none.
@@ -69,13 +80,26 @@ fn errors_of(txn: &Txn) -> Vec<i32> {
 }
 
 /// A znode, as far as the rules ask for it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     version: i32,
     aversion: i32,
     children: i32,
     is_ephemeral: bool,
     acl: Vec<herdsman_proto::Acl>,
+}
+
+impl Known {
+    fn of(look: &Look) -> Self {
+        let stat = look.decoded();
+        Known {
+            version: stat.version,
+            aversion: stat.aversion,
+            children: stat.num_children,
+            is_ephemeral: stat.ephemeral_owner != 0,
+            acl: look.acl.clone(),
+        }
+    }
 }
 
 /// The tree as a request finds it.
@@ -106,16 +130,7 @@ impl View<'_> {
     fn find(&self, path: &str) -> Result<Known, ErrorCode> {
         let found = match self.new.get(path) {
             Some(changed) => changed.clone(),
-            None => self.chronicle.past(path).look_at(self.before).map(|look| {
-                let stat = look.decoded();
-                Known {
-                    version: stat.version,
-                    aversion: stat.aversion,
-                    children: stat.num_children,
-                    is_ephemeral: stat.ephemeral_owner != 0,
-                    acl: look.acl.clone(),
-                }
-            }),
+            None => self.chronicle.past(path).look_at(self.before).map(Known::of),
         };
         found.ok_or(ErrorCode::NoNode)
     }

@@ -1,21 +1,21 @@
-//! Session FIFO: the writes of a session take effect in the order in which its client sent them, and
-//! answers come in that order too. Source: "FIFO client order" in the ZooKeeper paper (§2.3).
+//! Session FIFO: every write that takes effect was sent by the client of its session, takes effect once, and in the
+//! order in which the client sent them; answers come in that order too. Source: "FIFO client order" in the ZooKeeper
+//! paper (§2.3).
 //!
-//! The order in which a client sent its writes is the order of the numbers in their data. That answers come
-//! in order is seen by the client itself, which knows only one request at the front.
+//! That answers come in order is seen by the client itself, which knows only one request at the front.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use herdsman_proto::SessionId;
+use herdsman_proto::{SessionId, Txn};
 
 use super::{Checker, Fact, has_effect};
 use crate::chronicle::Chronicle;
-use crate::client::serial;
+use crate::client::Op;
 
-/// The last write of each session that took effect.
+/// The writes of each session that were sent after the last one that took effect.
 #[derive(Default)]
 pub struct SessionFifo {
-    last: BTreeMap<SessionId, u64>,
+    sent: BTreeMap<SessionId, VecDeque<Op>>,
 }
 
 impl Checker for SessionFifo {
@@ -24,17 +24,34 @@ impl Checker for SessionFifo {
     }
 
     fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
-        let Fact::Committed { zxid, entry } = fact else {
-            return Ok(());
-        };
-        let session = entry.header.session;
-        let Some(number) = serial(&entry.txn).filter(|_| has_effect(&entry.txn)) else {
-            return Ok(());
-        };
-        match self.last.insert(session, number) {
-            Some(last) if last >= number => Err(format!(
-                "{zxid} is write {number} of session {session}, write {last} took effect before"
-            )),
+        match fact {
+            Fact::Invoked { session, op, .. } if op.is_write() => {
+                self.sent.entry(*session).or_default().push_back((*op).clone());
+                Ok(())
+            }
+            Fact::Committed { zxid, entry } => {
+                let is_of_server = matches!(
+                    entry.txn,
+                    Txn::CreateSession { .. }
+                        | Txn::CloseSession { .. }
+                        | Txn::Delete { container: true, .. }
+                );
+                if is_of_server || !has_effect(&entry.txn) {
+                    return Ok(());
+                }
+                let session = entry.header.session;
+                let sent = self.sent.entry(session).or_default();
+                match sent.iter().position(|op| op.may_become(&entry.txn)) {
+                    Some(at) => {
+                        sent.drain(..=at);
+                        Ok(())
+                    }
+                    None => Err(format!(
+                        "{zxid} is {:?} of session {session}, which has sent no such request after its last one",
+                        entry.txn
+                    )),
+                }
+            }
             _ => Ok(()),
         }
     }

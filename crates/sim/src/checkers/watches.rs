@@ -47,6 +47,12 @@ impl Checker for Watches {
             Fact::Replied(reply) => {
                 if let Op::SetWatches { seen, watches } = reply.op {
                     self.set_again(reply, *seen, watches, chronicle)?;
+                } else if let Some(late) = self.late.get(&reply.client) {
+                    return Err(format!("client {} heard {late:?} too late", reply.client));
+                }
+                let must_succeed = matches!(reply.op, Op::AddWatch { .. } | Op::SetWatches { .. });
+                if must_succeed && reply.code != 0 {
+                    return Err(format!("{:?} was answered with {}", reply.op, reply.code));
                 }
                 self.check_none_missing(reply, chronicle)?;
                 self.note(reply);

@@ -3,6 +3,7 @@
 use herdsman_proto::request::{
     CreateRequest, ReconfigRequest, RequestHeader, SetWatches, WatcherType,
 };
+use herdsman_proto::txn::CreateKind;
 use herdsman_proto::{Acl, OpCode, ReadRequest, Request, Txn, WriteRequest, Xid, Zxid};
 
 /// A request.
@@ -157,6 +158,15 @@ impl Create {
         matches!(self.flags, 1 | 3)
     }
 
+    /// As what it is logged.
+    fn kind(&self) -> CreateKind {
+        match self.flags {
+            4 => CreateKind::Container,
+            5 | 6 => CreateKind::Ttl(self.ttl_ms),
+            _ => CreateKind::Plain { ephemeral: self.is_ephemeral(), with_stat: self.with_stat },
+        }
+    }
+
     fn request(&self) -> CreateRequest<'_> {
         let op = match self.flags {
             4 => OpCode::CreateContainer,
@@ -229,6 +239,7 @@ impl Op {
                 let fits =
                     |rest: &str| if op.is_sequential() { is_number(rest) } else { rest.is_empty() };
                 rest.is_some_and(fits)
+                    && create.kind == op.kind()
                     && create.data.as_deref() == Some(op.data.as_bytes())
                     && create.acl == op.acl
             }

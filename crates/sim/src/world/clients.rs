@@ -13,6 +13,8 @@ use crate::checkers::{Fact, Reply};
 use crate::client::{Client, Op, Stage, credentials, ids};
 use crate::plan::member_line;
 
+/// How long a client waits when all is well.
+const CALM_PATIENCE_TICKS: u64 = 60;
 /// Requests on their way at the most.
 const PENDING_MAX: usize = 4;
 
@@ -35,11 +37,21 @@ impl World {
             // disks are slow.
             patience_ms = (patience_ms / self.servers.len() as u64).max(6 * self.plan.tick_ms);
         }
+        // When all is well, every request is answered.
+        let is_calm = stage == Stage::Connected && self.trouble.is_calm();
+        if is_calm {
+            patience_ms = CALM_PATIENCE_TICKS * self.plan.tick_ms;
+        }
         let is_late = self.now_ms > heard_ms + patience_ms;
         match stage {
             Stage::Idle => {
                 let place = self.random.index(self.servers.len());
                 self.client_connects(client, place);
+            }
+            _ if is_late && is_calm => {
+                let pending = &self.clients[client].pending;
+                let why = format!("client {client} waits in vain for {pending:?}");
+                self.fail("liveness", why);
             }
             _ if is_late => self.client_gives_up(client),
             Stage::Connecting => {}
@@ -135,9 +147,11 @@ impl World {
         self.note(|| format!("client {client} asks {op:?}"));
         let me = &mut self.clients[client];
         me.sent_ms = self.now_ms;
+        let session = me.session;
+        let asked = op.clone();
         let (xid, payload) = me.send(op);
         let one_leader = self.leaders() == 1;
-        self.tell(&Fact::Invoked { client, xid, one_leader });
+        self.tell(&Fact::Invoked { client, session, xid, op: &asked, one_leader });
         self.send_to_server(conn, Some(payload));
     }
 
@@ -157,8 +171,13 @@ impl World {
         self.tell(&Fact::Disconnected { client });
     }
 
-    /// A client leaves without a word; its session has to end by itself.
+    /// A client leaves without a word; its session has to end by itself. Its machine may be gone, so that nothing
+    /// tells the server of it.
     pub fn client_leaves(&mut self, client: usize) {
+        if self.random.per_mille(500) {
+            self.clients[client].disconnect();
+            self.tell(&Fact::Disconnected { client });
+        }
         self.client_gives_up(client);
         let me = &mut self.clients[client];
         if me.session != SessionId::NONE {
@@ -203,10 +222,18 @@ impl World {
             self.tell(&Fact::Expired { client, session, seen });
             return self.tell(&Fact::Disconnected { client });
         }
-        me.session = response.session;
+        let asked = std::mem::replace(&mut me.session, response.session);
         me.timeout_ms = u64::try_from(response.timeout_ms).unwrap_or(0);
         me.stage = Stage::Connected;
         me.read_only = response.read_only == Some(true);
+        let fact = Fact::Connected {
+            client,
+            asked,
+            session: response.session,
+            timeout_is_right: response.timeout_ms == self.plan.session_ms,
+            read_only_unasked: me.read_only && !self.plan.takes_read_only(client),
+        };
+        self.tell(&fact);
         self.client_introduces_itself(client);
     }
 
@@ -270,6 +297,12 @@ impl World {
         let Client { session, seen, heard, read_only, .. } = *me;
         me.seen = me.seen.max(zxid);
         me.note_watches(op, code);
+        if let Op::Create(create) = op
+            && create.is_sequential()
+            && code == 0
+        {
+            me.note_path(Reader::new(body).required_string().unwrap_or_default().into_owned());
+        }
         me.calm_session = Some(session).filter(|_| self.trouble.is_calm());
         if op.is_write() && code == 0 {
             me.writes_done += 1;

@@ -242,6 +242,10 @@ impl World {
         let Some(entry) = self.conns.get_mut(&conn) else { return };
         entry.server_open = false;
         let (place, life) = (entry.place, entry.life);
+        let is_forgotten = self.clients[entry.client].conn != Some(conn);
+        if is_forgotten {
+            self.conns.remove(&conn);
+        }
         if self.alive(place, life) {
             self.step(place, Input::Disconnected { conn: ConnId(conn) });
         }

@@ -221,6 +221,7 @@ impl World {
         match process.writer.flush(SyncMode::Sync) {
             Ok(flushed) => {
                 process.jobs[0].drain(..batch);
+                self.servers[place].flushed = flushed.last_zxid;
                 self.count_txns(place, process, batch as u64);
                 Done::Yes(PeerInput::Flushed { zxid: flushed.last_zxid })
             }
@@ -242,6 +243,7 @@ impl World {
                 Ok(true) => {
                     process.writer = storage.writer(&self.plan, zxid);
                     self.servers[place].mirror.cut_after(zxid);
+                    self.servers[place].flushed = zxid;
                     return Done::Yes(PeerInput::Truncated { zxid, tree: after });
                 }
                 Ok(false) => {}
@@ -256,6 +258,7 @@ impl World {
                 process.writer = storage.writer(&self.plan, zxid);
                 process.tree = tree;
                 self.servers[place].mirror.cut_after(zxid);
+                self.servers[place].flushed = zxid;
                 process.delivered = process.delivered.min(zxid);
                 Done::Yes(PeerInput::Truncated { zxid, tree: TreeAfterCut::Reloaded })
             }
@@ -287,6 +290,7 @@ impl World {
                 process.tree = tree;
                 process.delivered = Zxid::ZERO;
                 self.servers[place].mirror = mirror;
+                self.servers[place].flushed = zxid;
                 Done::Yes(PeerInput::SnapshotInstalled { zxid })
             }
             Err(error @ InstallError::Fuzzy { .. }) => {

@@ -11,6 +11,7 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{OpCode, QuorumPacket, Reader, ServerState, SessionId, Txn, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::log::Kept;
+use herdsman_zab::quorum::Electorate;
 use herdsman_zab::{Fall, Mistake, Output as PeerOutput, Standing, TreeAfterCut, Zab};
 
 use super::disks::Job;
@@ -90,6 +91,7 @@ impl World {
         for (previous, zxid, hash, payload) in news {
             self.tell(&Fact::Delivered { place, previous, zxid, hash });
             if self.failure.is_none() && zxid > self.chronicle.last() {
+                self.check_quorum_has(zxid, hash);
                 let entry = Entry::decode(&payload).expect("what was logged can be read");
                 self.tell(&Fact::Committed { zxid, entry: &entry });
                 let is_sweep = matches!(entry.txn, Txn::Delete { container: true, .. });
@@ -103,6 +105,22 @@ impl World {
         }
         process.delivered = last;
         self.tell(&Fact::Stands { place, tree: &process.tree });
+    }
+
+    /// What is shown to clients for the first time is on the disks of a quorum. Who votes is not looked for while
+    /// the membership changes.
+    fn check_quorum_has(&mut self, zxid: Zxid, hash: u64) {
+        let has = |id| {
+            let server = self.servers.iter().find(|server| server.id == id);
+            server.is_some_and(|server| {
+                let known = server.mirror.hash_of(zxid);
+                let is_logged = known == Some(hash) || server.mirror.base() >= zxid;
+                !server.is_sound() || (server.flushed >= zxid && is_logged)
+            })
+        };
+        if !self.plan.reconfig && !Electorate::of(&self.plan.membership).is_quorum(has) {
+            self.fail("durability", format!("{zxid} is shown, and is on the disks of no quorum"));
+        }
     }
 
     fn schedule_tick(&mut self, place: Place, process: &mut Process) {

@@ -388,6 +388,7 @@ impl World {
                 self.servers[place].storage = Storage::new();
                 self.servers[place].rotten = false;
                 self.servers[place].mirror.reset(herdsman_proto::Zxid::ZERO);
+                self.servers[place].flushed = herdsman_proto::Zxid::ZERO;
                 self.tell(&Fact::LostDisk { place });
                 self.start(place);
             }

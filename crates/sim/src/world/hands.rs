@@ -45,6 +45,7 @@ impl World {
         assert!(self.servers[place].process.is_none(), "server {place} runs");
         self.servers[place].storage = Storage::new();
         self.servers[place].mirror = Mirror::default();
+        self.servers[place].flushed = herdsman_proto::Zxid::ZERO;
         self.servers[place].storage.suspend_voting("its disk was lost");
         self.tell(&Fact::LostDisk { place });
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use herdsman_node::{Node, Outputs, StorageState, membership_of};
+use herdsman_proto::Zxid;
 use herdsman_store::SyncMode;
 use herdsman_tree::Tree;
 use herdsman_zab::{Epochs, Origin, Voting};
@@ -48,6 +49,11 @@ impl World {
         server.life += 1;
         server.crash_after = None;
         let last = tree.last_zxid();
+        if last < server.flushed && server.is_sound() {
+            let why = format!("{place} starts with {last}, {} was durable", server.flushed);
+            return self.fail("recovery", why);
+        }
+        server.flushed = last;
         if server.mirror_installed.last() == last {
             server.mirror = std::mem::take(&mut server.mirror_installed);
         }
@@ -129,10 +135,12 @@ impl World {
                     Job::Epoch { kind, epoch } => storage.save_epoch(kind, epoch).is_ok(),
                     Job::AllowVoting => storage.allow_voting().is_ok(),
                     Job::Truncate { zxid, .. } => {
+                        self.servers[place].flushed = Zxid::ZERO;
                         let tree = storage.truncate(&self.plan, zxid);
                         self.go_on_behind(process, &storage, tree.ok().flatten())
                     }
                     Job::Install { base, entries, .. } => {
+                        self.servers[place].flushed = Zxid::ZERO;
                         let found = base_tree(&self.plan, process, base, &entries);
                         let tree = found.and_then(|(tree, mirror)| {
                             self.servers[place].mirror_installed = mirror;
