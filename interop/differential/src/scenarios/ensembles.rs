@@ -34,6 +34,12 @@ pub(super) const ALL: &[Scenario] = &[
     local::MOVES,
 ];
 
+/// Those that go with local sessions, too: nobody takes such a session from its connection.
+pub(super) fn for_local_sessions() -> Vec<Scenario> {
+    let goes = |scenario: &&Scenario| scenario.name != moves::OLD_CONNECTION.name;
+    ALL.iter().filter(goes).copied().collect()
+}
+
 /// Every role.
 const ROLES: [usize; 4] = [LEADER, FOLLOWER, OTHER_FOLLOWER, OBSERVER];
 /// A server and another one, for every combination of roles.

@@ -58,7 +58,7 @@ pub fn for_servers(kind: Kind) -> Vec<Scenario> {
     match kind {
         Kind::Alone => ALL.to_vec(),
         Kind::Ensemble(_) => shared.chain(ENSEMBLES).copied().collect(),
-        Kind::WithLocalSessions(_) => ENSEMBLES.to_vec(),
+        Kind::WithLocalSessions(_) => ensembles::for_local_sessions(),
     }
 }
 
