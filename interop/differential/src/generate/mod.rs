@@ -152,7 +152,8 @@ impl Generator {
     }
 
     fn open(&mut self, slot: usize) -> Action {
-        if self.servers > 1 && self.rng.percent(15) {
+        // Not before the script's root is made: what is queued must not meet a connection that is closed.
+        if self.servers > 1 && self.queued.is_empty() && self.rng.percent(15) {
             return self.claim(slot);
         }
         let mut hello = if self.rng.percent(70) { Hello::new_session() } else { self.odd_hello() };
