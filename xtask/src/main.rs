@@ -12,6 +12,7 @@ mod instructions;
 mod interop;
 mod listing;
 mod load;
+mod mistakes;
 mod paths;
 mod peers;
 mod rng;
@@ -89,6 +90,10 @@ enum Task {
     /// Counts do not depend on how busy the machine is. A case that needs more than the tolerance
     /// allows fails; valgrind is installed where it is missing.
     Instructions(instructions::Options),
+    /// Make known mistakes in a copy of the sources, and see the simulator find each of them.
+    ///
+    /// The mistakes are the patches in crates/sim/mistakes. Takes about a minute for each.
+    Mistakes(mistakes::Options),
     /// Make the data directories under fixtures/ anew, with Apache 3.8.0 and 3.9.5.
     Fixtures,
 }
@@ -115,6 +120,7 @@ fn execute(task: Task) -> Result<()> {
         Task::Failover(options) => failover::run(&options),
         Task::Instructions(options) => instructions::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Mistakes(options) => mistakes::run(&options),
         Task::Fixtures => {
             peers::install(&[Peer::Java, Peer::Zookeeper, Peer::Zookeeper38])?;
             fixtures::make()

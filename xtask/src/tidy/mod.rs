@@ -7,6 +7,7 @@
 mod edges;
 mod layout;
 mod licences;
+mod mistakes;
 mod named_tests;
 mod text;
 
@@ -43,12 +44,14 @@ impl Source {
 
 /// Checks everything; fails if any rule is broken.
 pub fn check() -> Result<()> {
-    let sources = sources(&paths::root())?;
+    let root = paths::root();
+    let sources = sources(&root)?;
     for warning in sources.iter().flat_map(text::long_file_warnings) {
         println!("warning: {warning}");
     }
     let mut problems = problems(&sources);
     problems.extend(licences::unfit()?);
+    problems.extend(mistakes::useless(&root, &sources));
     for problem in &problems {
         println!("{problem}");
     }

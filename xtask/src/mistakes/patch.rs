@@ -1,0 +1,137 @@
+//! A patch that makes a mistake, and what its head says about it.
+//!
+//! The head is what stands before the first `diff --git`, which git skips: sentences that say what the mistake
+//! is, and then lines of a word and a value. `property:` names the property that finds it, `world:` is plain, rough or
+//! changing, `seeds:` is within how many seeds it is found (300 when not said), and `only` says that no other
+//! property finds it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Where the patches are, from the repository's top folder.
+pub const FOLDER: &str = "crates/sim/mistakes";
+/// Seeds that are run with a mistake whose patch does not say how many.
+pub const SEEDS_DEFAULT: u64 = 300;
+
+/// A world of the simulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum World {
+    /// What the seed says.
+    Plain,
+    /// `--rough`.
+    Rough,
+    /// `--changing`.
+    Changing,
+}
+
+impl World {
+    /// Its name in a patch.
+    pub fn name(self) -> &'static str {
+        match self {
+            World::Plain => "plain",
+            World::Rough => "rough",
+            World::Changing => "changing",
+        }
+    }
+
+    /// What the simulator is told.
+    pub fn arguments(self) -> &'static [&'static str] {
+        match self {
+            World::Plain => &[],
+            World::Rough => &["--rough"],
+            World::Changing => &["--changing"],
+        }
+    }
+}
+
+/// A mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Its name, which is that of the file.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// What it is.
+    pub about: String,
+    /// The property that finds it.
+    pub property: String,
+    /// Where it is found.
+    pub world: World,
+    /// Within how many seeds.
+    pub seeds: Option<u64>,
+    /// No other property finds it.
+    pub only: bool,
+}
+
+/// All mistakes of a repository, by name.
+pub fn all(root: &Path) -> Result<Vec<Patch>> {
+    let folder = root.join(FOLDER);
+    let mut patches = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "patch") {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+            patches.push(parse(&path, &text).with_context(|| path.display().to_string())?);
+        }
+    }
+    patches.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(patches)
+}
+
+/// Reads the head of a patch.
+pub fn parse(path: &Path, text: &str) -> Result<Patch> {
+    let name = path.file_stem().context("a patch has a name")?.to_string_lossy().into_owned();
+    let (mut about, mut property, mut world) = (Vec::new(), None, None);
+    let (mut seeds, mut only) = (None, false);
+    for line in text.lines().take_while(|line| !line.starts_with("diff --git")) {
+        match line.split_once(": ") {
+            Some(("property", value)) => property = Some(value.to_owned()),
+            Some(("world", "plain")) => world = Some(World::Plain),
+            Some(("world", "rough")) => world = Some(World::Rough),
+            Some(("world", "changing")) => world = Some(World::Changing),
+            Some(("world", other)) => bail!("there is no world `{other}`"),
+            Some(("seeds", value)) => seeds = Some(value.parse().context("a number of seeds")?),
+            _ if line == "only" => only = true,
+            _ => about.push(line),
+        }
+    }
+    Ok(Patch {
+        name,
+        path: path.to_path_buf(),
+        about: about.join(" ").trim().to_owned(),
+        property: property.context("the head has no line `property: …`")?,
+        world: world.context("the head has no line `world: …`")?,
+        seeds,
+        only,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_says_all_about_a_mistake() {
+        let head =
+            "A cut is\nnot made.\n\nproperty: forward only\nworld: rough\nseeds: 40\nonly\n\n";
+        let text = format!("{head}diff --git a/x b/x\nproperty: not this one\n");
+        let patch = parse(Path::new("a/no-cut.patch"), &text).unwrap();
+        assert_eq!(patch.name, "no-cut");
+        assert_eq!(patch.about, "A cut is not made.");
+        assert_eq!(patch.property, "forward only");
+        assert_eq!((patch.world, patch.seeds, patch.only), (World::Rough, Some(40), true));
+    }
+
+    #[test]
+    fn a_head_that_says_too_little_is_refused() {
+        let check = |head: &str| parse(Path::new("a.patch"), head).is_ok();
+        assert!(check("property: agreement\nworld: plain\n"));
+        assert!(!check("property: agreement\n"));
+        assert!(!check("world: plain\n"));
+        assert!(!check("property: agreement\nworld: other\n"));
+        assert!(!check("property: agreement\nworld: plain\nseeds: many\n"));
+    }
+}
