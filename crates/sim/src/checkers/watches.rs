@@ -1,8 +1,9 @@
 //! Watches: an event tells of a change after the watch was set, comes once for each change, in order, and before any
 //! answer that shows the change. A watch of a read is spent by its first event; one of addWatch stays. Watches
 //! that are set again on a new connection tell at once of what happened in between. Nobody hears of a znode that
-//! he may not read. Servers without a leader are left out: they show what they have. Source: "what ZooKeeper guarantees about watches" and "persistent, recursive watches"
-//! (Apache's programmer's guide), `DataTree.setWatches`.
+//! he may not read. Servers without a leader are left out: they show what they have. Source: "what ZooKeeper
+//! guarantees about watches" and "persistent, recursive watches" (Apache's programmer's guide),
+//! `DataTree.setWatches`.
 
 use std::collections::BTreeMap;
 
