@@ -1,7 +1,6 @@
 //! A client's end of its connections: it connects, asks, listens, gives up and tries elsewhere.
 
 use bytes::Bytes;
-use herdsman_node::LocalSessions;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{
     ConnectRequest, ConnectResponse, ErrorCode, Reader, ServerState, SessionId, WatchedEvent, Xid,
@@ -109,8 +108,8 @@ impl World {
     fn client_reconnects(&mut self, client: usize) {
         let same = self.clients[client].conn.and_then(|conn| self.place_of_conn(conn));
         let other = self.random.index(self.servers.len());
-        // A local session ends when its client goes to another server, which is no fault of the servers.
-        let is_tied = self.plan.local_sessions != LocalSessions::Off && self.trouble.is_calm();
+        // When all is well, a client stays: another server may not take clients, and a local session ends there.
+        let is_tied = self.trouble.is_calm();
         let place = same.filter(|_| is_tied || self.random.per_mille(600)).unwrap_or(other);
         self.client_gives_up(client);
         self.client_connects(client, place);

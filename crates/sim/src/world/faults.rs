@@ -71,12 +71,11 @@ impl World {
         let kinds = self.plan.faults;
         let place = self.random.index(self.servers.len());
         match self.random.below(109) {
-            0..17 if kinds.crashes => self.crash_and_restart(place),
+            0..17 if kinds.crashes => self.crash(place),
             17..25 if kinds.crashes => self.crash_many(),
             25..35 if kinds.crashes => {
                 let outputs = self.random.below(40);
                 self.servers[place].crash_after = Some(outputs);
-                self.restart_some_time(place);
             }
             35..50 if kinds.partitions => self.split(),
             50..60 => self.heal_network(),
@@ -155,7 +154,7 @@ impl World {
         }
         for place in 0..self.servers.len() {
             if self.random.per_mille(700) {
-                self.crash_and_restart(place);
+                self.crash(place);
             }
         }
     }
@@ -165,12 +164,14 @@ impl World {
         self.trouble.favourite
     }
 
-    fn crash_and_restart(&mut self, place: Place) {
-        self.crash(place);
-        self.restart_some_time(place);
+    /// A server that has crashed starts again, while faults go on.
+    pub(super) fn restart_unless_over(&mut self, place: Place) {
+        if self.plan.faults.crashes && !self.trouble.over {
+            self.restart_some_time(place);
+        }
     }
 
-    /// A server that has crashed by then, or cannot write any more, starts again.
+    /// A server that is down by then, or cannot write any more, starts again.
     fn restart_some_time(&mut self, place: Place) {
         let delay_ms = self.random.between(1, self.plan.tick_ms * 10);
         self.later(delay_ms, Event::Start { place });
@@ -367,13 +368,6 @@ impl World {
         for place in 0..self.servers.len() {
             if self.servers[place].left_out {
                 continue;
-            }
-            let process = self.servers[place].process.as_ref();
-            let failed = |process: &super::Process| {
-                process.node.storage() == herdsman_node::StorageState::Failed
-            };
-            if process.is_some_and(|process| failed(process)) {
-                self.crash(place);
             }
             self.start(place);
         }

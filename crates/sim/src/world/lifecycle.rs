@@ -19,8 +19,15 @@ use crate::storage::{Found, Storage};
 impl World {
     /// Starts a server that is down. It may refuse, if its disk is rotten.
     pub fn start(&mut self, place: Place) {
-        if self.servers[place].process.is_some() || self.servers[place].refusal.is_some() {
+        if self.servers[place].refusal.is_some() {
             return;
+        }
+        let process = self.servers[place].process.as_ref();
+        match process.map(|process| process.node.storage()) {
+            None => {}
+            // Only a restart helps.
+            Some(StorageState::Failed) => self.crash(place),
+            Some(_) => return,
         }
         match self.servers[place].storage.open(&self.plan) {
             Ok(found) => self.join(place, found),
@@ -117,6 +124,7 @@ impl World {
         server.storage.crash(&mut self.random);
         self.lose_links_of(place);
         self.lose_conns_of(place);
+        self.restart_unless_over(place);
     }
 
     /// The disk may have done some of its work before the power failed, and reported none.

@@ -31,15 +31,6 @@ fn fixed_seeds() {
     }
 }
 
-/// A sweep deleted TTL znodes that had just been written (56, 106); a server that a pending membership makes a
-/// voter never voted, being in a later round (1717).
-#[test]
-fn seeds_that_found_something() {
-    for seed in [56, 106, 1717] {
-        check(&run_seed(seed));
-    }
-}
-
 #[test]
 fn fixed_seeds_in_a_rough_world() {
     for seed in 1..31 {
