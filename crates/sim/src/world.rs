@@ -235,6 +235,12 @@ pub struct Server {
 }
 
 impl Server {
+    /// The membership in its log that is not in force here.
+    #[must_use]
+    pub fn pending(&self) -> Option<Membership> {
+        self.mirror.last_membership().filter(|last| last.version > self.membership.version)
+    }
+
     /// It has all that it has ever logged and promised.
     #[must_use]
     pub fn is_sound(&self) -> bool {
@@ -303,6 +309,8 @@ pub struct Counts {
     pub notifications: u64,
     /// Znodes that a sweep deleted.
     pub swept: u64,
+    /// Whether just a quorum had to make progress.
+    pub quorum_only: u64,
     /// Epochs that ran out.
     pub epochs_exhausted: u64,
 }

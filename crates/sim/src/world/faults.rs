@@ -5,7 +5,6 @@
 //! exception, because it can cost a server all it has: a quorum's disks stay sound.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use herdsman_node::Input;
 use herdsman_proto::SessionId;
@@ -300,38 +299,49 @@ impl World {
         }
     }
 
-    /// Voters without which there is just a quorum, and not one voter more; `None` if it is not known who
-    /// votes. Whoever has lost his disk is among them.
+    /// Servers without which there is just a quorum, and not one voter more; `None` if a change of membership is
+    /// under way that the others may not be able to complete. Whoever has lost his disk is among them.
     pub fn all_but_a_quorum(&mut self) -> Option<Vec<Place>> {
-        if self.plan.reconfig {
-            return None;
-        }
-        let membership = Arc::clone(&self.plan.membership);
-        let electorate = Electorate::of(&membership);
-        let mut present: BTreeSet<_> = membership.voters().collect();
         let mut order: Vec<Place> = (0..self.servers.len()).collect();
         for index in (1..order.len()).rev() {
             order.swap(index, self.random.index(index + 1));
         }
-        order.sort_by_key(|place| self.servers[*place].is_sound());
+        let is_needed = |place: &Place| {
+            self.servers[*place].is_sound() && self.servers[*place].pending().is_none()
+        };
+        order.sort_by_key(is_needed);
+        let mut present: BTreeSet<Place> = order.iter().copied().collect();
+        let voters = self.plan.membership.voters().collect::<BTreeSet<_>>();
+        // Observers stay: they take no part in a quorum. Where the membership changes, everybody may be a voter.
+        let may_go =
+            |place: &Place| self.plan.reconfig || voters.contains(&self.servers[*place].id);
         let mut absent = Vec::new();
-        for place in order {
-            let id = self.servers[place].id;
-            present.remove(&id);
-            if electorate.is_quorum(|voter| present.contains(&voter)) {
+        for place in order.into_iter().filter(may_go) {
+            present.remove(&place);
+            if self.have_quorums(&present) {
                 absent.push(place);
             } else {
-                present.insert(id);
+                present.insert(place);
             }
         }
-        // Observers stay: they take no part in a quorum.
-        absent.retain(|place| membership.voters().any(|id| id == self.servers[*place].id));
-        Some(absent)
+        let is_changing = present.iter().any(|place| self.servers[*place].pending().is_some());
+        (!is_changing).then_some(absent)
+    }
+
+    /// Whether some servers are a quorum of every membership that one of them goes by.
+    fn have_quorums(&self, present: &BTreeSet<Place>) -> bool {
+        let ids: BTreeSet<_> = present.iter().map(|place| self.servers[*place].id).collect();
+        let is_quorum = |place: &Place| {
+            let electorate = Electorate::of(&self.servers[*place].membership);
+            electorate.is_quorum(|id| ids.contains(&id))
+        };
+        !present.is_empty() && present.iter().all(is_quorum)
     }
 
     /// These servers are down, or cannot reach anybody, until [`World::bring_back`].
     pub fn leave_out(&mut self, absent: &[Place]) {
         self.note(|| format!("only without {absent:?}"));
+        self.counts.quorum_only += 1;
         let all = 0..self.servers.len();
         let pairs =
             |place: Place| all.clone().flat_map(move |other| [(place, other), (other, place)]);

@@ -1,7 +1,8 @@
 //! What a server has logged, as the world saw it: the server cannot lie about it.
 
 use bytes::Bytes;
-use herdsman_proto::Zxid;
+use herdsman_node::membership_in;
+use herdsman_proto::{Membership, Zxid};
 
 use crate::chronicle::fingerprint;
 
@@ -30,6 +31,12 @@ impl Mirror {
     pub fn hash_of(&self, zxid: Zxid) -> Option<u64> {
         let index = self.entries.binary_search_by_key(&zxid, |(zxid, ..)| *zxid).ok()?;
         Some(self.entries[index].1)
+    }
+
+    /// The last membership that was proposed.
+    #[must_use]
+    pub fn last_membership(&self) -> Option<Membership> {
+        self.entries.iter().rev().find_map(|(_, _, payload)| membership_in(payload))
     }
 
     /// A txn is logged. Gives its fingerprint.
