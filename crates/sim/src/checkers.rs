@@ -33,7 +33,6 @@ mod primary_order;
 mod read_only;
 mod read_your_writes;
 mod reads;
-mod sequences;
 mod session_fifo;
 mod watches;
 
@@ -235,7 +234,6 @@ impl Checkers {
                 Box::new(ephemerals::Ephemerals::new(local_sessions)),
                 Box::new(forward_only::ForwardOnly::default()),
                 Box::new(outcomes::Outcomes),
-                Box::new(sequences::Sequences::default()),
                 Box::new(lifetimes::Lifetimes::default()),
                 Box::new(read_only::ReadOnly),
                 Box::new(expiry::Expiry::default()),

@@ -80,6 +80,8 @@ pub struct Client {
     pub heard: Zxid,
     /// Its server has no leader and answers reads only.
     pub read_only: bool,
+    /// It has just gone to another server while requests were under way.
+    pub has_moved: bool,
     /// The last sequential znodes that it has created.
     numbered: VecDeque<String>,
     next_xid: i32,
@@ -108,6 +110,7 @@ impl Client {
             watches: BTreeSet::new(),
             heard: Zxid::ZERO,
             read_only: false,
+            has_moved: false,
             numbered: VecDeque::new(),
             next_xid: 0,
             made: 0,
@@ -196,6 +199,10 @@ impl Client {
         let data = format!("{me}-{}", self.made);
         let mut path = random_path(random);
         let watch = random.per_mille(500);
+        // Whoever has moved may be done soon, with requests still under way at the server that it has left.
+        if std::mem::take(&mut self.has_moved) && random.per_mille(200) {
+            return Op::CloseSession;
+        }
         let kind = random.below(100);
         if kind >= 25 && !self.numbered.is_empty() && random.per_mille(400) {
             path = random.pick(self.numbered.make_contiguous()).clone();

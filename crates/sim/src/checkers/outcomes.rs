@@ -85,6 +85,8 @@ struct Known {
     version: i32,
     aversion: i32,
     children: i32,
+    /// How many children were ever created: the number of the next sequential one.
+    created: i32,
     is_ephemeral: bool,
     acl: Vec<herdsman_proto::Acl>,
 }
@@ -96,6 +98,8 @@ impl Known {
             version: stat.version,
             aversion: stat.aversion,
             children: stat.num_children,
+            // A stat shows twice that, less the children that there are.
+            created: (stat.cversion + stat.num_children) / 2,
             is_ephemeral: stat.ephemeral_owner != 0,
             acl: look.acl.clone(),
         }
@@ -182,24 +186,28 @@ impl View<'_> {
     fn create(&mut self, create: &Create) -> Result<(), ErrorCode> {
         let mut parent_znode = self.find(&parent(&create.path))?;
         self.require(&parent_znode, Perms::CREATE)?;
-        if !create.is_sequential() && self.find(&create.path).is_ok() {
+        let mut path = create.path.clone();
+        if create.is_sequential() {
+            path += &format!("{:010}", parent_znode.created);
+        }
+        if self.find(&path).is_ok() {
             return Err(ErrorCode::NodeExists);
         }
         if parent_znode.is_ephemeral {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
         parent_znode.children += 1;
-        self.put(&parent(&create.path), parent_znode);
-        if !create.is_sequential() {
-            let znode = Known {
-                version: 0,
-                aversion: 0,
-                children: 0,
-                is_ephemeral: create.is_ephemeral(),
-                acl: create.acl.clone(),
-            };
-            self.put(&create.path, znode);
-        }
+        parent_znode.created += 1;
+        self.put(&parent(&path), parent_znode);
+        let znode = Known {
+            version: 0,
+            aversion: 0,
+            children: 0,
+            created: 0,
+            is_ephemeral: create.is_ephemeral(),
+            acl: create.acl.clone(),
+        };
+        self.put(&path, znode);
         Ok(())
     }
 

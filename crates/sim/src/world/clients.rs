@@ -111,8 +111,10 @@ impl World {
         // When all is well, a client stays: another server may not take clients, and a local session ends there.
         let is_tied = self.trouble.is_calm();
         let place = same.filter(|_| is_tied || self.random.per_mille(600)).unwrap_or(other);
+        let has_moved = same != Some(place) && !self.clients[client].pending.is_empty();
         self.client_gives_up(client);
         self.client_connects(client, place);
+        self.clients[client].has_moved = has_moved;
     }
 
     /// A client connects to a server, with its session if it has one.
