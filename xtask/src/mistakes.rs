@@ -143,6 +143,8 @@ fn build(copy: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "--locked", "--package", PACKAGE]);
+    // A build that is interrupted may leave pieces behind that do not fit together.
+    build.env("CARGO_INCREMENTAL", "0");
     build.env("CARGO_TARGET_DIR", &target).current_dir(copy);
     run::output(&mut build).context("it does not build")?;
     Ok(target.join("debug").join(PACKAGE))

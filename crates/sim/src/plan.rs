@@ -36,6 +36,8 @@ pub struct Plan {
     pub joiners: usize,
     /// Whether the membership may change.
     pub reconfig: bool,
+    /// How often in a thousand requests a client asks for a change of membership, if it may change.
+    pub reconfigs_per_mille: u64,
     /// Length of a tick.
     pub tick_ms: u64,
     /// Ticks to connect and catch up.
@@ -224,6 +226,8 @@ impl Plan {
             membership: Arc::new(membership(voters + joiners, observers, voting)),
             joiners,
             reconfig,
+            // Where changes are rare, what is wrong with one is not mended by the next.
+            reconfigs_per_mille: if seed.is_multiple_of(2) { 30 } else { 4 },
             tick_ms,
             init_limit_ticks: random.between(5, 10),
             sync_limit_ticks: random.between(2, 5),

@@ -61,7 +61,9 @@ impl World {
                 if !quiet && self.is_time_to_reconnect() {
                     self.client_reconnects(client);
                 } else if may_ask && self.random.per_mille(700) {
-                    let changes = self.plan.reconfig && !self.calm() && self.random.per_mille(30);
+                    let times = self.plan.reconfigs_per_mille;
+                    let changes =
+                        self.plan.reconfig && !self.calm() && self.random.per_mille(times);
                     let op = if changes {
                         Op::Reconfig { members: self.some_members() }
                     } else {
