@@ -9,7 +9,7 @@ use herdsman_proto::{Membership, ServerState};
 use herdsman_zab::Zab;
 
 use crate::checkers::Fact;
-use crate::checkers::liveness::{PROGRESS_TICKS, REST_TICKS, SETTLE_TICKS};
+use crate::checkers::liveness::{IN_FLIGHT_TICKS, PROGRESS_TICKS, REST_TICKS, SETTLE_TICKS};
 use crate::plan::Plan;
 use crate::world::{Counts, Event, Failure, Server, Tracing, World};
 
@@ -116,6 +116,11 @@ fn play(world: &mut World) {
         return;
     }
     world.end_faults();
+    if world.plan.reconfig {
+        // A change of membership that is under way needs the servers that it was proposed with.
+        world.restart_all();
+        world.run_until(world.now_ms + IN_FLIGHT_TICKS * world.plan.tick_ms);
+    }
     if let Some(absent) = world.all_but_a_quorum() {
         world.leave_out(&absent);
         world.restart_all();

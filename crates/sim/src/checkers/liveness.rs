@@ -2,6 +2,8 @@
 //! gets a write done, sessions of live clients stay, those of dead clients end. Source: this project's
 //! design (docs/architecture.md); bounds in ticks, generous, because what is looked for is "never".
 
+/// Ticks until requests that were on their way when the faults stopped are decided.
+pub const IN_FLIGHT_TICKS: u64 = 40;
 /// Ticks until every server serves, beyond what catching up may take.
 pub const SETTLE_TICKS: u64 = 60;
 /// Ticks until every client has got a write done.
