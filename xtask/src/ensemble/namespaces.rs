@@ -24,6 +24,8 @@ const TRIAL: &str = "ip netns add trial && ip link add bridge0 type bridge && \
     ip link add link0 type veth peer name servers netns trial && \
     ip link set link0 master bridge0 && nsenter --net=/run/netns/trial ip link set lo up";
 
+/// No ensemble of a test has more servers.
+const SERVERS_MAX: usize = 9;
 /// Where clients are.
 const CLIENTS_HOST: &str = "10.111.2.254";
 /// The address of a network card that is nowhere.
@@ -89,6 +91,12 @@ impl Namespaces {
     /// Makes them, for servers 1 to `servers`; call it [`inside`] only. Those of an earlier ensemble
     /// are taken down first.
     pub fn build(servers: usize) -> Result<Namespaces> {
+        // A namespace that is deleted goes a while later, and its links with it. These have to be gone now.
+        for id in 1..=SERVERS_MAX {
+            for link in ["peers", "clients"] {
+                let _ = ip(&format!("link delete {link}{id}"));
+            }
+        }
         ip("-all netns delete")?;
         for bridge in ["left", "right", "clients"] {
             // Not there the first time.
