@@ -42,7 +42,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// Whether somebody may do one of the wanted things.
+    /// Whether the ACL grants one of these permissions to one of the ids.
     #[must_use]
     pub fn permits(&self, wanted: Perms, ids: &[Id]) -> bool {
         permits(&self.acl, wanted, ids)

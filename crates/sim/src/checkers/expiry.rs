@@ -1,5 +1,5 @@
-//! Expiry: a client is told that its session is over only if some leader has decided to end it. Who is told so
-//! gives the session up, with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): a
+//! Expiry: a client is told that its session has expired only if a leader has decided to end it. A client that
+//! is told so gives up the session with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): a
 //! server that has no leader cannot know it.
 //!
 //! A leader of the past may not have heard of a session that was opened since; a client that has seen nothing
@@ -40,7 +40,7 @@ impl Checker for Expiry {
                     return Ok(());
                 }
                 Err(format!(
-                    "client {client} was told that session {session} is over, which nobody has ended"
+                    "client {client} was told that session {session} has expired, but no leader has ended it"
                 ))
             }
             _ => Ok(()),

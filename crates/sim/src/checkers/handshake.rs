@@ -1,5 +1,5 @@
-//! Handshake: who comes back with a session gets that session, and a new session's id belonged to nobody before; with
-//! the timeout that was asked for, and from a server without a leader only if the client accepts such a one.
+//! Handshake: a client that reconnects gets its session back, and the id of a new session was never used before. The
+//! timeout is the requested one, and a read-only server answers only clients that accept one.
 //! Source: `ZooKeeperServer.processConnectRequest` in Apache ZooKeeper.
 
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@ use crate::client::Op;
 struct Invoked {
     /// The last write that had been answered.
     answered: Zxid,
-    /// The newest leader's epoch, if nobody else leads.
+    /// The newest leader's epoch, if it is the only leader.
     epoch: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
 //! Read-only service: a server without a leader changes nothing. Writes and syncs are refused with
-//! NotReadOnly, whoever asks. Source: `ReadOnlyZooKeeperServer` in Apache ZooKeeper.
+//! NotReadOnly for every client. Source: `ReadOnlyZooKeeperServer` in Apache ZooKeeper.
 
 use herdsman_proto::ErrorCode;
 

@@ -3,8 +3,8 @@
 //! programmer's guide); with it, [`super::read_your_writes`] says something about content and not only
 //! about numbers.
 //!
-//! A server without a leader may show txns that nobody has agreed on, and never will; of its answers only those
-//! are compared whose zxid has been agreed on.
+//! A read-only server may show txns that are not committed and never will be. Its answers are compared only if
+//! their zxid is committed.
 
 use herdsman_proto::{Acl, ErrorCode, JuteWrite, Perms};
 

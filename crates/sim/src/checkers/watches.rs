@@ -81,7 +81,8 @@ impl Checker for Watches {
 }
 
 impl Watches {
-    /// Before an answer comes whatever it shows. What nobody may be told of spends a watch silently.
+    /// Every change that a reply shows must have been reported before it. A change that the client may not read
+    /// removes a one-shot watch without an event.
     fn check_none_missing(
         &mut self,
         reply: &Reply<'_>,
@@ -189,7 +190,7 @@ impl Watches {
         Err(format!("client {client} got {kind:?} of {path} at {zxid} without a watch"))
     }
 
-    /// Watches that are set again: what has changed is told at once, the others are set.
+    /// Checks setWatches: changed paths give an event at once, and the other watches are registered.
     fn set_again(
         &mut self,
         reply: &Reply<'_>,
@@ -265,7 +266,7 @@ fn due<'a>(
         WatchKind::Persistent => {
             add(path, &past.data_changes);
             add(path, &past.child_changes);
-            // The end of a znode stands in both lists, and is told once.
+            // A deletion is in both lists, but gives one event.
             let mut ends: Vec<Told> = Vec::new();
             due.retain(|(told, _)| {
                 let is_again = told.1 == EventType::NodeDeleted && ends.contains(told);
