@@ -99,6 +99,15 @@ struct Attached {
     queue: VecDeque<Queued>,
 }
 
+/// Where a client was last that is not connected here now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastAt {
+    /// At an observer that learns from this server.
+    Observer(LinkId),
+    /// Here; its connection is closed.
+    Here,
+}
+
 /// A learner's clients.
 #[derive(Debug)]
 pub struct Forwarding {
@@ -110,8 +119,8 @@ pub struct Forwarding {
     reviving: BTreeMap<SessionId, Applicant>,
     /// The same, in the order of asking, with the timeout and for whom.
     asked: VecDeque<(SessionId, i32, Asker)>,
-    /// Sessions whose clients came to an observer last, and to which.
-    elsewhere: BTreeMap<SessionId, LinkId>,
+    /// Where the clients of other sessions were last.
+    last_at: BTreeMap<SessionId, LastAt>,
     /// Sessions that were heard of since the leader last asked.
     touched: BTreeMap<SessionId, i32>,
     /// Whose syncs the leader has not answered, in order.
@@ -153,7 +162,7 @@ impl Forwarding {
             opening: BTreeMap::new(),
             reviving: BTreeMap::new(),
             asked: VecDeque::new(),
-            elsewhere: BTreeMap::new(),
+            last_at: BTreeMap::new(),
             touched: BTreeMap::new(),
             syncs: VecDeque::new(),
             answered_syncs: VecDeque::new(),
@@ -211,21 +220,22 @@ impl Forwarding {
     /// The session is established on a connection.
     pub fn attach(&mut self, session: SessionId, conn: ConnId, timeout_ms: i32) {
         let attached = Attached { conn, timeout_ms, queue: VecDeque::new() };
-        self.elsewhere.remove(&session);
+        self.last_at.remove(&session);
         self.attached.insert(session, attached);
     }
 
     /// The session's client is at an observer. Gives the connection that it had here.
     pub fn attach_elsewhere(&mut self, session: SessionId, observer: LinkId) -> Option<ConnId> {
-        self.elsewhere.insert(session, observer);
+        self.last_at.insert(session, LastAt::Observer(observer));
         self.attached.remove(&session).map(|attached| attached.conn)
     }
 
     /// The session's client has left this observer for here, or for another observer.
     #[must_use]
     pub fn has_left(&self, session: SessionId, observer: LinkId) -> bool {
-        let elsewhere = self.elsewhere.get(&session);
-        self.attached.contains_key(&session) || elsewhere.is_some_and(|now_at| *now_at != observer)
+        let last_at = self.last_at.get(&session);
+        self.attached.contains_key(&session)
+            || last_at.is_some_and(|last_at| *last_at != LastAt::Observer(observer))
     }
 
     /// The connection of a session.
@@ -241,13 +251,14 @@ impl Forwarding {
         }
         if self.conn(session) == Some(conn) {
             self.attached.remove(&session);
+            self.last_at.insert(session, LastAt::Here);
         }
     }
 
     /// The session is over. Gives its connection.
     pub fn end(&mut self, session: SessionId) -> Option<ConnId> {
         self.touched.remove(&session);
-        self.elsewhere.remove(&session);
+        self.last_at.remove(&session);
         self.attached.remove(&session).map(|attached| attached.conn)
     }
 

@@ -448,10 +448,10 @@ impl Node {
     fn disconnected(&mut self, conn: ConnId, tree: &Tree) {
         if let Some(known) = self.conns.remove(&conn) {
             self.sessions.detach(known.session, conn);
-            self.forget_closing_local(known.session);
             if let Role::Learning(forwarding) = &mut self.role {
                 forwarding.detach(known.session, conn);
             }
+            self.forget_closing_local(known.session);
         }
         tree.watches().remove_watcher(conn.watcher());
     }

@@ -21,6 +21,9 @@ pub enum Owner {
     Conn(ConnId),
     /// A learner to which it is connected.
     Learner(LinkId),
+    /// A connection to this server that is closed. Until the client connects again nobody speaks for
+    /// it, least of all a learner that it left before.
+    Closed,
 }
 
 /// Who knows of a session.
@@ -224,7 +227,7 @@ impl Sessions {
     pub fn detach(&mut self, id: SessionId, conn: ConnId) {
         let owner = Some(Owner::Conn(conn));
         if let Some(session) = self.by_id.get_mut(&id).filter(|session| session.owner == owner) {
-            session.owner = None;
+            session.owner = Some(Owner::Closed);
         }
     }
 
@@ -359,5 +362,8 @@ mod tests {
         assert_eq!(sessions.check(id, new), Ok(()));
         sessions.detach(id, CONN);
         assert_eq!(sessions.check(id, new), Ok(()));
+        assert_eq!(sessions.attach(id, old, 4000, 20), Ok(Some(new)));
+        sessions.detach(id, CONN);
+        assert_eq!(sessions.check(id, new), Err(ErrorCode::SessionMoved));
     }
 }

@@ -19,7 +19,7 @@ use herdsman_proto::{ErrorCode, Id, OpCode, SessionId, WriteRequest};
 use herdsman_tree::{Outcome, Tree};
 use herdsman_zab::LinkId;
 
-use super::{Conn, LocalSessions, Node};
+use super::{Conn, LocalSessions, Node, Role};
 use crate::cxids::Numbering;
 use crate::io::{ClientRequest, ConnId, Now, Outputs};
 use crate::pending::{Origin, Waiting};
@@ -129,6 +129,9 @@ impl Node {
         let closing = self.sessions.get(session).is_some_and(|session| session.closing);
         if closing && self.sessions.is_local(session) {
             self.sessions.end(session);
+            if let Role::Learning(forwarding) = &mut self.role {
+                forwarding.end(session);
+            }
         }
     }
 
