@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use herdsman_node::LocalSessions;
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{EventType, Id, SessionId, Zxid};
+use herdsman_proto::{EventType, Id, Membership, ServerId, SessionId, Zxid};
 use herdsman_tree::Tree;
 
 use crate::chronicle::{Chronicle, has_effect};
@@ -26,6 +26,7 @@ mod leadership;
 mod lifetimes;
 mod linearizable_writes;
 pub mod liveness;
+mod memberships;
 mod outcomes;
 mod prefix_consistency;
 mod primary_integrity;
@@ -58,6 +59,24 @@ pub enum Fact<'a> {
         epoch: u32,
         /// What it has logged.
         log: &'a Mirror,
+    },
+    /// A server has done all that its last input asked for, and its disk neither cuts nor replaces the log.
+    GoesBy {
+        /// Which server.
+        place: Place,
+        /// The membership that is in force there.
+        in_force: &'a Membership,
+        /// The one that is pending there.
+        pending: Option<&'a Membership>,
+        /// What it has logged.
+        log: &'a Mirror,
+    },
+    /// A leader has proposed a membership.
+    Changes {
+        /// The new one.
+        membership: &'a Membership,
+        /// Servers that observe at the moment, so that their acks do not count.
+        observing: &'a [ServerId],
     },
     /// A server has applied a txn and shows it to clients.
     Delivered {
@@ -238,6 +257,7 @@ impl Checkers {
                 Box::new(read_only::ReadOnly),
                 Box::new(expiry::Expiry::default()),
                 Box::new(handshake::Handshake::default()),
+                Box::new(memberships::Memberships::default()),
             ],
         }
     }

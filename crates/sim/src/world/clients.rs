@@ -85,9 +85,11 @@ impl World {
     fn some_members(&mut self) -> String {
         let mut lines = Vec::new();
         let mut voters = 0;
+        let mostly = if self.random.per_mille(250) { "observer" } else { "participant" };
         for id in self.plan.membership.members.keys() {
             let role = match self.random.below(10) {
-                0..7 => "participant",
+                0..6 => mostly,
+                6 => "participant",
                 7 => "observer",
                 _ => continue,
             };

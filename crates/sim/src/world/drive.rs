@@ -6,16 +6,16 @@
 
 use std::ops::ControlFlow;
 
-use herdsman_node::{Input, Node, Now, Output, Outputs};
+use herdsman_node::{Input, Node, Now, Output, Outputs, membership_in};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{OpCode, QuorumPacket, Reader, ServerState, SessionId, Txn, Zxid};
+use herdsman_proto::{OpCode, QuorumPacket, Reader, ServerId, ServerState, SessionId, Txn, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::log::Kept;
 use herdsman_zab::quorum::Electorate;
 use herdsman_zab::{Fall, Mistake, Output as PeerOutput, Standing, TreeAfterCut, Zab};
 
 use super::disks::Job;
-use super::{Event, Place, Process, World};
+use super::{Event, Place, Process, Server, World};
 use crate::checkers::Fact;
 use crate::chronicle::fingerprint;
 
@@ -57,6 +57,7 @@ impl World {
             }
         }
         self.check_answered(place);
+        self.tell_membership(place, &process);
         self.schedule_tick(place, &mut process);
         self.servers[place].process = Some(process);
         self.start_disk(place);
@@ -105,6 +106,18 @@ impl World {
         }
         process.delivered = last;
         self.tell(&Fact::Stands { place, tree: &process.tree });
+    }
+
+    fn tell_membership(&mut self, place: Place, process: &Process) {
+        let is_replaced = |job: &Job| matches!(job, Job::Truncate { .. } | Job::Install { .. });
+        let Some(zab) = process.node.zab().filter(|_| self.plan.reconfig) else { return };
+        if process.jobs[0].iter().any(is_replaced) {
+            return;
+        }
+        let log = std::mem::take(&mut self.servers[place].mirror);
+        let pending = zab.pending_membership().map(|pending| &**pending);
+        self.tell(&Fact::GoesBy { place, in_force: zab.membership(), pending, log: &log });
+        self.servers[place].mirror = log;
     }
 
     /// What is shown to clients for the first time is on the disks of a quorum. Who votes is not looked for while
@@ -272,10 +285,22 @@ impl World {
         if process.node.zab().map(Zab::state) == Some(ServerState::Leading) {
             let closes = closed_by(&payload);
             self.tell(&Fact::Proposed { place, zxid, hash, closes });
+            if let Some(membership) = membership_in(&payload) {
+                let observing = self.observing();
+                self.tell(&Fact::Changes { membership: &membership, observing: &observing });
+            }
         }
         if kept == Kept::OnDisk {
             process.jobs[0].push_back(Job::Append { zxid, payload });
         }
+    }
+
+    fn observing(&self) -> Vec<ServerId> {
+        let observes = |server: &&Server| {
+            let zab = server.process.as_ref().and_then(|process| process.node.zab());
+            zab.map(Zab::state) == Some(ServerState::Observing)
+        };
+        self.servers.iter().filter(observes).map(|server| server.id).collect()
     }
 
     fn stands(&mut self, place: Place, process: &mut Process, standing: Standing) {

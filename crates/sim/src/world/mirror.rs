@@ -11,6 +11,8 @@ use crate::chronicle::fingerprint;
 pub struct Mirror {
     base: Zxid,
     entries: Vec<(Zxid, u64, Bytes)>,
+    /// Those that bring a membership.
+    changes: Vec<Zxid>,
 }
 
 impl Mirror {
@@ -29,19 +31,32 @@ impl Mirror {
     /// Fingerprint of a txn.
     #[must_use]
     pub fn hash_of(&self, zxid: Zxid) -> Option<u64> {
-        let index = self.entries.binary_search_by_key(&zxid, |(zxid, ..)| *zxid).ok()?;
-        Some(self.entries[index].1)
+        Some(self.entries[self.index_of(zxid)?].1)
+    }
+
+    fn index_of(&self, zxid: Zxid) -> Option<usize> {
+        self.entries.binary_search_by_key(&zxid, |(zxid, ..)| *zxid).ok()
     }
 
     /// The last membership that was proposed.
     #[must_use]
     pub fn last_membership(&self) -> Option<Membership> {
-        self.entries.iter().rev().find_map(|(_, _, payload)| membership_in(payload))
+        let index = self.index_of(self.last_change()?)?;
+        membership_in(&self.entries[index].2)
+    }
+
+    /// The last txn that brings a membership.
+    #[must_use]
+    pub fn last_change(&self) -> Option<Zxid> {
+        self.changes.last().copied()
     }
 
     /// A txn is logged. Gives its fingerprint.
     pub fn push(&mut self, zxid: Zxid, payload: Bytes) -> u64 {
         let hash = fingerprint(&payload);
+        if membership_in(&payload).is_some() {
+            self.changes.push(zxid);
+        }
         self.entries.push((zxid, hash, payload));
         hash
     }
@@ -49,6 +64,7 @@ impl Mirror {
     /// The log was cut.
     pub fn cut_after(&mut self, zxid: Zxid) {
         self.entries.retain(|(other, ..)| *other <= zxid);
+        self.changes.retain(|other| *other <= zxid);
         if self.last() != zxid {
             self.reset(zxid);
         }
@@ -64,7 +80,7 @@ impl Mirror {
 
     /// Everything was replaced by a tree.
     pub fn reset(&mut self, zxid: Zxid) {
-        *self = Mirror { base: zxid, entries: Vec::new() };
+        *self = Mirror { base: zxid, ..Mirror::default() };
     }
 
     /// Txns after one and up to another: the one before, zxid, fingerprint, bytes.
