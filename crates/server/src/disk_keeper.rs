@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use herdsman_node::membership_of;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{Membership, Zxid};
 use herdsman_store::{
@@ -255,8 +256,9 @@ impl DiskKeeper {
         );
         let zxid = tree.last_zxid();
         *log = self.new_log(zxid);
+        let in_tree = membership_of(&tree);
         core.replace_tree(tree);
-        Ok(Input::SnapshotInstalled { zxid })
+        Ok(Input::SnapshotInstalled { zxid, in_tree })
     }
 
     /// What is proposed but not durable when this begins is lost, and its clients are told nothing.

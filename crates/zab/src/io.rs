@@ -103,6 +103,8 @@ pub enum Input {
     SnapshotInstalled {
         /// The last txn in it.
         zxid: Zxid,
+        /// The membership in the tree: the last that a txn has brought, agreed on or not.
+        in_tree: Option<Membership>,
     },
     /// What [`Output::InstallSnapshot`] asked for could not be done; everything is as it was.
     InstallMissed,

@@ -5,8 +5,9 @@
 //! needs a quorum of both (see [`Electorate`]): nobody can tell yet which of the two the other servers go by.
 //!
 //! Invariants:
-//! - What is pending is in the log. It is found there when a server starts, and forgotten when its txn is
-//!   cut off or goes with a log that a snapshot replaces. There is no file of its own that could outlive it.
+//! - What is pending is in the log or in the tree that it begins with. It is found there when a server starts
+//!   and when a leader has replaced both, and forgotten when its txn is cut off or goes with a log that a
+//!   snapshot replaces. There is no file of its own that could outlive it.
 //! - What is in force is agreed on. The version of a membership is the zxid of its txn, so a learner can tell
 //!   from what its leader has called agreed on; see [`Memberships::is_agreed`].
 //! - At most one change is pending. A leader proposes the next one only when the last is agreed on, so a log
@@ -100,6 +101,17 @@ impl Memberships {
             self.put_in_force(agreed, out);
         }
         self.set_pending(Some(Arc::new(membership)), out);
+    }
+
+    /// What the history of this server brings, found when it starts or when a leader has replaced it. Without a
+    /// version this server has never been told of a membership: what it finds is another ensemble's, of
+    /// which its history is a copy.
+    pub fn found(&mut self, brought: impl IntoIterator<Item = Membership>, out: &mut Vec<Output>) {
+        if self.in_force.version != 0 {
+            for membership in brought {
+                self.logged(membership, out);
+            }
+        }
     }
 
     /// The log was cut after this txn.

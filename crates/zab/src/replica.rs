@@ -85,10 +85,16 @@ impl Replica {
     }
 
     /// Everything was replaced by a snapshot.
-    pub fn handle_installed(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
+    pub fn handle_installed(
+        &mut self,
+        zxid: Zxid,
+        in_tree: Option<Membership>,
+        out: &mut Vec<Output>,
+    ) {
         self.start_over = false;
         self.log.handle_installed(zxid);
         self.memberships.forget_pending(out);
+        self.memberships.found(in_tree, out);
     }
 
     /// A membership is agreed on. A server that kept no log and becomes a voter takes everything to disk before it
@@ -144,4 +150,27 @@ pub enum Fall {
         /// The leader.
         leader: ServerId,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Reconfig;
+    use crate::testing::{replica, zxid};
+
+    /// It may lose its leader before NEWLEADER says what is in force.
+    #[test]
+    fn a_membership_in_a_tree_from_the_leader_is_pending() {
+        let mut replica = replica(1, zxid(1, 0), &[zxid(1, 1)]);
+        let in_force = Arc::clone(replica.memberships.in_force());
+        let reconfig = Reconfig::Enabled(|_| None);
+        replica.memberships = Memberships::new(ServerId(1), reconfig, Arc::clone(&in_force));
+        let next = Membership { version: zxid(1, 2).0 as u64, ..(*in_force).clone() };
+
+        let mut out = Vec::new();
+        replica.handle_installed(zxid(1, 3), Some(next.clone()), &mut out);
+        assert_eq!(replica.memberships.pending().map(|pending| &**pending), Some(&next));
+        replica.handle_installed(zxid(1, 3), Some((*in_force).clone()), &mut out);
+        assert_eq!(replica.memberships.pending(), None);
+    }
 }

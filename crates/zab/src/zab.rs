@@ -131,13 +131,7 @@ impl Zab {
             voting,
             start_over: false,
         };
-        // Without a version this server has never been told of a membership: what its history brings is
-        // another ensemble's, of which it is a copy.
-        if replica.memberships.in_force().version != 0 {
-            for membership in brought.into_iter().chain(in_tree) {
-                replica.memberships.logged(membership, out);
-            }
-        }
+        replica.memberships.found(brought.into_iter().chain(in_tree), out);
         replica.keep_log_if_voter();
         let mut zab = Zab {
             replica,

@@ -125,7 +125,7 @@ impl Node {
                 self.in_flight.cut_after(zxid);
                 input
             }
-            Input::Truncated { zxid, .. } | Input::SnapshotInstalled { zxid } => {
+            Input::Truncated { zxid, .. } | Input::SnapshotInstalled { zxid, .. } => {
                 // The tree has been replaced by one that ends with this txn.
                 self.in_flight.clear();
                 self.committed = zxid;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_node::{Input, Node, NodeSettings, Now, Output, Outputs, ServesAs};
+use herdsman_node::{Input, Node, NodeSettings, Now, Output, Outputs, ServesAs, membership_of};
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{Membership, QuorumPacket, ServerId, Zxid};
 use herdsman_tree::{Tree, TreeOptions};
@@ -311,7 +311,8 @@ impl Room {
         let seat = self.seat(place);
         seat.log = log;
         seat.reload();
-        self.queue.push_back((place, PeerInput::SnapshotInstalled { zxid }));
+        let in_tree = membership_of(&seat.tree);
+        self.queue.push_back((place, PeerInput::SnapshotInstalled { zxid, in_tree }));
     }
 
     fn connect(&mut self, learner: Place, leader: Place, door: Door) {

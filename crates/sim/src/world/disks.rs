@@ -5,7 +5,7 @@
 //! ([`herdsman_zab::Mistake::EpochBeforeHistory`]): `zab` asks for everything in order.
 
 use bytes::Bytes;
-use herdsman_node::{Input, StorageState};
+use herdsman_node::{Input, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Trailer, purge};
 use herdsman_tree::{Dump, Tree};
@@ -286,12 +286,13 @@ impl World {
         match storage.install(tree, entries) {
             Ok(tree) => {
                 let zxid = tree.last_zxid();
+                let in_tree = membership_of(&tree);
                 process.writer = storage.writer(&self.plan, zxid);
                 process.tree = tree;
                 process.delivered = Zxid::ZERO;
                 self.servers[place].mirror = mirror;
                 self.servers[place].flushed = zxid;
-                Done::Yes(PeerInput::SnapshotInstalled { zxid })
+                Done::Yes(PeerInput::SnapshotInstalled { zxid, in_tree })
             }
             Err(error @ InstallError::Fuzzy { .. }) => {
                 self.counts.fuzzy_installs += 1;

@@ -46,9 +46,9 @@ impl Zab {
                     _ => Ok(()),
                 }
             }
-            Input::SnapshotInstalled { zxid } => {
+            Input::SnapshotInstalled { zxid, in_tree } => {
                 self.disk_work -= 1;
-                self.replica.handle_installed(zxid, out);
+                self.replica.handle_installed(zxid, in_tree, out);
                 match &mut self.role {
                     Role::Learning(learner) => {
                         learner.handle_installed(now_ms, &mut self.replica, out)
