@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use herdsman_proto::{SessionId, Txn, Zxid};
+use herdsman_proto::{ErrorCode, SessionId, Txn, Zxid};
 
 use super::{Checker, Fact};
 use crate::chronicle::Chronicle;
@@ -34,16 +34,23 @@ impl Checker for Expiry {
                 self.opened.entry(entry.header.session).or_insert(*zxid);
                 Ok(())
             }
-            Fact::Expired { client, session, seen } => {
-                let is_known = self.opened.get(session).is_some_and(|opened| opened <= seen);
-                if !is_known || self.ending.contains(session) {
-                    return Ok(());
-                }
-                Err(format!(
-                    "client {client} was told that session {session} has expired, but no leader has ended it"
-                ))
+            Fact::Expired { client, session, seen } => self.check(*client, *session, *seen),
+            Fact::Replied(reply) if reply.code == ErrorCode::SessionExpired.code() => {
+                self.check(reply.client, reply.session, reply.seen)
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Expiry {
+    fn check(&self, client: usize, session: SessionId, seen: Zxid) -> Result<(), String> {
+        let is_known = self.opened.get(&session).is_some_and(|opened| *opened <= seen);
+        if !is_known || self.ending.contains(&session) {
+            return Ok(());
+        }
+        Err(format!(
+            "client {client} was told that session {session} has expired, but no leader has ended it"
+        ))
     }
 }

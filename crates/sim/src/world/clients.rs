@@ -83,21 +83,20 @@ impl World {
 
     /// Some of the servers as voters and observers, at least two voters, for a change of membership.
     fn some_members(&mut self) -> String {
-        let mut lines = Vec::new();
-        let mut voters = 0;
+        let ids: Vec<_> = self.plan.membership.members.keys().map(|id| id.0).collect();
+        // At least two vote.
+        let first = self.random.index(ids.len());
+        let second = (first + 1) % ids.len();
         let mostly = if self.random.per_mille(250) { "observer" } else { "participant" };
-        for id in self.plan.membership.members.keys() {
+        let mut lines = Vec::new();
+        for (index, id) in ids.into_iter().enumerate() {
             let role = match self.random.below(10) {
-                0..6 => mostly,
-                6 => "participant",
+                _ if index == first || index == second => "participant",
+                0..7 => mostly,
                 7 => "observer",
                 _ => continue,
             };
-            voters += usize::from(role == "participant");
-            lines.push(member_line(id.0, role));
-        }
-        if voters < 2 {
-            lines = (1..=3).map(|id| member_line(id, "participant")).collect();
+            lines.push(member_line(id, role));
         }
         lines.join(",")
     }
