@@ -205,7 +205,9 @@ impl Plan {
         let joiners = if reconfig { random.index(2) } else { 0 };
         let grouped = voters >= 3 && !reconfig && random.per_mille(150);
         let voting = if grouped { Voting::Groups } else { Voting::Majority };
-        let faults = FaultKinds::some(&mut random);
+        let mut faults = FaultKinds::some(&mut random);
+        // Who is needed for a quorum is known only where the membership stays.
+        faults.rot &= !reconfig;
         let mut requests = RequestKinds::some(&mut random);
         // A change of membership needs servers that do not look at ACLs.
         requests.acls &= !reconfig;

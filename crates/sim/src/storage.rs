@@ -10,6 +10,7 @@ use bytes::Bytes;
 use herdsman_proto::Zxid;
 use herdsman_proto::txn::Entry;
 use herdsman_store::disk::Unsynced;
+use herdsman_store::log::RECORD_END;
 use herdsman_store::{
     Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
     LogWriter, MemoryDisk, RecoverOptions, ReloadError, install_snapshot, read_history, recover,
@@ -20,6 +21,9 @@ use herdsman_zab::EpochKind;
 
 use crate::plan::Plan;
 use crate::random::Random;
+
+/// As long as the head of a log record.
+const GARBAGE_BYTES: u64 = 12;
 
 /// A server's disk and where its files are.
 #[derive(Clone)]
@@ -208,9 +212,9 @@ impl Storage {
         });
     }
 
-    /// Turns over a bit of some log or snapshot; false if there is none. Epoch files have no checksum
-    /// in Apache's format, so rot in them cannot be noticed by anybody.
-    pub fn rot(&self, random: &mut Random) -> bool {
+    /// Turns over a bit of some log or snapshot, or makes garbage of a few bytes. Gives how many log records that can
+    /// reach. Epoch files have no checksum in Apache's format, so rot in them cannot be noticed by anybody.
+    pub fn rot(&self, random: &mut Random) -> usize {
         let mut files = Vec::new();
         for dir in [&self.dirs.data, &self.dirs.log] {
             for entry in self.disk.list(dir).unwrap_or_default() {
@@ -220,12 +224,33 @@ impl Storage {
             }
         }
         if files.is_empty() {
-            return false;
+            return 0;
         }
         let (path, bytes) = random.pick(&files).clone();
-        let offset = usize::try_from(random.below(bytes)).expect("a place in a file");
-        self.disk.flip_bit(&path, offset, u8::try_from(random.below(8)).expect("a bit"));
-        true
+        if random.per_mille(300) {
+            self.flip_bit(&path, random.below(bytes), random);
+            return 1;
+        }
+        let start = self.some_record_end(&path, random).unwrap_or(0);
+        for _ in 0..40 {
+            let offset = (start + random.below(GARBAGE_BYTES)).min(bytes - 1);
+            self.flip_bit(&path, offset, random);
+        }
+        2
+    }
+
+    fn flip_bit(&self, path: &Path, offset: u64, random: &mut Random) {
+        let offset = usize::try_from(offset).expect("a place in a file");
+        self.disk.flip_bit(path, offset, u8::try_from(random.below(8)).expect("a bit"));
+    }
+
+    /// Right behind a byte that ends log records: what is damaged there is, more often than not, the head of one.
+    fn some_record_end(&self, path: &Path, random: &mut Random) -> Option<u64> {
+        let file = self.disk.open_read(path).ok()?;
+        let mut bytes = vec![0; usize::try_from(file.bytes().ok()?).ok()?];
+        file.read_at(0, &mut bytes).ok()?;
+        let ends: Vec<_> = (1..bytes.len()).filter(|at| bytes[at - 1] == RECORD_END).collect();
+        (!ends.is_empty()).then(|| *random.pick(&ends) as u64)
     }
 }
 

@@ -204,8 +204,8 @@ pub struct Server {
     pub process: Option<Box<Process>>,
     /// Why it did not start.
     pub refusal: Option<String>,
-    /// Bits of its files have turned over: it may refuse to start.
-    pub rotten: bool,
+    /// How many log records its rotten disk may have damaged. If any, it may refuse to start.
+    pub rotten: usize,
     /// It has lost its disk, and may not vote yet.
     pub lost: bool,
     /// What it has logged, as the world saw it.
@@ -244,7 +244,7 @@ impl Server {
     /// It has all that it has ever logged and promised.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        !self.rotten && !self.lost
+        self.rotten == 0 && !self.lost
     }
 }
 
@@ -541,7 +541,7 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         life: 0,
         process: None,
         refusal: None,
-        rotten: false,
+        rotten: 0,
         lost: false,
         mirror: Mirror::default(),
         flushed: Zxid::ZERO,

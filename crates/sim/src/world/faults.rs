@@ -267,14 +267,17 @@ impl World {
         self.servers[place].process.is_none() && !too_many && is_voter
     }
 
+    /// A server crashes, and finds a rotten disk when it starts again.
     fn rot(&mut self, place: Place) {
+        self.crash(place);
         if !self.may_be_damaged(place) {
             return;
         }
         let storage = self.servers[place].storage.clone();
-        if storage.rot(&mut self.random) {
+        let damaged = storage.rot(&mut self.random);
+        if damaged > 0 {
             self.note(|| format!("{place} rots"));
-            self.servers[place].rotten = true;
+            self.servers[place].rotten += damaged;
         }
     }
 
@@ -390,7 +393,7 @@ impl World {
             if self.servers[place].refusal.take().is_some() {
                 self.note(|| format!("{place} gets a new disk"));
                 self.servers[place].storage = Storage::new();
-                self.servers[place].rotten = false;
+                self.servers[place].rotten = 0;
                 self.servers[place].mirror.reset(herdsman_proto::Zxid::ZERO);
                 self.servers[place].flushed = herdsman_proto::Zxid::ZERO;
                 self.tell(&Fact::LostDisk { place });
