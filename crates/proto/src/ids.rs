@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// Epochs are below this one, so that zxids are never negative and there is always an epoch after one that was
+/// promised.
+pub const EPOCH_MAX: u32 = i32::MAX as u32;
+
 /// The position of a txn in the total order: `epoch << 32 | counter`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Zxid(pub i64);
@@ -25,13 +29,15 @@ impl Zxid {
     /// Where an epoch starts: before its first txn.
     #[must_use]
     pub fn start_of(epoch: u32) -> Zxid {
+        assert!(epoch <= EPOCH_MAX, "epoch {epoch} has no zxids");
         Zxid(i64::from(epoch) << 32)
     }
 
-    /// The zxid after this one. Only a standalone server carries over into the epoch.
+    /// The zxid after this one. Only a standalone server carries over into the epoch. Nothing is after the last
+    /// one of all.
     #[must_use]
     pub fn next(self) -> Zxid {
-        Zxid(self.0.wrapping_add(1))
+        Zxid(self.0.saturating_add(1))
     }
 }
 
@@ -124,5 +130,11 @@ mod tests {
         let zxid = Zxid(0x0000_0003_0000_0007);
         assert_eq!((zxid.epoch(), zxid.counter()), (3, 7));
         assert_eq!(zxid.to_string(), "0x300000007");
+    }
+
+    #[test]
+    fn zxids_do_not_wrap() {
+        assert_eq!(Zxid(i64::MAX).next(), Zxid(i64::MAX));
+        assert!(Zxid::start_of(EPOCH_MAX) > Zxid::start_of(EPOCH_MAX - 1));
     }
 }

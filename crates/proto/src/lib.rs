@@ -31,7 +31,7 @@ pub use acl::{Acl, Id, Perms};
 pub use connect::{ConnectRequest, ConnectResponse};
 pub use error_code::ErrorCode;
 pub use event::{EventType, WatchedEvent};
-pub use ids::{ServerId, SessionId, Xid, Zxid};
+pub use ids::{EPOCH_MAX, ServerId, SessionId, Xid, Zxid};
 pub use jute::{DecodeError, JuteWrite, Reader};
 pub use membership::{Member, Membership};
 pub use notification::{Notification, ServerState, Vote};

@@ -199,6 +199,8 @@ const REVALIDATE_BYTES: usize = 12;
 /// What a learner speaks that does not say it.
 const VERSION_UNSAID: i32 = 1;
 const NO_ZXID: Zxid = Zxid(-1);
+/// The start of epoch -1.
+const NO_EPOCH: Zxid = Zxid(-1 << 32);
 
 impl QuorumPacket {
     /// Reads the packet at the front and moves the reader behind it; in case of an error the reader
@@ -234,36 +236,37 @@ impl QuorumPacket {
 
     fn from_parts(kind: i32, zxid: Zxid, data: Option<&[u8]>, ids: Vec<Id>) -> Result<Self> {
         let payload = || data.map(Bytes::copy_from_slice).ok_or(DecodeError::Null);
+        let txn = || check_zxid(zxid);
         let mut body = Reader::new(data.unwrap_or_default());
         Ok(match kind {
             kind::FOLLOWER_INFO => Self::decode_info(LearnerKind::Follower, zxid, data)?,
             kind::OBSERVER_INFO => Self::decode_info(LearnerKind::Observer, zxid, data)?,
             kind::LEADER_INFO => {
-                QuorumPacket::LeaderInfo { epoch: zxid.epoch(), protocol_version: body.int()? }
+                QuorumPacket::LeaderInfo { epoch: txn()?.epoch(), protocol_version: body.int()? }
             }
             kind::ACK_EPOCH => {
                 QuorumPacket::AckEpoch { last_zxid: zxid, current_epoch: decode_epoch(body)? }
             }
-            kind::DIFF => QuorumPacket::Diff { zxid },
-            kind::TRUNC => QuorumPacket::Trunc { zxid },
-            kind::SNAP => QuorumPacket::Snap { zxid },
-            kind::PROPOSAL => QuorumPacket::Proposal { zxid, payload: payload()? },
-            kind::COMMIT => QuorumPacket::Commit { zxid },
+            kind::DIFF => QuorumPacket::Diff { zxid: txn()? },
+            kind::TRUNC => QuorumPacket::Trunc { zxid: txn()? },
+            kind::SNAP => QuorumPacket::Snap { zxid: txn()? },
+            kind::PROPOSAL => QuorumPacket::Proposal { zxid: txn()?, payload: payload()? },
+            kind::COMMIT => QuorumPacket::Commit { zxid: txn()? },
             kind::COMMIT_AND_ACTIVATE => {
-                QuorumPacket::CommitAndActivate { zxid, leader: ServerId(body.long()?) }
+                QuorumPacket::CommitAndActivate { zxid: txn()?, leader: ServerId(body.long()?) }
             }
-            kind::INFORM => QuorumPacket::Inform { zxid, payload: payload()? },
+            kind::INFORM => QuorumPacket::Inform { zxid: txn()?, payload: payload()? },
             kind::INFORM_AND_ACTIVATE => QuorumPacket::InformAndActivate {
-                zxid,
+                zxid: txn()?,
                 leader: ServerId(body.long()?),
                 payload: Bytes::copy_from_slice(body.rest()),
             },
             kind::NEW_LEADER => {
                 let config = Bytes::copy_from_slice(data.unwrap_or_default());
-                QuorumPacket::NewLeader { zxid, config }
+                QuorumPacket::NewLeader { zxid: txn()?, config }
             }
             kind::UP_TO_DATE => QuorumPacket::UpToDate,
-            kind::ACK => QuorumPacket::Ack { zxid },
+            kind::ACK => QuorumPacket::Ack { zxid: txn()? },
             kind::REQUEST => QuorumPacket::Request {
                 session: SessionId(body.long()?),
                 cxid: body.int()?,
@@ -280,6 +283,8 @@ impl QuorumPacket {
 
     fn decode_info(kind: LearnerKind, zxid: Zxid, data: Option<&[u8]>) -> Result<Self> {
         let info = data.map(LearnerInfo::decode).transpose()?;
+        // Apache's epoch of a server that has no data and `db.autocreate=false`: it has promised nothing.
+        let zxid = if zxid == NO_EPOCH { Zxid::ZERO } else { check_zxid(zxid)? };
         Ok(QuorumPacket::Info { kind, accepted_epoch: zxid.epoch(), info })
     }
 
@@ -422,6 +427,14 @@ fn decode_ids(reader: &mut Reader<'_>) -> Result<Vec<Id>> {
     })?;
     reader.skip(available - window.rest().len())?;
     Ok(ids)
+}
+
+/// The zxid of a txn, or of the start of an epoch: neither is negative.
+fn check_zxid(zxid: Zxid) -> Result<Zxid> {
+    if zxid.0 < 0 {
+        return Err(DecodeError::Undefined { what: "epoch", value: (zxid.0 >> 32) as i32 });
+    }
+    Ok(zxid)
 }
 
 /// -1 means that the epoch had been promised before.

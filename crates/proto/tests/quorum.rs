@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use herdsman_proto::quorum::{LearnerInfo, LearnerKind, PROTOCOL_VERSION};
-use herdsman_proto::{DecodeError, Id, QuorumPacket, Reader, ServerId, SessionId, Zxid};
+use herdsman_proto::{DecodeError, EPOCH_MAX, Id, QuorumPacket, Reader, ServerId, SessionId, Zxid};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -95,6 +95,30 @@ fn epochs() {
     let ack = |current_epoch| QuorumPacket::AckEpoch { last_zxid: zxid(), current_epoch };
     check(&ack(Some(5)), &["00000012", ZXID, "00000004 00000005", NULL]);
     check(&ack(None), &["00000012", ZXID, "00000004 ffffffff", NULL]);
+}
+
+/// No txn and no epoch is negative, except that Apache's server without data has epoch -1 and the last zxid -1.
+#[test]
+fn negative_epochs_and_zxids_are_refused() {
+    let refused = |bytes: &[&str]| {
+        let expected = DecodeError::Undefined { what: "epoch", value: i32::MIN };
+        assert_eq!(decode(&hex(bytes)), Err(expected), "{bytes:?}");
+    };
+    let body = "00000014 0000000000000003 00010000 000000010000000a";
+    refused(&["0000000b 8000000000000000", body, NULL]);
+    refused(&["00000010 8000000000000000", body, NULL]);
+    refused(&["00000011 8000000000000000 00000004 00010000", NULL]);
+    for kind in ["02", "03", "04", "08", "09", "0a", "0d", "0e", "0f", "13"] {
+        let body = "00000008 0000000000000003";
+        refused(&["000000", kind, "8000000000000001", body, NULL]);
+    }
+    let fresh = LearnerInfo { server: ServerId(3), protocol_version: 0x10000, config_version: 7 };
+    let kind = LearnerKind::Follower;
+    let fresh = QuorumPacket::Info { kind, accepted_epoch: 0, info: Some(fresh) };
+    let body = "00000014 0000000000000003 00010000 0000000000000007";
+    check_read(&["0000000b ffffffff00000000", body, NULL], &fresh);
+    let ack = QuorumPacket::AckEpoch { last_zxid: Zxid(-1), current_epoch: None };
+    check_read(&["00000012", NO_ZXID, "00000004 ffffffff", NULL], &ack);
 }
 
 #[test]
@@ -276,7 +300,7 @@ fn ids_may_be_as_long_as_the_limit_and_packets_may_follow() {
 }
 
 fn any_zxid() -> impl Strategy<Value = Zxid> {
-    any::<i64>().prop_map(Zxid)
+    (0..=i64::MAX).prop_map(Zxid)
 }
 
 fn any_payload() -> impl Strategy<Value = Bytes> {
@@ -292,7 +316,7 @@ fn any_info() -> impl Strategy<Value = QuorumPacket> {
         protocol_version,
         config_version,
     });
-    (kind, any::<u32>(), proptest::option::of(info))
+    (kind, 0..EPOCH_MAX, proptest::option::of(info))
         .prop_map(|(kind, accepted_epoch, info)| QuorumPacket::Info { kind, accepted_epoch, info })
 }
 
@@ -317,7 +341,7 @@ fn any_body() -> impl Strategy<Value = QuorumPacket> {
     let epoch = proptest::option::of(0..=u32::try_from(i32::MAX).expect("it is positive"));
     let touched = vec((session(), any::<i32>()), 0..5);
     prop_oneof![
-        (any::<u32>(), any::<i32>()).prop_map(|(epoch, protocol_version)| {
+        (0..EPOCH_MAX, any::<i32>()).prop_map(|(epoch, protocol_version)| {
             QuorumPacket::LeaderInfo { epoch, protocol_version }
         }),
         (any_zxid(), epoch).prop_map(|(last_zxid, current_epoch)| {

@@ -23,7 +23,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use herdsman_proto::Zxid;
+use herdsman_proto::{EPOCH_MAX, Zxid};
 
 use crate::disk::{Dirs, Disk, read_whole, replace_whole};
 use crate::voting::{self, VotingError};
@@ -219,7 +219,7 @@ fn read_number(disk: &dyn Disk, path: &Path) -> Result<Option<u32>, EpochError> 
     let text = String::from_utf8_lossy(&content);
     match text.trim().parse() {
         // Behind it no zxid could follow.
-        Ok(epoch) if epoch < i32::MAX as u32 => Ok(Some(epoch)),
+        Ok(epoch) if epoch < EPOCH_MAX => Ok(Some(epoch)),
         _ => Err(EpochError::Unreadable { path: path.to_owned(), content: text.into_owned() }),
     }
 }
