@@ -87,6 +87,16 @@ pub enum EpochError {
         /// What it holds.
         content: String,
     },
+    /// An epoch that was promised or followed is never taken back.
+    #[error("{path} says epoch {on_disk} and must not go back to {epoch}", path = path.display())]
+    Backwards {
+        /// Which file.
+        path: PathBuf,
+        /// What it says.
+        on_disk: u32,
+        /// What was to be written.
+        epoch: u32,
+    },
     /// The log is ahead of the epoch.
     #[error(
         "{path} says epoch {current}, but the last txn is {last_zxid} of epoch {epoch}, which this server has never promised to follow. The epoch files are older than the log: restore both from the same backup as the log, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then takes everything from the leader",
@@ -127,12 +137,18 @@ pub fn read_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Option
 }
 
 /// Replaces one of the files, durably.
+///
+/// # Errors
+/// The disk fails, or the file says a later epoch: it only ever rises.
 pub fn write_epoch(
     disk: &dyn Disk,
     dir: &Path,
     file: EpochFile,
     epoch: u32,
 ) -> Result<(), EpochError> {
+    if let Some(on_disk) = read_epoch(disk, dir, file)?.filter(|on_disk| *on_disk > epoch) {
+        return Err(EpochError::Backwards { path: dir.join(file.name()), on_disk, epoch });
+    }
     let names = (file.temporary_name(), file.name());
     replace_whole(disk, dir, names, epoch.to_string().as_bytes())
         .map_err(|source| EpochError::Io { path: dir.join(file.name()), source })
@@ -353,6 +369,19 @@ mod tests {
                 });
                 let epoch = read_epoch(&disk, dir, EpochFile::Current).unwrap().unwrap();
                 assert!(epoch == 8 || epoch == 7 && !written, "{epoch}, {power}, {survivors}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_epoch_never_goes_back() {
+        let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
+        disk.create_dir(dir).unwrap();
+        for file in [EpochFile::Accepted, EpochFile::Current] {
+            for (epoch, expected) in [(6, 6), (0, 6), (7, 7), (5, 7), (7, 7)] {
+                let written = write_epoch(&disk, dir, file, epoch);
+                assert_eq!(written.is_ok(), epoch == expected, "{written:?}");
+                assert_eq!(read_epoch(&disk, dir, file).unwrap(), Some(expected));
             }
         }
     }
