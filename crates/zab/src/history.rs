@@ -116,9 +116,9 @@ impl History {
 #[must_use]
 pub fn continues(last: Zxid, next: Zxid) -> bool {
     if next.epoch() == last.epoch() {
-        next == last.next()
+        next > last && next == last.next()
     } else {
-        next.epoch() > last.epoch() && next.counter() == 1
+        next > last && next.counter() == 1
     }
 }
 
@@ -150,6 +150,8 @@ mod tests {
             (zxid(2, 0), zxid(2, 1), true),
             (zxid(2, 1), zxid(1, 2), false),
             (Zxid::ZERO, zxid(0, 1), true),
+            (zxid(1, 9), Zxid(i64::MIN | 1), false),
+            (Zxid(i64::MAX), Zxid(i64::MAX), false),
         ] {
             assert_eq!(continues(last, next), fits, "{last} {next}");
         }

@@ -149,6 +149,8 @@ pub enum CloseReason {
     NewerConfig,
     /// The other side's history is newer than this leader's.
     AheadOfLeader,
+    /// The other side says that it has promised an epoch that is too far ahead to be true.
+    ImplausibleEpoch,
     /// The leader's epoch is older than one that was promised.
     OldEpoch,
     /// Nothing was heard for too long.

@@ -212,7 +212,8 @@ impl Leader {
     ) -> Result<(), Fall> {
         if !self.is_established() && now_ms >= self.stage_deadline_ms {
             if !self.is_bringing_quorum_up(replica) {
-                return Err(Fall::NoQuorum);
+                let exhausted = self.stage == Stage::AwaitingInfos && self.has_infos(replica);
+                return Err(if exhausted { Fall::NoEpochLeft } else { Fall::NoQuorum });
             }
             self.stage_deadline_ms = now_ms + replica.settings.tick_ms;
         }

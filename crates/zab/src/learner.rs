@@ -21,11 +21,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
-use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
+use herdsman_proto::{EPOCH_MAX, LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, Door, EpochKind, LinkId, Output, Standing};
 use crate::memberships::{Change, Memberships, version_zxid};
-use crate::replica::{EPOCH_MAX, Fall, Replica, Voting};
+use crate::replica::{Epochs, Fall, Replica, Voting};
 use crate::settings::Mistake;
 use catching_up::Collected;
 
@@ -248,19 +248,22 @@ impl Learner {
         replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
-        let is_possible = (replica.epochs.accepted..EPOCH_MAX).contains(&epoch);
+        let Epochs { current, accepted } = replica.epochs;
+        // No quorum counts on an observer's promise, and no leader looks at it to choose a later epoch.
+        let earliest = if self.kind == LearnerKind::Observer { current } else { accepted };
+        let is_possible = (earliest..EPOCH_MAX).contains(&epoch);
         if self.stage != Stage::AwaitingLeaderInfo || !is_possible {
             return Err(Fall::LeaderRefused);
         }
         self.epoch = epoch;
-        if epoch == replica.epochs.accepted {
+        if epoch <= accepted {
             // A promise to another leader must not count for this one.
-            let promised = replica.promise_owed_to == Some(self.leader);
+            let promised = epoch == accepted && replica.promise_owed_to == Some(self.leader);
             self.send_epoch_ack(promised, replica, out);
         } else {
             self.stage = Stage::SavingAcceptedEpoch;
             replica.promise_owed_to = Some(self.leader);
-            out.push(Output::SaveEpoch { kind: EpochKind::Accepted, epoch });
+            replica.save_epoch(EpochKind::Accepted, epoch, out);
         }
         Ok(())
     }
@@ -327,7 +330,7 @@ impl Learner {
             return Err(Fall::Reconfigured { next: Some(self.leader) });
         }
         self.stage = Stage::SavingCurrentEpoch;
-        out.push(Output::SaveEpoch { kind: EpochKind::Current, epoch: self.epoch });
+        replica.save_epoch(EpochKind::Current, self.epoch, out);
         Ok(())
     }
 

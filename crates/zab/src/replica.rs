@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_proto::{LearnerKind, Membership, ServerId, Zxid};
+use herdsman_proto::{EPOCH_MAX, LearnerKind, Membership, ServerId, Zxid};
 
-use crate::io::{Output, TreeAfterCut};
+use crate::io::{EpochKind, Output, TreeAfterCut};
 use crate::log::{Kept, Log};
 use crate::memberships::{Change, Memberships};
 use crate::settings::ZabSettings;
 
-/// Epochs are below this one: zxids of later ones would be below zero.
-pub(crate) const EPOCH_MAX: u32 = i32::MAX as u32;
+/// How far ahead of a leader a voter's promise may be. Each attempt to lead in which a voter takes part raises what it
+/// has promised by one, and a leader that took part in none of them lacks them all; but an attempt takes a good part of
+/// a second, and one that gets so far usually succeeds. A promise further ahead than this comes from another ensemble,
+/// a damaged file or a hostile host, and to outbid it would use up the epochs, of which there are 2³¹ and no more.
+pub(crate) const EPOCHS_AHEAD_MAX: u32 = 1 << 16;
 
 /// The epochs that this server remembers, as they are on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +81,17 @@ impl Replica {
         self.log.append(zxid, payload, out);
     }
 
+    /// Saves an epoch. One that was promised or followed is never taken back: another leader may count on it.
+    pub fn save_epoch(&self, kind: EpochKind, epoch: u32, out: &mut Vec<Output>) {
+        let Epochs { current, accepted } = self.epochs;
+        let is_later = match kind {
+            EpochKind::Accepted => (accepted..EPOCH_MAX).contains(&epoch),
+            EpochKind::Current => (current..=accepted).contains(&epoch),
+        };
+        assert!(is_later, "{kind:?} epoch {epoch} after {:?}", self.epochs);
+        out.push(Output::SaveEpoch { kind, epoch });
+    }
+
     /// The log was cut after this txn.
     pub fn handle_truncated(&mut self, zxid: Zxid, tree: TreeAfterCut, out: &mut Vec<Output>) {
         self.log.handle_truncated(zxid, tree);
@@ -138,6 +152,8 @@ pub enum Fall {
     StorageLost,
     /// The epoch has no zxids left.
     EpochExhausted,
+    /// All epochs are used up.
+    NoEpochLeft,
     /// A voter has promised a later epoch than this leader's, or too many cannot promise this one.
     EpochOutbid,
     /// A new membership gives this server another role or another leader.

@@ -15,6 +15,9 @@ pub(super) fn fall_in_words(fall: Fall) -> &'static str {
         Fall::StartOver => "the log cannot be cut where it says, so everything is taken from it",
         Fall::StorageLost => "the disk takes no writes",
         Fall::EpochExhausted => "this epoch has no zxids left, so a new one begins",
+        Fall::NoEpochLeft => {
+            "all epochs are used up; docs/operating.md says how to give the ensemble new ones"
+        }
         Fall::EpochOutbid => {
             "a voter has promised a later epoch, or too few can promise this one, so a new one begins"
         }
@@ -34,6 +37,11 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
         }
         CloseReason::AheadOfLeader => {
             "it has txns that this server lacks, so it should lead itself"
+        }
+        CloseReason::ImplausibleEpoch => {
+            "it says that it has promised an epoch that is too far ahead of this server's to be true. If it is a \
+             member, its epoch files are damaged or another ensemble's: move both of its version-2 directories \
+             aside and start it with -Dzookeeper.db.autocreate=false"
         }
         CloseReason::OldEpoch => "the epoch that it leads is over",
         CloseReason::TimedOut => {

@@ -1,12 +1,12 @@
 //! Discovery: a new epoch that a quorum has promised, and nobody who knows more than the leader.
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
-use herdsman_proto::{LearnerKind, QuorumPacket, Zxid};
+use herdsman_proto::{EPOCH_MAX, LearnerKind, QuorumPacket, Zxid};
 
 use super::{Leader, Stage};
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
 use crate::learner_peer::{Step, judge_introduction, older_link};
-use crate::replica::{EPOCH_MAX, Replica};
+use crate::replica::{EPOCHS_AHEAD_MAX, Replica};
 use crate::settings::Mistake;
 
 impl Leader {
@@ -28,11 +28,10 @@ impl Leader {
         if self.retired {
             return self.dismiss(link, CloseReason::NotLeading, out);
         }
-        // The next epoch must have zxids, and one after it.
-        if accepted_epoch >= EPOCH_MAX - 1 {
-            return self.dismiss(link, CloseReason::UnexpectedPacket, out);
-        }
         if replica.memberships.electorate().is_voter(info.server) {
+            if self.is_implausible(accepted_epoch, replica) {
+                return self.dismiss(link, CloseReason::ImplausibleEpoch, out);
+            }
             replica.promised_by_voters = replica.promised_by_voters.max(accepted_epoch);
         }
         if let Some(older) = older_link(&self.learners, link, info.server) {
@@ -50,6 +49,25 @@ impl Leader {
         }
     }
 
+    /// Whether no voter can have promised this epoch.
+    fn is_implausible(&self, accepted_epoch: u32, replica: &Replica) -> bool {
+        let own = self.epoch.max(replica.epochs.accepted);
+        accepted_epoch > own.saturating_add(EPOCHS_AHEAD_MAX)
+    }
+
+    /// The epoch after all that voters have promised, as far as they are here; `None` if there is none. What
+    /// others have promised, observers or servers that are not listed, binds no quorum.
+    pub(super) fn next_epoch(&self, replica: &Replica) -> Option<u32> {
+        let electorate = replica.memberships.electorate();
+        let promised = self
+            .learners
+            .values()
+            .filter(|peer| peer.step == Step::Introduced && electorate.is_voter(peer.server));
+        let largest = promised.map(|peer| peer.accepted_epoch).max().unwrap_or(0);
+        let largest = largest.max(replica.promised_by_voters).max(replica.epochs.accepted);
+        largest.checked_add(1).filter(|epoch| *epoch < EPOCH_MAX)
+    }
+
     /// Also called when leading begins: an ensemble of one has its quorum at once.
     pub fn try_to_choose_epoch(
         &mut self,
@@ -57,18 +75,20 @@ impl Leader {
         replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
-        if self.stage != Stage::AwaitingInfos
-            || !self.is_quorum_with_new_voters(replica, |peer| peer.step == Step::Introduced)
-        {
+        if self.stage != Stage::AwaitingInfos || !self.has_infos(replica) {
             return;
         }
-        let promised = self.learners.values().filter(|peer| peer.step == Step::Introduced);
-        let largest = promised.map(|peer| peer.accepted_epoch).max().unwrap_or(0);
-        let largest = largest.max(replica.promised_by_voters).max(replica.epochs.accepted);
-        self.epoch = largest.saturating_add(1);
+        // Without one it waits, and steps down: others may have promised less.
+        let Some(epoch) = self.next_epoch(replica) else { return };
+        self.epoch = epoch;
         self.enter(Stage::SavingAcceptedEpoch, now_ms, replica);
         replica.promise_owed_to = None;
-        out.push(Output::SaveEpoch { kind: EpochKind::Accepted, epoch: self.epoch });
+        replica.save_epoch(EpochKind::Accepted, self.epoch, out);
+    }
+
+    /// Whether a quorum has said what it promised last.
+    pub(super) fn has_infos(&self, replica: &Replica) -> bool {
+        self.is_quorum_with_new_voters(replica, |peer| peer.step == Step::Introduced)
     }
 
     /// The epoch is saved: everybody may hear of it.
@@ -132,7 +152,7 @@ impl Leader {
             return;
         }
         self.enter(Stage::AwaitingNewLeaderAcks, now_ms, replica);
-        out.push(Output::SaveEpoch { kind: EpochKind::Current, epoch: self.epoch });
+        replica.save_epoch(EpochKind::Current, self.epoch, out);
         let waiting = self.learners.iter().filter(|(_, peer)| peer.step == Step::Promised);
         for link in waiting.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.synchronize(now_ms, link, replica, out);

@@ -1,8 +1,10 @@
 //! A leader by itself, packet by packet.
 
+use herdsman_proto::EPOCH_MAX;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 
 use super::*;
+use crate::replica::EPOCHS_AHEAD_MAX;
 use crate::testing;
 
 fn replica() -> Replica {
@@ -41,6 +43,7 @@ fn with_epoch(replica: &mut Replica) -> Leader {
     let mut leader = Leader::begin(0, replica);
     introduce(&mut leader, replica, 2, LearnerKind::Follower);
     assert_eq!(leader.stage, Stage::SavingAcceptedEpoch);
+    replica.epochs.accepted = leader.epoch();
     leader.handle_epoch_saved(0, EpochKind::Accepted, replica, &mut Vec::new());
     leader
 }
@@ -78,17 +81,63 @@ fn the_next_term_is_above_what_a_late_voter_has_promised() {
     assert_eq!(leader.epoch(), 501);
 }
 
-/// After the last epoch there are no zxids, so no real server can have promised it.
+/// A voter may be ahead by the attempts to lead that this server has missed, but no further.
 #[test]
-fn a_learner_with_an_impossible_epoch_is_dismissed() {
-    for (kind, accepted_epoch) in
-        [(LearnerKind::Observer, u32::MAX), (LearnerKind::Follower, i32::MAX as u32 - 1)]
+fn a_voter_with_an_implausible_epoch_is_dismissed() {
+    for (accepted_epoch, is_taken) in [(1 + EPOCHS_AHEAD_MAX, true), (2 + EPOCHS_AHEAD_MAX, false)]
     {
+        for kind in [LearnerKind::Follower, LearnerKind::Observer] {
+            let mut replica = replica();
+            let mut leader = Leader::begin(0, &replica);
+            introduce_with(&mut leader, &mut replica, 3, kind, accepted_epoch);
+            assert_eq!(leader.learners.contains_key(&LinkId(3)), is_taken);
+            introduce(&mut leader, &mut replica, 2, LearnerKind::Follower);
+            assert_eq!(leader.epoch(), if is_taken { accepted_epoch + 1 } else { 2 });
+        }
+    }
+}
+
+/// What an observer or a server that is not listed has promised binds no quorum.
+#[test]
+fn only_voters_raise_the_epoch() {
+    for server in [4, 77] {
+        for accepted_epoch in [500, EPOCH_MAX - 1] {
+            let mut replica = replica();
+            let mut leader = Leader::begin(0, &replica);
+            introduce_with(
+                &mut leader,
+                &mut replica,
+                server,
+                LearnerKind::Observer,
+                accepted_epoch,
+            );
+            introduce_with(
+                &mut leader,
+                &mut replica,
+                server,
+                LearnerKind::Follower,
+                accepted_epoch,
+            );
+            introduce(&mut leader, &mut replica, 2, LearnerKind::Follower);
+            assert_eq!(leader.epoch(), 2);
+            assert!(!leader.is_outbid(&replica));
+        }
+    }
+}
+
+/// There is no panic and no epoch that nobody could remember: the leader says why and gives up.
+#[test]
+fn the_last_epoch_is_never_passed() {
+    let last = EPOCH_MAX - 1;
+    for (accepted, next) in [(last - 1, Some(last)), (last, None)] {
         let mut replica = replica();
+        replica.epochs.accepted = accepted;
         let mut leader = Leader::begin(0, &replica);
-        introduce_with(&mut leader, &mut replica, 3, kind, accepted_epoch);
-        assert!(leader.learners.is_empty());
         introduce(&mut leader, &mut replica, 2, LearnerKind::Follower);
-        assert_eq!(leader.epoch(), 2);
+        assert_eq!(leader.next_epoch(&replica), next);
+        let is_chosen = leader.stage == Stage::SavingAcceptedEpoch;
+        assert_eq!(is_chosen, next.is_some());
+        let fall = leader.tick(500, &replica, &mut Vec::new());
+        assert_eq!(fall, Err(if is_chosen { Fall::NoQuorum } else { Fall::NoEpochLeft }));
     }
 }

@@ -70,7 +70,7 @@ impl Learner {
                 out.push(Output::Truncate { zxid, tree });
                 Stage::Truncating
             }
-            QuorumPacket::Snap { zxid } => {
+            QuorumPacket::Snap { zxid } if zxid.epoch() <= self.epoch => {
                 let link = self.link.expect("packets come over a link");
                 self.collect(SnapshotBase::Received(link), zxid)
             }
@@ -129,6 +129,10 @@ impl Learner {
         replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
+        // No leader has txns of a later epoch than its own, and a log that has could not be recovered.
+        if zxid.epoch() > self.epoch {
+            return Err(Fall::LeaderRefused);
+        }
         match &mut self.stage {
             Stage::Collecting(collected) => return collected.push(zxid, payload),
             Stage::CatchingUp
