@@ -19,6 +19,7 @@
 //! written before serving; an acknowledgement stands for all earlier ones on the same link.
 
 mod broadcast;
+mod claims;
 mod discovery;
 mod synchronize;
 
@@ -30,6 +31,7 @@ use crate::io::{CloseReason, EpochKind, LinkId, Output};
 use crate::learner_peer::{LearnerPeer, Learners, Step, late_links, ping};
 use crate::quorum::Quorum;
 use crate::replica::{Fall, Replica};
+use claims::Claims;
 
 /// What a leader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,10 @@ pub(crate) struct Leader {
     syncs: VecDeque<(Zxid, LinkId)>,
     next_ping_ms: u64,
     next_check_ms: u64,
+    /// Voters that say they have promised a later epoch.
+    claims: Claims,
+    /// One of them has proven to be unable to follow.
+    outbid: bool,
 }
 
 impl Leader {
@@ -77,6 +83,8 @@ impl Leader {
             syncs: VecDeque::new(),
             next_ping_ms: now_ms + settings.tick_ms / 2,
             next_check_ms: now_ms + settings.tick_ms,
+            claims: Claims::default(),
+            outbid: false,
         }
     }
 
@@ -147,15 +155,9 @@ impl Leader {
         }
     }
 
-    /// A voter has promised a later epoch, to a leader that never came to lead: it can never follow
-    /// this one. A new epoch above it costs a moment; without it the ensemble would be one voter short
-    /// until the next election, as Apache's is.
+    /// A voter cannot follow this leader, and needs a later epoch: see [`claims`], or too many cannot promise this one.
     pub fn is_outbid(&self, replica: &Replica) -> bool {
-        self.stage != Stage::AwaitingInfos
-            && (self.learners.values().any(|peer| {
-                peer.accepted_epoch > self.epoch
-                    && replica.memberships.electorate().is_voter(peer.server)
-            }) || self.lacks_promises(replica))
+        self.outbid || self.lacks_promises(replica)
     }
 
     /// A voter has promised this very epoch to another leader, or cannot remember to which one, and the voters

@@ -81,6 +81,11 @@ impl LearnerPeer {
         matches!(self.step, Step::Sending | Step::Syncing | Step::Synced | Step::Active)
     }
 
+    /// It has said that it has caught up, and signs of life are expected from it.
+    pub fn is_established(&self) -> bool {
+        matches!(self.step, Step::Synced | Step::Active)
+    }
+
     pub fn is_late(&self, now_ms: u64, sync_limit_ms: u64) -> bool {
         match self.step {
             // However large the tree is; the link itself notices when nobody reads.

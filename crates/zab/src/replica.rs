@@ -50,9 +50,11 @@ pub(crate) struct Replica {
     /// The leader for which an epoch was accepted that it has not been promised yet: the link may be lost in
     /// between. Nobody leads twice in one epoch, so it can be promised later.
     pub promise_owed_to: Option<ServerId>,
-    /// The latest epoch that a voter said to have promised, to whomever. One that comes late to a leader ends its
-    /// term; the next epoch is above it.
+    /// The latest epoch that a voter said to have promised, to whomever, and that is believed: the next epoch is
+    /// above it.
     pub promised_by_voters: u32,
+    /// When this server last stepped down because a voter had promised a later epoch.
+    pub outbid_ms: Option<u64>,
     pub voting: Voting,
     /// The own log could not be brought in line with the leader's: take everything anew.
     pub start_over: bool,

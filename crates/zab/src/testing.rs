@@ -30,6 +30,7 @@ pub fn replica(epoch: u32, base: Zxid, txns: &[Zxid]) -> Replica {
         epochs: Epochs { current: epoch, accepted: epoch },
         promise_owed_to: None,
         promised_by_voters: 0,
+        outbid_ms: None,
         voting: Voting::Allowed,
         start_over: false,
         settings: ZabSettings {

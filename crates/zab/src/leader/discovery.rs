@@ -32,7 +32,11 @@ impl Leader {
             if self.is_implausible(accepted_epoch, replica) {
                 return self.dismiss(link, CloseReason::ImplausibleEpoch, out);
             }
-            replica.promised_by_voters = replica.promised_by_voters.max(accepted_epoch);
+            if self.stage == Stage::AwaitingInfos {
+                replica.promised_by_voters = replica.promised_by_voters.max(accepted_epoch);
+            } else if kind == LearnerKind::Follower && accepted_epoch > self.epoch {
+                self.handle_claim(now_ms, info.server, accepted_epoch, replica);
+            }
         }
         if let Some(older) = older_link(&self.learners, link, info.server) {
             self.dismiss(older, CloseReason::Replaced, out);
@@ -132,6 +136,9 @@ impl Leader {
             return self.dismiss(link, CloseReason::AheadOfLeader, out);
         }
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
+        if peer.kind == LearnerKind::Follower && peer.accepted_epoch > self.epoch {
+            return self.dismiss(link, CloseReason::UnexpectedPacket, out);
+        }
         peer.last_zxid = last_zxid;
         peer.promised = current_epoch.is_some();
         peer.step = Step::Promised;

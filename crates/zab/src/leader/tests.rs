@@ -22,15 +22,38 @@ fn introduce_with(
     kind: LearnerKind,
     accepted_epoch: u32,
 ) {
-    let link = LinkId(server as u64);
+    introduce_at(0, leader, replica, server, kind, accepted_epoch);
+}
+
+fn introduce_at(
+    now_ms: u64,
+    leader: &mut Leader,
+    replica: &mut Replica,
+    server: i64,
+    kind: LearnerKind,
+    accepted_epoch: u32,
+) {
+    introduce_on(now_ms, leader, replica, server as u64, server, kind, accepted_epoch);
+}
+
+fn introduce_on(
+    now_ms: u64,
+    leader: &mut Leader,
+    replica: &mut Replica,
+    link: u64,
+    server: i64,
+    kind: LearnerKind,
+    accepted_epoch: u32,
+) {
+    let link = LinkId(link);
     let info = LearnerInfo {
         server: ServerId(server),
         protocol_version: PROTOCOL_VERSION,
         config_version: 0,
     };
     let packet = QuorumPacket::Info { kind, accepted_epoch, info: Some(info) };
-    leader.handle_link_opened(0, link, replica);
-    leader.handle_packet(0, link, packet, replica, &mut Vec::new());
+    leader.handle_link_opened(now_ms, link, replica);
+    leader.handle_packet(now_ms, link, packet, replica, &mut Vec::new());
 }
 
 fn promise(leader: &mut Leader, replica: &mut Replica, server: u64, current_epoch: Option<u32>) {
@@ -70,15 +93,49 @@ fn a_voter_that_may_not_vote_does_not_count() {
     assert_eq!(leader.stage, Stage::AwaitingNewLeaderAcks);
 }
 
+/// 3 says at each of these times that it has promised this epoch, and is refused.
+fn claim(leader: &mut Leader, replica: &mut Replica, times_ms: &[u64], epoch: u32) {
+    for now_ms in times_ms {
+        introduce_at(*now_ms, leader, replica, 3, LearnerKind::Follower, epoch);
+        leader.handle_link_lost(LinkId(3)).unwrap();
+    }
+}
+
 /// A voter that has promised a much later epoch costs one term, not one for each epoch in between.
 #[test]
 fn the_next_term_is_above_what_a_late_voter_has_promised() {
     let mut replica = replica();
     let mut leader = with_epoch(&mut replica);
-    introduce_with(&mut leader, &mut replica, 3, LearnerKind::Follower, 500);
+    claim(&mut leader, &mut replica, &[0, 50, 100], 500);
     assert!(leader.is_outbid(&replica));
     let leader = with_epoch(&mut replica);
     assert_eq!(leader.epoch(), 501);
+}
+
+/// Anybody can send one packet with a voter's number.
+#[test]
+fn a_claim_that_is_not_repeated_for_a_tick_ends_no_term() {
+    for times_ms in [&[0][..], &[0, 1, 2, 99], &[0, 20_000, 40_000]] {
+        let mut replica = replica();
+        let mut leader = with_epoch(&mut replica);
+        claim(&mut leader, &mut replica, times_ms, 500);
+        assert!(!leader.is_outbid(&replica), "{times_ms:?}");
+        let leader = with_epoch(&mut replica);
+        assert_eq!(leader.epoch(), 3, "nor does the next one begin above it");
+    }
+}
+
+#[test]
+fn a_server_is_not_outbid_over_and_over() {
+    let mut replica = replica();
+    let mut leader = with_epoch(&mut replica);
+    claim(&mut leader, &mut replica, &[0, 100], 500);
+    assert!(leader.is_outbid(&replica));
+    let mut leader = with_epoch(&mut replica);
+    claim(&mut leader, &mut replica, &[200, 300, 6000, 6099], 600);
+    assert!(!leader.is_outbid(&replica));
+    claim(&mut leader, &mut replica, &[6100], 600);
+    assert!(leader.is_outbid(&replica));
 }
 
 /// A voter may be ahead by the attempts to lead that this server has missed, but no further.
