@@ -159,6 +159,8 @@ pub enum CloseReason {
     Gap,
     /// The same server has connected again.
     Replaced,
+    /// The server whose number it has uses another link.
+    AlreadyConnected,
     /// Too many at once.
     TooMany,
     /// This server does not follow, or no longer, so it has nothing for observers.

@@ -112,8 +112,15 @@ impl Leader {
     }
 
     /// A leader that has named another one stays until its learners have heard of it and left.
-    pub fn handle_link_lost(&mut self, link: LinkId) -> Result<(), Fall> {
+    pub fn handle_link_lost(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        replica: &mut Replica,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fall> {
         self.learners.remove(&link);
+        self.settle_contests(now_ms, replica, out);
         if self.retired && self.learners().next().is_none() {
             return Err(Fall::Reconfigured { next: None });
         }
@@ -209,7 +216,7 @@ impl Leader {
     pub fn tick(
         &mut self,
         now_ms: u64,
-        replica: &Replica,
+        replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         if !self.is_established() && now_ms >= self.stage_deadline_ms {
@@ -225,6 +232,8 @@ impl Leader {
                 self.dismiss(link, CloseReason::TimedOut, out);
             }
             self.check_quorum(now_ms, replica)?;
+            // Behind the check: who wins has a tick to catch up.
+            self.settle_contests(now_ms, replica, out);
         }
         if now_ms >= self.next_ping_ms {
             self.next_ping_ms = now_ms + replica.settings.tick_ms / 2;

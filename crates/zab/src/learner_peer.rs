@@ -25,6 +25,8 @@ pub(crate) enum Step {
     AwaitingEpochAck,
     /// Nothing: the others' promises are not complete.
     Promised,
+    /// Nothing: its server has an older link, which may be in use.
+    Contesting,
     /// Nothing: a tree is being sent to it.
     Sending,
     /// That it has caught up.
@@ -45,6 +47,8 @@ pub(crate) struct LearnerPeer {
     pub accepted_epoch: u32,
     /// Its promise counts: it was made to this leader.
     pub promised: bool,
+    /// When it began to contest its server's older link.
+    pub contests_since_ms: u64,
     /// Where its log ended when it came.
     pub last_zxid: Zxid,
     /// Everything up to here is durable at the learner.
@@ -67,6 +71,7 @@ impl LearnerPeer {
             kind: LearnerKind::Observer,
             accepted_epoch: 0,
             promised: false,
+            contests_since_ms: 0,
             last_zxid: Zxid::ZERO,
             acked: Zxid::ZERO,
             synced_to: Zxid::ZERO,
@@ -84,6 +89,14 @@ impl LearnerPeer {
     /// It has said that it has caught up, and signs of life are expected from it.
     pub fn is_established(&self) -> bool {
         matches!(self.step, Step::Synced | Step::Active)
+    }
+
+    /// It waits until it is clear whether its server's older link is in use.
+    pub fn contest(&mut self, now_ms: u64) {
+        if self.step != Step::Contesting {
+            self.step = Step::Contesting;
+            self.contests_since_ms = now_ms;
+        }
     }
 
     pub fn is_late(&self, now_ms: u64, sync_limit_ms: u64) -> bool {
@@ -189,13 +202,54 @@ pub(crate) fn judge_introduction(info: &LearnerInfo, replica: &Replica) -> Resul
     Ok(())
 }
 
-/// The older link of a server that introduces itself on another one: it has lost that link, whether we
-/// noticed or not.
-pub(crate) fn older_link(learners: &Learners, link: LinkId, server: ServerId) -> Option<LinkId> {
-    let older = learners.iter().find(|(other, peer)| {
-        **other != link && peer.server == server && peer.step != Step::AwaitingInfo
+/// What becomes of a link on which a server has promised the epoch while it has another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contest {
+    /// The other link is closed, if there is one, and this one goes on.
+    Won { over: Option<LinkId> },
+    /// It has to wait and see whether the other one is in use.
+    Open,
+    /// The other link is in use: whoever is at the end of this one, it is not that server.
+    Lost,
+}
+
+/// Decides which of two links of a server counts. A server has one link at a time, so a real one that connects again
+/// has lost the older one, whether we noticed or not; but anybody who reaches the port can call itself a member. So the
+/// older link stays until the newcomer has promised the epoch, and if it has caught up, until nothing was heard on it
+/// for a tick, in which it was asked at least once whether it is there.
+pub(crate) fn judge_contest(
+    learners: &Learners,
+    link: LinkId,
+    now_ms: u64,
+    replica: &Replica,
+) -> Contest {
+    let peer = &learners[&link];
+    let is_proven = |other: &LearnerPeer| {
+        !matches!(other.step, Step::AwaitingInfo | Step::Introduced | Step::AwaitingEpochAck)
+    };
+    let others = learners.iter().filter(|(other, rival)| {
+        **other != link && rival.server == peer.server && is_proven(rival)
     });
-    older.map(|(older, _)| *older)
+    let Some((older, rival)) = others.max_by_key(|(_, rival)| rival.is_established()) else {
+        return Contest::Won { over: None };
+    };
+    if !rival.is_established() {
+        return Contest::Won { over: Some(*older) };
+    }
+    let since_ms = if peer.step == Step::Contesting { peer.contests_since_ms } else { now_ms };
+    if rival.heard_ms > since_ms {
+        Contest::Lost
+    } else if now_ms >= since_ms + replica.settings.tick_ms {
+        Contest::Won { over: Some(*older) }
+    } else {
+        Contest::Open
+    }
+}
+
+/// The links that contest another one.
+pub(crate) fn contesting(learners: &Learners) -> Vec<LinkId> {
+    let contesting = learners.iter().filter(|(_, peer)| peer.step == Step::Contesting);
+    contesting.map(|(link, _)| *link).collect()
 }
 
 /// Learners that are not ready in time, or have not answered for too long.

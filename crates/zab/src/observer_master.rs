@@ -20,7 +20,8 @@ use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, LinkId, Output};
 use crate::learner_peer::{
-    LearnerPeer, Learners, Step, judge_introduction, late_links, older_link, ping,
+    Contest, LearnerPeer, Learners, Step, contesting, judge_contest, judge_introduction,
+    late_links, ping,
 };
 use crate::replica::Replica;
 use crate::sync::Plan;
@@ -67,8 +68,15 @@ impl ObserverMaster {
         self.observers.insert(link, LearnerPeer::new(now_ms, deadline_ms));
     }
 
-    pub fn handle_link_lost(&mut self, link: LinkId) {
+    pub fn handle_link_lost(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        replica: &Replica,
+        out: &mut Vec<Output>,
+    ) {
         self.observers.remove(&link);
+        self.settle_contests(now_ms, replica, out);
     }
 
     pub fn handle_heard(&mut self, now_ms: u64, link: LinkId) {
@@ -94,8 +102,7 @@ impl ObserverMaster {
             }
             (QuorumPacket::AckEpoch { last_zxid, .. }, Step::AwaitingEpochAck) => {
                 peer.last_zxid = *last_zxid;
-                peer.step = Step::Promised;
-                self.synchronize(now_ms, link, replica, out);
+                self.settle_contest(now_ms, link, replica, out);
             }
             (QuorumPacket::Ack { zxid }, Step::Syncing) if *zxid == start => {
                 peer.send_up_to_date(now_ms, link, out);
@@ -120,9 +127,6 @@ impl ObserverMaster {
         if let Err(reason) = judge_introduction(info, replica) {
             return self.dismiss(link, reason, out);
         }
-        if let Some(older) = older_link(&self.observers, link, info.server) {
-            self.dismiss(older, CloseReason::Replaced, out);
-        }
         let peer = self.observers.get_mut(&link).expect("the caller has looked");
         peer.server = info.server;
         peer.kind = kind;
@@ -130,6 +134,36 @@ impl ObserverMaster {
         let (epoch, protocol_version) = (self.epoch, PROTOCOL_VERSION);
         let packet = QuorumPacket::LeaderInfo { epoch, protocol_version };
         out.push(Output::Send { link, packet });
+    }
+
+    /// Looks again at all links that contest another one.
+    fn settle_contests(&mut self, now_ms: u64, replica: &Replica, out: &mut Vec<Output>) {
+        for link in contesting(&self.observers) {
+            self.settle_contest(now_ms, link, replica, out);
+        }
+    }
+
+    /// Goes on with an observer, unless it may have a link that is in use.
+    fn settle_contest(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        replica: &Replica,
+        out: &mut Vec<Output>,
+    ) {
+        let contest = judge_contest(&self.observers, link, now_ms, replica);
+        let peer = self.observers.get_mut(&link).expect("the caller has looked");
+        match contest {
+            Contest::Lost => self.dismiss(link, CloseReason::AlreadyConnected, out),
+            Contest::Open => peer.contest(now_ms),
+            Contest::Won { over } => {
+                peer.step = Step::Promised;
+                if let Some(older) = over {
+                    self.dismiss(older, CloseReason::Replaced, out);
+                }
+                self.synchronize(now_ms, link, replica, out);
+            }
+        }
     }
 
     /// Sends an observer what it lacks, unless it is further on than this server. What it has of the
@@ -207,6 +241,7 @@ impl ObserverMaster {
             for link in late_links(&self.observers, now_ms, replica) {
                 self.dismiss(link, CloseReason::TimedOut, out);
             }
+            self.settle_contests(now_ms, replica, out);
         }
         if now_ms >= self.next_ping_ms {
             self.next_ping_ms = now_ms + replica.settings.tick_ms / 2;

@@ -258,7 +258,7 @@ impl Zab {
                 }
                 Ok(())
             }
-            Input::LinkLost { link } => self.handle_link_lost(link),
+            Input::LinkLost { link } => self.handle_link_lost(now_ms, link, out),
             Input::StorageLost => {
                 self.halt(out);
                 Ok(())
@@ -352,7 +352,7 @@ impl Zab {
             out.push(Output::Close { link, reason: CloseReason::TimedOut });
         }
         match &mut self.role {
-            Role::Leading(leader) => leader.tick(now_ms, &self.replica, out),
+            Role::Leading(leader) => leader.tick(now_ms, &mut self.replica, out),
             Role::Learning(learner) => {
                 if let Some(master) = &mut self.observer_master {
                     master.tick(now_ms, &self.replica, out);

@@ -217,6 +217,10 @@ impl Learners {
                 "server {server} has connected again, so its older link is closed; if this keeps \
                  happening, two servers have the number {server} in their files myid"
             ),
+            CloseReason::AlreadyConnected => format!(
+                "another process says that it is server {server}, which is connected already: give each server a \
+                 number of its own in its file myid"
+            ),
             CloseReason::AheadOfLeader => match learner.said {
                 Some((Some(epoch), last)) => {
                     format!(
@@ -229,6 +233,7 @@ impl Learners {
         };
         let about = match reason {
             CloseReason::Replaced => "again",
+            CloseReason::AlreadyConnected => "already",
             CloseReason::UnexpectedPacket => "packet",
             _ => "away",
         };

@@ -5,7 +5,7 @@ use herdsman_proto::{EPOCH_MAX, LearnerKind, QuorumPacket, Zxid};
 
 use super::{Leader, Stage};
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
-use crate::learner_peer::{Step, judge_introduction, older_link};
+use crate::learner_peer::{Contest, Step, contesting, judge_contest, judge_introduction};
 use crate::replica::{EPOCHS_AHEAD_MAX, Replica};
 use crate::settings::Mistake;
 
@@ -37,9 +37,6 @@ impl Leader {
             } else if kind == LearnerKind::Follower && accepted_epoch > self.epoch {
                 self.handle_claim(now_ms, info.server, accepted_epoch, replica);
             }
-        }
-        if let Some(older) = older_link(&self.learners, link, info.server) {
-            self.dismiss(older, CloseReason::Replaced, out);
         }
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
         peer.server = info.server;
@@ -141,8 +138,42 @@ impl Leader {
         }
         peer.last_zxid = last_zxid;
         peer.promised = current_epoch.is_some();
-        peer.step = Step::Promised;
-        if open {
+        self.settle_contest(now_ms, link, replica, out);
+    }
+
+    /// Looks again at all links that contest another one.
+    pub(super) fn settle_contests(
+        &mut self,
+        now_ms: u64,
+        replica: &mut Replica,
+        out: &mut Vec<Output>,
+    ) {
+        for link in contesting(&self.learners) {
+            self.settle_contest(now_ms, link, replica, out);
+        }
+    }
+
+    /// Goes on with a learner that has promised, unless its server may have a link that is in use.
+    fn settle_contest(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        replica: &mut Replica,
+        out: &mut Vec<Output>,
+    ) {
+        let contest = judge_contest(&self.learners, link, now_ms, replica);
+        let peer = self.learners.get_mut(&link).expect("the caller has looked");
+        match contest {
+            Contest::Lost => return self.dismiss(link, CloseReason::AlreadyConnected, out),
+            Contest::Open => return peer.contest(now_ms),
+            Contest::Won { over } => {
+                peer.step = Step::Promised;
+                if let Some(older) = over {
+                    self.dismiss(older, CloseReason::Replaced, out);
+                }
+            }
+        }
+        if self.stage == Stage::AwaitingEpochAcks {
             self.try_to_synchronize(now_ms, replica, out);
         } else {
             self.synchronize(now_ms, link, replica, out);

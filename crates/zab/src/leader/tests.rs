@@ -1,7 +1,7 @@
 //! A leader by itself, packet by packet.
 
-use herdsman_proto::EPOCH_MAX;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
+use herdsman_proto::{EPOCH_MAX, Membership};
 
 use super::*;
 use crate::replica::EPOCHS_AHEAD_MAX;
@@ -61,6 +61,10 @@ fn promise(leader: &mut Leader, replica: &mut Replica, server: u64, current_epoc
     leader.handle_packet(0, LinkId(server), packet, replica, &mut Vec::new());
 }
 
+fn lose(leader: &mut Leader, replica: &mut Replica, link: u64) {
+    leader.handle_link_lost(0, LinkId(link), replica, &mut Vec::new()).unwrap();
+}
+
 /// A leader that has announced epoch 2 to 2.
 fn with_epoch(replica: &mut Replica) -> Leader {
     let mut leader = Leader::begin(0, replica);
@@ -71,6 +75,21 @@ fn with_epoch(replica: &mut Replica) -> Leader {
     leader
 }
 
+/// A leader that this server follows.
+fn established(replica: &mut Replica, server: u64) -> Leader {
+    let mut leader = Leader::begin(0, replica);
+    introduce(&mut leader, replica, server as i64, LearnerKind::Follower);
+    replica.epochs.accepted = leader.epoch();
+    leader.handle_epoch_saved(0, EpochKind::Accepted, replica, &mut Vec::new());
+    promise(&mut leader, replica, server, Some(1));
+    replica.epochs.current = leader.epoch();
+    leader.handle_epoch_saved(0, EpochKind::Current, replica, &mut Vec::new());
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(leader.epoch()) };
+    leader.handle_packet(0, LinkId(server), ack, replica, &mut Vec::new());
+    assert!(leader.is_established());
+    leader
+}
+
 #[test]
 fn an_epoch_that_no_quorum_can_promise_is_given_up() {
     let mut replica = replica();
@@ -78,7 +97,7 @@ fn an_epoch_that_no_quorum_can_promise_is_given_up() {
     introduce(&mut leader, &mut replica, 3, LearnerKind::Follower);
     promise(&mut leader, &mut replica, 3, None);
     assert!(!leader.is_outbid(&replica), "2 may still promise");
-    leader.handle_link_lost(LinkId(2)).unwrap();
+    lose(&mut leader, &mut replica, 2);
     assert!(leader.is_outbid(&replica), "only 3 is left, and it cannot");
 }
 
@@ -97,7 +116,7 @@ fn a_voter_that_may_not_vote_does_not_count() {
 fn claim(leader: &mut Leader, replica: &mut Replica, times_ms: &[u64], epoch: u32) {
     for now_ms in times_ms {
         introduce_at(*now_ms, leader, replica, 3, LearnerKind::Follower, epoch);
-        leader.handle_link_lost(LinkId(3)).unwrap();
+        lose(leader, replica, 3);
     }
 }
 
@@ -123,6 +142,18 @@ fn a_claim_that_is_not_repeated_for_a_tick_ends_no_term() {
         let leader = with_epoch(&mut replica);
         assert_eq!(leader.epoch(), 3, "nor does the next one begin above it");
     }
+}
+
+#[test]
+fn a_voter_that_follows_has_promised_no_later_epoch() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 3);
+    let claims_ms = [0, 50, 100, 150].map(|ms| ms + 10);
+    for (link, now_ms) in (10..).zip(claims_ms) {
+        introduce_on(now_ms, &mut leader, &mut replica, link, 3, LearnerKind::Follower, 500);
+    }
+    assert!(!leader.is_outbid(&replica));
+    assert!(leader.is_active(LinkId(3)));
 }
 
 #[test]
@@ -194,7 +225,79 @@ fn the_last_epoch_is_never_passed() {
         assert_eq!(leader.next_epoch(&replica), next);
         let is_chosen = leader.stage == Stage::SavingAcceptedEpoch;
         assert_eq!(is_chosen, next.is_some());
-        let fall = leader.tick(500, &replica, &mut Vec::new());
+        let fall = leader.tick(500, &mut replica, &mut Vec::new());
         assert_eq!(fall, Err(if is_chosen { Fall::NoQuorum } else { Fall::NoEpochLeft }));
+    }
+}
+
+/// Server 2 follows on link 2, and at 10 ms somebody says on link 9 that it is server 2, and promises the epoch.
+fn contested(replica: &mut Replica) -> Leader {
+    let mut leader = established(replica, 2);
+    introduce_on(10, &mut leader, replica, 9, 2, LearnerKind::Follower, 2);
+    assert!(leader.is_active(LinkId(2)), "a word is not enough");
+    let packet = QuorumPacket::AckEpoch { last_zxid: Zxid::ZERO, current_epoch: Some(1) };
+    leader.handle_packet(10, LinkId(9), packet, replica, &mut Vec::new());
+    assert!(leader.is_active(LinkId(2)), "nor is a promise");
+    assert_eq!(leader.learners[&LinkId(9)].step, Step::Contesting);
+    leader
+}
+
+fn links(leader: &Leader) -> Vec<u64> {
+    leader.learners.keys().map(|link| link.0).collect()
+}
+
+#[test]
+fn a_newcomer_with_the_number_of_a_server_that_follows_is_dismissed() {
+    let mut replica = replica();
+    let mut leader = contested(&mut replica);
+    leader.handle_heard(60, LinkId(2));
+    let mut out = Vec::new();
+    leader.tick(100, &mut replica, &mut out).unwrap();
+    let reason = CloseReason::AlreadyConnected;
+    assert!(out.contains(&Output::Close { link: LinkId(9), reason }), "{out:?}");
+    assert_eq!(links(&leader), [2]);
+}
+
+/// Its host has crashed and is back, so nothing ends the older link.
+#[test]
+fn a_server_that_connects_again_waits_a_tick_for_its_silent_link() {
+    let mut replica = replica();
+    let mut leader = contested(&mut replica);
+    leader.tick(100, &mut replica, &mut Vec::new()).unwrap();
+    assert_eq!(links(&leader), [2, 9]);
+    let mut out = Vec::new();
+    leader.tick(200, &mut replica, &mut out).unwrap();
+    let reason = CloseReason::Replaced;
+    assert!(out.contains(&Output::Close { link: LinkId(2), reason }), "{out:?}");
+    assert_eq!(links(&leader), [9]);
+    assert_eq!(leader.learners[&LinkId(9)].step, Step::Syncing);
+}
+
+#[test]
+fn a_server_that_connects_again_waits_no_longer_than_its_lost_link() {
+    let mut replica = replica();
+    let mut leader = contested(&mut replica);
+    lose(&mut leader, &mut replica, 2);
+    assert_eq!(links(&leader), [9]);
+    assert_eq!(leader.learners[&LinkId(9)].step, Step::Syncing);
+}
+
+/// However many come with its number, they count as one voter.
+#[test]
+fn newcomers_with_one_number_are_no_quorum() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    let text = (1..=5).map(|id| format!("server.{id}=a:1:2\n")).collect::<String>() + "version=5";
+    let five = Membership::parse_text(&text).unwrap();
+    for link in 9..15 {
+        introduce_on(10, &mut leader, &mut replica, link, 3, LearnerKind::Follower, 1);
+        let packet = QuorumPacket::AckEpoch { last_zxid: Zxid::ZERO, current_epoch: Some(1) };
+        leader.handle_packet(10, LinkId(link), packet, &mut replica, &mut Vec::new());
+        let ack = QuorumPacket::Ack { zxid: Zxid::start_of(leader.epoch()) };
+        leader.handle_packet(10, LinkId(link), ack, &mut replica, &mut Vec::new());
+        let of_3 = leader.learners().filter(|(_, server, _)| *server == ServerId(3)).count();
+        assert_eq!(of_3, 1);
+        lose(&mut leader, &mut replica, 2);
+        assert!(!leader.has_quorum_of(&five, &replica));
     }
 }

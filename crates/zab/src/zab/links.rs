@@ -103,14 +103,19 @@ impl Zab {
         }
     }
 
-    pub(super) fn handle_link_lost(&mut self, link: LinkId) -> Result<(), Fall> {
+    pub(super) fn handle_link_lost(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fall> {
         self.waiting.remove(&link);
         if let Some(master) = &mut self.observer_master {
-            master.handle_link_lost(link);
+            master.handle_link_lost(now_ms, link, &self.replica, out);
         }
         match &mut self.role {
             Role::Leading(leader) => {
-                leader.handle_link_lost(link)?;
+                leader.handle_link_lost(now_ms, link, &mut self.replica, out)?;
                 if leader.is_outbid(&self.replica) { Err(Fall::EpochOutbid) } else { Ok(()) }
             }
             Role::Learning(learner) if learner.link() == Some(link) => Err(Fall::LeaderLost),
