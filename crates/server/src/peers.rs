@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use herdsman_node::{Input, Node, Now, Output as NodeOutput};
-use herdsman_proto::{ServerId, Zxid};
+use herdsman_proto::{QuorumPacket, ServerId, Zxid};
 use herdsman_store::{WireSnapshot, receive_snapshot};
 use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::log::Kept;
@@ -130,7 +130,12 @@ impl Peers {
                 let mut attempt = self.attempt.lock();
                 *attempt = Some(self.network.connect(*to, *door));
             }
-            Output::Send { link, packet } => self.network.send(*link, packet),
+            Output::Send { link, packet } => {
+                if *packet == QuorumPacket::UpToDate {
+                    self.network.keep(*link);
+                }
+                self.network.send(*link, packet);
+            }
             Output::SendSnapshot { link, zxid } => self.send_snapshot(*link, *zxid),
             Output::Close { link, .. } => self.network.close(*link),
             Output::Append { zxid, payload, kept } => {

@@ -25,7 +25,9 @@
 //! | votes waiting for a peer | 1 | the newer replaces the older |
 //! | peers that are no members | 32 | the newcomer is refused |
 //! | accepted election connections | members + 64 | the oldest one of a stranger is cut |
-//! | accepted links | members + 32 | the oldest one without a packet is cut |
+//! | accepted links that have not said who they are | 32 | the oldest one is cut |
+//! | accepted links that say they are one member | 4, and the one in use | the oldest one is cut |
+//! | accepted links of servers that are not listed | 32 | the newcomer is refused |
 //! | packet of a learner | `jute.maxbuffer` and its extra, + 1 MiB | the link is lost |
 //! | bytes queued on a link | 64 MiB | the link is lost |
 //! | attempts to connect under way | 8 | the next one waits; only the newest is kept |
@@ -211,6 +213,11 @@ impl QuorumNetwork {
     /// `initLimit` ticks until this is called.
     pub fn set_idle_limit(&self, link: LinkId, limit_ms: u64) {
         self.links.set_idle_limit(link, limit_ms);
+    }
+
+    /// The learner at the other end of a link is up to date: when there are too many links, others are cut.
+    pub fn keep(&self, link: LinkId) {
+        self.links.keep(link);
     }
 
     /// What has gone to and fro on a link; `None` if it is gone.

@@ -25,7 +25,7 @@ mod writer;
 
 use super::context::{Context, NoDelay};
 use super::incoming::Incoming;
-use super::places::{Place, Places};
+use super::places::{Place, Places, ServerLimits};
 use super::receiver::{ConnectResult, Receiver, TreeSource};
 use super::stream::PeerStream;
 use crate::reports::Reports;
@@ -33,8 +33,11 @@ use link::{Ended, Link, Loss, Origin};
 use reader::LinkReader;
 pub use traffic::LinkReport;
 
-/// Accepted links beyond one for each member.
+/// Accepted links that have not said who they are.
 const STRANGERS_MAX: usize = 32;
+/// Accepted links that say they are servers. A member has one; another one if it connects again before the first is
+/// known to be lost, and the rest for those that only say that they are this member.
+pub(super) const SERVER_LIMITS: ServerLimits = ServerLimits { per_member_max: 4, unlisted_max: 32 };
 /// What is read ahead on a link.
 pub(crate) const ROOM_BYTES: usize = 64 * 1024;
 
@@ -103,6 +106,13 @@ impl Links {
         }
     }
 
+    /// The learner at the other end is up to date: its link is not cut when there are too many.
+    pub fn keep(&self, id: LinkId) {
+        if let Some(Origin::Accepted { place }) = self.get(id).map(|link| link.origin) {
+            self.places.keep(place);
+        }
+    }
+
     pub fn report_of(&self, id: LinkId) -> Option<LinkReport> {
         self.get(id).map(|link| link.report())
     }
@@ -125,7 +135,11 @@ impl Links {
         let Some(receiver) = self.context.receiver() else { return };
         let socket = Arc::new(stream);
         self.context.threads.watch(&socket);
-        let places_max = self.context.membership().members.len() + STRANGERS_MAX;
+        let ServerLimits { per_member_max, unlisted_max } = SERVER_LIMITS;
+        // A link in use does not count as one that only says who it is.
+        let per_member_max = per_member_max + 1;
+        let members = self.context.membership().members.len();
+        let places_max = members * per_member_max + unlisted_max + STRANGERS_MAX;
         let Some(place) = self.places.take(&socket, peer, places_max) else { return };
         self.context.set_options(&socket, NoDelay::from(self.context.settings.leader_no_delay));
         let id = self.next_id();
@@ -172,7 +186,7 @@ impl Links {
         receiver: &Arc<dyn Receiver>,
     ) {
         let stream = Arc::clone(incoming.stream());
-        if let Some(link) = self.open(id, stream, peer, Origin::Accepted) {
+        if let Some(link) = self.open(id, stream, peer, Some(&place)) {
             receiver.handle(&mut vec![Input::LinkOpened { link: id, door }]);
             self.run(&link, incoming, Some(place), receiver);
         }
@@ -184,7 +198,7 @@ impl Links {
         let no_delay = NoDelay::from(self.context.settings.follower_no_delay);
         self.context.set_options(stream.socket(), no_delay);
         let link = match stream.socket().peer_addr() {
-            Ok(peer) => self.open(id, stream, peer, Origin::Connected),
+            Ok(peer) => self.open(id, stream, peer, None),
             // It was reset already.
             Err(_) => None,
         };
@@ -203,8 +217,12 @@ impl Links {
         id: LinkId,
         stream: Arc<PeerStream>,
         peer: SocketAddr,
-        origin: Origin,
+        place: Option<&Place>,
     ) -> Option<Arc<Link>> {
+        let origin = match place {
+            Some(place) => Origin::Accepted { place: place.id() },
+            None => Origin::Connected,
+        };
         let link = Arc::new(Link::new(id, stream, peer, origin, &self.context.settings));
         self.table.lock().insert(id, Arc::clone(&link));
         let (context, writing) = (Arc::clone(&self.context), Arc::clone(&link));

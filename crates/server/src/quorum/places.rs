@@ -4,12 +4,17 @@
 //! here longest without being somebody is cut, so a flood of strangers does not keep members out. A
 //! place is free when the connection's thread has ended, not when its socket is cut, so threads are
 //! bounded too.
+//!
+//! Anybody can also say that it is a server. So those that are not listed have a limit of their own, and so has each
+//! member: its oldest connection goes that is not known to be in use. As long as all places are as many as these limits
+//! together and some for strangers, nobody keeps a member out.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use herdsman_proto::ServerId;
 use parking_lot::{Condvar, Mutex};
 
 use super::threads::cut;
@@ -23,8 +28,21 @@ const LEAVE_WAIT: Duration = Duration::from_millis(100);
 enum Guest {
     /// Nobody knows yet.
     Stranger,
+    /// A server that is not listed.
+    Unlisted,
+    /// It says that it is this member.
+    Claimant(ServerId),
     /// One that the others would miss.
     Known,
+}
+
+/// Connections of one port that say they are servers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerLimits {
+    /// Of each member.
+    pub per_member_max: usize,
+    /// Of all that are not listed.
+    pub unlisted_max: usize,
 }
 
 /// The places of one port.
@@ -39,8 +57,11 @@ pub(crate) struct Places {
 struct Taken {
     next: u64,
     /// In the order of their coming.
-    guests: BTreeMap<u64, (Guest, Weak<TcpStream>, SocketAddr)>,
+    guests: BTreeMap<u64, Visit>,
 }
+
+/// Who is behind a connection, the connection, and where it comes from.
+type Visit = (Guest, Weak<TcpStream>, SocketAddr);
 
 /// A place that is taken until this is dropped.
 #[derive(Debug)]
@@ -70,6 +91,15 @@ impl Places {
         Some(Place { places: Arc::clone(self), id })
     }
 
+    /// The guest at this place is somebody: it stays when there are too many. A server that is not listed counts as
+    /// such whatever it does.
+    pub fn keep(&self, id: u64) {
+        let mut taken = self.taken.lock();
+        if taken.guests.get(&id).is_some_and(|(guest, ..)| *guest != Guest::Unlisted) {
+            taken.set(id, Guest::Known);
+        }
+    }
+
     fn make_room(&self, taken: &mut parking_lot::MutexGuard<'_, Taken>, places_max: usize) -> bool {
         let oldest = taken.guests.values().find(|(guest, ..)| *guest == Guest::Stranger);
         let Some((_, stream, peer)) = oldest else { return false };
@@ -89,12 +119,64 @@ impl Places {
     }
 }
 
+impl Taken {
+    fn set(&mut self, id: u64, now: Guest) {
+        if let Some((guest, ..)) = self.guests.get_mut(&id) {
+            *guest = now;
+        }
+    }
+
+    fn count(&self, is: impl Fn(Guest) -> bool) -> usize {
+        self.guests.values().filter(|(guest, ..)| is(*guest)).count()
+    }
+
+    /// The oldest other connection that says it is this member.
+    fn older_claimant(&mut self, member: ServerId, than: u64) -> Option<&mut Visit> {
+        let mut others = self.guests.iter_mut().filter(|(id, _)| **id != than);
+        others.find(|(_, (guest, ..))| *guest == Guest::Claimant(member)).map(|(_, visit)| visit)
+    }
+}
+
 impl Place {
+    /// Its number, for [`Places::keep`].
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The guest says that it is a member. If too many say that they are this one, the oldest of them goes that is
+    /// not known to be in use.
+    pub fn claim(&self, member: ServerId, limits: ServerLimits) {
+        let mut taken = self.places.taken.lock();
+        taken.set(self.id, Guest::Claimant(member));
+        if taken.count(|guest| guest == Guest::Claimant(member)) <= limits.per_member_max {
+            return;
+        }
+        if let Some((guest, stream, peer)) = taken.older_claimant(member, self.id) {
+            *guest = Guest::Stranger;
+            if let Some(stream) = stream.upgrade() {
+                cut(&stream);
+            }
+            self.places.warnings.warn(format_args!(
+                "more than {} connections say that they are server {member}: dropped the oldest, from {peer}",
+                limits.per_member_max
+            ));
+        }
+    }
+
+    /// The guest is a server that is not listed. False if there are too many of those.
+    #[must_use]
+    pub fn claim_unlisted(&self, limits: ServerLimits) -> bool {
+        let mut taken = self.places.taken.lock();
+        let is_free = taken.count(|guest| guest == Guest::Unlisted) < limits.unlisted_max;
+        if is_free {
+            taken.set(self.id, Guest::Unlisted);
+        }
+        is_free
+    }
+
     /// The guest is somebody: it stays when there are too many.
     pub fn keep(&self) {
-        if let Some((guest, ..)) = self.places.taken.lock().guests.get_mut(&self.id) {
-            *guest = Guest::Known;
-        }
+        self.places.keep(self.id);
     }
 }
 
@@ -140,6 +222,39 @@ mod tests {
         assert_eq!(stranger_end.read(&mut [0]).unwrap(), 0);
         known_end.set_nonblocking(true).unwrap();
         assert!(known_end.read(&mut [0]).is_err());
+    }
+
+    const LIMITS: ServerLimits = ServerLimits { per_member_max: 2, unlisted_max: 2 };
+
+    fn is_cut(end: &mut TcpStream) -> bool {
+        end.set_nonblocking(true).unwrap();
+        matches!(end.read(&mut [0]), Ok(0))
+    }
+
+    #[test]
+    fn of_those_that_say_they_are_one_member_the_oldest_goes_that_is_not_in_use() {
+        let places = Arc::new(Places::default());
+        let mut guests: Vec<_> = (0..4).map(|_| pair()).collect();
+        let taken: Vec<_> =
+            guests.iter().map(|(_, stream, peer)| places.take(stream, *peer, 9).unwrap()).collect();
+        taken[0].claim(ServerId(3), LIMITS);
+        places.keep(taken[0].id());
+        for place in &taken[1..] {
+            place.claim(ServerId(3), LIMITS);
+        }
+        let cut: Vec<_> = guests.iter_mut().map(|(end, ..)| is_cut(end)).collect();
+        assert_eq!(cut, [false, true, false, false]);
+    }
+
+    #[test]
+    fn servers_that_are_not_listed_have_their_own_limit() {
+        let places = Arc::new(Places::default());
+        let (_end, stream, peer) = pair();
+        let taken: Vec<_> = (0..4).map(|_| places.take(&stream, peer, 9).unwrap()).collect();
+        let claimed = taken[..3].iter().map(|place| place.claim_unlisted(LIMITS));
+        assert_eq!(claimed.collect::<Vec<_>>(), [true, true, false]);
+        places.keep(taken[0].id());
+        assert!(!taken[2].claim_unlisted(LIMITS), "also those that are up to date count");
     }
 
     #[test]

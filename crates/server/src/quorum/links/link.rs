@@ -27,7 +27,10 @@ const SPARE_BYTES_MAX: usize = 256 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The other side.
-    Accepted,
+    Accepted {
+        /// The number of its place.
+        place: u64,
+    },
     /// This one.
     Connected,
 }
@@ -47,6 +50,8 @@ pub(super) enum Loss {
     Garbage(#[from] DecodeError),
     #[error("a packet is longer than {0} bytes")]
     PacketTooLong(usize),
+    #[error("{0} servers that are not listed are connected already")]
+    TooManyUnlisted(usize),
     #[error("a learner wants to send a tree")]
     TreeFromLearner,
     #[error("the tree that came cannot be used: {0}")]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use herdsman_proto::{DecodeError, QuorumPacket, Reader, ServerId};
 use herdsman_zab::Input;
 
+use super::SERVER_LIMITS;
 use super::link::{Link, Loss, Origin};
 use crate::clock::millis;
 use crate::quorum::context::Context;
@@ -80,7 +81,7 @@ impl LinkReader {
                 Ok(packet) => {
                     let packet_bytes = bytes.len() - reader.rest().len();
                     self.incoming.consume(packet_bytes);
-                    self.introduce();
+                    self.first_packet_by = None;
                     self.take(packet)?;
                 }
                 Err(DecodeError::Truncated { .. }) => {
@@ -95,22 +96,32 @@ impl LinkReader {
         }
     }
 
-    fn introduce(&mut self) {
-        if self.first_packet_by.take().is_some()
-            && let Some(place) = &self.place
-        {
-            place.keep();
+    fn is_accepted(&self) -> bool {
+        matches!(self.link.origin, Origin::Accepted { .. })
+    }
+
+    /// The other side says who it is, which anybody can say. It gets one of the places that there are for it.
+    fn introduce(&mut self, server: ServerId) -> Result<(), Loss> {
+        if self.server.replace(server).is_some() {
+            return Ok(());
         }
+        let Some(place) = &self.place else { return Ok(()) };
+        if self.context.membership().members.contains_key(&server) {
+            place.claim(server, SERVER_LIMITS);
+        } else if !place.claim_unlisted(SERVER_LIMITS) {
+            return Err(Loss::TooManyUnlisted(SERVER_LIMITS.unlisted_max));
+        }
+        Ok(())
     }
 
     fn take(&mut self, packet: QuorumPacket) -> Result<(), Loss> {
         self.link.traffic.count_received(&packet);
         if let QuorumPacket::Info { info: Some(info), .. } = &packet {
-            self.server = Some(info.server);
+            self.introduce(info.server)?;
         }
         if let QuorumPacket::Snap { zxid } = packet {
             // A tree takes memory without limit. Only the leader that this server chose may ask for it.
-            if self.link.origin == Origin::Accepted {
+            if self.is_accepted() {
                 return Err(Loss::TreeFromLearner);
             }
             self.deliver();
@@ -148,8 +159,7 @@ impl LinkReader {
                 // Only waiting counts: when this process itself stood still, the peer is not to blame.
                 Fill::Nothing => quiet += look,
             }
-            let may_be_silent =
-                self.link.origin == Origin::Accepted && self.first_packet_by.is_none();
+            let may_be_silent = self.is_accepted() && self.first_packet_by.is_none();
             if quiet >= limit && !may_be_silent {
                 return Err(Loss::Silent(millis(quiet)));
             }
@@ -159,8 +169,7 @@ impl LinkReader {
     /// A learner speaks first. One that sends a byte now and then is not idle, but late. On a link
     /// that was opened here the other side may have to wait for others first.
     fn is_first_packet_late(&self) -> bool {
-        self.link.origin == Origin::Accepted
-            && self.first_packet_by.is_some_and(|by| Instant::now() >= by)
+        self.is_accepted() && self.first_packet_by.is_some_and(|by| Instant::now() >= by)
     }
 
     /// The link is closed: lets the other side read what is on its way and close too.

@@ -1,6 +1,9 @@
 //! Those that come to the ports with something else than they should: they lose their connection,
 //! and nobody else notices.
 
+use herdsman_proto::LearnerKind;
+use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
+
 use super::*;
 
 const NO_HELLO: [u8; 8] = (-1_i64).to_be_bytes();
@@ -274,5 +277,65 @@ fn silent_strangers_do_not_keep_a_learner_out() {
     });
     assert!(introduced);
     drop(strangers);
+    server.stop();
+}
+
+fn introduction(server: i64) -> QuorumPacket {
+    let info = LearnerInfo {
+        server: ServerId(server),
+        protocol_version: PROTOCOL_VERSION,
+        config_version: 0,
+    };
+    QuorumPacket::Info { kind: LearnerKind::Observer, accepted_epoch: 1, info: Some(info) }
+}
+
+/// Connects and says that it is this server; `None` if the link is lost for it.
+fn introduce(server: &Server, id: i64) -> Option<(Raw, LinkId)> {
+    let mut peer = Raw::connect(server.quorum());
+    peer.send_packet(&introduction(id));
+    let link = server.opened();
+    server
+        .wait(|event| match event {
+            Event::Input(Input::Packet { link: of, .. }) if of == link => Some(true),
+            Event::Input(Input::LinkLost { link: of }) if of == link => Some(false),
+            _ => None,
+        })
+        .then_some((peer, link))
+}
+
+fn is_served(server: &Server, (peer, link): &mut (Raw, LinkId)) {
+    server.send(*link, &commit(5));
+    let mut bytes = Vec::new();
+    commit(5).encode(&mut bytes);
+    assert_eq!(peer.read::<20>()[..], bytes);
+}
+
+/// All of them say that they are servers, and none is.
+#[test]
+fn servers_that_are_not_listed_do_not_keep_a_member_out() {
+    let server = Server::alone(1);
+    let (_listener, three) = stand_in();
+    server.know(&[(3, three)]);
+    let unlisted: Vec<_> = (100..150).filter_map(|id| introduce(&server, id)).collect();
+    assert_eq!(unlisted.len(), 32);
+    let mut member = introduce(&server, 3).expect("has a place of its own");
+    is_served(&server, &mut member);
+    server.stop();
+}
+
+/// All of them say that they are this very member.
+#[test]
+fn a_member_that_is_up_to_date_keeps_its_link() {
+    let server = Server::alone(1);
+    let (_listener, three) = stand_in();
+    server.know(&[(3, three)]);
+    let mut member = introduce(&server, 3).expect("has a place of its own");
+    server.network.keep(member.1);
+    let liars: Vec<_> = (0..50).filter_map(|_| introduce(&server, 3)).collect();
+    assert_eq!(liars.len(), 50);
+    is_served(&server, &mut member);
+    for (mut liar, _) in liars.into_iter().take(40) {
+        assert!(liar.is_ended());
+    }
     server.stop();
 }
