@@ -14,6 +14,7 @@ mod ensemble_security;
 mod ensemble_words;
 mod handover;
 mod hostile;
+mod hostile_servers;
 mod limits;
 mod log;
 mod metrics;

@@ -1,0 +1,184 @@
+//! Hosts that reach the ports between servers and say what servers say: they get nothing, and the ensemble goes on.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
+use herdsman_proto::{LearnerKind, QuorumPacket, ServerId};
+use herdsman_server::{ServesAs, TestEnsemble};
+
+use crate::client::{Client, open};
+
+/// Whom nobody has listed.
+const UNLISTED: i64 = 99;
+
+/// Says on a new connection to a server's quorum port who it is and what it has promised, which need not be true or
+/// possible.
+fn introduce(
+    ensemble: &TestEnsemble,
+    to: usize,
+    kind: LearnerKind,
+    server: i64,
+    accepted_epoch: u32,
+) -> TcpStream {
+    let handle = ensemble.handle(to);
+    let member = &handle.config().quorum.membership.members[&ServerId(to as i64)];
+    let mut stream = open(([127, 0, 0, 1], member.addresses[0].quorum_port).into());
+    let info = LearnerInfo {
+        server: ServerId(server),
+        protocol_version: PROTOCOL_VERSION,
+        config_version: 0,
+    };
+    let mut bytes = Vec::new();
+    QuorumPacket::Info { kind, accepted_epoch: 0, info: Some(info) }.encode(&mut bytes);
+    bytes[4..8].copy_from_slice(&accepted_epoch.to_be_bytes());
+    // A connection that is one too many may be closed already.
+    _ = stream.write_all(&bytes);
+    stream
+}
+
+/// Waits until what it said was heard: there is an answer, or the end.
+fn await_answer(stream: &mut TcpStream) {
+    _ = stream.read(&mut [0]);
+}
+
+/// What a server has promised, on disk.
+fn accepted_epoch(ensemble: &TestEnsemble, id: usize) -> u32 {
+    let file = ensemble.handle(id).config().storage.data_dir.join("version-2/acceptedEpoch");
+    std::fs::read_to_string(file).unwrap().trim().parse().unwrap()
+}
+
+fn epochs(ensemble: &TestEnsemble) -> Vec<u32> {
+    ensemble.ids().map(|id| accepted_epoch(ensemble, id)).collect()
+}
+
+#[test]
+fn no_introduction_ends_a_leader_s_term() {
+    let ensemble = TestEnsemble::start();
+    let leader = ensemble.await_leader();
+    let before = epochs(&ensemble);
+    let follower = ensemble.follower();
+    let mut client = Client::connect(ensemble.address(follower));
+    client.create("/a", b"", 0).ok();
+    let mut held = Vec::new();
+    for to in ensemble.ids() {
+        for kind in [LearnerKind::Follower, LearnerKind::Observer] {
+            for server in [1, 2, 3, UNLISTED] {
+                for epoch in [before[0], before[0] + 1, 0x7fff_fffe, 0x7fff_ffff, 0xffff_ffff] {
+                    let mut stream = introduce(&ensemble, to, kind, server, epoch);
+                    await_answer(&mut stream);
+                    held.push(stream);
+                }
+            }
+        }
+    }
+    client.create("/b", b"", 0).ok();
+    assert_eq!(epochs(&ensemble), before);
+    assert_eq!(ensemble.serves_as(leader), Some(ServesAs::Leader));
+}
+
+/// Each of them would have taken the follower's link.
+#[test]
+fn a_follower_keeps_its_link_while_others_use_its_number() {
+    let ensemble = TestEnsemble::start();
+    let leader = ensemble.await_leader();
+    let epoch = accepted_epoch(&ensemble, leader);
+    let follower = ensemble.follower();
+    let mut client = Client::connect(ensemble.address(follower));
+    for count in 0..300 {
+        let mut stream =
+            introduce(&ensemble, leader, LearnerKind::Follower, follower as i64, epoch);
+        await_answer(&mut stream);
+        client.create(&format!("/{count}"), b"", 0).ok();
+    }
+    assert_eq!(ensemble.serves_as(leader), Some(ServesAs::Leader));
+}
+
+/// Does something to the servers while `meanwhile` lasts.
+fn during<T>(hostile: impl FnMut() + Send, meanwhile: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut hostile = hostile;
+        let over = &is_over;
+        scope.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                hostile();
+            }
+        });
+        // Also if it panics: the thread is waited for.
+        let _end = SetOnDrop(&is_over);
+        meanwhile()
+    })
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn is_open(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let mut stream = stream;
+    !matches!(stream.read(&mut [0; 64]), Ok(0))
+}
+
+#[test]
+fn hosts_that_are_not_listed_do_not_keep_a_member_out() {
+    let mut ensemble = TestEnsemble::start();
+    let leader = ensemble.await_leader();
+    let follower = ensemble.follower();
+    ensemble.kill(follower);
+    let join = |number: i64| introduce(&ensemble, leader, LearnerKind::Observer, number, 1);
+    let mut held: Vec<_> = (UNLISTED..UNLISTED + 100).map(join).collect();
+    for stream in &mut held[..10] {
+        await_answer(stream);
+    }
+    ensemble.start_again(follower);
+    let again = || {
+        for (stream, number) in held.iter_mut().zip(UNLISTED..) {
+            if !is_open(stream) {
+                *stream = introduce(&ensemble, leader, LearnerKind::Observer, number, 1);
+            }
+        }
+    };
+    during(again, || ensemble.await_role(follower, ServesAs::Follower));
+}
+
+#[test]
+fn an_election_is_not_disturbed_by_impossible_promises() {
+    let mut ensemble = TestEnsemble::start();
+    let leader = ensemble.await_leader();
+    let others: Vec<_> = ensemble.ids().filter(|id| *id != leader).collect();
+    ensemble.kill(leader);
+    let mut held = VecDeque::new();
+    let disturb = || {
+        for epoch in [1_000_000, 0x7fff_fffe, 0x7fff_ffff, 0xffff_ffff] {
+            for to in &others {
+                for (kind, server) in [
+                    (LearnerKind::Follower, leader as i64),
+                    (LearnerKind::Observer, leader as i64),
+                    (LearnerKind::Follower, UNLISTED),
+                    (LearnerKind::Observer, UNLISTED),
+                ] {
+                    held.push_back(introduce(&ensemble, *to, kind, server, epoch));
+                }
+            }
+        }
+        held.drain(..held.len().saturating_sub(64));
+    };
+    during(disturb, || {
+        let next = ensemble.await_leader();
+        Client::connect(ensemble.address(next)).create("/a", b"", 0).ok();
+    });
+    drop(held);
+    for id in others {
+        assert!(accepted_epoch(&ensemble, id) < 100);
+    }
+    ensemble.start_again(leader);
+    ensemble.await_leader();
+}
