@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
@@ -46,8 +47,11 @@ fn await_answer(stream: &mut TcpStream) {
 
 /// What a server has promised, on disk.
 fn accepted_epoch(ensemble: &TestEnsemble, id: usize) -> u32 {
-    let file = ensemble.handle(id).config().storage.data_dir.join("version-2/acceptedEpoch");
-    std::fs::read_to_string(file).unwrap().trim().parse().unwrap()
+    std::fs::read_to_string(epoch_file(ensemble, id)).unwrap().trim().parse().unwrap()
+}
+
+fn epoch_file(ensemble: &TestEnsemble, id: usize) -> PathBuf {
+    ensemble.handle(id).config().storage.data_dir.join("version-2/acceptedEpoch")
 }
 
 fn epochs(ensemble: &TestEnsemble) -> Vec<u32> {
@@ -180,5 +184,22 @@ fn an_election_is_not_disturbed_by_impossible_promises() {
         assert!(accepted_epoch(&ensemble, id) < 100);
     }
     ensemble.start_again(leader);
+    ensemble.await_leader();
+}
+
+/// It cannot follow the leader, and is no hostile host: for its sake there is a new epoch.
+#[test]
+fn a_voter_that_has_promised_a_later_epoch_joins() {
+    let mut ensemble = TestEnsemble::start();
+    let leader = ensemble.await_leader();
+    let follower = ensemble.follower();
+    let promised = accepted_epoch(&ensemble, leader) + 5;
+    let file = epoch_file(&ensemble, follower);
+    ensemble.kill(follower);
+    std::fs::write(file, promised.to_string()).unwrap();
+    ensemble.start_again(follower);
+    ensemble.await_that("a later epoch", || {
+        epochs(&ensemble).iter().all(|epoch| *epoch > promised).then_some(())
+    });
     ensemble.await_leader();
 }

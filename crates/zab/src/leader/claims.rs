@@ -1,14 +1,14 @@
 //! Voters that say they have promised a later epoch than the leader's.
 //!
-//! Such a promise was made to a leader that never came to lead. The voter can never follow this one, and the ensemble is
-//! one voter short until the next election, as Apache's is. A new epoch above the promise costs a moment, so the leader
-//! steps down for it. But anybody who reaches the port can say FOLLOWERINFO with a voter's number. So
+//! Such a promise was made to a leader that never came to lead. The voter can never follow this one, and the ensemble
+//! is one voter short until the next election, as Apache's is. A new epoch above the promise costs a moment, so the
+//! leader steps down for it. But anybody who reaches the port can say FOLLOWERINFO with a voter's number. So
 //! - a voter that follows on another link has promised nothing of the kind;
 //! - the voter says so again and again for a tick, as a real one does, which is refused each time;
 //! - a server steps down for this once in [`OUTBID_PAUSE_TICKS`], whoever asks.
 //!
-//! A host that takes the place of a voter that is down can still force an election at that rate: only TLS or SASL between
-//! servers keep it out.
+//! A host that takes the place of a voter that is down can still force an election at that rate: only TLS or SASL
+//! between servers keep it out.
 
 use std::collections::BTreeMap;
 
