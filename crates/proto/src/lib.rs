@@ -15,6 +15,7 @@ pub mod error_code;
 pub mod event;
 pub mod ids;
 pub mod jute;
+pub mod limits;
 pub mod membership;
 pub mod multi;
 pub mod notification;

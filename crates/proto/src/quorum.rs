@@ -196,6 +196,8 @@ mod kind {
 }
 
 const REVALIDATE_BYTES: usize = 12;
+/// Type, zxid, and the counts of the data's bytes and of the ids.
+const HEAD_BYTES: usize = 4 + 8 + 4 + 4;
 /// What a learner speaks that does not say it.
 const VERSION_UNSAID: i32 = 1;
 const NO_ZXID: Zxid = Zxid(-1);
@@ -203,12 +205,18 @@ const NO_ZXID: Zxid = Zxid(-1);
 const NO_EPOCH: Zxid = Zxid(-1 << 32);
 
 impl QuorumPacket {
+    /// The longest packet that a reader with this limit takes.
+    #[must_use]
+    pub fn bytes_max(field_bytes_max: usize) -> usize {
+        HEAD_BYTES + 2 * field_bytes_max
+    }
+
     /// Reads the packet at the front and moves the reader behind it; in case of an error the reader
     /// stays where it was.
     ///
     /// The reader's limit ([`Reader::with_limit`]) bounds the data, and the ids as a whole. Against it
     /// all lengths are checked as soon as they are there, so a packet is not whole yet only if it can
-    /// still become one: who reads a stream has to hold at most twice the limit and a few bytes.
+    /// still become one: who reads a stream has to hold at most [`QuorumPacket::bytes_max`].
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if the packet is not whole yet: read more and try again. Anything else

@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use herdsman_node::Input;
+use herdsman_proto::limits::ids_fit;
 use herdsman_proto::{Id, SessionId};
 use herdsman_tree::auth;
 use tokio::sync::watch;
@@ -119,7 +120,8 @@ impl Connection {
         if let Some(subject) = subject {
             ids.extend(shared.settings.schemes.of_certificate(subject));
         }
-        Connection {
+        let ids_fit = ids_fit(&ids);
+        let mut connection = Connection {
             intake: Intake::new(FIRST_FRAME_BYTES_MAX),
             output: Vec::new(),
             written: 0,
@@ -143,7 +145,15 @@ impl Connection {
             shared,
             client,
             wire,
+        };
+        if !ids_fit {
+            let peer = connection.client.peer;
+            connection.shared.failed_logins.warn(format_args!(
+                "connection from {peer} closed: the subject of its certificate is too long"
+            ));
+            connection.close(Ended::Refused("the subject of its certificate is too long"));
         }
+        connection
     }
 
     /// Serves the connection to its end.
@@ -253,7 +263,7 @@ impl Connection {
             self.session = session;
             self.consume_connect_request();
             self.stage = Stage::Serving;
-            self.intake.set_frame_bytes_max(self.shared.settings.frame_bytes_max);
+            self.intake.set_frame_bytes_max(self.shared.settings.sizes.frame_bytes_max());
             self.deadline = None;
             let mut stats = self.client.stats.lock();
             stats.session = session;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use herdsman_node::Node;
 use herdsman_proto::Id;
+use herdsman_proto::limits::SizeLimits;
 use herdsman_tree::auth::Schemes;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
@@ -37,8 +38,7 @@ const ACCEPTED_MAX: usize = 1024;
 /// What connections need to know, computed once.
 #[derive(Debug)]
 pub(crate) struct ConnSettings {
-    pub frame_bytes_max: usize,
-    pub field_bytes_max: usize,
+    pub sizes: SizeLimits,
     pub outstanding_max: u64,
     pub in_flight_max: usize,
     /// Bytes of requests that one connection may have in flight.
@@ -75,7 +75,7 @@ impl ConnSettings {
 
     /// Where a connection's bytes come in.
     pub fn intake(&self) -> Intake {
-        Intake::new(self.frame_bytes_max)
+        Intake::new(self.sizes.frame_bytes_max())
     }
 }
 

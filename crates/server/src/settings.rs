@@ -81,11 +81,6 @@ fn schemes(config: &Config) -> Schemes {
     }
 }
 
-fn field_bytes_max(config: &Config) -> usize {
-    let limits = &config.limits;
-    limits.frame_bytes_max.saturating_add(limits.frame_extra_bytes_max) as usize
-}
-
 pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
     TreeOptions {
         hash_seed,
@@ -98,7 +93,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
         enforce_quota: config.znodes.enforce_quota,
         close_session_lists_ephemerals: config.sessions.close_lists_ephemerals,
         schemes: schemes(config),
-        txn_bytes_max: field_bytes_max(config),
+        txn_bytes_max: config.limits.sizes().record_bytes_max(),
         reconfig_enabled: config.quorum.reconfig_enabled && !config.quorum.membership_is_fixed,
         watches_per_watcher_max: config.limits.watches_per_session_max,
     }
@@ -197,7 +192,7 @@ pub(crate) fn peer_settings(config: &Config, zab: &ZabSettings, tree: TreeOption
         kept: zab.kept,
         sync_limit_ms: zab.sync_limit_ms(),
         tree,
-        field_bytes_max: field_bytes_max(config),
+        field_bytes_max: config.limits.sizes().record_bytes_max(),
     }
 }
 
@@ -239,8 +234,7 @@ pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings
     let outstanding_max = u64::from(limits.outstanding_max)
         .min(throttle.requests_max.map_or(u64::MAX, |max| u64::from(max.get())));
     ConnSettings {
-        frame_bytes_max: limits.frame_bytes_max as usize,
-        field_bytes_max: field_bytes_max(config),
+        sizes: limits.sizes(),
         outstanding_max,
         in_flight_max: limits
             .requests_per_connection_max
@@ -266,7 +260,7 @@ pub(crate) fn log_options(config: &Config) -> LogOptions {
     LogOptions {
         pre_alloc_bytes: config.storage.preallocate_bytes,
         file_bytes_max: config.storage.log_file_bytes_max.map(NonZeroU64::get),
-        payload_bytes_max: field_bytes_max(config),
+        payload_bytes_max: config.limits.sizes().record_bytes_max(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use herdsman_proto::limits::SizeLimits;
 use herdsman_secret::Secret;
 
 use super::Endpoint;
@@ -202,6 +203,14 @@ pub struct Limits {
     pub unread_bytes_per_connection_max: Option<NonZeroU64>,
     /// Watches of one session.
     pub watches_per_session_max: Option<NonZeroU32>,
+}
+
+impl Limits {
+    /// How long frames, records and packets may be.
+    #[must_use]
+    pub fn sizes(&self) -> SizeLimits {
+        SizeLimits::new(self.frame_bytes_max, self.frame_extra_bytes_max)
+    }
 }
 
 /// Holding back requests when too many are in flight.

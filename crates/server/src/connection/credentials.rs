@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use herdsman_node::Input;
+use herdsman_proto::limits::{CONNECTION_IDS_BYTES_MAX, CONNECTION_IDS_MAX, ids_fit};
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ErrorCode, Id, OpCode, Reader, Request, Xid, Zxid, reply};
 use tracing::info;
@@ -13,6 +14,13 @@ use super::{Connection, Ended};
 const ENSEMBLE: &str = "ensemble";
 /// How much of a name that a client sent is in the log.
 const SHOWN_NAME_CHARS_MAX: usize = 64;
+
+/// A connection would have more ids than a learner may send to its leader with each write.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a connection may have {CONNECTION_IDS_MAX} ids of {CONNECTION_IDS_BYTES_MAX} bytes in all"
+)]
+pub(super) struct TooManyIds;
 
 impl Connection {
     pub(super) fn authenticate(
@@ -42,19 +50,24 @@ impl Connection {
         if scheme == ENSEMBLE && self.shared.settings.ensemble_names.is_some() {
             return self.check_ensemble(xid, credentials.unwrap_or_default());
         }
-        match self.shared.settings.schemes.authenticate(scheme, credentials, peer.ip()) {
-            Ok(proven) => {
-                info!(%peer, session = %self.session, "authenticated by scheme {scheme}");
-                self.add_ids(proven);
+        let schemes = &self.shared.settings.schemes;
+        let added = match schemes.authenticate(scheme, credentials, peer.ip()) {
+            Ok(proven) => self.add_ids(proven).map_err(|error| error.to_string()),
+            Err(_) => Err("not accepted".to_owned()),
+        };
+        let session = self.session;
+        match added {
+            Ok(()) => {
+                info!(%peer, %session, "authenticated by scheme {scheme}");
                 reply::header_only(&mut self.output, xid, Zxid::ZERO, None);
                 Ok(())
             }
-            Err(code) => {
-                let session = self.session;
+            Err(why) => {
                 self.shared.failed_logins.warn(format_args!(
-                    "authentication by scheme {scheme:?} from {peer} in session {session} failed"
+                    "authentication by scheme {scheme:?} from {peer} in session {session} failed: {why}"
                 ));
                 self.shared.core.stats.auth_failed.add(1);
+                let code = ErrorCode::AuthFailed;
                 reply::header_only(&mut self.output, xid, Zxid::ZERO, Some(code));
                 Err(Ended::Refused("authentication failed"))
             }
@@ -84,14 +97,18 @@ impl Connection {
         Ok(())
     }
 
-    /// The client has proven these, too.
-    pub(super) fn add_ids(&mut self, proven: Vec<Id>) {
+    /// The client has proven these, too. None of them is added if all of them would be too many.
+    pub(super) fn add_ids(&mut self, proven: Vec<Id>) -> Result<(), TooManyIds> {
         let mut ids = self.ids.to_vec();
         ids.extend(proven.into_iter().filter(|id| !self.ids.contains(id)));
+        if !ids_fit(&ids) {
+            return Err(TooManyIds);
+        }
         self.ids = ids.into();
         self.must_log_in = self.shared.settings.asks_for_login(&self.ids);
         let ids = Arc::clone(&self.ids);
         self.shared.core.step(Input::Identified { conn: self.client.id, ids });
+        Ok(())
     }
 
     /// A request of a client that has to log in first. Apache: `AuthenticationHelper`.

@@ -45,10 +45,12 @@ impl Connection {
                 Ok(())
             }
             Ok(ServerStep::Accepted(Accepted { id, token })) => {
+                let proven = self.shared.settings.schemes.of_sasl_user(id.as_str());
+                if let Err(error) = self.add_ids(proven) {
+                    return self.refuse_sasl(xid, &error.to_string());
+                }
                 let (peer, session) = (self.client.peer, self.session);
                 info!(%peer, %session, "logged in with SASL as {id}");
-                let proven = self.shared.settings.schemes.of_sasl_user(id.as_str());
-                self.add_ids(proven);
                 // With Kerberos there is nothing left to say, and Apache says that with no token at all.
                 self.answer_sasl(xid, Some(&token[..]).filter(|token| !token.is_empty()));
                 Ok(())

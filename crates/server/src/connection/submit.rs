@@ -97,7 +97,7 @@ impl Connection {
     }
 
     fn decode<'a>(&self, op: OpCode, body: &'a [u8]) -> ClientRequest<'a> {
-        let mut reader = Reader::with_limit(body, self.shared.settings.field_bytes_max);
+        let mut reader = Reader::with_limit(body, self.shared.settings.sizes.record_bytes_max());
         match Request::decode(op, &mut reader) {
             Ok(Request::Write(write)) => ClientRequest::Write(write),
             Ok(Request::Sync { path }) => ClientRequest::Sync { path },

@@ -188,7 +188,7 @@ impl Connection {
             address: self.client.peer.ip(),
             schemes: &settings.schemes,
         };
-        let field_bytes_max = settings.field_bytes_max;
+        let field_bytes_max = settings.sizes.record_bytes_max();
         audit.answered(&client, &audit::Asked { op: request.op, payload, field_bytes_max }, answer);
     }
 

@@ -97,8 +97,7 @@ impl NetworkSettings {
             tcp_keep_alive: tuning.tcp_keep_alive,
             leader_no_delay: tuning.leader_no_delay,
             follower_no_delay: tuning.follower_no_delay,
-            field_bytes_max: (config.limits.frame_bytes_max as usize)
-                .saturating_add(config.limits.frame_extra_bytes_max as usize),
+            field_bytes_max: config.limits.sizes().link_field_bytes_max(),
             queue_bytes_max: QUEUE_BYTES_MAX,
             protection: QuorumProtection::default(),
         })

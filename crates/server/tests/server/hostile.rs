@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use herdsman_proto::{ErrorCode, JuteWrite, OpCode, reply};
-use herdsman_server::TestServer;
+use herdsman_proto::limits::CONNECTION_IDS_MAX;
+use herdsman_proto::{ErrorCode, JuteWrite, OpCode, Request, reply};
+use herdsman_server::{TestEnsemble, TestServer};
 
 use crate::client::{Client, code, open, receive_payload};
 
@@ -159,4 +160,36 @@ fn large_replies_hold_nothing_up_for_good() {
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// A learner sends all ids of a client with each of its writes, so they must fit the link to the leader.
+#[test]
+fn ids_without_end_cost_their_connection_and_not_the_follower() {
+    let ensemble = TestEnsemble::start();
+    ensemble.await_leader();
+    let follower = ensemble.follower();
+    let mut witness = Client::connect(ensemble.address(follower));
+    let mut client = Client::connect(ensemble.address(follower));
+    let refused = (0..100).find_map(|i| {
+        let mut credentials = format!("user{i}").into_bytes();
+        credentials.resize(900_000, b'x');
+        let auth = Request::Auth { scheme: "digest".into(), credentials: Some(&credentials) };
+        let error = client.call(&auth).error;
+        let written = error == 0 && client.create(&format!("/by-{i}"), b"", 0).error == 0;
+        (!written).then_some(error)
+    });
+    assert_eq!(refused, Some(code(ErrorCode::AuthFailed)));
+    assert!(client.is_closed());
+    // Many short ones are refused as well.
+    let mut client = Client::connect(ensemble.address(follower));
+    let refused = (0..100).find_map(|i| {
+        let credentials = format!("user{i}:secret");
+        let credentials = Some(credentials.as_bytes());
+        let error = client.call(&Request::Auth { scheme: "digest".into(), credentials }).error;
+        (error != 0).then_some((i, error))
+    });
+    // The address is an id, too.
+    assert_eq!(refused, Some((CONNECTION_IDS_MAX - 1, code(ErrorCode::AuthFailed))));
+    assert!(client.is_closed());
+    witness.create("/witness", b"", 0).ok();
 }

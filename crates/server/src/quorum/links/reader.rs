@@ -17,8 +17,6 @@ use crate::quorum::receiver::Receiver;
 
 /// How often a reader that waits for the other side looks whether it should go on.
 const LOOK: Duration = Duration::from_millis(250);
-/// What a packet may have besides its longest field: its head, and what a client has proven to be.
-const OVERHEAD_BYTES_MAX: usize = 1 << 20;
 
 pub(super) struct LinkReader {
     link: Arc<Link>,
@@ -85,7 +83,7 @@ impl LinkReader {
                     self.take(packet)?;
                 }
                 Err(DecodeError::Truncated { .. }) => {
-                    let packet_bytes_max = field_bytes_max + OVERHEAD_BYTES_MAX;
+                    let packet_bytes_max = QuorumPacket::bytes_max(field_bytes_max);
                     if bytes.len() > packet_bytes_max {
                         return Err(Loss::PacketTooLong(packet_bytes_max));
                     }
