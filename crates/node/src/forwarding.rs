@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use herdsman_proto::limits::PING_SESSIONS_MAX;
 use herdsman_proto::{ErrorCode, Id, SessionId, Xid, Zxid};
 use herdsman_zab::LinkId;
 
@@ -274,9 +275,19 @@ impl Forwarding {
         self.touched.insert(session, timeout_ms);
     }
 
-    /// Sessions that were heard of since the last call.
+    /// Sessions that were heard of and not taken yet, as many as a PING may report.
     pub fn take_touched(&mut self) -> Vec<(SessionId, i32)> {
-        std::mem::take(&mut self.touched).into_iter().collect()
+        let rest = match self.touched.keys().nth(PING_SESSIONS_MAX) {
+            Some(&first) => self.touched.split_off(&first),
+            None => BTreeMap::new(),
+        };
+        std::mem::replace(&mut self.touched, rest).into_iter().collect()
+    }
+
+    /// There is nothing to report to the leader.
+    #[must_use]
+    pub fn is_touched_empty(&self) -> bool {
+        self.touched.is_empty()
     }
 
     /// Puts a request into its session's queue.

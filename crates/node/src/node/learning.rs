@@ -206,9 +206,14 @@ impl Node {
                 self.answer_done_syncs(tree, out);
             }
             QuorumPacket::Ping { zxid, .. } => {
-                let packet = QuorumPacket::Ping { zxid, touched: forwarding.take_touched() };
                 let link: LinkId = forwarding.link();
-                out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
+                loop {
+                    let packet = QuorumPacket::Ping { zxid, touched: forwarding.take_touched() };
+                    out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
+                    if forwarding.is_touched_empty() {
+                        break;
+                    }
+                }
                 self.ask_for_proof(link, out);
             }
             _ => {}

@@ -1,5 +1,6 @@
 //! What a node promises: whole scenarios as text scripts, and properties over random inputs.
 
+mod crowds;
 mod driver;
 mod durability;
 mod ensemble;
