@@ -11,6 +11,8 @@ use crate::acl::Id;
 pub const CONNECTION_IDS_MAX: usize = 64;
 /// Bytes of those ids. A learner sends all of them with each write.
 pub const CONNECTION_IDS_BYTES_MAX: usize = 64 * 1024;
+/// Entries of an ACL that a client may set, `auth` spelled out.
+pub const ACL_ENTRIES_MAX: usize = 1024;
 /// Sessions that one PING of a learner reports; for more it sends several.
 pub const PING_SESSIONS_MAX: usize = 4096;
 

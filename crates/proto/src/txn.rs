@@ -185,7 +185,8 @@ impl Txn {
     }
 
     /// The body's size, without writing it.
-    fn encoded_len(&self) -> usize {
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
         let text = |path: &str| 4 + path.len();
         let buffer = |data: &Data| 4 + data.as_ref().map_or(0, |data| data.len());
         match self {
@@ -267,7 +268,9 @@ impl Txn {
     }
 }
 
-fn acl_len(acl: &[Acl]) -> usize {
+/// The size of an ACL, without writing it.
+#[must_use]
+pub fn acl_len(acl: &[Acl]) -> usize {
     4 + acl.iter().map(|entry| 12 + entry.id.scheme.len() + entry.id.id.len()).sum::<usize>()
 }
 

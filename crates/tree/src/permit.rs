@@ -1,5 +1,9 @@
 //! Who may do what: ids against an ACL. Apache: `ZooKeeperServer.checkACL`, `fixupACL`.
 
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use herdsman_proto::limits::ACL_ENTRIES_MAX;
+use herdsman_proto::txn::acl_len;
 use herdsman_proto::{Acl, ErrorCode, Id, Perms};
 
 use crate::auth::{AUTH, SUPER};
@@ -29,19 +33,33 @@ impl Tree {
     }
 
     /// Checks a list that a client wants to set, and spells out `auth` entries. Duplicates go.
+    ///
+    /// This comes before the permissions are checked, because clients see Apache's order of errors. So it must
+    /// be cheap for a list of any length.
     pub(crate) fn settle_acl(&self, wanted: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, ErrorCode> {
+        if wanted.len() > ACL_ENTRIES_MAX {
+            return Err(ErrorCode::InvalidAcl);
+        }
         let schemes = &self.options.schemes;
+        let mut seen = HashSet::with_hasher(FixedState::with_seed(self.options.hash_seed));
         let mut settled = Vec::with_capacity(wanted.len());
-        for (i, entry) in wanted.iter().enumerate() {
-            if wanted[..i].contains(entry) {
+        let mut spelled_bytes = 0;
+        for entry in wanted {
+            // Most lists have one entry, which costs no allocation then.
+            if wanted.len() > 1 && !seen.insert(entry) {
                 continue;
             }
             if entry.id.scheme == AUTH {
                 let before = settled.len();
                 let proven = ids.iter().filter(|id| schemes.is_authenticated(id));
                 settled.extend(proven.map(|id| Acl { perms: entry.perms, id: id.clone() }));
-                if settled.len() == before {
+                // A few short entries may stand for many long ones.
+                if settled.len() == before || settled.len() > ACL_ENTRIES_MAX {
                     return Err(ErrorCode::InvalidAcl);
+                }
+                spelled_bytes += acl_len(&settled[before..]);
+                if spelled_bytes > self.options.txn_bytes_max {
+                    return Err(ErrorCode::BadArguments);
                 }
             } else if schemes.is_valid_id(&entry.id) {
                 settled.push(entry.clone());

@@ -11,6 +11,7 @@ impl Prepare<'_> {
         let savepoint = self.overlay.savepoint();
         let mut failed = false;
         let mut txns = Vec::with_capacity(writes.len());
+        let mut bytes = 0;
         for write in writes {
             let txn = if failed {
                 Txn::error(ErrorCode::RuntimeInconsistency)
@@ -21,6 +22,13 @@ impl Prepare<'_> {
                     Txn::error(code)
                 })
             };
+            // The ids of `auth` are spelled out, so that a multi may grow far beyond its request. What is too
+            // long for the log in the end must not take memory until then.
+            bytes += txn.encoded_len();
+            if bytes > self.tree.options.txn_bytes_max {
+                self.overlay.roll_back(&savepoint);
+                return Err(ErrorCode::BadArguments);
+            }
             txns.push(txn);
         }
         Ok(Txn::Multi(txns))

@@ -1,6 +1,11 @@
 //! Which permission each op asks for and of which znode, and which lists may be set.
 
-use herdsman_tree::TreeOptions;
+use herdsman_proto::limits::ACL_ENTRIES_MAX;
+use herdsman_proto::request::CreateRequest;
+use herdsman_proto::{
+    Acl, ErrorCode, Id, OpCode, Perms, SessionId, Txn, TxnHeader, WriteRequest, Zxid,
+};
+use herdsman_tree::{Caller, Overlay, Tree, TreeOptions};
 
 use crate::world::World;
 
@@ -83,6 +88,66 @@ fn lists_are_checked_and_spelled_out() {
     check_stored("ip:10.0.0.0/33:r", "InvalidAcl");
     let mut world = World::new(TreeOptions::default(), &[]);
     assert_eq!(world.run("anon: create /a '' acl=auth::r"), "InvalidAcl");
+}
+
+/// Before permissions and before the parent is looked for, as all that is wrong with a list.
+#[test]
+fn the_entries_of_a_list_are_limited() {
+    let list = |count: usize| {
+        let entries = (0..count).map(|i| format!("digest:user{i}:h:r"));
+        entries.collect::<Vec<_>>().join(",")
+    };
+    let (longest, too_long) = (list(ACL_ENTRIES_MAX), list(ACL_ENTRIES_MAX + 1));
+    let mut world = World::new(TreeOptions::default(), &["create /a '' acl=world:anyone:a"]);
+    assert_eq!(world.run(&format!("create /b '' acl={longest}")), "/b");
+    for (path, otherwise) in [("/c", "/c"), ("/no/c", "NoNode"), ("/a/c", "NoAuth")] {
+        assert_eq!(world.run(&format!("create {path} '' acl={too_long}")), "InvalidAcl");
+        assert_eq!(world.run(&format!("create {path} '' acl={longest}")), otherwise);
+    }
+    assert_eq!(world.run(&format!("setacl /a {too_long}")), "InvalidAcl");
+    assert!(!world.run(&format!("setacl /a {longest}")).contains("Invalid"));
+    // What is named twice counts twice, and is stored once.
+    let doubled = format!("{0},{0}", list(ACL_ENTRIES_MAX / 2));
+    assert_eq!(world.run(&format!("create /d '' acl={doubled}")), "/d");
+    let stored = world.run("super: getacl /d");
+    assert_eq!(stored.matches(":h:1").count(), ACL_ENTRIES_MAX / 2);
+}
+
+/// A short `auth` entry stands for all ids of the caller, which may be long.
+#[test]
+fn lists_that_are_spelled_out_have_the_limits_of_a_txn() {
+    let long_id = Id::new("digest", &format!("{}:h", "u".repeat(60_000)));
+    let many: Vec<_> = (0..60).map(|i| Id::new("digest", &format!("u{i}:h"))).collect();
+    let auth = |count: i32| -> Vec<Acl> {
+        (1..=count).map(|perms| Acl { perms: Perms(perms), id: Id::new("auth", "") }).collect()
+    };
+    let create = |path: &str, acl| {
+        let path = path.to_owned().into();
+        let op = OpCode::Create;
+        WriteRequest::Create(CreateRequest { op, path, data: None, acl, flags: 0, ttl_ms: None })
+    };
+    let check = |ids: &[Id], write: &WriteRequest<'_>, expected: Option<ErrorCode>| {
+        let tree = Tree::new(TreeOptions::default());
+        let mut overlay = Overlay::new(0);
+        let (session, zxid) = (SessionId(1), Zxid(1));
+        let header = TxnHeader { session, cxid: 0, zxid, time_ms: 0 };
+        let caller = Caller { ids, refused: None, ephemerals_refused: None };
+        let entry = overlay.prepare(&tree, header, caller, write);
+        match expected {
+            Some(code) => assert_eq!((entry.txn, overlay.len()), (Txn::error(code), 0)),
+            None => assert!(!matches!(entry.txn, Txn::Error(_)), "{write:?}"),
+        }
+    };
+    let long_ids = [long_id];
+    check(&long_ids, &create("/a", auth(20)), None);
+    check(&long_ids, &create("/a", auth(100)), Some(ErrorCode::BadArguments));
+    check(&many, &create("/a", auth(17)), None);
+    check(&many, &create("/a", auth(18)), Some(ErrorCode::InvalidAcl));
+    let multi = |count: usize| {
+        WriteRequest::Multi((0..count).map(|i| create(&format!("/{i}"), auth(1))).collect())
+    };
+    check(&long_ids, &multi(20), None);
+    check(&long_ids, &multi(100), Some(ErrorCode::BadArguments));
 }
 
 #[test]
