@@ -4,12 +4,12 @@
 //! Only the leader (or a standalone server) has one. Invariant: asked through the overlay, a path
 //! shows what it will show when the last prepared txn is applied.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use hashbrown::hash_map::EntryRef;
+use hashbrown::hash_map::{Entry, EntryRef};
 use herdsman_proto::txn::Data;
 use herdsman_proto::{Acl, ErrorCode, SessionId, StatPersisted, TxnDigest, Zxid};
 
@@ -68,6 +68,13 @@ struct Change {
     state: Option<Pending>,
 }
 
+impl Change {
+    /// Who owns the znode as it will be, if somebody does.
+    fn owner(&self) -> Option<i64> {
+        self.state.as_ref().map(|pending| pending.stat.ephemeral_owner).filter(|&owner| owner != 0)
+    }
+}
+
 /// A state of the overlay to which it can return.
 #[derive(Debug)]
 pub struct Savepoint {
@@ -79,6 +86,8 @@ pub struct Savepoint {
 #[derive(Debug)]
 pub struct Overlay {
     by_path: HashMap<Arc<str>, Change, FixedState>,
+    /// The znodes of `by_path` that somebody owns, by owner: the end of a session asks for its own.
+    by_owner: HashMap<i64, BTreeSet<Arc<str>>, FixedState>,
     /// Every change in order, with what it replaced: for clean-up and for rolling back.
     recorded: VecDeque<(Zxid, Arc<str>, Option<Change>)>,
     /// The tree digest after the last prepared txn; `None` while nothing is in flight.
@@ -91,6 +100,7 @@ impl Overlay {
     pub fn new(hash_seed: u64) -> Self {
         Overlay {
             by_path: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            by_owner: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             recorded: VecDeque::new(),
             digest: None,
         }
@@ -154,6 +164,7 @@ impl Overlay {
     }
 
     fn record(&mut self, zxid: Zxid, path: &str, change: Change) {
+        let owner = change.owner();
         let (path, replaced) = match self.by_path.entry_ref(path) {
             EntryRef::Occupied(mut entry) => (Arc::clone(entry.key()), Some(entry.insert(change))),
             EntryRef::Vacant(entry) => {
@@ -162,7 +173,26 @@ impl Overlay {
                 (path, None)
             }
         };
+        self.note_owner(&path, replaced.as_ref().and_then(Change::owner), owner);
         self.recorded.push_back((zxid, path, replaced));
+    }
+
+    /// The change of a path, and with it the owner, is another one now.
+    fn note_owner(&mut self, path: &Arc<str>, before: Option<i64>, after: Option<i64>) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before
+            && let Entry::Occupied(mut entry) = self.by_owner.entry(before)
+        {
+            entry.get_mut().remove(path);
+            if entry.get().is_empty() {
+                entry.remove();
+            }
+        }
+        if let Some(after) = after {
+            self.by_owner.entry(after).or_default().insert(Arc::clone(path));
+        }
     }
 
     fn digest_now(&self, tree: &Tree, path: &str) -> u32 {
@@ -194,10 +224,12 @@ impl Overlay {
     pub fn roll_back(&mut self, savepoint: &Savepoint) {
         while self.recorded.len() > savepoint.recorded {
             let (_, path, replaced) = self.recorded.pop_back().expect("longer than the savepoint");
-            match replaced {
-                Some(change) => _ = self.by_path.insert(path, change),
-                None => _ = self.by_path.remove(&path),
-            }
+            let owner = replaced.as_ref().and_then(Change::owner);
+            let undone = match replaced {
+                Some(change) => self.by_path.insert(Arc::clone(&path), change),
+                None => self.by_path.remove(&path),
+            };
+            self.note_owner(&path, undone.as_ref().and_then(Change::owner), owner);
         }
         self.digest = savepoint.digest;
     }
@@ -209,28 +241,21 @@ impl Overlay {
             if let EntryRef::Occupied(entry) = self.by_path.entry_ref(&*path)
                 && entry.get().zxid == recorded
             {
-                entry.remove();
+                let owner = entry.remove().owner();
+                self.note_owner(&path, owner, None);
             }
         }
         if self.recorded.is_empty() {
+            debug_assert!(self.by_path.is_empty() && self.by_owner.is_empty(), "nothing is left");
             self.digest = None;
         }
     }
 
-    /// The ephemerals a session will own, in order of their paths.
+    /// The ephemerals a session will own, in order of their paths. What others have in flight costs nothing.
     pub(crate) fn ephemerals(&self, tree: &Tree, session: SessionId) -> Vec<Arc<str>> {
-        let mut paths: std::collections::BTreeSet<_> = tree.ephemerals(session).cloned().collect();
-        for (_, path, _) in &self.recorded {
-            let Some(change) = self.by_path.get(path) else {
-                continue;
-            };
-            match &change.state {
-                Some(pending) if pending.stat.ephemeral_owner == session.0 => {
-                    _ = paths.insert(Arc::clone(path));
-                }
-                _ => _ = paths.remove(path),
-            }
-        }
+        let unchanged = tree.ephemerals(session).filter(|path| !self.by_path.contains_key(*path));
+        let changed = self.by_owner.get(&session.0).into_iter().flatten();
+        let paths: BTreeSet<_> = unchanged.chain(changed).cloned().collect();
         paths.into_iter().collect()
     }
 }
