@@ -58,11 +58,12 @@ impl Expiry {
         self.buckets.keys().next().copied()
     }
 
-    /// Sessions whose time is up.
-    pub fn take_due(&mut self, now_ms: u64) -> Vec<SessionId> {
-        let mut due = Vec::new();
-        while let Some(entry) = self.buckets.first_entry().filter(|entry| *entry.key() <= now_ms) {
-            due.extend(entry.remove());
+    /// A session whose time is up.
+    pub fn take_due(&mut self, now_ms: u64) -> Option<SessionId> {
+        let mut entry = self.buckets.first_entry().filter(|entry| *entry.key() <= now_ms)?;
+        let due = entry.get_mut().pop_first();
+        if entry.get().is_empty() {
+            entry.remove();
         }
         due
     }
@@ -86,8 +87,9 @@ mod tests {
         expiry.set(session, None, first);
         expiry.set(session, Some(first), expiry.bucket(7999));
         assert_eq!(expiry.next(), Some(8000));
-        assert!(expiry.take_due(7999).is_empty());
-        assert_eq!(expiry.take_due(8000), [session]);
+        assert_eq!(expiry.take_due(7999), None);
+        assert_eq!(expiry.take_due(8000), Some(session));
+        assert_eq!(expiry.take_due(8000), None);
         assert_eq!(expiry.next(), None);
     }
 }

@@ -25,6 +25,13 @@ use crate::io::{ClientRequest, ConnId, Now, Outputs};
 use crate::pending::{Origin, Waiting};
 use crate::sessions::Owner;
 
+/// Sessions that end in one step because their time is up.
+const ENDED_PER_STEP_MAX: usize = 32;
+/// Changes of znodes in such a step, after which no further session ends in it.
+const CHANGES_PER_STEP_MAX: usize = 1024;
+/// Time between two such steps.
+const EXPIRY_STEP_MS: u64 = 1;
+
 /// What a session is refused, and why.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Refused {
@@ -135,9 +142,16 @@ impl Node {
         }
     }
 
-    /// Sessions whose time is up: local ones end at once, the others by a txn.
+    /// Sessions whose time is up: local ones end at once, the others by a txn. When very many are due (a switch
+    /// failed), only some end in a step and the rest in the next ones, between which others are served.
     pub(super) fn end_due_sessions(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
-        for session in self.sessions.take_due(now.monotonic_ms) {
+        let before = self.overlay.len();
+        for ended in 0.. {
+            let changes = self.overlay.len() - before;
+            if ended == ENDED_PER_STEP_MAX || changes > CHANGES_PER_STEP_MAX {
+                return self.sessions.pause_expiry(now.monotonic_ms + EXPIRY_STEP_MS);
+            }
+            let Some(session) = self.sessions.take_due(now.monotonic_ms) else { return };
             if self.sessions.is_local(session) {
                 self.session_ended(session, false, out);
             } else {

@@ -1,12 +1,14 @@
 //! Very many sessions at once: what they cost the others.
 
-use herdsman_node::{ConnId, Input};
+use herdsman_node::{ClientRequest, ConnId, Input};
 use herdsman_proto::limits::PING_SESSIONS_MAX;
-use herdsman_proto::{ConnectRequest, QuorumPacket, SessionId, Zxid};
+use herdsman_proto::{ConnectRequest, QuorumPacket, SessionId, Txn, Xid, Zxid};
+use herdsman_tree::Tree;
 use herdsman_zab::Output as PeerOutput;
 
-use crate::driver::{address, settings};
+use crate::driver::{Driver, address, options, settings};
 use crate::room::Room;
+use crate::words;
 
 fn connect(conn: u64) -> Input<'static> {
     let request = ConnectRequest {
@@ -17,6 +19,78 @@ fn connect(conn: u64) -> Input<'static> {
         read_only: Some(true),
     };
     Input::Connect { conn: ConnId(conn), request, ids: address() }
+}
+
+/// A standalone server on which so many clients have a session.
+fn with_sessions(count: u64) -> Driver {
+    let mut driver = Driver::new(settings(), Tree::new(options()));
+    for conn in 1..=count {
+        step(&mut driver, connect(conn));
+    }
+    driver
+}
+
+/// One input, and all that it asks of the log becomes durable.
+fn step(driver: &mut Driver, input: Input<'_>) {
+    driver.step(input, &mut |_, _| {});
+    let zxid = driver.last_appended();
+    driver.step(Input::Flushed { zxid }, &mut |_, _| {});
+}
+
+fn write(conn: u64, text: &str) -> Input<'_> {
+    let request = ClientRequest::Write(words::write(text));
+    Input::Request { conn: ConnId(conn), xid: Xid(1), request, body: &[] }
+}
+
+fn ended(driver: &Driver) -> usize {
+    driver.log.iter().filter(|entry| matches!(entry.txn, Txn::CloseSession { .. })).count()
+}
+
+/// Others must get their turn while thousands of sessions end.
+#[test]
+fn sessions_that_end_together_end_in_several_steps() {
+    let mut driver = with_sessions(100);
+    for conn in 1..=100 {
+        step(&mut driver, write(conn, &format!("create /e{conn} x flags=1")));
+    }
+    driver.now_ms = driver.node.next_deadline().expect("sessions have a deadline");
+    step(&mut driver, Input::Tick);
+    assert_eq!(ended(&driver), 32);
+    assert_eq!(driver.node.next_deadline(), Some(driver.now_ms + 1));
+    // Nothing more ends before the next step, and a client that is heard of before its turn lives on.
+    step(&mut driver, Input::Tick);
+    assert_eq!(ended(&driver), 32);
+    step(&mut driver, Input::Touch { conn: ConnId(100) });
+    let znodes = driver.tree.node_count();
+    step(&mut driver, write(99, "create /between"));
+    assert_eq!(driver.tree.node_count(), znodes + 1);
+    for expected in [64, 96, 98] {
+        driver.now_ms += 1;
+        step(&mut driver, Input::Tick);
+        assert_eq!(ended(&driver), expected);
+    }
+    assert_eq!(driver.tree.ephemeral_count(), 2);
+    driver.now_ms += 60_000;
+    step(&mut driver, Input::Tick);
+    assert_eq!((ended(&driver), driver.tree.ephemeral_count()), (100, 0));
+}
+
+/// A session may own very many ephemerals, and its end is one txn.
+#[test]
+fn the_changes_of_a_step_are_limited_as_well() {
+    let mut driver = with_sessions(3);
+    for conn in [1, 2] {
+        for i in 0..600 {
+            step(&mut driver, write(conn, &format!("create /e{conn}-{i} x flags=1")));
+        }
+    }
+    driver.now_ms = driver.node.next_deadline().expect("sessions have a deadline");
+    for expected in [1, 2, 3] {
+        step(&mut driver, Input::Tick);
+        assert_eq!(ended(&driver), expected);
+        driver.now_ms += 1;
+    }
+    assert_eq!(driver.tree.ephemeral_count(), 0);
 }
 
 /// All of them in one packet could be more than the leader takes, and the learner would lose its link.
