@@ -3,16 +3,21 @@
 use std::collections::VecDeque;
 
 use herdsman_tree::Tree;
-use herdsman_tree::sweep::SweepTime;
+use herdsman_tree::sweep::{SweepPlace, SweepTime};
 
 use crate::io::Now;
+
+/// Containers and TTL znodes that are looked at in one step.
+const PATHS_PER_STEP: usize = 1000;
+/// Time between two steps.
+const STEP_MS: u64 = 1;
 
 /// How often to look and how fast to delete.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepSettings {
     /// Time between two looks; 0 switches the sweep off.
     pub interval_ms: u64,
-    /// Deletions in a minute at the most.
+    /// Deletions in a minute at the most; never more than one in a millisecond.
     pub per_minute_max: u64,
     /// Containers that never had a child go after this long; `None`: never.
     pub never_used_ms_max: Option<i64>,
@@ -22,6 +27,9 @@ pub struct SweepSettings {
 #[derive(Debug)]
 pub struct Sweeper {
     settings: SweepSettings,
+    /// When the sweep under way began, if one is.
+    began_ms: u64,
+    place: SweepPlace,
     next_look_ms: u64,
     next_delete_ms: u64,
     found: VecDeque<Box<str>>,
@@ -32,7 +40,14 @@ impl Sweeper {
     #[must_use]
     pub fn new(settings: SweepSettings, now_ms: u64) -> Self {
         let next_look_ms = now_ms + settings.interval_ms;
-        Sweeper { settings, next_look_ms, next_delete_ms: 0, found: VecDeque::new() }
+        Sweeper {
+            settings,
+            began_ms: now_ms,
+            place: SweepPlace::Start,
+            next_look_ms,
+            next_delete_ms: 0,
+            found: VecDeque::new(),
+        }
     }
 
     /// When there is something to do.
@@ -51,12 +66,25 @@ impl Sweeper {
             return None;
         }
         if self.found.is_empty() {
-            self.next_look_ms = now.monotonic_ms + self.settings.interval_ms;
-            let never_used_ms_max = self.settings.never_used_ms_max;
-            let time = SweepTime { now_ms: now.wall_ms, never_used_ms_max };
-            self.found = tree.sweep_candidates(time).into();
+            self.look(tree, now);
         }
-        self.next_delete_ms = now.monotonic_ms + 60_000 / self.settings.per_minute_max.max(1);
+        let pause_ms = 60_000 / self.settings.per_minute_max.max(1);
+        self.next_delete_ms = now.monotonic_ms + pause_ms.max(STEP_MS);
         self.found.pop_front()
+    }
+
+    /// Looks at some paths. There may be millions, and while they are looked at nothing else is done.
+    fn look(&mut self, tree: &Tree, now: Now) {
+        if self.place == SweepPlace::Start {
+            self.began_ms = now.monotonic_ms;
+        }
+        let never_used_ms_max = self.settings.never_used_ms_max;
+        let time = SweepTime { now_ms: now.wall_ms, never_used_ms_max };
+        self.found = tree.sweep_candidates(time, &mut self.place, PATHS_PER_STEP).into();
+        self.next_look_ms = now.monotonic_ms + STEP_MS;
+        if self.place == SweepPlace::End {
+            self.place = SweepPlace::Start;
+            self.next_look_ms = self.next_look_ms.max(self.began_ms + self.settings.interval_ms);
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! turn of the deletion has come: a znode may have been used in the meantime. (Apache looks only for new
 //! children then, so a write to a TTL znode just before its deletion is lost.)
 
+use std::ops::Bound;
+
 use herdsman_proto::StatPersisted;
 
 use crate::owner::Owner;
@@ -31,13 +33,70 @@ impl SweepTime {
     }
 }
 
+/// How far a sweep has come: it looks at the containers in order, then at the TTL znodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SweepPlace {
+    /// Nothing has been looked at.
+    #[default]
+    Start,
+    /// Containers up to this one.
+    Containers(Box<str>),
+    /// All containers.
+    AllContainers,
+    /// All containers, and TTL znodes up to this one.
+    Ttls(Box<str>),
+    /// All.
+    End,
+}
+
+impl SweepPlace {
+    /// Behind this path, or at the end of the table if nothing was left of it.
+    fn moved(&self, last: Option<&str>) -> SweepPlace {
+        match (self, last) {
+            (SweepPlace::Start | SweepPlace::Containers(_), Some(last)) => {
+                SweepPlace::Containers(last.into())
+            }
+            (SweepPlace::Start | SweepPlace::Containers(_), None) => SweepPlace::AllContainers,
+            (_, Some(last)) => SweepPlace::Ttls(last.into()),
+            (_, None) => SweepPlace::End,
+        }
+    }
+}
+
 impl Tree {
     /// Childless containers that once had a child (or were never used for long enough), and childless TTL
-    /// znodes that nobody wrote for their time. In order.
+    /// znodes that nobody wrote for their time. In order. Looks at no more than `paths_max` of them behind `place`,
+    /// and moves that on; what comes and goes between two such calls is found or not.
     #[must_use]
-    pub fn sweep_candidates(&self, time: SweepTime) -> Vec<Box<str>> {
-        let paths = self.containers.iter().chain(&self.ttls);
-        paths.filter(|path| self.is_idle(path, time)).cloned().collect()
+    pub fn sweep_candidates(
+        &self,
+        time: SweepTime,
+        place: &mut SweepPlace,
+        paths_max: usize,
+    ) -> Vec<Box<str>> {
+        let mut found = Vec::new();
+        let mut left = paths_max;
+        while left > 0 && *place != SweepPlace::End {
+            let (paths, after) = match &*place {
+                SweepPlace::Start => (&self.containers, None),
+                SweepPlace::Containers(after) => (&self.containers, Some(&**after)),
+                SweepPlace::AllContainers => (&self.ttls, None),
+                SweepPlace::Ttls(after) => (&self.ttls, Some(&**after)),
+                SweepPlace::End => break,
+            };
+            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let behind = paths.range::<str, _>((from, Bound::Unbounded)).take(left);
+            let mut last = None;
+            for path in behind {
+                left -= 1;
+                last = Some(&**path);
+                if self.is_idle(path, time) {
+                    found.push(path.clone());
+                }
+            }
+            *place = place.moved(last.filter(|_| left == 0));
+        }
+        found
     }
 
     fn is_idle(&self, path: &str, time: SweepTime) -> bool {

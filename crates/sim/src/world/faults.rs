@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use herdsman_node::Input;
 use herdsman_proto::SessionId;
 use herdsman_store::dir_bytes;
-use herdsman_tree::sweep::SweepTime;
+use herdsman_tree::sweep::{SweepPlace, SweepTime};
 use herdsman_zab::quorum::Electorate;
 
 use super::{Event, Place, World};
@@ -373,7 +373,8 @@ impl World {
         let wall_ms = WALL_MS + i64::try_from(self.now_ms).expect("short histories");
         // Clocks may have been ahead when a znode was written.
         let time = SweepTime { now_ms: wall_ms - 1000, never_used_ms_max: None };
-        !self.chronicle.tree().sweep_candidates(time).is_empty()
+        let mut place = SweepPlace::Start;
+        !self.chronicle.tree().sweep_candidates(time, &mut place, usize::MAX).is_empty()
     }
 
     /// Every server that is down, or cannot write, starts again, if it is not left out.

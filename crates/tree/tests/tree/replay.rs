@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{SessionId, Zxid};
-use herdsman_tree::sweep::SweepTime;
+use herdsman_tree::sweep::{SweepPlace, SweepTime};
 use herdsman_tree::{Dump, Loader, Tree, TreeOptions};
 use proptest::prelude::*;
 
@@ -34,12 +34,13 @@ fn seen(tree: &Tree) -> Seen {
         let paths = tree.ephemerals(owner).map(ToString::to_string);
         (owner, paths.collect())
     };
+    let time = SweepTime { now_ms: i64::MAX, never_used_ms_max: Some(0) };
     Seen {
         nodes: nodes(tree),
         sessions: tree.sessions().collect(),
         ephemerals: tree.ephemeral_owners().into_iter().map(ephemerals).collect(),
         ephemeral_count: tree.ephemeral_count(),
-        idle: tree.sweep_candidates(SweepTime { now_ms: i64::MAX, never_used_ms_max: Some(0) }),
+        idle: tree.sweep_candidates(time, &mut SweepPlace::Start, usize::MAX),
         limited: tree.limited_paths().map(str::to_owned).collect(),
         digest: tree.digest(),
         data_size: tree.data_size(),

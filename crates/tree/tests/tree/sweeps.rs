@@ -1,7 +1,7 @@
 //! Containers and TTL znodes: when they are found, and what the sweep may delete.
 
 use herdsman_tree::TreeOptions;
-use herdsman_tree::sweep::SweepTime;
+use herdsman_tree::sweep::{SweepPlace, SweepTime};
 
 use crate::scripts::options;
 use crate::world::World;
@@ -25,8 +25,16 @@ const SETUP: &[&str] = &[
 fn idle_znodes_are_found_when_their_time_has_come() {
     let world = World::new(options(true), SETUP);
     let check = |now_ms, never_used_ms_max, expected: &[&str]| {
-        let found = world.tree.sweep_candidates(SweepTime { now_ms, never_used_ms_max });
-        assert_eq!(found, expected.iter().map(|&path| path.into()).collect::<Vec<Box<str>>>());
+        let time = SweepTime { now_ms, never_used_ms_max };
+        for paths_max in [1, 2, 3, usize::MAX] {
+            let (mut place, mut found) = (SweepPlace::Start, Vec::new());
+            while place != SweepPlace::End {
+                let next = world.tree.sweep_candidates(time, &mut place, paths_max);
+                assert!(next.len() <= paths_max);
+                found.extend(next);
+            }
+            assert_eq!(found, expected.iter().map(|&path| path.into()).collect::<Vec<Box<str>>>());
+        }
     };
     check(12_000, None, &["/used"]);
     check(12_001, None, &["/used", "/ttl"]);
@@ -39,7 +47,8 @@ fn idle_znodes_are_found_when_their_time_has_come() {
 fn writing_to_a_ttl_znode_lets_it_live_longer() {
     let mut world = World::new(options(true), &["createTTL /ttl ttl=5000", "set /ttl x"]);
     let found = |world: &World, now_ms| {
-        world.tree.sweep_candidates(SweepTime { now_ms, never_used_ms_max: None })
+        let time = SweepTime { now_ms, never_used_ms_max: None };
+        world.tree.sweep_candidates(time, &mut SweepPlace::Start, usize::MAX)
     };
     assert!(found(&world, 7_000).is_empty());
     assert_eq!(found(&world, 7_001), ["/ttl".into()]);
