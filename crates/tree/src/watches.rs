@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -280,30 +281,25 @@ impl Watches {
         }
     }
 
-    /// Paths of the data table with their watchers, in order of the paths.
+    /// Connections that have a watch in the data table, in no order.
     #[must_use]
-    pub fn by_path(&self) -> Vec<(Arc<str>, Vec<Watcher>)> {
-        let mut all: Vec<_> = self
-            .data
-            .by_path
-            .iter()
-            .map(|(path, watchers)| (Arc::clone(path), watchers.iter().map(|(w, _)| w).collect()))
-            .collect();
-        all.sort_unstable();
-        all
+    pub fn watchers(&self) -> Vec<Watcher> {
+        self.data.by_watcher.keys().copied().collect()
     }
 
-    /// Watchers of the data table with their paths, in order of the watchers.
+    /// Paths that a connection watches in the data table, in order: the first ones behind `after`. A connection may
+    /// have a million, and nobody reads or applies anything while they are copied.
     #[must_use]
-    pub fn by_watcher(&self) -> Vec<(Watcher, Vec<Arc<str>>)> {
-        let mut all: Vec<_> = self
-            .data
-            .by_watcher
-            .iter()
-            .map(|(&watcher, paths)| (watcher, paths.iter().cloned().collect()))
-            .collect();
-        all.sort_unstable();
-        all
+    pub fn paths_of(
+        &self,
+        watcher: Watcher,
+        after: Option<&str>,
+        count_max: usize,
+    ) -> Vec<Arc<str>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let paths = self.data.by_watcher.get(&watcher).into_iter();
+        let behind = paths.flat_map(|paths| paths.range::<str, _>((from, Bound::Unbounded)));
+        behind.take(count_max).cloned().collect()
     }
 
     /// Watches of one connection in both tables, counted as [`Watches::count`] counts them.
@@ -497,7 +493,28 @@ mod tests {
         assert_eq!(watches.count(), 2);
         watches.remove_watcher(left[0]);
         assert_eq!(watches.count(), 0);
-        assert!(watches.by_path().is_empty() && watches.by_watcher().is_empty());
+        assert!(watches.watchers().is_empty() && watches.summary() == WatchSummary::default());
+    }
+
+    #[test]
+    fn paths_of_a_watcher_are_told_piece_by_piece() {
+        let mut watches = Watches::new(0);
+        for path in ["/b", "/a", "/d", "/c"] {
+            watches.add(TableKind::Data, path, A).unwrap();
+        }
+        watches.add(TableKind::Data, "/a", B).unwrap();
+        let check = |watcher, after, expected: &[&str]| {
+            let told = watches.paths_of(watcher, after, 2);
+            assert_eq!(told.iter().map(|path| &**path).collect::<Vec<_>>(), expected);
+        };
+        check(A, None, &["/a", "/b"]);
+        check(A, Some("/b"), &["/c", "/d"]);
+        check(A, Some("/d"), &[]);
+        check(B, None, &["/a"]);
+        check(Watcher(3), None, &[]);
+        let mut watchers = watches.watchers();
+        watchers.sort_unstable();
+        assert_eq!(watchers, [A, B]);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use herdsman_tree::watches::WatchSummary;
 
 use crate::io_threads::Shared;
 
+/// Paths that are copied while nobody else may set or fire a watch.
+const PATHS_PER_GUARD: usize = 1000;
+
 pub(super) fn wchs(shared: &Shared) -> String {
     let WatchSummary { connections, paths, watches } = summary(shared);
     format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
@@ -55,14 +58,34 @@ pub(super) fn by_path(shared: &Shared) -> BTreeMap<Arc<str>, Vec<SessionId>> {
     by_path
 }
 
+/// Collected piece by piece, so that nobody waits for all of it: what is shown is not of one moment.
 pub(super) fn by_session(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
-    let by_watcher = {
+    let mut watchers = {
         let tree = shared.core.tree();
-        tree.watches().by_watcher()
+        tree.watches().watchers()
     };
+    watchers.sort_unstable();
     let session = |watcher: Watcher| {
         let client = shared.core.clients.get(ConnId::from(watcher));
         client.map_or(SessionId::NONE, |client| client.stats.lock().session)
     };
-    by_watcher.into_iter().map(|(watcher, paths)| (session(watcher), paths)).collect()
+    let by_watcher =
+        watchers.into_iter().map(|watcher| (session(watcher), paths_of(shared, watcher)));
+    by_watcher.filter(|(_, paths)| !paths.is_empty()).collect()
+}
+
+fn paths_of(shared: &Shared, watcher: Watcher) -> Vec<Arc<str>> {
+    let mut paths: Vec<Arc<str>> = Vec::new();
+    loop {
+        let next = {
+            let tree = shared.core.tree();
+            let after = paths.last().map(|path| &**path);
+            tree.watches().paths_of(watcher, after, PATHS_PER_GUARD)
+        };
+        let is_last = next.len() < PATHS_PER_GUARD;
+        paths.extend(next);
+        if is_last {
+            return paths;
+        }
+    }
 }
