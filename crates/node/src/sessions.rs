@@ -75,6 +75,7 @@ pub struct Sessions {
     next_id: i64,
     /// So many sessions are due that they end in several steps: the time of the next one.
     none_due_until_ms: u64,
+    expired: u64,
     /// A driver reports signs of life in steps of this, so a deadline is this much longer.
     touch_step_ms: u64,
 }
@@ -92,6 +93,7 @@ impl Sessions {
             ended: EndedSessions::default(),
             next_id,
             none_due_until_ms: 0,
+            expired: 0,
             touch_step_ms,
         }
     }
@@ -290,7 +292,14 @@ impl Sessions {
         let session = self.by_id.get_mut(&id).expect("only tracked sessions have deadlines");
         session.bucket = None;
         session.closing = true;
+        self.expired += 1;
         Some(id)
+    }
+
+    /// How many sessions have ended because their time was up.
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.expired
     }
 
     /// No session ends before this time, so that other requests get their turn.

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use herdsman_node::io::Answered;
-use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs, ServesAs, StorageState};
+use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs, ServesAs};
 use herdsman_proto::{OpCode, Zxid};
 use herdsman_tree::Tree;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -345,9 +345,9 @@ impl Core {
     /// Tells the node that time has passed.
     pub fn tick(&self) {
         self.drive(|node, now, tree, out| {
-            self.stats.sessions_expired.add(sessions_due(node, now));
-            let before = node.serves_as();
+            let (before, expired) = (node.serves_as(), node.sessions().expired());
             node.step(now, Input::Tick, tree, out);
+            self.stats.sessions_expired.add(node.sessions().expired() - expired);
             if before.is_none() && node.serves_as() == Some(ServesAs::ReadOnly) {
                 info!("no leader: serving reads to clients that accept a read-only server");
             }
@@ -545,13 +545,4 @@ fn apply_audited(
             break;
         }
     }
-}
-
-/// Sessions that a tick will end now.
-fn sessions_due(node: &Node, now: Now) -> u64 {
-    if node.storage() != StorageState::Writable {
-        return 0;
-    }
-    let due = node.sessions().deadlines().take_while(|&(at_ms, _)| at_ms <= now.monotonic_ms);
-    due.map(|(_, sessions)| sessions.len() as u64).sum()
 }

@@ -73,6 +73,7 @@ fn sessions_that_end_together_end_in_several_steps() {
     driver.now_ms += 60_000;
     step(&mut driver, Input::Tick);
     assert_eq!((ended(&driver), driver.tree.ephemeral_count()), (100, 0));
+    assert_eq!(driver.node.sessions().expired(), 100);
 }
 
 /// A session may own very many ephemerals, and its end is one txn.
@@ -91,6 +92,28 @@ fn the_changes_of_a_step_are_limited_as_well() {
         driver.now_ms += 1;
     }
     assert_eq!(driver.tree.ephemeral_count(), 0);
+}
+
+/// Others must get their turn while millions of containers are looked at.
+#[test]
+fn a_sweep_looks_at_its_paths_in_several_steps() {
+    let mut driver = with_sessions(1);
+    for i in 0..2500 {
+        step(&mut driver, write(1, &format!("createContainer /c{i:04}")));
+    }
+    for line in ["create /c2400/kid", "delete /c2400/kid"] {
+        step(&mut driver, write(1, line));
+    }
+    let znodes = driver.tree.node_count();
+    driver.now_ms = settings().sweep.interval_ms;
+    for _ in 0..2 {
+        step(&mut driver, Input::Tick);
+        assert_eq!(driver.tree.node_count(), znodes, "the first containers are not idle");
+        assert_eq!(driver.node.next_deadline(), Some(driver.now_ms + 1));
+        driver.now_ms += 1;
+    }
+    step(&mut driver, Input::Tick);
+    assert_eq!(driver.tree.node_count(), znodes - 1, "the third step has found one");
 }
 
 /// All of them in one packet could be more than the leader takes, and the learner would lose its link.
