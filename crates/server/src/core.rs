@@ -28,6 +28,7 @@ use crate::log_level::LogLevel;
 use crate::outbox::Closing;
 use crate::peers::Peers;
 use crate::slow_requests::SlowRequests;
+use crate::spawn::spawn;
 use crate::stats::{self, ServerStats};
 
 use tracing::{error, info};
@@ -161,8 +162,10 @@ impl Core {
     /// Puts another tree in the place of the present one.
     pub fn replace_tree(&self, tree: Tree) {
         let mut current = self.tree.write();
-        *current = tree;
+        let old = std::mem::replace(&mut *current, tree);
         self.tree_generation.fetch_add(1, Ordering::Release);
+        drop(current);
+        drop_elsewhere(old);
     }
 
     /// Asks the thread that owns the log for a change of the data directory.
@@ -178,9 +181,9 @@ impl Core {
         let mut mind = self.mind.lock();
         self.commit_queue.forget_txns();
         let mut clients = self.clients.all();
-        {
+        let old = {
             let mut current = self.tree.write();
-            *current = tree;
+            let old = std::mem::replace(&mut *current, tree);
             self.tree_generation.fetch_add(1, Ordering::Release);
             mind.node.start_over(&current, now);
             mind.out.clear();
@@ -188,8 +191,10 @@ impl Core {
             for client in &clients {
                 client.outbox.close(Closing::Restored);
             }
-        }
+            old
+        };
         drop(mind);
+        drop_elsewhere(old);
         let count = clients.len();
         self.clients.bells.ring_for(&mut clients);
         self.close_orphans();
@@ -545,4 +550,10 @@ fn apply_audited(
             break;
         }
     }
+}
+
+/// Frees a tree on a thread of its own: with tens of millions of znodes it takes seconds, for which neither readers
+/// nor the log must wait. Without a thread it is freed here.
+fn drop_elsewhere(tree: Tree) {
+    _ = spawn("old-tree", move || drop(tree));
 }
