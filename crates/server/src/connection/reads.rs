@@ -69,7 +69,8 @@ impl Connection {
         let Connection { intake, output, written, session, client, ids, .. } = self;
         let reader = read::Reader { session: *session, watcher: client.id.watcher(), ids };
         run.note_if_waited(intake)?;
-        while output.len() - *written < OUTPUT_BYTES_MAX {
+        let mut next = ControlFlow::Continue(());
+        while next.is_continue() && output.len() - *written < OUTPUT_BYTES_MAX {
             let Some(payload) = intake.peek()? else { break };
             let (header, door) = header_of(payload)?;
             if door != Door::Read {
@@ -78,6 +79,8 @@ impl Connection {
             let reply_bytes = run.answer(reader, &tree, header, payload, output);
             if may_be_slow(header.op, reply_bytes) {
                 run.note_if_slow(header, payload);
+                // Writes, and the other connections of this thread, get their turn before the next one.
+                next = ControlFlow::Break(());
             }
             let bytes = payload.len();
             intake.consume(bytes);
@@ -88,7 +91,7 @@ impl Connection {
         self.client.stats.lock().received += run.reply_bytes.count;
         self.note_run(&run, zxid);
         self.note_refused(&run.watches)?;
-        Ok(ControlFlow::Continue(()))
+        Ok(next)
     }
 
     fn note_refused(&self, watches: &RefusedWatches) -> Result<(), Ended> {

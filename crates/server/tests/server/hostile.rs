@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use herdsman_proto::limits::CONNECTION_IDS_MAX;
-use herdsman_proto::{ErrorCode, JuteWrite, OpCode, Request, reply};
+use herdsman_proto::{ErrorCode, JuteWrite, OpCode, ReadRequest, Request, WriteRequest, reply};
 use herdsman_server::{TestEnsemble, TestServer};
 
-use crate::client::{Client, code, open, receive_payload};
+use crate::client::{Client, code, create, open, receive_payload};
 
 /// Sends raw bytes on a fresh connection; the server closes it and goes on serving others.
 fn check_first_bytes(server: &TestServer, bytes: &[u8]) {
@@ -192,4 +192,29 @@ fn ids_without_end_cost_their_connection_and_not_the_follower() {
     assert_eq!(refused, Some((CONNECTION_IDS_MAX - 1, code(ErrorCode::AuthFailed))));
     assert!(client.is_closed());
     witness.create("/witness", b"", 0).ok();
+}
+
+/// One small request makes the server look at a whole subtree, while nothing can be applied.
+#[test]
+fn counts_of_a_large_subtree_let_writes_in_between() {
+    const COUNTS: usize = 1000;
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address());
+    client.create("/top", b"", 0).ok();
+    for part in 0..20 {
+        let paths: Vec<_> = (0..1000).map(|i| format!("/top/{part}-{i}")).collect();
+        let writes = paths.iter().map(|path| match create(path, b"", 0) {
+            Request::Write(write) => write,
+            _ => unreachable!("a create is a write"),
+        });
+        client.call(&Request::Write(WriteRequest::Multi(writes.collect()))).ok();
+    }
+    let mut witness = Client::connect(server.address());
+    let count = Request::Read(ReadRequest::GetAllChildrenNumber { path: "/top".into() });
+    client.send_all(&vec![count; COUNTS]);
+    let written = witness.create("/witness", b"", 0);
+    written.ok();
+    let last = (0..COUNTS).map(|_| client.receive_reply().unwrap()).last().unwrap();
+    assert_eq!(last.ok().int().unwrap(), 20_000);
+    assert!(last.zxid >= written.zxid, "the write waited for all of {COUNTS} counts");
 }
