@@ -184,6 +184,16 @@ impl Txn {
         }
     }
 
+    /// How many znodes it changes, as far as it says so itself.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        match self {
+            Txn::Multi(txns) => txns.len(),
+            Txn::CloseSession { ephemerals: Some(paths) } => paths.len(),
+            _ => 1,
+        }
+    }
+
     /// The body's size, without writing it.
     #[must_use]
     pub fn encoded_len(&self) -> usize {

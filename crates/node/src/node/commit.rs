@@ -9,12 +9,20 @@ use crate::io::{Answered, CloseReason, ConnId, Output, Outputs};
 use crate::pending::{Origin, Waiting};
 use crate::reads;
 
+/// Changes of znodes after which no further txn is applied before readers have had their turn.
+const CHANGES_MAX: usize = 1024;
+
 impl Node {
-    /// Puts what is committed into the tree, up to `txns_max` txns. The driver delivers `out` before
-    /// it lets readers see the tree again: an event must reach its watcher before any read that
-    /// shows the change.
+    /// Puts what is committed into the tree, up to `txns_max` txns, fewer if these change very much: readers wait
+    /// meanwhile. The driver delivers `out` before it lets readers see the tree again: an event must reach its
+    /// watcher before any read that shows the change.
     pub fn apply(&mut self, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
+        let mut changes = 0;
         for _ in 0..txns_max {
+            if changes >= CHANGES_MAX {
+                break;
+            }
+            changes += self.next_txn().map_or(1, |entry| entry.txn.changes());
             let Some(waiting) = self.in_flight.pop_durable(self.committed) else {
                 break;
             };

@@ -1,6 +1,6 @@
 //! Very many sessions at once: what they cost the others.
 
-use herdsman_node::{ClientRequest, ConnId, Input};
+use herdsman_node::{ClientRequest, ConnId, Input, Now, Outputs};
 use herdsman_proto::limits::PING_SESSIONS_MAX;
 use herdsman_proto::{ConnectRequest, QuorumPacket, SessionId, Txn, Xid, Zxid};
 use herdsman_tree::Tree;
@@ -92,6 +92,29 @@ fn the_changes_of_a_step_are_limited_as_well() {
         driver.now_ms += 1;
     }
     assert_eq!(driver.tree.ephemeral_count(), 0);
+}
+
+/// Readers wait while txns are applied.
+#[test]
+fn txns_that_change_very_much_are_applied_in_several_steps() {
+    let mut driver = with_sessions(1);
+    let creates = |part: usize| {
+        let creates: Vec<_> = (0..600).map(|i| format!("create /m{part}-{i}")).collect();
+        format!("multi {}", creates.join(" ; "))
+    };
+    for part in 0..4 {
+        driver.step(write(1, &creates(part)), &mut |_, _| {});
+    }
+    let (now, zxid) = (Now { monotonic_ms: 0, wall_ms: 0 }, driver.last_appended());
+    let mut out = Outputs::default();
+    driver.node.step(now, Input::Flushed { zxid }, &driver.tree, &mut out);
+    let znodes = driver.tree.node_count();
+    for expected in [1200, 2400] {
+        assert!(driver.node.wants_tree());
+        driver.node.apply(&mut driver.tree, 256, &mut out);
+        assert_eq!(driver.tree.node_count(), znodes + expected);
+    }
+    assert!(!driver.node.wants_tree());
 }
 
 /// Others must get their turn while millions of containers are looked at.
