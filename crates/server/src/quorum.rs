@@ -29,7 +29,7 @@
 //! | accepted links that say they are one member | 4, and the one in use | the oldest one is cut |
 //! | accepted links of servers that are not listed | 32 | the newcomer is refused |
 //! | packet of a learner | twice `jute.maxbuffer`, its extra and 128 KiB (`proto::limits`) | the link is lost |
-//! | bytes queued on a link | 64 MiB | the link is lost |
+//! | bytes queued on a link | 64 MiB, and what clients of a server may have in flight | the link is lost |
 //! | attempts to connect under way | 8 | the next one waits; only the newest is kept |
 //! | reports about mistakes of others | 10 a minute and kind | counted |
 //! | reports about others that come and go | 100 a minute and kind | counted |

@@ -373,7 +373,7 @@ fn shared(
     tls: Option<TlsDoor>,
     logins: Logins,
 ) -> Shared {
-    let request_bytes = RequestBytes::new(settings::request_bytes_max(&config));
+    let request_bytes = RequestBytes::new(settings::request_bytes_max(&config.limits));
     Shared {
         core,
         settings: settings::conn_settings(&config, touch_step_ms),

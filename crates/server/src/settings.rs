@@ -24,7 +24,7 @@ use herdsman_zab::settings::{ObserverMasters, Reconfig};
 
 use crate::clients::ConnLimits;
 use crate::commit::CommitSettings;
-use crate::config::{self, Config, Mode};
+use crate::config::{self, Config, Limits, Mode};
 use crate::io_threads::ConnSettings;
 use crate::peers::PeerSettings;
 use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings};
@@ -224,8 +224,8 @@ pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
 }
 
 /// Bytes of requests of all connections.
-pub(crate) fn request_bytes_max(config: &Config) -> u64 {
-    config.limits.request_bytes_max.map_or(u64::MAX, NonZeroU64::get)
+pub(crate) fn request_bytes_max(limits: &Limits) -> u64 {
+    limits.request_bytes_max.map_or(u64::MAX, NonZeroU64::get)
 }
 
 pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings {

@@ -4,14 +4,15 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
 
+use herdsman_proto::limits::CONNECTION_IDS_BYTES_MAX;
 use herdsman_proto::{Membership, ServerId};
 
 use super::security::QuorumProtection;
-use crate::config::{Config, Mode};
+use crate::config::{Config, Limits, Mode};
 
 /// A leader that was elected listens soon or never: then it is better to look for another one.
 const CONNECT_TRIES_MAX: NonZeroU32 = NonZeroU32::new(10).expect("is not 0");
-/// Unsent bytes of one link: a second of a fast disk's log.
+/// Unsent bytes of one link besides what clients have in flight: a second of a fast disk's log.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// Settings of the network.
@@ -98,21 +99,35 @@ impl NetworkSettings {
             leader_no_delay: tuning.leader_no_delay,
             follower_no_delay: tuning.follower_no_delay,
             field_bytes_max: config.limits.sizes().link_field_bytes_max(),
-            queue_bytes_max: QUEUE_BYTES_MAX,
+            queue_bytes_max: queue_bytes_max(&config.limits),
             protection: QuorumProtection::default(),
         })
     }
 }
 
+/// A learner's requests wait here, and a leader's proposals. What clients of one server may have in flight must
+/// find room, with their ids: else they could cost a server its link by writing fast.
+fn queue_bytes_max(limits: &Limits) -> usize {
+    let requests = crate::settings::request_bytes_max(limits);
+    let ids = u64::from(limits.outstanding_max) * CONNECTION_IDS_BYTES_MAX as u64;
+    let from_clients = usize::try_from(requests.saturating_add(ids)).unwrap_or(usize::MAX);
+    QUEUE_BYTES_MAX.saturating_add(from_clients)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
+
+    const MEMBER: Mode =
+        Mode::Ensemble { my_id: ServerId(3), role: crate::config::Role::Participant };
 
     #[test]
     fn limits_that_are_not_set_come_from_others() {
         let mut config = Config::default();
         assert!(NetworkSettings::from_config(&config).is_none());
-        config.mode = Mode::Ensemble { my_id: ServerId(3), role: crate::config::Role::Participant };
+        config.mode = MEMBER;
         config.sessions.tick_ms = 2000;
         config.quorum.init_limit_ticks = 10;
         config.quorum.sync_limit_ticks = 5;
@@ -125,5 +140,17 @@ mod tests {
         config.quorum.connect_limit_ticks = 4;
         config.quorum_tuning.read_timeout_ms = Some(3000);
         assert_eq!(limits(&config), [20, 8, 3]);
+    }
+
+    /// 50 clients that wrote 1 MB each, over and over, cost a follower its link to the leader.
+    #[test]
+    fn whatever_clients_have_in_flight_finds_room_on_a_link() {
+        let mut config = Config { mode: MEMBER, ..Config::default() };
+        let queue = |config: &Config| NetworkSettings::from_config(config).unwrap().queue_bytes_max;
+        config.limits.request_bytes_max = NonZeroU64::new(256 << 20);
+        config.limits.outstanding_max = 1000;
+        assert_eq!(queue(&config), (64 << 20) + (256 << 20) + 1000 * 64 * 1024);
+        config.limits.request_bytes_max = None;
+        assert_eq!(queue(&config), usize::MAX);
     }
 }
