@@ -11,6 +11,7 @@
 mod memory;
 mod real;
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -109,6 +110,27 @@ pub struct DirEntry {
 #[must_use]
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// The system had no file descriptor or no memory left to open a file. Only opening fails with this, so
+/// nothing was written or synced, and another try is worth it when descriptors have come free.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct OutOfDescriptors(io::Error);
+
+/// Marks an error as [`OutOfDescriptors`], so that a sync that fails for want of memory is not taken for it.
+fn out_of_descriptors(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), OutOfDescriptors(error))
+}
+
+/// The error, or one that caused it, says that a file could not be opened because the process or the system
+/// has no file descriptor or no memory left.
+#[must_use]
+pub fn is_out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
+    let is_marked =
+        |error: &io::Error| error.get_ref().is_some_and(|it| it.is::<OutOfDescriptors>());
+    std::iter::successors(Some(error), |&error| error.source())
+        .any(|error| error.downcast_ref().is_some_and(is_marked))
 }
 
 /// The disk failed, and where.

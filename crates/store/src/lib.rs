@@ -38,7 +38,7 @@ pub mod snapshot;
 mod testing;
 pub mod voting;
 
-pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes};
+pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes, is_out_of_descriptors};
 pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write_epoch};
 pub use history::{History, HistoryLimits, read_history};
 pub use install::{InstallError, install_snapshot};

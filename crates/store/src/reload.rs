@@ -70,7 +70,7 @@ pub enum ReloadError {
     },
     /// The disk failed. The log may be longer than wanted, but nothing that was to stay is gone.
     #[error("the log could not be cut: {0}")]
-    Failed(RecoverError),
+    Failed(#[source] RecoverError),
 }
 
 /// Why a state of the past cannot be had.

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{DirEntry, Disk, DiskLock, LockError, ReadFile, WriteFile};
+use super::{DirEntry, Disk, DiskLock, LockError, ReadFile, WriteFile, out_of_descriptors};
 
 /// What a disk writes in one piece.
 pub const SECTOR_BYTES: usize = 512;
@@ -46,6 +46,7 @@ struct State {
     dirs: BTreeSet<PathBuf>,
     locks: BTreeMap<PathBuf, String>,
     capacity_bytes: Option<u64>,
+    opens_fail: bool,
     syncs: u64,
     failing_sync: Option<u64>,
     crashes: u64,
@@ -134,6 +135,11 @@ impl MemoryDisk {
         self.state().capacity_bytes = bytes;
     }
 
+    /// Whether files and directories can be opened at all; not if there are no file descriptors left.
+    pub fn set_openable(&self, openable: bool) {
+        self.state().opens_fail = !openable;
+    }
+
     /// Lets the n-th file sync from now on fail (0: the next).
     pub fn fail_sync(&self, n: u64) {
         let mut state = self.state();
@@ -207,6 +213,13 @@ impl State {
             .get(path)
             .copied()
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, path.display().to_string()))
+    }
+
+    fn check_openable(&self) -> io::Result<()> {
+        match self.opens_fail {
+            true => Err(out_of_descriptors(io::Error::other("no file descriptors left"))),
+            false => Ok(()),
+        }
     }
 
     /// Counts a change that is about to be made.
@@ -288,6 +301,7 @@ impl Inode {
 impl Disk for MemoryDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let mut state = self.state();
+        state.check_openable()?;
         if state.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -304,6 +318,7 @@ impl Disk for MemoryDisk {
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let state = self.state();
+        state.check_openable()?;
         Ok(Box::new(MemoryFile {
             inode: state.inode(path)?,
             crashes: state.crashes,
@@ -313,6 +328,7 @@ impl Disk for MemoryDisk {
 
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
         let state = self.state();
+        state.check_openable()?;
         Ok(Box::new(MemoryFile {
             inode: state.inode(path)?,
             crashes: state.crashes,
@@ -322,6 +338,7 @@ impl Disk for MemoryDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         let state = self.state();
+        state.check_openable()?;
         if !state.dirs.contains(dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -361,6 +378,7 @@ impl Disk for MemoryDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.state();
+        state.check_openable()?;
         state.count_change()?;
         let pending = std::mem::take(&mut state.pending_names);
         for change in pending {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
-use super::{DirEntry, Disk, DiskLock, LockError, ReadFile, WriteFile};
+use super::{DirEntry, Disk, DiskLock, LockError, ReadFile, WriteFile, out_of_descriptors};
 
 /// The operating system's disk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,21 +18,21 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let file = opened(OpenOptions::new().write(true).create_new(true).open(path))?;
         Ok(Box::new(RealFile(file)))
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(RealFile(OpenOptions::new().write(true).open(path)?)))
+        Ok(Box::new(RealFile(opened(OpenOptions::new().write(true).open(path))?)))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(RealFile(File::open(path)?)))
+        Ok(Box::new(RealFile(opened(File::open(path))?)))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         let mut entries = Vec::new();
-        for entry in fs::read_dir(dir)? {
+        for entry in opened(fs::read_dir(dir))? {
             let entry = entry?;
             let metadata = match entry.metadata() {
                 Ok(metadata) => metadata,
@@ -71,7 +71,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        opened(File::open(dir))?.sync_all()
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
@@ -94,6 +94,15 @@ impl Disk for RealDisk {
             Err(error) => Err(LockError::Io(error.into())),
         }
     }
+}
+
+/// What came of opening a file. `ENOMEM` is recognized here and nowhere else: from a sync it would be final.
+fn opened<T>(result: io::Result<T>) -> io::Result<T> {
+    use rustix::io::Errno;
+    result.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => out_of_descriptors(error),
+        _ => error,
+    })
 }
 
 /// The lock lives as long as the open file.
@@ -206,6 +215,19 @@ mod tests {
         check(&[Errno::INTR, Errno::INTR], Some(Reserved::Yes));
         check(&[Errno::INTR, Errno::OPNOTSUPP], Some(Reserved::NotSupported));
         check(&[Errno::INTR, Errno::NOSPC], None);
+    }
+
+    #[test]
+    fn only_an_open_is_out_of_descriptors() {
+        use rustix::io::Errno;
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
+            let error = opened::<()>(Err(errno.into())).unwrap_err();
+            assert!(super::super::is_out_of_descriptors(&error));
+            assert_eq!(error.to_string(), io::Error::from(errno).to_string());
+            assert!(!super::super::is_out_of_descriptors(&io::Error::from(errno)));
+        }
+        let missing = opened::<()>(Err(Errno::NOENT.into())).unwrap_err();
+        assert!(!super::super::is_out_of_descriptors(&missing));
     }
 
     #[test]

@@ -14,6 +14,8 @@
 //!   kernel may have dropped what it could not write and say "done" the next time.
 //! - A full disk takes nothing: what was written of the batch is cut off again, the batch stays
 //!   buffered, and [`LogWriter::flush`] may be called again when there is room.
+//! - A file or directory that cannot be opened for want of descriptors is not a failure of the disk:
+//!   [`LogWriter::flush`] may be called again, and goes on where it stopped.
 //! - A flush that syncs covers all that was written before, also files that were ended without a sync.
 //! - No record is longer than what a reader accepts (ZOOKEEPER-3496, ZOOKEEPER-4843).
 //!
@@ -30,7 +32,7 @@ use std::sync::Arc;
 use herdsman_proto::Zxid;
 
 use super::{HEADER, HEADER_BYTES};
-use crate::disk::{Disk, WriteFile, is_full};
+use crate::disk::{Disk, WriteFile, is_full, is_out_of_descriptors};
 use crate::names::LogName;
 
 /// Room that must be left in the file before a batch; with less, the file grows.
@@ -91,6 +93,14 @@ pub enum AppendError {
         /// What the system said.
         source: Arc<io::Error>,
     },
+    /// There was no file descriptor or memory to open a file. The batch is still to be flushed.
+    #[error("cannot open {path}: {source}", path = path.display())]
+    NotOpened {
+        /// The log file or its directory.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
     /// The log is unusable from here on, in this process.
     #[error("cannot {action} {path}: {source}; the log takes no more txns until a restart has verified it", path = path.display())]
     Failed {
@@ -101,6 +111,14 @@ pub enum AppendError {
         /// What the system said.
         source: Arc<io::Error>,
     },
+}
+
+impl AppendError {
+    /// The same call may succeed later: when there is room, or a file descriptor.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, AppendError::Full { .. } | AppendError::NotOpened { .. })
+    }
 }
 
 /// What a flush has made durable.
@@ -133,7 +151,10 @@ pub struct LogWriter {
 /// Records gathered and not flushed yet.
 #[derive(Default)]
 struct Batch {
+    /// Records that are not written yet.
     bytes: Vec<u8>,
+    /// Bytes of records that are written and not known to be durable.
+    written_bytes: usize,
     records: usize,
     zxids: Option<(Zxid, Zxid)>,
 }
@@ -190,7 +211,7 @@ impl LogWriter {
     /// Writes the batch and, with [`SyncMode::Sync`], waits until it is durable.
     pub fn flush(&mut self, sync: SyncMode) -> Result<Flushed, AppendError> {
         self.check_usable()?;
-        if let Some((first, _)) = self.batch.zxids {
+        if let Some((first, _)) = self.batch.zxids.filter(|_| !self.batch.bytes.is_empty()) {
             self.open(first)?;
             self.reserve()?;
             self.write()?;
@@ -251,6 +272,7 @@ impl LogWriter {
                 Ok(())
             }
             Err(error) if is_full(&error) => Err(full(&path, error)),
+            Err(error) if is_out_of_descriptors(&error) => Err(not_opened(&path, error)),
             Err(error) => Err(self.fail("create", &path, error)),
         }
     }
@@ -304,6 +326,8 @@ impl LogWriter {
             Ok(()) => {
                 open.position += self.batch.bytes.len() as u64;
                 open.bytes = open.bytes.max(open.position);
+                self.batch.written_bytes += self.batch.bytes.len();
+                self.batch.bytes.clear();
                 Ok(())
             }
             Err(error) if is_full(&error) => {
@@ -345,7 +369,11 @@ impl LogWriter {
     /// Makes the oldest of the files durable that were ended without a sync.
     fn sync_oldest(&mut self) -> Result<(), AppendError> {
         let mut open = self.unsynced.remove(0);
-        self.sync_file(&mut open)
+        let result = self.sync_file(&mut open);
+        if result.as_ref().is_err_and(AppendError::is_temporary) {
+            self.unsynced.insert(0, open);
+        }
+        result
     }
 
     /// Makes a file durable and, when it is new, its name.
@@ -359,7 +387,10 @@ impl LogWriter {
         if !open.name_synced {
             if let Err(error) = self.disk.sync_dir(&self.dir) {
                 let path = self.dir.clone();
-                return Err(self.fail("sync", &path, error));
+                return Err(match is_out_of_descriptors(&error) {
+                    true => not_opened(&path, error),
+                    false => self.fail("sync", &path, error),
+                });
             }
             open.name_synced = true;
         }
@@ -367,9 +398,8 @@ impl LogWriter {
     }
 
     fn finish_batch(&mut self) -> Flushed {
-        let bytes = self.batch.bytes.len();
+        let bytes = std::mem::take(&mut self.batch.written_bytes);
         let records = std::mem::take(&mut self.batch.records);
-        self.batch.bytes.clear();
         if let Some((_, last)) = self.batch.zxids.take() {
             self.last_zxid = last;
         }
@@ -397,7 +427,8 @@ impl LogWriter {
         }
         self.unsynced.push(open);
         if self.unsynced.len() > UNSYNCED_FILES_MAX {
-            // A failure is remembered, and reported by the next call.
+            // A failure is remembered, and reported by the next call; a file that stays in the list is
+            // tried again then.
             _ = self.sync_oldest();
         }
     }
@@ -413,6 +444,10 @@ impl LogWriter {
 
 fn full(path: &Path, source: io::Error) -> AppendError {
     AppendError::Full { path: path.to_owned(), source: Arc::new(source) }
+}
+
+fn not_opened(path: &Path, source: io::Error) -> AppendError {
+    AppendError::NotOpened { path: path.to_owned(), source: Arc::new(source) }
 }
 
 /// The file's length before a batch is written from `start` to `end`. Apache's rule

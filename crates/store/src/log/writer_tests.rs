@@ -191,6 +191,56 @@ fn a_full_disk_keeps_the_batch_for_later() {
     }
 }
 
+/// There is nothing wrong with the disk when a file cannot be opened: the batch is flushed once it can, and is
+/// in the log once.
+#[test]
+fn no_file_descriptors_keep_the_batch_for_later() {
+    let disk = disk();
+    let mut log = writer(&disk, Zxid::ZERO);
+    write_batch(&mut log, 1, 2);
+    log.roll();
+    disk.set_openable(false);
+    log.append(Zxid(3), &payload(&create(3, 40))).unwrap();
+    for _ in 0..2 {
+        let error = log.flush(SyncMode::Sync).unwrap_err();
+        assert!(matches!(error, AppendError::NotOpened { .. }), "{error}");
+    }
+    disk.set_openable(true);
+    // The descriptor of the new file is the last one: its name cannot be made durable yet.
+    log.flush(SyncMode::NoSync).unwrap();
+    log.append(Zxid(4), &payload(&create(4, 40))).unwrap();
+    disk.set_openable(false);
+    for _ in 0..2 {
+        let error = log.flush(SyncMode::Sync).unwrap_err();
+        assert!(error.is_temporary(), "{error}");
+    }
+    // A roll comes in between.
+    log.roll();
+    disk.set_openable(true);
+    let flushed = log.flush(SyncMode::Sync).unwrap();
+    assert_eq!((flushed.records, flushed.last_zxid), (1, Zxid(4)));
+    write_batch(&mut log, 5, 5);
+    disk.crash(|_| false);
+    assert_eq!(zxids(&disk, &log_path(3)), [3, 4]);
+    assert_eq!(zxids(&disk, &log_path(5)), [5]);
+}
+
+/// Files that were ended without a sync stay in the list until their names can be made durable.
+#[test]
+fn ended_files_wait_for_a_file_descriptor_too() {
+    let disk = disk();
+    let mut log = writer(&disk, Zxid::ZERO);
+    log.append(Zxid(1), &payload(&create(1, 9))).unwrap();
+    log.flush(SyncMode::NoSync).unwrap();
+    log.roll();
+    disk.set_openable(false);
+    assert!(log.flush(SyncMode::Sync).unwrap_err().is_temporary());
+    disk.set_openable(true);
+    log.flush(SyncMode::Sync).unwrap();
+    disk.crash(|_| false);
+    assert_eq!(zxids(&disk, &log_path(1)), [1]);
+}
+
 /// A disk that has room for the batch, but not for growing ahead, is not full yet.
 #[test]
 fn the_last_room_is_used_without_growing_ahead() {
