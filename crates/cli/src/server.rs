@@ -66,6 +66,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let start = Instant::now();
     let log_level = logging::to_stderr(arguments.log_format);
     stop_on_panic();
+    herdsman_server::raise_descriptor_limit();
     let properties = properties(arguments);
     if let Some(count) = arguments.ensemble {
         return ensemble::run(count, arguments.dir.as_deref(), &properties, &log_level);

@@ -2,8 +2,9 @@
 //! changes the data directory, in the order in which it was asked for.
 //!
 //! While the disk works on one batch the next one gathers, so batches form by themselves and grow
-//! with the load. Nothing is reported before its sync has returned. A full disk is waited for: the
-//! batch stays, the node refuses new writes meanwhile. Any other failure is final.
+//! with the load. Nothing is reported before its sync has returned. A full disk is waited for, and so is a
+//! file descriptor if there is none left to open a file: the batch stays, the node refuses new writes
+//! meanwhile. Any other failure is final.
 //!
 //! The queue needs no limit of its own: `globalOutstandingLimit` bounds what clients put in, and
 //! the server's own txns (ends of sessions, sweeps) stop while the log takes nothing.
@@ -26,11 +27,11 @@ use crate::core::Core;
 use crate::disk_keeper::{DiskChange, DiskKeeper};
 use crate::snapshots::SnapshotPolicy;
 
-/// Why the thread ends for good; `None`: the server stops while the disk is full.
+/// Why the thread ends for good; `None`: the server stops while the disk takes nothing.
 type Failure = Option<String>;
 
-/// How often a full disk is tried again.
-const FULL_RETRY: Duration = Duration::from_millis(500);
+/// How often a disk that is full, or a file that cannot be opened, is tried again.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Txns on their way to the log.
 #[derive(Debug, Default)]
@@ -246,13 +247,35 @@ impl Committer {
         Ok(())
     }
 
-    /// Everything that was appended before is durable: a batch is never left behind.
-    fn change(&mut self, change: DiskChange) -> Result<(), Failure> {
-        let input = self.keeper.make(&self.core, change, &mut self.log);
-        let input = input.map_err(|failure| Some(failure.to_string()))?;
+    /// Everything that was appended before is durable: a batch is never left behind. What could not be done
+    /// for want of a file descriptor is done from its start again.
+    fn change(&mut self, mut change: DiskChange) -> Result<(), Failure> {
+        let mut reported = false;
+        let input = loop {
+            match self.keeper.make(&self.core, &mut change, &mut self.log) {
+                Ok(input) => break input,
+                Err(failure) if failure.is_temporary() => {
+                    if !reported {
+                        reported = true;
+                        error!("{failure}; it is tried again until it succeeds");
+                    }
+                    self.wait_to_retry()?;
+                }
+                Err(failure) => return Err(Some(failure.to_string())),
+            }
+        };
         if let Some(input) = input {
             self.core.step(Input::Peer(input));
         }
+        Ok(())
+    }
+
+    /// `Err(None)`: the server stops.
+    fn wait_to_retry(&self) -> Result<(), Failure> {
+        if self.queue.is_stopping() {
+            return Err(None);
+        }
+        self.queue.pause(RETRY);
         Ok(())
     }
 
@@ -264,38 +287,42 @@ impl Committer {
         Ok(())
     }
 
-    /// Writes the batch, however long it takes to find room for it. `Err(None)`: the server stops
-    /// before there was room.
+    /// Writes the batch, however long it takes until the disk takes it. `Err(None)`: the server stops
+    /// before that.
     fn flush(&mut self) -> Result<Zxid, Failure> {
-        let mut full = false;
+        let mut waited = false;
         loop {
             let start = Instant::now();
             match self.log.flush(self.settings.sync) {
                 Ok(flushed) => {
                     self.note_sync(start.elapsed());
-                    if full {
-                        info!("there is room on the disk again: writes are taken");
+                    if waited {
+                        info!("the log can be written again: writes are taken");
                         self.core.step(Input::Storage(StorageState::Writable));
                     }
                     return Ok(flushed.last_zxid);
                 }
-                Err(failure @ AppendError::Full { .. }) => {
-                    if !full {
-                        full = true;
-                        let meanwhile = match self.core.peers() {
-                            None => "writes are refused until there is room, reads go on",
-                            Some(_) => "this server leaves the ensemble until there is room",
-                        };
-                        error!("{failure}; {meanwhile}");
+                Err(failure) if failure.is_temporary() => {
+                    if !waited {
+                        waited = true;
+                        self.report_waiting(&failure);
                         self.core.step(Input::Storage(StorageState::Full));
                     }
-                    if self.queue.is_stopping() {
-                        return Err(None);
-                    }
-                    self.queue.pause(FULL_RETRY);
+                    self.wait_to_retry()?;
                 }
                 Err(failure) => return Err(Some(failure.to_string())),
             }
+        }
+    }
+
+    fn report_waiting(&self, failure: &AppendError) {
+        let needed = match failure {
+            AppendError::NotOpened { .. } => "files can be opened again (ulimit -n)",
+            _ => "there is room",
+        };
+        match self.core.peers() {
+            None => error!("{failure}; writes are refused until {needed}, reads go on"),
+            Some(_) => error!("{failure}; this server leaves the ensemble until {needed}"),
         }
     }
 

@@ -13,8 +13,8 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{Membership, Zxid};
 use herdsman_store::{
     Dirs, Disk, EpochError, EpochFile, InstallError, LogOptions, LogWriter, Progress,
-    RecoverOptions, ReloadError, VotingError, install_snapshot, truncate_and_reload, voting,
-    write_epoch,
+    RecoverOptions, ReloadError, VotingError, install_snapshot, is_out_of_descriptors,
+    truncate_and_reload, voting, write_epoch,
 };
 use herdsman_tree::Tree;
 use herdsman_zab::{EpochKind, Input, TreeAfterCut};
@@ -58,8 +58,8 @@ pub enum DiskChange {
         /// What to apply to it.
         entries: Vec<(Zxid, Bytes)>,
     },
-    /// Replace everything by a tree from an operator; a standalone server's.
-    Restore(RestoreOrder),
+    /// Replace everything by a tree from an operator; a standalone server's. `None` once it was tried.
+    Restore(Option<RestoreOrder>),
 }
 
 /// Why a change could not be made. What is on disk is whole, but this process cannot go on.
@@ -84,6 +84,15 @@ pub enum ChangeError {
     Install(#[from] InstallError),
 }
 
+impl ChangeError {
+    /// There was no file descriptor to make the change with. It can be made later, from its start. A tree that
+    /// is half in place is the exception: the next recovery finishes that.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        !matches!(self, ChangeError::Install(_)) && is_out_of_descriptors(self)
+    }
+}
+
 /// Makes the changes.
 pub struct DiskKeeper {
     /// The disk.
@@ -105,11 +114,12 @@ pub struct DiskKeeper {
 }
 
 impl DiskKeeper {
-    /// Makes one change. `log` is replaced if its files were changed. What comes back is reported.
+    /// Makes one change. `log` is replaced if its files were changed. What comes back is reported. After a
+    /// temporary error the same change can be made again.
     pub fn make(
         &self,
         core: &Core,
-        change: DiskChange,
+        change: &mut DiskChange,
         log: &mut LogWriter,
     ) -> Result<Option<Input>, ChangeError> {
         match change {
@@ -119,11 +129,11 @@ impl DiskKeeper {
                 Ok(Some(Input::VotingAllowed))
             }
             DiskChange::Activate { membership } => {
-                self.keep(&membership)?;
-                self.move_client_port(&membership);
+                self.keep(membership)?;
+                self.move_client_port(membership);
                 Ok(None)
             }
-            DiskChange::SaveEpoch { kind, epoch } => {
+            &mut DiskChange::SaveEpoch { kind, epoch } => {
                 let file = match kind {
                     EpochKind::Accepted => EpochFile::Accepted,
                     EpochKind::Current => EpochFile::Current,
@@ -131,12 +141,13 @@ impl DiskKeeper {
                 write_epoch(&*self.disk, &self.dirs.data, file, epoch)?;
                 Ok(Some(Input::EpochSaved { kind, epoch }))
             }
-            DiskChange::Truncate { zxid, tree } => self.cut(core, zxid, tree, log).map(Some),
+            &mut DiskChange::Truncate { zxid, tree } => self.cut(core, zxid, tree, log).map(Some),
             DiskChange::InstallSnapshot { tree, zxid, entries } => {
-                let Some(tree) = tree else { return Ok(Some(Input::InstallMissed)) };
-                self.install(core, *tree, zxid, &entries, log).map(Some)
+                let Some(tree) = tree.take() else { return Ok(Some(Input::InstallMissed)) };
+                self.install(core, *tree, *zxid, entries, log).map(Some)
             }
-            DiskChange::Restore(RestoreOrder { tree, done }) => {
+            DiskChange::Restore(order) => {
+                let Some(RestoreOrder { tree, done }) = order.take() else { return Ok(None) };
                 let restored = self.restore(core, *tree, log);
                 let broken = match &restored {
                     Err(InstallError::Io { path, source }) => {

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
+use crate::descriptors::ClientDescriptors;
 use crate::handle::Caller;
 use crate::intake::Intake;
 use crate::limit_reports::LimitReports;
@@ -89,6 +90,8 @@ pub(crate) struct Shared {
     pub large_bytes: AtomicU64,
     /// Bytes of all requests that are in memory.
     pub request_bytes: RequestBytes,
+    /// Which file descriptors clients may have.
+    pub client_descriptors: ClientDescriptors,
     pub trace_mask: AtomicU64,
     pub stopping: AtomicBool,
     /// Where snapshots are asked for.
@@ -172,6 +175,12 @@ impl IoThreads {
     ) {
         // A port for both kinds of IP tells an IPv4 address as part of an IPv6 one, which nobody looks for.
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        if let Err(reserved) = shared.client_descriptors.check(&stream) {
+            shared.core.stats.connections_rejected.add(1);
+            let report = format_args!("connection from {peer} refused: {reserved}");
+            shared.limit_reports.refusals.warn(report);
+            return;
+        }
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
         let client = match shared.core.clients.admit(peer, next, clock::wall_ms()) {
             Ok(client) => client,

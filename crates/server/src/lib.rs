@@ -14,6 +14,7 @@ pub mod commit;
 pub mod config;
 mod connection;
 pub mod core;
+mod descriptors;
 pub mod disk_keeper;
 pub mod error;
 pub mod expire_session;
@@ -49,6 +50,7 @@ pub mod words;
 
 pub use certificates::tls_settings;
 pub use config::Config;
+pub use descriptors::raise_limit as raise_descriptor_limit;
 pub use error::StartError;
 pub use expire_session::expire_session;
 pub use handle::{Caller, ServerHandle};

@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::commit::{CommitQueue, Committer};
 use crate::config::{Config, check_directories};
 use crate::core::Core;
+use crate::descriptors::ClientDescriptors;
 use crate::disk_keeper::DiskKeeper;
 use crate::error::StartError;
 use crate::handle::ServerHandle;
@@ -384,6 +385,7 @@ fn shared(
         config: Arc::new(config),
         large_bytes: AtomicU64::new(0),
         request_bytes,
+        client_descriptors: ClientDescriptors::of_process(),
         trace_mask: AtomicU64::new(settings::TRACE_MASK_DEFAULT),
         stopping: AtomicBool::new(false),
         snapshots,

@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use crate::client::Client;
 use crate::process::{Process, config, herdsman, word};
 
 #[test]
@@ -143,4 +144,59 @@ fn help_says_what_can_be_given() {
         .expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("zoo.cfg") && text.contains("-D") && text.contains("JVMFLAGS"), "{text}");
+}
+
+/// The same server with at most this many file descriptors: as its soft limit, which it may raise, and its hard one.
+fn with_descriptors((soft, hard): (u32, u32), server: &Command) -> Command {
+    let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &limits]).arg(server.get_program()).args(server.get_args());
+    if let Some(directory) = server.get_current_dir() {
+        command.current_dir(directory);
+    }
+    for (name, value) in server.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stderr(Stdio::piped());
+    command
+}
+
+/// Clients that take all that they get leave enough for the log, snapshots and operators.
+#[test]
+fn clients_cannot_take_the_last_file_descriptors() {
+    // Every second txn asks for a new log file and a snapshot.
+    let directory = config("maxClientCnxns=0\nsnapCount=2\n4lw.commands.whitelist=mntr\n");
+    let server = herdsman(directory.path(), &["zoo.cfg"]);
+    let mut process = Process::start(with_descriptors((60, 160), &server));
+    let port = process.port();
+    let address = format!("127.0.0.1:{port}");
+    let mut writer = Client::connect(&address).expect("it serves");
+    let mut idle = Vec::new();
+    while let Ok(client) = Client::connect(&address) {
+        idle.push(client);
+    }
+    assert!(idle.len() > 60, "the soft limit was not raised: {}", idle.len());
+    let line = process.line_with("of 160 file descriptors are in use").expect("it says why");
+    assert!(line.contains("connection from 127.0.0.1:") && line.contains("ulimit -n"), "{line}");
+    for i in 0..20 {
+        writer.create(&format!("/with-idle-{i}"), "x");
+    }
+    drop(idle);
+    // The server has to see that they have gone.
+    let mut next = loop {
+        if let Ok(client) = Client::connect(&address) {
+            break client;
+        }
+    };
+    next.create("/after", "x");
+    assert_eq!(next.get("/with-idle-19"), "x");
+    let rejected = word(port, "mntr");
+    let rejected = rejected.lines().find_map(|line| line.strip_prefix("zk_connection_rejected\t"));
+    assert!(rejected.expect("it is counted").parse::<u64>().expect("a number") > 0);
+    process.signal(rustix::process::Signal::TERM);
+    let (status, log) = process.end();
+    assert!(status.success(), "{log:?}");
 }

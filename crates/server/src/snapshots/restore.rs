@@ -266,7 +266,7 @@ impl ServerHandle {
         self.check_restorable()?;
         let (done, result) = mpsc::sync_channel(1);
         let order = RestoreOrder { tree: snapshot.tree, done };
-        self.core().change_disk(DiskChange::Restore(order));
+        self.core().change_disk(DiskChange::Restore(Some(order)));
         match result.recv() {
             Ok(Ok(restored)) => Ok(Restored { zxid: snapshot.zxid, ..restored }),
             Ok(Err(failure @ InstallError::Io { .. })) => {

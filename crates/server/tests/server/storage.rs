@@ -1,20 +1,26 @@
 //! A disk that is full or broken: writes are refused, reads go on, nothing acknowledged is lost.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use herdsman_proto::ErrorCode;
-use herdsman_server::config::Endpoint;
+use herdsman_server::config::{Endpoint, Storage};
 use herdsman_server::{Config, Server};
 use herdsman_store::MemoryDisk;
 
 use crate::client::{Client, code, create};
 
 fn start(disk: &Arc<MemoryDisk>) -> Server {
+    start_with(disk, |_| {})
+}
+
+fn start_with(disk: &Arc<MemoryDisk>, change: impl FnOnce(&mut Storage)) -> Server {
     let mut config = Config::standalone_default(&Default::default()).unwrap().config;
     config.listen.client = Some(Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
     config.storage.data_dir = "/data".into();
     config.storage.log_dir = "/data".into();
     config.storage.preallocate_bytes = 4096;
+    change(&mut config.storage);
     let disk: Arc<dyn herdsman_store::Disk> = Arc::clone(disk) as _;
     Server::start_on(config, &disk).unwrap()
 }
@@ -70,4 +76,31 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     }
     assert!(reader.get("/waits", false).is_ok());
     assert!(reader.get("/after", false).is_ok());
+}
+
+/// A log file that cannot be opened, for want of file descriptors, is not a failed disk.
+#[test]
+fn writes_are_taken_again_when_files_can_be_opened() {
+    let disk = Arc::new(MemoryDisk::new());
+    // Every batch has a file of its own.
+    let server = start_with(&disk, |storage| storage.log_file_bytes_max = NonZeroU64::new(1));
+    let address = server.address().unwrap();
+    let mut writer = Client::connect(address);
+    let mut reader = Client::connect(address);
+    writer.create("/kept", b"1", 0).ok();
+    disk.set_openable(false);
+    assert_eq!(writer.try_call(&create("/waits", b"", 0)), None);
+    assert_eq!(reader.create("/refused", b"", 0).error, code(ErrorCode::SystemError));
+    assert_eq!(reader.get("/kept", false).unwrap().0, b"1");
+    disk.set_openable(true);
+    while reader.create("/after", b"", 0).error == code(ErrorCode::SystemError) {
+        std::thread::yield_now();
+    }
+    assert!(reader.get("/waits", false).is_ok());
+    server.kill();
+
+    disk.crash(|_| false);
+    let server = start(&disk);
+    let mut client = Client::connect(server.address().unwrap());
+    assert!(client.get("/waits", false).is_ok());
 }
