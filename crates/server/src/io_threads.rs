@@ -102,7 +102,9 @@ pub(crate) struct Shared {
     pub tls: Option<TlsDoor>,
     /// What is said about limits that have their effect.
     pub limit_reports: LimitReports,
-    /// Clients that do not prove who they are.
+    /// Clients that prove who they are.
+    pub logins_done: Reports,
+    /// Clients that do not.
     pub failed_logins: Reports,
 }
 

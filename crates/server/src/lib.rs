@@ -22,6 +22,7 @@ pub mod handle;
 pub mod intake;
 mod io_threads;
 mod limit_reports;
+mod line_limit;
 pub mod listener;
 pub mod log_level;
 pub mod logins;

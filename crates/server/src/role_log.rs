@@ -25,14 +25,11 @@ use tracing::{Level, debug, error, info, warn};
 use crate::stats::EnsembleStats;
 use history::History;
 pub use history::{NewRole, RoleChange};
-use learners::Learners;
+use learners::{About, Learners};
 use pace::Pace;
 use roles::{Failures, Role};
 use voters::Voters;
 use wording::{duration, servers};
-
-/// A failure that goes on is told again after this long.
-const TELL_AGAIN_MS: u64 = 60_000;
 
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,7 +191,7 @@ impl RoleLog {
             Input::LinkLost { link } => {
                 let follower = self.learners.follower(*link);
                 self.learners.lost(*link);
-                self.lost_follower(follower);
+                self.lost_follower(now_ms, follower);
             }
             Input::Packet { link, packet } => match packet {
                 QuorumPacket::Info { kind, accepted_epoch, info: Some(info) } => {
@@ -217,26 +214,27 @@ impl RoleLog {
 
     /// Says what a leader can still do without, when it has lost a voter. When it gives up the lead itself, that
     /// has a line of its own.
-    fn lost_follower(&mut self, follower: Option<ServerId>) {
+    fn lost_follower(&mut self, now_ms: u64, follower: Option<ServerId>) {
         let Some(server) = follower.filter(|_| matches!(self.role, Role::Leading { .. })) else {
             return;
         };
         let present = self.learners.followers().chain([self.me]).collect();
-        let left = self.voters.after_loss_of(server, &present);
-        self.lines.extend(left.map(|text| Line::new(Level::WARN, text)));
+        if let Some(text) = self.voters.after_loss_of(server, &present) {
+            let line = Line::new(Level::WARN, text);
+            self.lines.push(self.learners.limited(now_ms, server, About::Lost, line));
+        }
     }
 
     /// A learner that has promised a later epoch will not follow this leader.
     fn warn_of_newer(&mut self, now_ms: u64, server: ServerId, promised: u32) {
         let Role::Leading { epoch, .. } = self.role else { return };
-        if promised > epoch && self.learners.may_warn_of(now_ms, server) {
-            self.say(
-                Level::WARN,
-                format!(
-                    "server {server} has promised epoch {promised}, but this server leads epoch \
-                     {epoch}: it will not follow, its own log says what to do"
-                ),
+        if promised > epoch {
+            let text = format!(
+                "server {server} has promised epoch {promised}, but this server leads epoch \
+                 {epoch}: it will not follow, its own log says what to do"
             );
+            let line = Line::new(Level::WARN, text);
+            self.lines.push(self.learners.limited(now_ms, server, About::Newer, line));
         }
     }
 
@@ -253,7 +251,7 @@ impl RoleLog {
                 let follower = self.learners.follower(*link);
                 let line = self.learners.closed(now_ms, *link, *reason, self.me);
                 self.lines.extend(line);
-                self.lost_follower(follower);
+                self.lost_follower(now_ms, follower);
             }
             Output::Activate { membership } => self.voters = Voters::of(membership),
             Output::Send { link, packet } => {
@@ -267,7 +265,7 @@ impl RoleLog {
                 }
             }
             Output::SendSnapshot { link, zxid } => {
-                let line = self.learners.sent_tree(*link, *zxid, stats);
+                let line = self.learners.sent_tree(now_ms, *link, *zxid, stats);
                 self.lines.extend(line);
             }
             Output::Append { zxid, payload, .. } => self.appended(now, *zxid, payload, stats),

@@ -392,6 +392,7 @@ fn shared(
         tls,
         logins,
         limit_reports: LimitReports::default(),
+        logins_done: Reports::news(),
         failed_logins: Reports::default(),
     }
 }

@@ -1,21 +1,24 @@
 //! The log of slow requests: who asked for what, and where the time went. Apache has none.
 //!
 //! In: requests that are done, or given up. Out: a warning for each that took longer than
-//! `herdsman.slowRequestMs`, but at most [`LINES_MAX`] in [`WINDOW_US`]: when everything is slow, more
+//! `herdsman.slowRequestMs`, but at most [`LINES_MAX`] in [`WINDOW`]: when everything is slow, more
 //! lines say no more. How many were left out is told by the first line afterwards.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use herdsman_proto::{OpCode, Reader, SessionId};
 use parking_lot::Mutex;
 use tracing::warn;
 
+use crate::line_limit::LineLimit;
+
 /// Lines in one window.
-const LINES_MAX: u64 = 10;
+const LINES_MAX: u32 = 10;
 /// Length of a window.
-const WINDOW_US: u64 = 10_000_000;
+const WINDOW: Duration = Duration::from_secs(10);
 /// Letters of a path that are shown.
 const PATH_LETTERS_MAX: usize = 256;
 
@@ -23,15 +26,7 @@ const PATH_LETTERS_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) struct SlowRequests {
     threshold_us: u64,
-    window: Mutex<Window>,
-}
-
-#[derive(Debug, Default)]
-struct Window {
-    /// Since when lines are counted.
-    since_us: u64,
-    told: u64,
-    left_out: u64,
+    lines: Mutex<LineLimit>,
 }
 
 /// A request that took long.
@@ -58,7 +53,7 @@ impl SlowRequests {
     /// Tells of requests that take longer; of none without a threshold.
     pub fn above(threshold_ms: Option<NonZeroU32>) -> Self {
         let threshold_us = threshold_ms.map_or(u64::MAX, |ms| u64::from(ms.get()) * 1000);
-        SlowRequests { threshold_us, window: Mutex::default() }
+        SlowRequests { threshold_us, lines: Mutex::new(LineLimit::new(LINES_MAX, WINDOW)) }
     }
 
     /// Whether anything is ever told.
@@ -73,7 +68,8 @@ impl SlowRequests {
 
     /// Tells of a request.
     pub fn tell(&self, now_us: u64, slow: &Slow<'_>) {
-        let Some(left_out) = self.window.lock().admit(now_us) else { return };
+        let now = Duration::from_micros(now_us);
+        let Some(left_out) = self.lines.lock().admit(now) else { return };
         let path = path_of(slow.op, slow.body);
         let path = path.as_deref().map(shortened).unwrap_or_default();
         let stages: Vec<_> =
@@ -89,22 +85,6 @@ impl SlowRequests {
             left_out,
             "slow request"
         );
-    }
-}
-
-impl Window {
-    /// Whether there may be a line now, and how many there were not since the last one.
-    fn admit(&mut self, now_us: u64) -> Option<u64> {
-        if now_us.saturating_sub(self.since_us) >= WINDOW_US {
-            self.since_us = now_us;
-            self.told = 0;
-        }
-        if self.told == LINES_MAX {
-            self.left_out += 1;
-            return None;
-        }
-        self.told += 1;
-        Some(std::mem::take(&mut self.left_out))
     }
 }
 
@@ -134,15 +114,6 @@ fn shortened(path: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
     use herdsman_proto::JuteWrite;
-
-    #[test]
-    fn a_flood_is_counted_not_told() {
-        let mut window = Window::default();
-        let told: Vec<_> = (0..13).map(|i| window.admit(i)).collect();
-        assert_eq!(told.iter().filter(|line| line.is_some()).count(), 10);
-        assert_eq!(window.admit(WINDOW_US), Some(3));
-        assert_eq!(window.admit(WINDOW_US), Some(0));
-    }
 
     #[test]
     fn nothing_is_slow_without_a_threshold() {

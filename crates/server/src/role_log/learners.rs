@@ -2,19 +2,52 @@
 //! they catch up.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 use herdsman_zab::LinkId;
 use herdsman_zab::io::CloseReason;
 use tracing::Level;
 
+use super::Line;
 use super::wording::{self, close_reason_in_words, duration};
-use super::{Line, TELL_AGAIN_MS};
+use crate::line_limit::LineLimit;
 use crate::stats::EnsembleStats;
 
-/// Warnings in a minute: anybody can connect and say that he is a server. The rest is for the level
-/// `debug`.
-const WARNINGS_MAX: usize = 64;
+/// Kinds of lines, counted for each server, that are told in a minute: anybody can connect and claim to be a
+/// server of any number. The rest is for the level `debug`.
+const KINDS_MAX: usize = 64;
+
+/// What a line about a learner is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum About {
+    /// It has promised a later epoch.
+    Newer,
+    /// It has connected again.
+    Again,
+    /// It uses another link.
+    Already,
+    /// It has sent what was not expected.
+    Packet,
+    /// It is sent away.
+    Away,
+    /// It is sent the whole tree.
+    Tree,
+    /// It is up to date.
+    UpToDate,
+    /// It does not follow any more.
+    Lost,
+}
+
+impl About {
+    /// What goes on being wrong is told once a minute; a learner may come and go some times.
+    fn lines_per_minute(self) -> u32 {
+        match self {
+            About::Newer | About::Again | About::Already | About::Packet | About::Away => 1,
+            About::Tree | About::UpToDate | About::Lost => 10,
+        }
+    }
+}
 
 /// How a learner is brought up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +81,8 @@ pub(super) struct Learners {
     known: BTreeMap<LinkId, Learner>,
     /// How many of them catch up.
     catching_up: usize,
-    /// When somebody was last warned of, by its number and the kind of warning.
-    warned_ms: BTreeMap<(ServerId, &'static str), u64>,
+    /// What was told in the last minute.
+    told: BTreeMap<(ServerId, About), LineLimit>,
 }
 
 impl Learners {
@@ -95,19 +128,33 @@ impl Learners {
         Some(learner)
     }
 
-    /// A server that goes on doing something wrong is warned of once in a while.
-    pub fn may_warn_of(&mut self, now_ms: u64, server: ServerId) -> bool {
-        self.may_warn(now_ms, server, "newer")
+    /// The line as it may be told: for the level `debug` if there were enough of its kind.
+    pub fn limited(&mut self, now_ms: u64, server: ServerId, about: About, line: Line) -> Line {
+        let Line { level, mut text } = line;
+        let level = match self.admit(Duration::from_millis(now_ms), (server, about)) {
+            None => Level::DEBUG,
+            Some(left_out) => {
+                if left_out > 0 {
+                    text.push_str(&format!(" (and {left_out} more such lines before)"));
+                }
+                level
+            }
+        };
+        Line::new(level, text)
     }
 
-    fn may_warn(&mut self, now_ms: u64, server: ServerId, about: &'static str) -> bool {
-        self.warned_ms.retain(|_, warned_ms| now_ms < *warned_ms + TELL_AGAIN_MS);
-        let fresh =
-            self.warned_ms.len() < WARNINGS_MAX && !self.warned_ms.contains_key(&(server, about));
-        if fresh {
-            self.warned_ms.insert((server, about), now_ms);
+    fn admit(&mut self, now: Duration, kind: (ServerId, About)) -> Option<u64> {
+        if let Some(lines) = self.told.get_mut(&kind) {
+            return lines.admit(now);
         }
-        fresh
+        if self.told.len() >= KINDS_MAX {
+            self.told.retain(|_, lines| !lines.is_over(now));
+        }
+        if self.told.len() >= KINDS_MAX {
+            return None;
+        }
+        let lines = LineLimit::per_minute(kind.1.lines_per_minute());
+        self.told.entry(kind).or_insert(lines).admit(now)
     }
 
     /// A packet went to a learner.
@@ -156,7 +203,13 @@ impl Learners {
     }
 
     /// A whole tree goes to a learner, which may take a while.
-    pub fn sent_tree(&mut self, link: LinkId, zxid: Zxid, stats: &EnsembleStats) -> Option<Line> {
+    pub fn sent_tree(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        zxid: Zxid,
+        stats: &EnsembleStats,
+    ) -> Option<Line> {
         stats.snapshots.add(1);
         self.plan(link, Plan::Snap { zxid });
         let learner = self.known.get(&link)?;
@@ -165,7 +218,8 @@ impl Learners {
             "sending the whole tree to server {}: what it lacks since {last} is not kept here",
             learner.server
         );
-        Some(Line::new(Level::INFO, text))
+        let (server, line) = (learner.server, Line::new(Level::INFO, text));
+        Some(self.limited(now_ms, server, About::Tree, line))
     }
 
     fn up_to_date(&mut self, now_ms: u64, link: LinkId) -> Option<Line> {
@@ -187,7 +241,8 @@ impl Learners {
         };
         let (server, took) = (learner.server, duration(now_ms.saturating_sub(learner.since_ms)));
         let text = format!("server {server} {follows}, {took} after it came: {how}");
-        Some(Line::new(Level::INFO, text))
+        let line = Line::new(Level::INFO, text);
+        Some(self.limited(now_ms, server, About::UpToDate, line))
     }
 
     /// A link was closed from here.
@@ -232,12 +287,11 @@ impl Learners {
             _ => format!("sending server {server} away: {why}"),
         };
         let about = match reason {
-            CloseReason::Replaced => "again",
-            CloseReason::AlreadyConnected => "already",
-            CloseReason::UnexpectedPacket => "packet",
-            _ => "away",
+            CloseReason::Replaced => About::Again,
+            CloseReason::AlreadyConnected => About::Already,
+            CloseReason::UnexpectedPacket => About::Packet,
+            _ => About::Away,
         };
-        let level = if self.may_warn(now_ms, server, about) { Level::WARN } else { Level::DEBUG };
-        Some(Line::new(level, text))
+        Some(self.limited(now_ms, server, about, Line::new(Level::WARN, text)))
     }
 }

@@ -1,5 +1,7 @@
 //! From one role to the next: what is told when a leader is found, a role begins, or it ends.
 
+use std::time::Duration;
+
 use herdsman_node::Now;
 use herdsman_proto::{LearnerKind, ServerId, ServerState, Zxid};
 use herdsman_zab::{Door, Fall, Standing};
@@ -7,7 +9,8 @@ use tracing::Level;
 
 use super::history::{NewRole, RoleChange};
 use super::wording::{self, duration, fall_in_words};
-use super::{RoleLog, TELL_AGAIN_MS, View};
+use super::{RoleLog, View};
+use crate::line_limit::LineLimit;
 use crate::stats::EnsembleStats;
 
 /// What this server does, as far as it was told.
@@ -37,11 +40,16 @@ pub(super) struct CatchingUp {
 }
 
 /// Attempts that fail one after the other in the same way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Failures {
     pub last: Option<(Option<ServerId>, Fall)>,
-    pub told_ms: u64,
-    pub untold: u64,
+    pub lines: LineLimit,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Failures { last: None, lines: LineLimit::per_minute(1) }
+    }
 }
 
 impl RoleLog {
@@ -209,13 +217,10 @@ impl RoleLog {
     /// An attempt has failed. The same again is told after a while only.
     fn failed(&mut self, now_ms: u64, leader: Option<ServerId>, fall: Fall, text: &str) {
         let failures = &mut self.failures;
-        let again = failures.last == Some((leader, fall));
-        if again && now_ms < failures.told_ms + TELL_AGAIN_MS {
-            failures.untold += 1;
-            return;
+        if failures.last != Some((leader, fall)) {
+            *failures = Failures { last: Some((leader, fall)), ..Failures::default() };
         }
-        let untold = if again { failures.untold } else { 0 };
-        *failures = Failures { last: Some((leader, fall)), told_ms: now_ms, untold: 0 };
+        let Some(untold) = failures.lines.admit(Duration::from_millis(now_ms)) else { return };
         let times = match untold {
             0 => String::new(),
             times => format!(" ({times} times before, without a word here)"),

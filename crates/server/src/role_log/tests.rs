@@ -196,11 +196,32 @@ fn its_leader_warns_of_it_once_a_minute() {
         told.now_ms += 1000;
         told.introduce(4, 3, 5);
     }
-    let lines = told.note(&[]);
+    let mut lines = told.note(&[]);
+    lines.retain(|line| !line.starts_with("DEBUG"));
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
         lines[0].starts_with("WARN server 3 has promised epoch 5, but this server leads epoch 1")
     );
+}
+
+/// Whoever reaches the port can connect again and again, as one server or as many.
+#[test]
+fn learners_that_come_and_go_do_not_fill_the_log() {
+    for servers in [1, 1000] {
+        let mut told = Told::new();
+        told.lead(1);
+        let mut lines = Vec::new();
+        for i in 0..1000 {
+            told.now_ms += 10;
+            told.introduce(i, (2 + i % servers).cast_signed(), 0);
+            let link = LinkId(i);
+            let snap = Output::SendSnapshot { link, zxid: Zxid(2) };
+            let close = Output::Close { link, reason: CloseReason::Replaced };
+            lines.extend(told.note(&[snap, send(i, QuorumPacket::UpToDate), close]));
+        }
+        lines.retain(|line| !line.starts_with("DEBUG"));
+        assert!((12..=64).contains(&lines.len()), "{lines:?}");
+    }
 }
 
 #[test]

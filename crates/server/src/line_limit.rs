@@ -1,0 +1,80 @@
+//! How often a line of one kind may be in the log. Whoever can make the server write lines, by connecting
+//! again and again for example, must not fill the disk with them.
+//!
+//! Time is an argument, from any clock that starts at any moment. Times from several threads may go back by
+//! a little; then no time passed.
+
+use std::time::Duration;
+
+/// Lines of one kind, so many in a window of time. The rest is counted.
+#[derive(Clone, Debug)]
+pub(crate) struct LineLimit {
+    lines_max: u32,
+    window: Duration,
+    /// When the window began, and lines since then.
+    began: Option<Duration>,
+    lines: u32,
+    left_out: u64,
+}
+
+impl LineLimit {
+    /// Up to `lines_max` in each window.
+    pub const fn new(lines_max: u32, window: Duration) -> Self {
+        LineLimit { lines_max, window, began: None, lines: 0, left_out: 0 }
+    }
+
+    /// Up to so many in a minute.
+    pub const fn per_minute(lines_max: u32) -> Self {
+        Self::new(lines_max, Duration::from_secs(60))
+    }
+
+    /// How many lines were left out since the last one; `None` if this one is left out too.
+    pub fn admit(&mut self, now: Duration) -> Option<u64> {
+        if self.is_over(now) {
+            self.began = Some(now);
+            self.lines = 0;
+        }
+        if self.lines >= self.lines_max {
+            self.left_out += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+
+    /// No window, or one that has ended: the next line is admitted.
+    pub fn is_over(&self, now: Duration) -> bool {
+        self.began.is_none_or(|began| now.saturating_sub(began) >= self.window)
+    }
+
+    /// What was wrong is in order: the next line is admitted, and nothing was left out before it.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.lines_max, self.window);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_flood_is_counted_and_told_later() {
+        let mut limit = LineLimit::per_minute(10);
+        let said = (0..100).filter(|i| limit.admit(seconds(100 + i / 10)).is_some()).count();
+        assert_eq!(said, 10);
+        assert_eq!(limit.admit(seconds(99)), None, "a clock that went back");
+        assert_eq!([limit.admit(seconds(160)), limit.admit(seconds(160))], [Some(91), Some(0)]);
+    }
+
+    #[test]
+    fn success_makes_the_next_failure_worth_a_line() {
+        let mut limit = LineLimit::new(1, seconds(10));
+        assert_eq!([limit.admit(seconds(0)), limit.admit(seconds(9))], [Some(0), None]);
+        limit.reset();
+        assert_eq!(limit.admit(seconds(9)), Some(0));
+    }
+}
