@@ -6,7 +6,6 @@ use herdsman_node::Input;
 use herdsman_proto::limits::{CONNECTION_IDS_BYTES_MAX, CONNECTION_IDS_MAX, ids_fit};
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ErrorCode, Id, OpCode, Reader, Request, Xid, Zxid, reply};
-use tracing::info;
 
 use super::{Connection, Ended};
 
@@ -21,6 +20,12 @@ const SHOWN_NAME_CHARS_MAX: usize = 64;
     "a connection may have {CONNECTION_IDS_MAX} ids of {CONNECTION_IDS_BYTES_MAX} bytes in all"
 )]
 pub(super) struct TooManyIds;
+
+/// As much of a name that a client sent as a line of the log may have.
+pub(super) fn shown(name: &str) -> &str {
+    let end = name.char_indices().nth(SHOWN_NAME_CHARS_MAX).map_or(name.len(), |(end, _)| end);
+    &name[..end]
+}
 
 impl Connection {
     pub(super) fn authenticate(
@@ -58,13 +63,17 @@ impl Connection {
         let session = self.session;
         match added {
             Ok(()) => {
-                info!(%peer, %session, "authenticated by scheme {scheme}");
+                self.shared.logins_done.info(format_args!(
+                    "{peer} in session {session} authenticated by scheme {}",
+                    shown(scheme)
+                ));
                 reply::header_only(&mut self.output, xid, Zxid::ZERO, None);
                 Ok(())
             }
             Err(why) => {
                 self.shared.failed_logins.warn(format_args!(
-                    "authentication by scheme {scheme:?} from {peer} in session {session} failed: {why}"
+                    "authentication by scheme {:?} from {peer} in session {session} failed: {why}",
+                    shown(scheme)
                 ));
                 self.shared.core.stats.auth_failed.add(1);
                 let code = ErrorCode::AuthFailed;
@@ -87,7 +96,7 @@ impl Connection {
         } else {
             stats.ensemble_auth_failed.add(1);
             let (peer, wanted) = (self.client.peer, String::from_utf8_lossy(wanted));
-            let wanted: String = wanted.chars().take(SHOWN_NAME_CHARS_MAX).collect();
+            let wanted = shown(&wanted);
             self.shared.failed_logins.warn(format_args!(
                 "{peer} looks for the ensemble {wanted:?}, which is not this one (ensembleAuthName)"
             ));

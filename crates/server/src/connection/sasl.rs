@@ -8,8 +8,8 @@
 use herdsman_proto::{ErrorCode, Xid, reply};
 use herdsman_sasl::{Accepted, ServerLogin, ServerStep};
 use herdsman_tree::auth::SASL;
-use tracing::info;
 
+use super::credentials::shown;
 use super::{Connection, Ended};
 
 /// How far the SASL login of a connection is. There is only one, as in Apache: a token that comes after its end is
@@ -50,7 +50,10 @@ impl Connection {
                     return self.refuse_sasl(xid, &error.to_string());
                 }
                 let (peer, session) = (self.client.peer, self.session);
-                info!(%peer, %session, "logged in with SASL as {id}");
+                self.shared.logins_done.info(format_args!(
+                    "{peer} in session {session} logged in with SASL as {}",
+                    shown(id.as_str())
+                ));
                 // With Kerberos there is nothing left to say, and Apache says that with no token at all.
                 self.answer_sasl(xid, Some(&token[..]).filter(|token| !token.is_empty()));
                 Ok(())
