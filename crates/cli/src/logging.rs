@@ -1,13 +1,13 @@
 //! Where log lines go: to standard error, as text or JSON, from a level on that can be changed while the
 //! server runs.
 //!
-//! In: the format, and `HERDSMAN_LOG`. Out: a subscriber for the whole process, and a [`LogLevel`] for
-//! whoever may change the level. Lines of the audit log pass whatever the level is, unless it says
+//! In: the format, and `HERDSMAN_LOG`. Out: a subscriber for the whole process, a [`LogLevel`] for
+//! whoever may change the level, and the [`LogQueue`] that the end of the process has to flush. Lines of the audit log pass whatever the level is, unless it says
 //! something about the target `audit` itself: they are there to be kept. Deliberately not here: files
 //! and their rotation, which the service manager does better.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use herdsman_server::audit;
@@ -19,6 +19,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
+
+use crate::log_queue::LogQueue;
 
 /// Names the environment variable with the level.
 const VARIABLE: &str = "HERDSMAN_LOG";
@@ -35,8 +37,26 @@ pub enum LogFormat {
     Json,
 }
 
+/// A log that goes to standard error. What is in its queue when it is dropped gets out.
+pub struct Log {
+    /// What is logged.
+    pub level: LogLevel,
+    /// Where lines wait.
+    pub queue: Arc<LogQueue>,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.queue.flush();
+    }
+}
+
 /// Sends the process's log to standard error.
-pub fn to_stderr(format: LogFormat) -> LogLevel {
+///
+/// # Errors
+/// There is no thread for it.
+pub fn to_stderr(format: LogFormat) -> io::Result<Log> {
+    let queue = LogQueue::start(io::stderr())?;
     let wanted = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let (level, filter, bad) = match wanted.as_deref().map(|text| (text, parse(text))) {
         Some((text, Ok(filter))) => (text, filter, None),
@@ -44,24 +64,24 @@ pub fn to_stderr(format: LogFormat) -> LogLevel {
         None => (DEFAULT, default_filter(), None),
     };
     let (filter, handle) = reload::Layer::new(filter);
-    tracing_subscriber::registry().with(filter).with(lines(format)).init();
+    tracing_subscriber::registry().with(filter).with(lines(format, Arc::clone(&queue))).init();
     if let Some(bad) = bad {
         warn!("{VARIABLE}: {bad}; {DEFAULT} is used");
     }
-    changeable(level, handle)
+    Ok(Log { level: changeable(level, handle), queue })
 }
 
 type Lines<S> = Box<dyn Layer<S> + Send + Sync>;
 
-fn lines<S>(format: LogFormat) -> Lines<S>
+fn lines<S>(format: LogFormat, queue: Arc<LogQueue>) -> Lines<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = tracing_subscriber::fmt::layer().with_writer(queue);
     match format {
         LogFormat::Json => layer.json().boxed(),
         LogFormat::Text => {
-            let ansi = std::io::stderr().is_terminal();
+            let ansi = io::stderr().is_terminal();
             layer.with_ansi(ansi).event_format(TextFormat::default()).boxed()
         }
     }

@@ -4,6 +4,7 @@ mod admin;
 mod ensemble;
 mod generate;
 mod health;
+mod log_queue;
 mod logging;
 mod recipe;
 mod server;

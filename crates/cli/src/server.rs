@@ -1,8 +1,10 @@
 //! `herdsman server`: runs a server in the foreground.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
@@ -14,6 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::admin;
 use crate::ensemble;
+use crate::log_queue::LogQueue;
 use crate::logging::{self, LogFormat};
 
 /// Run a server in the foreground; logs go to standard error.
@@ -64,12 +67,18 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     let start = Instant::now();
-    let log_level = logging::to_stderr(arguments.log_format);
-    stop_on_panic();
+    let log = match logging::to_stderr(arguments.log_format) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("herdsman: no thread for the log: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    stop_on_panic(Arc::clone(&log.queue));
     herdsman_server::raise_descriptor_limit();
     let properties = properties(arguments);
     if let Some(count) = arguments.ensemble {
-        return ensemble::run(count, arguments.dir.as_deref(), &properties, &log_level);
+        return ensemble::run(count, arguments.dir.as_deref(), &properties, &log.level);
     }
     let loaded = match load(arguments, &properties) {
         Ok(loaded) => loaded,
@@ -83,7 +92,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     let done = match arguments.check {
         true => check(&loaded),
-        false => serve(loaded.config, log_level, start),
+        false => serve(loaded.config, log.level.clone(), start),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -110,11 +119,18 @@ fn check(loaded: &Loaded) -> Result<(), StartError> {
 }
 
 /// A broken invariant must not go on serving: what is acknowledged is in the log, and a restart
-/// finds it there.
-fn stop_on_panic() {
-    let print = std::panic::take_hook();
+/// finds it there. What is said about it goes through the queue: standard error may take nothing.
+fn stop_on_panic(queue: Arc<LogQueue>) {
     std::panic::set_hook(Box::new(move |info| {
-        print(info);
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("<unnamed>");
+        let backtrace = Backtrace::capture();
+        let trace = match backtrace.status() {
+            BacktraceStatus::Captured => format!("{backtrace}\n"),
+            _ => String::new(),
+        };
+        queue.push(format!("thread '{name}' {info}\n{trace}").as_bytes());
+        queue.flush();
         std::process::abort();
     }));
 }

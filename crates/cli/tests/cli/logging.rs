@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::process::{Process, config, herdsman};
+use crate::process::{Process, config, herdsman, word};
 
 /// Stops a server in order and gives every line of its log.
 fn log_of(process: Process) -> Vec<String> {
@@ -63,6 +63,42 @@ fn audit_lines_pass_a_level_that_hides_the_rest() {
     assert!(line.contains(" audit: user="), "{line}");
     let lines = log_of(process);
     assert!(lines.iter().all(|line| line.contains(" audit: ")), "{lines:?}");
+}
+
+/// Nobody reads the log for a while: the server goes on, and says afterwards what is missing.
+#[test]
+fn a_log_that_nobody_reads_does_not_stop_the_server() {
+    let directory = config("audit.enable=true\nforceSync=no\n4lw.commands.whitelist=ruok\n");
+    let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+    let port = process.port();
+    let mut client = Client::connect(&format!("127.0.0.1:{port}")).expect("it serves");
+    // More than a pipe and the queue hold.
+    let name = "n".repeat(1000);
+    for i in 0..2000 {
+        client.create(&format!("/{name}{i}"), "x");
+    }
+    assert_eq!(word(port, "ruok"), "imok");
+    let line = process.line_with("log lines before this one were dropped").expect("it is told");
+    assert!(line.contains("WARN"), "{line}");
+    client.create("/last", "x");
+    let lines = log_of(process);
+    assert!(lines.iter().any(|line| line.contains("znode=/last")), "{lines:?}");
+    assert!(lines.last().expect("lines").contains("stopped"), "{lines:?}");
+}
+
+/// A server that is told to stop does not wait for a reader of its log for ever.
+#[test]
+fn a_log_that_nobody_reads_does_not_keep_the_process() {
+    let directory = config("audit.enable=true\nforceSync=no\n");
+    let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+    let port = process.port();
+    let mut client = Client::connect(&format!("127.0.0.1:{port}")).expect("it serves");
+    let name = "n".repeat(1000);
+    for i in 0..200 {
+        client.create(&format!("/{name}{i}"), "x");
+    }
+    process.signal(rustix::process::Signal::TERM);
+    assert!(process.child.wait().expect("it ends").success());
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! Log lines on their way to standard error: threads of the server leave them here, and one thread writes.
+//!
+//! Whoever logs may hold a lock that others wait for, and standard error may be a pipe that nobody reads. So
+//! leaving a line never waits: if the queue is full the line is dropped and counted, and a later line tells how
+//! many were. Lines that are in the queue when the process is killed are lost; a clean end, a failed start and a
+//! panic wait for them, but not for ever.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+/// What may wait to be written. A server that says ordinary things takes minutes to fill it.
+const QUEUE_BYTES_MAX: usize = 1 << 20;
+/// How long the end of the process waits for lines to be written.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The queue.
+#[derive(Debug, Default)]
+pub struct LogQueue {
+    state: Mutex<State>,
+    filled: Condvar,
+    written: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whole lines.
+    lines: Vec<u8>,
+    dropped: u64,
+    /// The thread has taken lines and not written all of them yet.
+    is_writing: bool,
+}
+
+impl LogQueue {
+    /// A queue whose lines a thread writes to `target`.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(target: impl Write + Send + 'static) -> io::Result<Arc<Self>> {
+        let queue = Arc::new(LogQueue::default());
+        let written = Arc::clone(&queue);
+        let write = move || written.write_lines(target);
+        std::thread::Builder::new().name("log".to_owned()).spawn(write)?;
+        Ok(queue)
+    }
+
+    /// Leaves a line, or drops it if there is no room.
+    pub fn push(&self, line: &[u8]) {
+        let mut state = self.state();
+        if state.lines.len() + line.len() > QUEUE_BYTES_MAX {
+            state.dropped += 1;
+            return;
+        }
+        state.lines.extend_from_slice(line);
+        self.filled.notify_one();
+    }
+
+    /// Waits until everything is written, or this takes too long.
+    pub fn flush(&self) {
+        let deadline = Instant::now() + END_PATIENCE;
+        let mut state = self.state();
+        while !state.lines.is_empty() || state.is_writing {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
+            let waited = self.written.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_lines(&self, mut target: impl Write) {
+        let mut lines = Vec::new();
+        loop {
+            let dropped = self.take(&mut lines);
+            // There is nobody to tell that a line could not be written.
+            _ = target.write_all(&lines).and_then(|()| target.flush());
+            lines.clear();
+            if dropped > 0 {
+                warn!(
+                    "{dropped} log lines before this one were dropped: standard error took them too slowly"
+                );
+            }
+            self.note_written();
+        }
+    }
+
+    /// Waits for lines and takes them all, in exchange for an empty buffer; says how many were dropped since
+    /// the last time.
+    fn take(&self, lines: &mut Vec<u8>) -> u64 {
+        let mut state = self.state();
+        while state.lines.is_empty() {
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::swap(&mut state.lines, lines);
+        state.is_writing = true;
+        std::mem::take(&mut state.dropped)
+    }
+
+    fn note_written(&self) {
+        self.state().is_writing = false;
+        self.written.notify_all();
+    }
+}
+
+/// A line is written in one piece.
+impl Write for &LogQueue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    use super::*;
+
+    /// Takes what is written only when it is asked for.
+    struct Stalled(SyncSender<Vec<u8>>);
+
+    impl Write for Stalled {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(|_| io::ErrorKind::BrokenPipe)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn stalled() -> (Arc<LogQueue>, Receiver<Vec<u8>>) {
+        let (sender, receiver) = sync_channel(0);
+        (LogQueue::start(Stalled(sender)).expect("a thread"), receiver)
+    }
+
+    #[test]
+    fn lines_keep_their_order_and_a_full_queue_drops() {
+        let (queue, written) = stalled();
+        queue.push(b"first\n");
+        let line = [b'x'; 1000];
+        for _ in 0..2 * QUEUE_BYTES_MAX / line.len() {
+            queue.push(&line);
+        }
+        let dropped = queue.state().dropped;
+        assert!(dropped > 0, "nothing was dropped");
+        let mut lines = written.recv().expect("it is written");
+        while lines.len() < "first\n".len() + line.len() {
+            lines.extend(written.recv().expect("it is written"));
+        }
+        assert!(lines.starts_with(b"first\nxxx"));
+        assert_eq!(lines.len() % line.len(), "first\n".len(), "whole lines only");
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_is_written() {
+        let (queue, written) = stalled();
+        queue.push(b"last words\n");
+        let reader = std::thread::spawn(move || written.recv());
+        queue.flush();
+        let lines = reader.join().expect("no panic").expect("it was written");
+        assert_eq!(lines, b"last words\n");
+    }
+}
