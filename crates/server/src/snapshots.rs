@@ -14,7 +14,6 @@ mod restore;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -120,12 +119,19 @@ enum State {
     Stopping,
 }
 
+#[derive(Debug)]
+struct Requested {
+    state: State,
+    /// The thread must not touch the directory.
+    held: bool,
+}
+
 /// How the snapshotting thread is asked.
 #[derive(Debug)]
 pub struct SnapshotRequests {
-    state: Mutex<State>,
+    /// One mutex for both: whoever waits must not miss a change of either.
+    state: Mutex<Requested>,
     changed: Condvar,
-    held: AtomicBool,
     /// How many snapshots were tried, and what became of the last one.
     last: Mutex<(u64, Option<SnapshotResult>)>,
 }
@@ -136,9 +142,8 @@ pub type SnapshotResult = Result<SnapshotFile, String>;
 impl Default for SnapshotRequests {
     fn default() -> Self {
         SnapshotRequests {
-            state: Mutex::new(State::Idle),
+            state: Mutex::new(Requested { state: State::Idle, held: false }),
             changed: Condvar::new(),
-            held: AtomicBool::new(false),
             last: Mutex::default(),
         }
     }
@@ -150,7 +155,7 @@ pub struct SnapshotHold<'a>(&'a SnapshotRequests);
 
 impl Drop for SnapshotHold<'_> {
     fn drop(&mut self) {
-        self.0.held.store(false, Ordering::Release);
+        self.0.state.lock().held = false;
         self.0.changed.notify_all();
     }
 }
@@ -158,11 +163,11 @@ impl Drop for SnapshotHold<'_> {
 impl SnapshotRequests {
     /// Asks for a snapshot; false if one is under way or the server stops.
     pub fn request(&self) -> bool {
-        let mut state = self.state.lock();
-        if *state != State::Idle {
+        let mut requested = self.state.lock();
+        if requested.state != State::Idle {
             return false;
         }
-        *state = State::Wanted;
+        requested.state = State::Wanted;
         self.changed.notify_all();
         true
     }
@@ -173,14 +178,14 @@ impl SnapshotRequests {
     /// It could not be written, or the server stops.
     pub fn request_and_wait(&self) -> SnapshotResult {
         let stopping = || Err("the server is stopping".to_owned());
-        let mut state = self.state.lock();
-        while *state != State::Idle {
-            if *state == State::Stopping {
+        let mut requested = self.state.lock();
+        while requested.state != State::Idle {
+            if requested.state == State::Stopping {
                 return stopping();
             }
-            self.changed.wait(&mut state);
+            self.changed.wait(&mut requested);
         }
-        *state = State::Wanted;
+        requested.state = State::Wanted;
         let tried_before = self.last.lock().0;
         self.changed.notify_all();
         loop {
@@ -189,53 +194,49 @@ impl SnapshotRequests {
             {
                 return result.clone();
             }
-            if *state == State::Stopping {
+            if requested.state == State::Stopping {
                 return stopping();
             }
-            self.changed.wait(&mut state);
+            self.changed.wait(&mut requested);
         }
     }
 
     /// Keeps the thread from touching the directory; a snapshot under way is given up. Waits until it
     /// has.
     pub fn hold(&self) -> SnapshotHold<'_> {
-        self.held.store(true, Ordering::Release);
-        let mut state = self.state.lock();
-        while *state == State::Busy {
-            self.changed.wait(&mut state);
+        let mut requested = self.state.lock();
+        requested.held = true;
+        while requested.state == State::Busy {
+            self.changed.wait(&mut requested);
         }
         SnapshotHold(self)
     }
 
-    fn is_held(&self) -> bool {
-        self.held.load(Ordering::Acquire)
-    }
-
     fn stop(&self) {
-        *self.state.lock() = State::Stopping;
+        self.state.lock().state = State::Stopping;
         self.changed.notify_all();
     }
 
     /// Waits for a request until `deadline`. `Some(true)`: take a snapshot; `None`: stop. The thread
     /// is busy from then on.
     fn wait(&self, deadline: Option<Instant>) -> Option<bool> {
-        let mut state = self.state.lock();
+        let mut requested = self.state.lock();
         loop {
-            match *state {
+            match requested.state {
                 State::Stopping => return None,
-                _ if self.is_held() => self.changed.wait(&mut state),
+                _ if requested.held => self.changed.wait(&mut requested),
                 State::Wanted => {
-                    *state = State::Busy;
+                    requested.state = State::Busy;
                     return Some(true);
                 }
                 State::Idle | State::Busy => match deadline {
-                    None => self.changed.wait(&mut state),
+                    None => self.changed.wait(&mut requested),
                     Some(deadline) => {
-                        if self.changed.wait_until(&mut state, deadline).timed_out()
-                            && *state == State::Idle
-                            && !self.is_held()
+                        if self.changed.wait_until(&mut requested, deadline).timed_out()
+                            && requested.state == State::Idle
+                            && !requested.held
                         {
-                            *state = State::Busy;
+                            requested.state = State::Busy;
                             return Some(false);
                         }
                     }
@@ -246,20 +247,21 @@ impl SnapshotRequests {
 
     /// The thread is idle again; `result` is what became of the snapshot, if it was one.
     fn done(&self, result: Option<SnapshotResult>) {
-        let mut state = self.state.lock();
+        let mut requested = self.state.lock();
         if result.is_some() {
             let mut last = self.last.lock();
             *last = (last.0 + 1, result);
         }
-        if *state == State::Busy {
-            *state = State::Idle;
+        if requested.state == State::Busy {
+            requested.state = State::Idle;
         }
         self.changed.notify_all();
     }
 
     /// A snapshot under way should be given up.
     fn is_unwanted(&self) -> bool {
-        self.is_held() || *self.state.lock() == State::Stopping
+        let requested = self.state.lock();
+        requested.held || requested.state == State::Stopping
     }
 }
 
@@ -400,5 +402,34 @@ fn purge_old_files(settings: &SnapshotSettings, keep: usize) {
             info!("purge removed {} old files, {keep} snapshots stay (autopurge)", removed.len());
         }
         Err(failure) => warn!("purge failed: {failure}; it will be tried again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A request made while the thread is held is served when the hold ends, at whatever moment that is.
+    #[test]
+    fn the_end_of_a_hold_is_not_missed() {
+        let requests = Arc::new(SnapshotRequests::default());
+        let (sender, served) = mpsc::channel();
+        let asked = Arc::clone(&requests);
+        let thread = std::thread::spawn(move || {
+            while asked.wait(None).is_some() {
+                asked.done(None);
+                sender.send(()).unwrap();
+            }
+        });
+        for _ in 0..2000 {
+            let hold = requests.hold();
+            assert!(requests.request());
+            drop(hold);
+            served.recv().unwrap();
+        }
+        requests.stop();
+        thread.join().unwrap();
     }
 }
