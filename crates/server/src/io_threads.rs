@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use herdsman_node::Node;
 use herdsman_proto::Id;
 use herdsman_proto::limits::SizeLimits;
 use herdsman_tree::auth::Schemes;
+use rustls::ServerConnection;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
@@ -22,6 +21,7 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::descriptors::ClientDescriptors;
 use crate::handle::Caller;
+use crate::handshakes::HandshakeThreads;
 use crate::intake::Intake;
 use crate::limit_reports::LimitReports;
 use crate::logins::Logins;
@@ -31,10 +31,10 @@ use crate::snapshots::SnapshotDesk;
 use crate::spawn::spawn;
 use crate::throttle::SessionThrottle;
 use crate::wire::Wire;
-use crate::wire::handshake::{Failure, Speaks, TlsDoor};
+use crate::wire::handshake::{Speaks, TlsDoor};
 
 /// Accepted connections that may wait for a thread to take them.
-const ACCEPTED_MAX: usize = 1024;
+pub(crate) const ACCEPTED_MAX: usize = 1024;
 
 /// What connections need to know, computed once.
 #[derive(Debug)]
@@ -109,12 +109,13 @@ pub(crate) struct Shared {
 }
 
 /// A connection on its way to its thread.
-struct Accepted {
-    stream: std::net::TcpStream,
-    client: Arc<Client>,
-    speaks: Speaks,
-    /// Whose certificate another door of this server has seen.
-    vouched_subject: Option<Arc<str>>,
+pub(crate) struct Accepted {
+    pub stream: std::net::TcpStream,
+    /// After a handshake.
+    pub tls: Option<Box<ServerConnection>>,
+    pub client: Arc<Client>,
+    /// Whose certificate another port of this server has seen.
+    pub vouched_subject: Option<Arc<str>>,
 }
 
 /// The running threads.
@@ -122,6 +123,8 @@ pub(crate) struct IoThreads {
     senders: Vec<mpsc::Sender<Accepted>>,
     next: AtomicUsize,
     handles: Vec<JoinHandle<()>>,
+    /// Those that come before, if a port speaks TLS.
+    handshakes: Option<HandshakeThreads>,
 }
 
 /// A way to the threads that does not keep them running.
@@ -144,7 +147,7 @@ impl IoDoor {
             io::Error::new(io::ErrorKind::QuotaExceeded, refused)
         })?;
         let vouched_subject = caller.certificate_subject;
-        let accepted = Accepted { stream, client, speaks: Speaks::Plain, vouched_subject };
+        let accepted = Accepted { stream, tls: None, client, vouched_subject };
         sender.try_send(accepted).map_err(|unsent| {
             shared.core.clients.remove(&unsent.into_inner().client);
             io::Error::new(io::ErrorKind::ResourceBusy, "too many new connections at once")
@@ -154,8 +157,12 @@ impl IoDoor {
 
 impl IoThreads {
     pub fn start(shared: &Arc<Shared>, count: usize) -> io::Result<Self> {
-        let mut threads =
-            IoThreads { senders: Vec::new(), next: AtomicUsize::new(0), handles: Vec::new() };
+        let mut threads = IoThreads {
+            senders: Vec::new(),
+            next: AtomicUsize::new(0),
+            handles: Vec::new(),
+            handshakes: None,
+        };
         for i in 0..count {
             let (sender, receiver) = mpsc::channel(ACCEPTED_MAX);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -163,6 +170,9 @@ impl IoThreads {
             let work = move || runtime.block_on(serve_connections(shared, i, receiver));
             threads.handles.push(spawn(format!("io-{i}"), work)?);
             threads.senders.push(sender);
+        }
+        if shared.tls.is_some() {
+            threads.handshakes = Some(HandshakeThreads::start(shared, &threads.senders)?);
         }
         Ok(threads)
     }
@@ -195,13 +205,22 @@ impl IoThreads {
                 return;
             }
         };
-        let accepted = Accepted { stream, client, speaks, vouched_subject: None };
-        if let Err(unsent) = self.senders[next].try_send(accepted) {
+        let is_taken = match (speaks, &self.handshakes) {
+            (Speaks::Tls | Speaks::Either, Some(handshakes)) => {
+                handshakes.hand_over(stream, client, speaks)
+            }
+            _ => {
+                let accepted = Accepted { stream, tls: None, client, vouched_subject: None };
+                let sent = self.senders[next].try_send(accepted);
+                sent.map_err(|unsent| shared.core.clients.remove(&unsent.into_inner().client))
+                    .is_ok()
+            }
+        };
+        if !is_taken {
             shared.core.stats.connections_rejected.add(1);
             shared.limit_reports.refusals.warn(format_args!(
                 "connection from {peer} refused: too many new connections at once"
             ));
-            shared.core.clients.remove(&unsent.into_inner().client);
         }
     }
 
@@ -212,6 +231,9 @@ impl IoThreads {
 
     /// Lets the threads end, and waits for them.
     pub fn join(self) {
+        if let Some(handshakes) = self.handshakes {
+            handshakes.join();
+        }
         drop(self.senders);
         for handle in self.handles {
             _ = handle.join();
@@ -236,22 +258,16 @@ async fn take_connections(
     mut accepted: mpsc::Receiver<Accepted>,
     connections: &TaskTracker,
 ) {
-    while let Some(Accepted { stream, client, speaks, vouched_subject }) = accepted.recv().await {
-        match (prepare(&shared, stream), speaks) {
-            (Ok(stream), Speaks::Plain) => {
-                let (shared, wire) = (Arc::clone(&shared), Wire::Plain(stream));
-                let connection = Connection::new(shared, client, wire, vouched_subject.as_deref());
+    while let Some(Accepted { stream, tls, client, vouched_subject }) = accepted.recv().await {
+        match prepare(&shared, stream) {
+            Ok(stream) => {
+                let wire = Wire::new(stream, tls);
+                let subject = wire.peer_subject().map(Arc::from).or(vouched_subject);
+                let shared = Arc::clone(&shared);
+                let connection = Connection::new(shared, client, wire, subject.as_deref());
                 connections.spawn(connection.run());
             }
-            (Ok(stream), _) => {
-                connections.spawn(serve_after_handshake(
-                    Arc::clone(&shared),
-                    client,
-                    stream,
-                    speaks,
-                ));
-            }
-            (Err(error), _) => {
+            Err(error) => {
                 warn!(peer = %client.peer, "connection lost before it began: {error}");
                 shared.core.clients.remove(&client);
             }
@@ -259,58 +275,11 @@ async fn take_connections(
     }
 }
 
-async fn serve_after_handshake(
-    shared: Arc<Shared>,
-    client: Arc<Client>,
-    stream: tokio::net::TcpStream,
-    speaks: Speaks,
-) {
-    // Boxed, so that the room for a handshake is not kept for as long as the connection lasts.
-    match Box::pin(open(&shared, &client, stream, speaks)).await {
-        Some(wire) => {
-            let subject = wire.peer_subject();
-            Connection::new(shared, client, wire, subject.as_deref()).run().await;
-        }
-        None => shared.core.clients.remove(&client),
-    }
-}
-
-/// Opens a connection through a TLS port, or says in the log why not.
-async fn open(
+/// A socket for the runtime of this thread.
+pub(crate) fn prepare(
     shared: &Shared,
-    client: &Client,
-    stream: tokio::net::TcpStream,
-    speaks: Speaks,
-) -> Option<Wire> {
-    let tls = shared.tls.as_ref()?;
-    let stats = &shared.core.stats;
-    if shared.config.client_tls.drop_while_not_serving
-        && shared.core.with_node(Node::serves_as).is_none()
-    {
-        stats.connections_rejected.add(1);
-        shared.limit_reports.refusals.warn(format_args!(
-            "connection from {} refused: there is no leader (netty.server.earlyDropSecureConnectionHandshakes)",
-            client.peer
-        ));
-        return None;
-    }
-    let timeout = Duration::from_millis(shared.settings.sessionless_timeout_ms);
-    let failure = match tls.open(stream, speaks, client, timeout).await {
-        Ok(wire) => return Some(wire),
-        Err(failure) => failure,
-    };
-    match failure {
-        Failure::TooMany(_) => stats.tls_handshakes_refused.add(1),
-        _ => {
-            stats.tls_handshakes_failed.add(1);
-            stats.auth_failed.add(1);
-        }
-    }
-    tls.complain(client, &failure);
-    None
-}
-
-fn prepare(shared: &Shared, stream: std::net::TcpStream) -> io::Result<tokio::net::TcpStream> {
+    stream: std::net::TcpStream,
+) -> io::Result<tokio::net::TcpStream> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     if shared.settings.tcp_keep_alive {

@@ -19,6 +19,7 @@ pub mod disk_keeper;
 pub mod error;
 pub mod expire_session;
 pub mod handle;
+mod handshakes;
 pub mod intake;
 mod io_threads;
 mod limit_reports;

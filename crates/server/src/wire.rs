@@ -12,11 +12,16 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use rustix::net::Shutdown;
+use rustls::ServerConnection;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 
 use tls::TlsWire;
+
+/// What is read and dropped of a connection that ends: about as much as a client can have sent before it
+/// hears of the end.
+const DROPPED_BYTES_MAX: usize = 1 << 20;
 
 /// An open connection.
 pub(crate) enum Wire {
@@ -25,6 +30,26 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
+    /// A plain connection, or with the TLS session that a handshake has made.
+    pub fn new(stream: TcpStream, tls: Option<Box<ServerConnection>>) -> Self {
+        match tls {
+            None => Wire::Plain(stream),
+            Some(session) => Wire::Tls(Box::new(TlsWire::new(stream, session))),
+        }
+    }
+
+    /// Takes the connection off this thread's runtime, for another one.
+    pub fn into_parts(self) -> io::Result<(std::net::TcpStream, Option<Box<ServerConnection>>)> {
+        let (stream, session) = match self {
+            Wire::Plain(stream) => (stream, None),
+            Wire::Tls(wire) => {
+                let (stream, session) = wire.into_parts();
+                (stream, Some(session))
+            }
+        };
+        Ok((stream.into_std()?, session))
+    }
+
     /// Reads what has arrived; 0 bytes are the end.
     pub fn poll_read(
         &mut self,
@@ -80,7 +105,7 @@ impl Wire {
     }
 
     /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
-    /// the client could lose the last reply.
+    /// the client could lose the last reply; but one that goes on sending is not waited for.
     pub fn say_goodbye(&mut self) {
         if let Wire::Tls(wire) = self {
             wire.say_goodbye();
@@ -88,7 +113,12 @@ impl Wire {
         let socket = self.socket();
         _ = rustix::net::shutdown(socket, Shutdown::Write);
         let mut unread = [0; 4096];
-        while let Ok(1..) = socket.try_read(&mut unread) {}
+        let mut dropped = 0;
+        while dropped < DROPPED_BYTES_MAX
+            && let Ok(count @ 1..) = socket.try_read(&mut unread)
+        {
+            dropped += count;
+        }
     }
 
     /// The subject of the certificate that the client has shown and that was found good.

@@ -108,7 +108,7 @@ impl TlsDoor {
             .map_err(|error| Failure::Handshake(error.to_string()))?;
         let session =
             ServerConnection::new(config).map_err(|error| Failure::Handshake(error.to_string()))?;
-        let mut wire = TlsWire::new(stream, session);
+        let mut wire = TlsWire::new(stream, Box::new(session));
         wire.handshake().await.map_err(|error| describe(&error))?;
         Ok(Wire::Tls(Box::new(wire)))
     }

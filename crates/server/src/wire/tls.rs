@@ -15,13 +15,17 @@ const AHEAD_BYTES_MAX: usize = 64 * 1024;
 /// A socket and the TLS session on it.
 pub(crate) struct TlsWire {
     stream: TcpStream,
-    session: ServerConnection,
+    session: Box<ServerConnection>,
 }
 
 impl TlsWire {
-    pub fn new(stream: TcpStream, mut session: ServerConnection) -> Self {
+    pub fn new(stream: TcpStream, mut session: Box<ServerConnection>) -> Self {
         session.set_buffer_limit(Some(AHEAD_BYTES_MAX));
         TlsWire { stream, session }
+    }
+
+    pub fn into_parts(self) -> (TcpStream, Box<ServerConnection>) {
+        (self.stream, self.session)
     }
 
     pub fn socket(&self) -> &TcpStream {

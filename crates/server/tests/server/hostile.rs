@@ -218,3 +218,22 @@ fn counts_of_a_large_subtree_let_writes_in_between() {
     assert_eq!(last.ok().int().unwrap(), 20_000);
     assert!(last.zxid >= written.zxid, "the write waited for all of {COUNTS} counts");
 }
+
+/// What follows a four-letter word is not waited for, however much it is.
+#[test]
+fn an_endless_stream_behind_a_word_is_cut_off() {
+    let server = TestServer::start();
+    let mut witness = Client::connect(server.address());
+    // One for each thread that serves connections, and some more.
+    let floods: Vec<_> = (0..std::thread::available_parallelism().unwrap().get() * 2)
+        .map(|_| {
+            let mut stream = open(server.address());
+            stream.write_all(b"ruok").unwrap();
+            std::thread::spawn(move || while stream.write_all(&[b'x'; 1 << 16]).is_ok() {})
+        })
+        .collect();
+    for flood in floods {
+        flood.join().unwrap();
+    }
+    witness.create("/fine", b"", 0).ok();
+}

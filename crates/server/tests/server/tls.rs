@@ -132,6 +132,19 @@ fn handshakes_under_way_are_limited_and_stalled_ones_end() {
     connect(server.secure_address(), config).unwrap();
 }
 
+/// Whoever says nothing keeps its place for ten minutes here, but not a server that stops.
+#[test]
+fn a_stop_does_not_wait_for_stalled_handshakes() {
+    let authority = Authority::new("ours");
+    let server = start(&authority, |config| config.listen.sessionless_timeout_ms = 600_000);
+    let mut stalled = open(server.secure_address());
+    wait_for("the handshake", || {
+        ask_bytes(server.address(), b"mntr").contains("zk_outstanding_tls_handshake\t1")
+    });
+    drop(server);
+    assert_eq!(stalled.read(&mut [0; 1]).unwrap_or(0), 0);
+}
+
 #[test]
 fn changed_files_are_read_again() {
     let (authority, next) = (Authority::new("ours"), Authority::new("next"));
