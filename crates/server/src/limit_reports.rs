@@ -20,6 +20,8 @@ pub(crate) struct LimitReports {
     pub words: Reports,
     /// Large requests above `largeRequestMaxBytes`.
     pub large_requests: Reports,
+    /// Reads whose replies would be larger than `herdsman.replyBytesMax`.
+    pub large_replies: Reports,
     /// Requests that waited longer than `throttled_op_wait_time`.
     pub throttled: Reports,
     /// Clients that do not read.
@@ -40,6 +42,7 @@ impl Default for LimitReports {
             malformed: Reports::default(),
             words: Reports::default(),
             large_requests: Reports::default(),
+            large_replies: Reports::default(),
             throttled: Reports::default(),
             slow_readers: Reports::default(),
             watches: Reports::default(),

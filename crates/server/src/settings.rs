@@ -96,7 +96,15 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
         txn_bytes_max: config.limits.sizes().record_bytes_max(),
         reconfig_enabled: config.quorum.reconfig_enabled && !config.quorum.membership_is_fixed,
         watches_per_watcher_max: config.limits.watches_per_session_max,
+        reply_bytes_max: reply_bytes_max(config),
     }
+}
+
+/// The largest reply to a read.
+pub(crate) fn reply_bytes_max(config: &Config) -> usize {
+    const MOST: usize = 1 << 30;
+    let wanted = config.limits.reply_bytes_max;
+    wanted.map_or(MOST, |max| usize::try_from(max.get()).unwrap_or(MOST).min(MOST))
 }
 
 pub(crate) fn node_settings(config: &Config, hash_seed: u64) -> NodeSettings {

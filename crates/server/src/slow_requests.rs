@@ -70,8 +70,7 @@ impl SlowRequests {
     pub fn tell(&self, now_us: u64, slow: &Slow<'_>) {
         let now = Duration::from_micros(now_us);
         let Some(left_out) = self.lines.lock().admit(now) else { return };
-        let path = path_of(slow.op, slow.body);
-        let path = path.as_deref().map(shortened).unwrap_or_default();
+        let path = shown_path(slow.op, slow.body);
         let stages: Vec<_> =
             slow.stages.iter().map(|(name, us)| format!("{name} {} ms", us / 1000)).collect();
         warn!(
@@ -86,6 +85,11 @@ impl SlowRequests {
             "slow request"
         );
     }
+}
+
+/// As much of a request's path as a line of the log has; empty if it has none.
+pub(crate) fn shown_path(op: OpCode, body: &[u8]) -> String {
+    path_of(op, body).map(|path| shortened(&path).into_owned()).unwrap_or_default()
 }
 
 /// The path that a request begins with, if it is of that kind.

@@ -188,6 +188,8 @@ pub struct ServerStats {
     pub slow_readers_closed: Counter,
     /// Requests refused because they would set a watch too many.
     pub watches_refused: Counter,
+    /// Replies that were too large.
+    pub replies_refused: Counter,
     /// How often a connection was not read for a while.
     pub held_back: HeldBackCounters,
     /// Requests that took longer than an operator likes.
@@ -287,7 +289,7 @@ impl ServerStats {
         }
     }
 
-    fn counters(&self) -> [&Counter; 33] {
+    fn counters(&self) -> [&Counter; 34] {
         [
             &self.packets_received,
             &self.packets_sent,
@@ -307,6 +309,7 @@ impl ServerStats {
             &self.frames_refused,
             &self.slow_readers_closed,
             &self.watches_refused,
+            &self.replies_refused,
             &self.held_back.own_requests,
             &self.held_back.own_bytes,
             &self.held_back.all_requests,

@@ -33,6 +33,9 @@ pub struct Reader<'a> {
 
 type Reply = Result<(), ErrorCode>;
 
+/// The answer to a read whose reply would be larger than `reply_bytes_max`.
+pub const REPLY_TOO_LARGE: ErrorCode = ErrorCode::MarshallingError;
+
 /// What the name of a child may take in a reply.
 const NAME_BYTES_ABOUT: usize = 32;
 
@@ -52,8 +55,7 @@ impl Tree {
             }
             ReadRequest::GetAllChildrenNumber { path } => self.read_descendants(reader, path, out),
             ReadRequest::GetEphemerals { prefix } => {
-                self.read_ephemerals(reader.session, prefix.as_deref().unwrap_or_default(), out);
-                Ok(())
+                self.read_ephemerals(reader.session, prefix.as_deref().unwrap_or_default(), out)
             }
             ReadRequest::CheckWatches { path, kind } => {
                 found(self.watches().contains(path, *kind, reader.watcher))
@@ -68,10 +70,7 @@ impl Tree {
                 out.put_int(0);
                 Ok(())
             }
-            ReadRequest::MultiRead(reads) => {
-                self.read_multi(reader, reads, out);
-                Ok(())
-            }
+            ReadRequest::MultiRead(reads) => self.read_multi(reader, reads, out),
             ReadRequest::WhoAmI => {
                 self.read_who_am_i(reader.ids, out);
                 Ok(())
@@ -94,6 +93,23 @@ impl Tree {
                 Some(znode(path).map_or(0, |node| node.children().len() * NAME_BYTES_ABOUT))
             }
             _ => None,
+        }
+    }
+
+    /// How long the list in the reply to a getChildren is, however long that may be; `None` for other reads.
+    #[must_use]
+    pub fn children_bytes(&self, request: &ReadRequest<'_>) -> Option<usize> {
+        let ReadRequest::GetChildren { path, .. } = request else { return None };
+        let node = self.nodes.get(self.nodes.find(path)?);
+        let names = node.children().iter().map(|&child| self.nodes.get(child).name_bytes());
+        Some(4 + names.map(|name| 4 + name.len()).sum::<usize>())
+    }
+
+    /// Stops a reply that has become too large since `start`, before it takes more memory.
+    fn check_reply(&self, start: usize, out: &[u8]) -> Reply {
+        match out.len() - start > self.options.reply_bytes_max {
+            true => Err(REPLY_TOO_LARGE),
+            false => Ok(()),
         }
     }
 
@@ -146,13 +162,17 @@ impl Tree {
         out: &mut Vec<u8>,
     ) -> Result<Znode<'_>, ErrorCode> {
         let node = self.readable(reader, path)?;
+        let start = out.len();
+        out.put_count(node.children().len());
+        for &child in node.children() {
+            // A text and a buffer look the same, and nobody need check again that it is text.
+            out.put_buffer(Some(self.nodes.get(child).name_bytes()));
+            self.check_reply(start, out)?;
+        }
+        // Not before: who gets no answer must not watch.
         if watch {
             self.watches().add(TableKind::Child, path, reader.watcher)?;
         }
-        out.put_vector(node.children(), |out, &child| {
-            // A text and a buffer look the same, and nobody need check again that it is text.
-            out.put_buffer(Some(self.nodes.get(child).name_bytes()));
-        });
         Ok(node)
     }
 
@@ -203,15 +223,28 @@ impl Tree {
         count
     }
 
-    fn read_ephemerals(&self, session: SessionId, prefix: &str, out: &mut Vec<u8>) {
+    fn read_ephemerals(&self, session: SessionId, prefix: &str, out: &mut Vec<u8>) -> Reply {
         // As Java trims: control characters too.
         let all = matches!(prefix.trim_matches(|c| c <= ' '), "" | path::ROOT);
-        let paths: Vec<_> =
-            self.ephemerals(session).filter(|path| all || path.starts_with(prefix)).collect();
-        out.put_vector(&paths, |out, path| out.put_string(path));
+        let start = out.len();
+        out.put_count(0);
+        let mut count = 0_i32;
+        for path in self.ephemerals(session).filter(|path| all || path.starts_with(prefix)) {
+            out.put_string(path);
+            self.check_reply(start, out)?;
+            count += 1;
+        }
+        out[start..start + 4].copy_from_slice(&count.to_be_bytes());
+        Ok(())
     }
 
-    fn read_multi(&self, reader: Reader<'_>, reads: &[ReadRequest<'_>], out: &mut Vec<u8>) {
+    fn read_multi(
+        &self,
+        reader: Reader<'_>,
+        reads: &[ReadRequest<'_>],
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let all = out.len();
         for read in reads {
             let start = out.len();
             let op = match read {
@@ -219,12 +252,18 @@ impl Tree {
                 _ => OpCode::GetChildren,
             };
             MultiHeader::result(op).encode(out);
-            if let Err(code) = self.read(reader, read, out) {
-                out.truncate(start);
-                encode_error_result(Some(code), out);
+            match self.read(reader, read, out) {
+                Err(REPLY_TOO_LARGE) => return Err(REPLY_TOO_LARGE),
+                Err(code) => {
+                    out.truncate(start);
+                    encode_error_result(Some(code), out);
+                }
+                Ok(()) => {}
             }
+            self.check_reply(all, out)?;
         }
         MultiHeader::END.encode(out);
+        Ok(())
     }
 
     fn read_who_am_i(&self, ids: &[Id], out: &mut Vec<u8>) {

@@ -41,6 +41,9 @@ pub struct TreeOptions {
     pub reconfig_enabled: bool,
     /// Watches that one connection may have (`herdsman.watchesPerSessionMax`). Servers may differ in it.
     pub watches_per_watcher_max: Option<NonZeroU32>,
+    /// No reply to a read may be larger (`herdsman.replyBytesMax`). Servers may differ in it. At most 1 GiB: a
+    /// reply that is twice as long has no length that can be sent.
+    pub reply_bytes_max: usize,
 }
 
 impl Default for TreeOptions {
@@ -56,6 +59,7 @@ impl Default for TreeOptions {
             txn_bytes_max: 2 * 0xf_ffff,
             reconfig_enabled: false,
             watches_per_watcher_max: None,
+            reply_bytes_max: 1 << 30,
         }
     }
 }

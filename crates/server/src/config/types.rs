@@ -199,6 +199,8 @@ pub struct Limits {
     pub request_bytes_per_connection_max: Option<NonZeroU64>,
     /// Bytes of requests of all connections, in flight or long and arriving.
     pub request_bytes_max: Option<NonZeroU64>,
+    /// Bytes of the largest reply to a read.
+    pub reply_bytes_max: Option<NonZeroU64>,
     /// Bytes that may wait for a client that does not read them.
     pub unread_bytes_per_connection_max: Option<NonZeroU64>,
     /// Watches of one session.

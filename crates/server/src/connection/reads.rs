@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use herdsman_node::reads;
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{ErrorCode, OpCode, Zxid};
+use herdsman_proto::{ErrorCode, OpCode, Reader, Request, Zxid};
 use herdsman_tree::{Tree, read};
 
 use super::serve::{Door, header_of};
 use super::{Connection, Ended, OUTPUT_BYTES_MAX, Stage};
 use crate::core::Core;
 use crate::intake::Intake;
-use crate::slow_requests::Slow;
+use crate::settings;
+use crate::slow_requests::{self, Slow};
 use crate::stats::{LENGTH_BYTES, Series};
 
 /// A reply that is larger may have taken long.
@@ -32,6 +33,9 @@ struct Run<'a> {
     last: Option<(RequestHeader, u64)>,
     /// Watches that were refused.
     watches: RefusedWatches,
+    /// Replies that were too large: how many, and what the first of them answers, to be told of when the tree is
+    /// free again.
+    too_large: (u64, Option<LargeReply>),
     /// The first slow one, to be told of when the tree is free again.
     slow: Option<SlowRead>,
 }
@@ -43,6 +47,14 @@ struct RefusedWatches {
     /// One of them sets watches again after a reconnect. Its answer is nothing that a client looks at, so the
     /// connection ends: a client must not believe in watches that it does not have.
     again: bool,
+}
+
+/// A reply that is not sent.
+struct LargeReply {
+    op: OpCode,
+    path: String,
+    /// How large it would be, if that is known without making it.
+    bytes: Option<usize>,
 }
 
 /// A read that took long.
@@ -90,6 +102,7 @@ impl Connection {
         core.stats.packets_received.add(run.reply_bytes.count);
         self.client.stats.lock().received += run.reply_bytes.count;
         self.note_run(&run, zxid);
+        self.note_too_large(&run.too_large);
         self.note_refused(&run.watches)?;
         Ok(next)
     }
@@ -104,6 +117,17 @@ impl Connection {
             "watch refused to {peer}: session {session} has as many as herdsman.watchesPerSessionMax allows"
         ));
         if watches.again { Err(Ended::TooManyWatches) } else { Ok(()) }
+    }
+
+    fn note_too_large(&self, (count, first): &(u64, Option<LargeReply>)) {
+        let Some(LargeReply { op, path, bytes }) = first else { return };
+        self.shared.core.stats.replies_refused.add(*count);
+        let (peer, session, op) = (self.client.peer, self.session, op.name());
+        let size = bytes.map_or_else(|| "more".to_owned(), |bytes| format!("{bytes} bytes"));
+        let limit = settings::reply_bytes_max(&self.shared.config);
+        self.shared.limit_reports.large_replies.warn(format_args!(
+            "reply to {op} {path:?} of {peer} in session {session} refused: it would have {size}, the limit is {limit} bytes (herdsman.replyBytesMax)"
+        ));
     }
 
     fn note_run(&self, run: &Run<'_>, zxid: Zxid) {
@@ -142,7 +166,16 @@ impl<'a> Run<'a> {
             arrived_us
         };
         let (reply_bytes, watches) = (Series::default(), RefusedWatches::default());
-        Run { core, arrived_us, guarded_us, reply_bytes, last: None, watches, slow: None }
+        Run {
+            core,
+            arrived_us,
+            guarded_us,
+            reply_bytes,
+            last: None,
+            watches,
+            too_large: (0, None),
+            slow: None,
+        }
     }
 
     fn answer(
@@ -159,6 +192,9 @@ impl<'a> Run<'a> {
         // No other limit refuses a read in this way.
         if answered == Err(ErrorCode::QuotaExceeded) {
             self.watches.note(op);
+        }
+        if answered == Err(read::REPLY_TOO_LARGE) {
+            self.note_if_too_large(tree, op, &payload[8..]);
         }
         let bytes = (output.len() - start) as u64 - LENGTH_BYTES;
         self.reply_bytes.add(bytes);
@@ -184,6 +220,21 @@ impl Run<'_> {
             self.note_if_slow(header_of(payload)?.0, payload);
         }
         Ok(())
+    }
+
+    /// A read that cannot be decoded has the same answer.
+    #[cold]
+    fn note_if_too_large(&mut self, tree: &Tree, op: OpCode, body: &[u8]) {
+        let Ok(Request::Read(request)) = Request::decode(op, &mut Reader::new(body)) else {
+            return;
+        };
+        let (count, first) = &mut self.too_large;
+        *count += 1;
+        first.get_or_insert_with(|| LargeReply {
+            op,
+            path: slow_requests::shown_path(op, body),
+            bytes: tree.children_bytes(&request),
+        });
     }
 
     #[cold]

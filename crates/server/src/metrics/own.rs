@@ -89,6 +89,11 @@ fn add_limits(families: &mut Vec<Family>, shared: &Shared) {
             &stats.slow_readers_closed,
         ),
         (
+            "herdsman_replies_refused_total",
+            "Reads refused by `herdsman.replyBytesMax`.",
+            &stats.replies_refused,
+        ),
+        (
             "herdsman_watches_refused_total",
             "Requests refused by `herdsman.watchesPerSessionMax`.",
             &stats.watches_refused,

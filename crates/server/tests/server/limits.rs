@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use herdsman_proto::request::{RequestHeader, SetWatches};
+use herdsman_proto::request::{RequestHeader, SetWatches, WatcherType};
 use herdsman_proto::{ErrorCode, ReadRequest, Request, SessionId, Xid, reply};
 use herdsman_server::TestServer;
 use herdsman_server::config::{Config, Endpoint};
@@ -283,6 +283,34 @@ fn a_client_that_does_not_read_its_replies_is_not_served_further() {
     for _ in 0..30 {
         slow.receive_reply().unwrap().ok();
     }
+}
+
+/// A reply that is too large is not made. Apache sends it whatever its size.
+#[test]
+fn replies_are_limited() {
+    let (server, mut witness) =
+        start(|config| config.limits.reply_bytes_max = NonZeroU64::new(5000));
+    witness.create("/many", b"", 0).ok();
+    for i in 0..50 {
+        witness.create(&format!("/many/{i:0100}"), b"", 1).ok();
+    }
+    let children = ReadRequest::GetChildren { path: "/many".into(), watch: true, with_stat: true };
+    let data = |_| ReadRequest::GetData { path: "/data".into(), watch: false };
+    witness.create("/data", &[7; 1000], 0).ok();
+    let marshalling = code(ErrorCode::MarshallingError);
+    let mut client = Client::connect(server.address());
+    for read in [children.clone(), ReadRequest::MultiRead((0..6).map(data).collect())] {
+        assert_eq!(client.call(&Request::Read(read)).error, marshalling);
+    }
+    let ephemerals = ReadRequest::GetEphemerals { prefix: None };
+    assert_eq!(witness.call(&Request::Read(ephemerals)).error, marshalling);
+    // What fits is answered, and who got no answer watches nothing.
+    client.call(&Request::Read(ReadRequest::MultiRead((0..4).map(data).collect()))).ok();
+    let watched = ReadRequest::CheckWatches { path: "/many".into(), kind: WatcherType::Children };
+    assert_eq!(client.call(&Request::Read(watched)).error, code(ErrorCode::NoWatcher));
+    assert_eq!(metric(&server, "herdsman_replies_refused_total"), 3.0);
+    let (name, peer) = ("herdsman_replies_refused_total", client.local_address());
+    check_effect(&server, &mut witness, name, peer, "herdsman.replyBytesMax");
 }
 
 /// Events that nobody reads are not collected without end.

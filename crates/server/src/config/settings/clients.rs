@@ -55,6 +55,8 @@ pub(super) static LIMITS: &[Setting] = settings! {
         "Size of its requests in flight beyond which a connection is not read; 0 sets no limit.";
     "herdsman.requestBytesMax", PropertyOrBare LooseLong => limits.request_bytes_max, Is("268435456"), "bytes", Acted,
         "Size of all requests in flight, and of frames above 64 KiB that arrive, beyond which connections with such are not read; 0 sets no limit.";
+    "herdsman.replyBytesMax", PropertyOrBare LooseLong => limits.reply_bytes_max, Is("67108864"), "bytes", Acted,
+        "Size of a reply to a read; a larger one, such as the names of very many children, is answered with MarshallingError instead. At most 1 GiB, which 0 means, too.";
     "herdsman.unreadBytesPerConnectionMax", PropertyOrBare LooseLong => limits.unread_bytes_per_connection_max, Is("16777216"), "bytes", Acted,
         "Replies and events that may wait for a client that does not read them; beyond it the connection is closed. 0 sets no limit.";
     "herdsman.watchesPerSessionMax", PropertyOrBare LooseInt => limits.watches_per_session_max, Is("0"), "watches", Acted,
