@@ -9,8 +9,9 @@ use herdsman_node::ConnId;
 use parking_lot::Mutex;
 
 use crate::bells::Bells;
-use crate::outbox::Outbox;
+use crate::outbox::{Closing, Outbox};
 use crate::stats::ConnStats;
+use crate::unread_bytes::UnreadBytes;
 
 /// One connection.
 #[derive(Debug)]
@@ -25,8 +26,17 @@ pub struct Client {
     pub established_ms: i64,
     /// What waits to be sent.
     pub outbox: Outbox,
+    /// What its connection has taken from there, or answered itself, and could not send yet.
+    pub unsent_bytes: AtomicU64,
     /// Its counters.
     pub stats: Mutex<ConnStats>,
+}
+
+impl Client {
+    /// What the client has not read, as far as it is counted.
+    fn unread_bytes(&self) -> u64 {
+        self.unsent_bytes.load(Ordering::Relaxed) + self.outbox.unread_bytes()
+    }
 }
 
 /// Why a connection is not let in.
@@ -49,6 +59,8 @@ pub struct ConnLimits {
     pub total_max: Option<usize>,
     /// Bytes that may wait for a client that does not read.
     pub outbox_bytes_max: usize,
+    /// Bytes that may wait for all clients.
+    pub unread_bytes_max: u64,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +75,8 @@ pub struct Clients {
     table: Mutex<Table>,
     next_id: AtomicU64,
     limits: ConnLimits,
+    /// What they have not read.
+    pub(crate) unread: Arc<UnreadBytes>,
     /// How they are told that their outboxes were filled.
     pub(crate) bells: Bells,
 }
@@ -72,7 +86,8 @@ impl Clients {
     #[must_use]
     pub fn new(limits: ConnLimits, threads: usize) -> Self {
         let bells = Bells::new(threads);
-        Clients { table: Mutex::default(), next_id: AtomicU64::new(1), limits, bells }
+        let unread = Arc::new(UnreadBytes::new(limits.unread_bytes_max));
+        Clients { table: Mutex::default(), next_id: AtomicU64::new(1), limits, unread, bells }
     }
 
     /// Lets a connection in that a thread will serve, unless a limit forbids it.
@@ -93,9 +108,10 @@ impl Clients {
         }
         *of_address += 1;
         let id = ConnId(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let outbox = Outbox::new(self.limits.outbox_bytes_max);
-        let stats = Mutex::default();
-        let client = Arc::new(Client { id, peer, thread, established_ms, outbox, stats });
+        let outbox = Outbox::new(self.limits.outbox_bytes_max, Arc::clone(&self.unread));
+        let (unsent_bytes, stats) = Default::default();
+        let client =
+            Arc::new(Client { id, peer, thread, established_ms, outbox, unsent_bytes, stats });
         table.by_id.insert(id, Arc::clone(&client));
         Ok(client)
     }
@@ -113,6 +129,32 @@ impl Clients {
                 table.per_address.remove(&address);
             }
         }
+    }
+
+    /// If more waits for all clients together than may, closes those that have read least of what is theirs.
+    pub fn close_worst_readers(&self) {
+        if self.unread.excess() == 0 {
+            return;
+        }
+        let mut closed = Vec::new();
+        let table = self.table.lock();
+        let (leaving, staying): (Vec<_>, Vec<_>) =
+            table.by_id.values().partition(|client| client.outbox.has_close());
+        let leaving: u64 = leaving.iter().map(|client| client.unread_bytes()).sum();
+        let mut excess = self.unread.excess().saturating_sub(leaving);
+        let mut readers: Vec<_> =
+            staying.into_iter().map(|client| (client.unread_bytes(), client)).collect();
+        readers.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        for (bytes, client) in readers {
+            if excess == 0 || bytes == 0 {
+                break;
+            }
+            excess = excess.saturating_sub(bytes);
+            client.outbox.close(Closing::WorstReader);
+            closed.push(Arc::clone(client));
+        }
+        drop(table);
+        self.bells.ring_for(&mut closed);
     }
 
     /// Number of connections.
@@ -149,7 +191,7 @@ mod tests {
     #[test]
     fn limits_hold_and_places_come_free_again() {
         let limits =
-            ConnLimits { per_address_max: Some(2), total_max: Some(3), outbox_bytes_max: 1 };
+            ConnLimits { per_address_max: Some(2), total_max: Some(3), ..ConnLimits::default() };
         let clients = Clients::new(limits, 1);
         let from = |text: &str| clients.admit(text.parse().unwrap(), 0, 0);
         let first = from("10.0.0.1:1").unwrap();
@@ -162,5 +204,30 @@ mod tests {
         clients.remove(&first);
         from("10.0.0.1:4").unwrap();
         assert_eq!(clients.len(), 3);
+    }
+
+    #[test]
+    fn those_with_most_unread_are_closed_until_it_fits() {
+        let limits = ConnLimits {
+            outbox_bytes_max: usize::MAX,
+            unread_bytes_max: 1_000_000,
+            ..ConnLimits::default()
+        };
+        let clients = Clients::new(limits, 1);
+        let waiting = [0, 400_000, 100_000, 700_000, 300_000];
+        let admitted = waiting.map(|bytes| {
+            let client = clients.admit("10.0.0.1:1".parse().unwrap(), 0, 0).unwrap();
+            client.outbox.send(&vec![0; bytes], false);
+            client
+        });
+        let closed = || admitted.each_ref().map(|client| client.outbox.has_close());
+        clients.close_worst_readers();
+        assert_eq!(closed(), [false, false, false, true, false]);
+        // What is about to leave counts as gone.
+        clients.close_worst_readers();
+        assert_eq!(closed(), [false, false, false, true, false]);
+        admitted[2].outbox.send(&[0; 500_000], false);
+        clients.close_worst_readers();
+        assert_eq!(closed(), [false, false, true, true, false]);
     }
 }

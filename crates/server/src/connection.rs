@@ -37,7 +37,7 @@ use tracing::debug;
 use crate::clients::Client;
 use crate::intake::Intake;
 use crate::io_threads::Shared;
-use crate::outbox::Taken;
+use crate::outbox::{Closing, Taken};
 use crate::spare;
 use crate::wire::Wire;
 use ended::Ended;
@@ -165,6 +165,7 @@ impl Connection {
         if self.stage != Stage::Closing {
             self.note_end(&ended);
         }
+        self.drop_output();
         self.shared.core.step(Input::Disconnected { conn: self.client.id });
         self.release_all_room();
         self.await_last_answers().await;
@@ -202,6 +203,7 @@ impl Connection {
         }
         self.note_answers();
         self.write()?;
+        self.count_unsent();
         self.note_held_back();
         Ok(())
     }
@@ -229,8 +231,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Stops reading; what is in the output still goes out.
+    /// Stops reading; what is in the output still goes out, unless the connection ends for its size.
     fn close(&mut self, ended: Ended) {
+        if matches!(ended, Ended::Closing(Closing::WorstReader)) {
+            self.drop_output();
+        }
         if self.stage != Stage::Closing {
             self.note_end(&ended);
             self.stage = Stage::Closing;
@@ -336,6 +341,24 @@ impl Connection {
             self.output.drain(..self.written);
             self.written = 0;
         }
+    }
+
+    /// The memory of all clients that do not read has a limit.
+    fn count_unsent(&self) {
+        let now = self.unsent() as u64;
+        let before = self.client.unsent_bytes.load(Ordering::Relaxed);
+        if now != before {
+            self.client.unsent_bytes.store(now, Ordering::Relaxed);
+            let clients = &self.shared.core.clients;
+            clients.unread.change(before, now);
+            clients.close_worst_readers();
+        }
+    }
+
+    fn drop_output(&mut self) {
+        self.output = Vec::new();
+        self.written = 0;
+        self.count_unsent();
     }
 
     fn unsent(&self) -> usize {

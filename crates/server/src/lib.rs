@@ -47,6 +47,7 @@ pub mod test_proxy;
 pub mod test_server;
 pub mod throttle;
 mod ticker;
+pub mod unread_bytes;
 mod wire;
 pub mod words;
 

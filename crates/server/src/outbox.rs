@@ -10,6 +10,7 @@
 //! output is full it leaves what is here where it is, and waits for [`Outbox::poll_close`] only.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
@@ -17,6 +18,8 @@ use futures_util::task::AtomicWaker;
 use herdsman_node::io::CloseReason;
 use herdsman_proto::SessionId;
 use parking_lot::Mutex;
+
+use crate::unread_bytes::{STEP_BYTES, UnreadBytes};
 
 /// Why a connection ends, from the server's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +30,11 @@ pub enum Closing {
     /// Too much is waiting for a client that does not read.
     #[error("its client does not read what is sent to it (herdsman.unreadBytesPerConnectionMax)")]
     SlowReader,
+    /// Too much is waiting for clients that do not read, and most of it for this one.
+    #[error(
+        "too much waits for clients that do not read, and most of it for this one (herdsman.unreadBytesMax)"
+    )]
+    WorstReader,
     /// The server stops.
     #[error("the server stops")]
     Shutdown,
@@ -68,6 +76,8 @@ pub struct Taken {
 struct Waiting {
     bytes: Vec<u8>,
     taken: Taken,
+    /// As much of `bytes` is in [`UnreadBytes`].
+    counted: usize,
 }
 
 impl Waiting {
@@ -94,13 +104,21 @@ pub struct Outbox {
     /// The task that owns the connection, while it waits.
     owner: AtomicWaker,
     bytes_max: usize,
+    unread: Arc<UnreadBytes>,
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.count(&mut self.waiting.lock(), 0);
+    }
 }
 
 impl Outbox {
-    /// Nothing waits.
+    /// Nothing waits. What will wait counts as unread.
     #[must_use]
-    pub fn new(bytes_max: usize) -> Self {
+    pub fn new(bytes_max: usize, unread: Arc<UnreadBytes>) -> Self {
         Outbox {
+            unread,
             waiting: Mutex::default(),
             filled: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -142,9 +160,23 @@ impl Outbox {
     fn fill(&self, fill: impl FnOnce(&mut Waiting)) -> bool {
         let mut waiting = self.waiting.lock();
         fill(&mut waiting);
+        if waiting.bytes.len() >= waiting.counted + STEP_BYTES {
+            let bytes = waiting.bytes.len();
+            self.count(&mut waiting, bytes);
+        }
         let is_first = !self.filled.swap(true, Ordering::AcqRel);
         let closes = waiting.taken.closing.is_some();
         is_first | (closes && !self.closing.swap(true, Ordering::AcqRel))
+    }
+
+    fn count(&self, waiting: &mut Waiting, bytes: usize) {
+        self.unread.change(waiting.counted as u64, bytes as u64);
+        waiting.counted = bytes;
+    }
+
+    /// As much as is counted of what waits.
+    pub fn unread_bytes(&self) -> u64 {
+        self.waiting.lock().counted as u64
     }
 
     /// Wakes the owner. From another thread than its own that costs a system call: see [`crate::bells`].
@@ -184,6 +216,9 @@ impl Outbox {
         self.closing.store(false, Ordering::Release);
         out.append(&mut waiting.bytes);
         clear_or_free(&mut waiting.bytes);
+        if waiting.counted > 0 {
+            self.count(&mut waiting, 0);
+        }
         Some(std::mem::take(&mut waiting.taken))
     }
 }
@@ -192,9 +227,29 @@ impl Outbox {
 mod tests {
     use super::*;
 
+    fn outbox(bytes_max: usize) -> Outbox {
+        Outbox::new(bytes_max, Arc::new(UnreadBytes::new(u64::MAX)))
+    }
+
+    #[test]
+    fn much_that_waits_counts_as_unread() {
+        let unread = Arc::new(UnreadBytes::new(STEP_BYTES as u64));
+        let outbox = Outbox::new(usize::MAX, Arc::clone(&unread));
+        outbox.send(&[0; STEP_BYTES - 1], false);
+        assert_eq!((unread.get(), outbox.unread_bytes()), (0, 0));
+        outbox.send(&[0; 2], false);
+        assert_eq!((unread.get(), unread.excess()), (STEP_BYTES as u64 + 1, 1));
+        outbox.take(&mut Vec::new()).unwrap();
+        assert_eq!(unread.get(), 0);
+        outbox.send(&[0; 2 * STEP_BYTES], false);
+        assert_eq!(outbox.unread_bytes(), 2 * STEP_BYTES as u64);
+        drop(outbox);
+        assert_eq!(unread.get(), 0);
+    }
+
     #[test]
     fn frames_leave_in_order_and_only_the_first_one_wakes() {
-        let outbox = Outbox::new(100);
+        let outbox = outbox(100);
         assert!(outbox.send(b"event ", false));
         assert!(!outbox.send(b"reply", true));
         let mut out = b"> ".to_vec();
@@ -205,7 +260,7 @@ mod tests {
 
     #[test]
     fn events_are_as_old_as_the_oldest_of_them() {
-        let outbox = Outbox::new(100);
+        let outbox = outbox(100);
         outbox.send(b"reply", true);
         outbox.send_event(b"one", 7);
         outbox.send_event(b"two", 9);
@@ -218,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_client_that_does_not_read_is_closed_not_collected_for() {
-        let outbox = Outbox::new(10);
+        let outbox = outbox(10);
         assert!(outbox.send(b"123456", false) && !outbox.has_close());
         assert!(outbox.send(b"123456", true), "the owner must look, though there was something");
         assert!(!outbox.send(b"x", false) && outbox.has_close());

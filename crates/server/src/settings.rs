@@ -228,6 +228,7 @@ pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
             .limits
             .unread_bytes_per_connection_max
             .map_or(usize::MAX, |max| usize::try_from(max.get()).unwrap_or(usize::MAX)),
+        unread_bytes_max: config.limits.unread_bytes_max.map_or(u64::MAX, NonZeroU64::get),
     }
 }
 

@@ -203,6 +203,8 @@ pub struct Limits {
     pub reply_bytes_max: Option<NonZeroU64>,
     /// Bytes that may wait for a client that does not read them.
     pub unread_bytes_per_connection_max: Option<NonZeroU64>,
+    /// Bytes that may wait for all clients together.
+    pub unread_bytes_max: Option<NonZeroU64>,
     /// Watches of one session.
     pub watches_per_session_max: Option<NonZeroU32>,
 }

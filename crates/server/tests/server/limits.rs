@@ -313,6 +313,36 @@ fn replies_are_limited() {
     check_effect(&server, &mut witness, name, peer, "herdsman.replyBytesMax");
 }
 
+/// Many clients that read nothing do not fill the memory: the one for which most waits goes first.
+#[test]
+fn unread_replies_of_all_clients_have_a_limit() {
+    let (server, mut witness) = start(|config| {
+        config.limits.unread_bytes_max = NonZeroU64::new(2_000_000);
+    });
+    witness.create("/big", &vec![7; 900_000], 0).ok();
+    let name = "herdsman_held_back_total{limit=\"unread\"}";
+    // Each gets more than fits into the buffers of both sockets, and 1 to 2 MB wait in memory.
+    let mut deaf = [Client::connect(server.address()), Client::connect(server.address())];
+    for client in &mut deaf {
+        for _ in 0..30 {
+            client.send(&get("/big", false));
+        }
+        wait_for("the first to wait", || metric(&server, name) >= 1.0);
+    }
+    let why = "herdsman.unreadBytesMax";
+    let is_closed = |client: &Client| {
+        log::lines_with(&client.local_address()).iter().any(|line| line.contains(why))
+    };
+    wait_for("one of them to be closed", || deaf.iter().any(is_closed));
+    let (closed, mut kept): (Vec<_>, Vec<_>) = deaf.into_iter().partition(is_closed);
+    assert_eq!((closed.len(), kept.len()), (1, 1));
+    for _ in 0..30 {
+        kept[0].receive_reply().unwrap().ok();
+    }
+    let name = "herdsman_slow_readers_closed_total";
+    check_effect(&server, &mut witness, name, closed[0].local_address(), why);
+}
+
 /// Events that nobody reads are not collected without end.
 #[test]
 fn a_client_that_does_not_read_its_events_is_closed() {

@@ -1,0 +1,46 @@
+//! Replies and events that clients have not read yet, over all connections.
+//!
+//! What waits for one connection has limits of its own, but many connections that read nothing could fill the
+//! memory all the same. So there is one budget for all; when it is spent, the connections for which most waits are
+//! closed ([`Clients::close_worst_readers`](crate::clients::Clients::close_worst_readers)).
+//!
+//! Counting costs nothing as long as clients read: a connection counts what is left after a write, if that has
+//! changed, and an outbox counts in steps of [`STEP_BYTES`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What an outbox may hold uncounted.
+pub(crate) const STEP_BYTES: usize = 64 << 10;
+
+/// The budget.
+#[derive(Debug)]
+pub struct UnreadBytes {
+    bytes_max: u64,
+    bytes: AtomicU64,
+}
+
+impl UnreadBytes {
+    /// Nothing waits.
+    #[must_use]
+    pub fn new(bytes_max: u64) -> Self {
+        UnreadBytes { bytes_max, bytes: AtomicU64::new(0) }
+    }
+
+    /// A part of what waits has changed its size.
+    pub fn change(&self, before: u64, now: u64) {
+        // Two steps in one number: additions that wrap around.
+        self.bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// What waits.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How much more than allowed waits.
+    #[must_use]
+    pub fn excess(&self) -> u64 {
+        self.get().saturating_sub(self.bytes_max)
+    }
+}
