@@ -372,8 +372,9 @@ mod tests {
     use std::path::Path;
 
     use herdsman_node::Node;
-    use herdsman_store::{Dirs, Disk, MemoryDisk};
+    use herdsman_store::{Dirs, Disk, EpochFile, MemoryDisk};
     use herdsman_tree::Tree;
+    use herdsman_zab::EpochKind;
 
     use crate::clients::Clients;
     use crate::clock::Clock;
@@ -383,9 +384,9 @@ mod tests {
     use crate::stats::ServerStats;
 
     /// A committer whose thread has not started yet.
-    fn committer(queue: &Arc<CommitQueue>) -> Committer {
+    fn committer(queue: &Arc<CommitQueue>, disk: &MemoryDisk) -> Committer {
         let config = Config::standalone_default(&SystemProperties::new()).expect("defaults").config;
-        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let dirs = Dirs::below(Path::new("/data"), Path::new("/data"));
         let options = settings::tree_options(&config, 0);
         let (tree, clock) = (Tree::new(options.clone()), Clock::start());
@@ -418,10 +419,33 @@ mod tests {
     #[test]
     fn the_queue_counts_as_served_before_its_thread_runs_and_until_it_ends() {
         let queue = Arc::new(CommitQueue::default());
-        let committer = committer(&queue);
+        let committer = committer(&queue, &MemoryDisk::new());
         assert!(queue.is_attended());
         queue.stop();
         committer.run();
         assert!(!queue.is_attended());
+    }
+
+    /// An epoch that could not be saved for want of a file descriptor is saved by the next try.
+    #[test]
+    fn a_change_can_be_made_when_files_can_be_opened_again() {
+        let disk = MemoryDisk::new();
+        let mut committer = committer(&Arc::new(CommitQueue::default()), &disk);
+        let dirs = committer.keeper.dirs.clone();
+        dirs.create(&disk).unwrap();
+        let mut change = DiskChange::SaveEpoch { kind: EpochKind::Accepted, epoch: 7 };
+        let Committer { core, keeper, log, .. } = &mut committer;
+        disk.set_openable(false);
+        let error = keeper.make(core, &mut change, log).unwrap_err();
+        assert!(error.is_temporary(), "{error}");
+        disk.set_openable(true);
+        assert!(keeper.make(core, &mut change, log).unwrap().is_some());
+        disk.crash(|_| false);
+        let saved = herdsman_store::read_epoch(&disk, &dirs.data, EpochFile::Accepted);
+        assert_eq!(saved.unwrap(), Some(7));
+        // A failed sync stays final.
+        disk.fail_sync(0);
+        let mut change = DiskChange::SaveEpoch { kind: EpochKind::Accepted, epoch: 8 };
+        assert!(!keeper.make(core, &mut change, log).unwrap_err().is_temporary());
     }
 }
