@@ -205,11 +205,12 @@ impl IoThreads {
                 return;
             }
         };
-        let is_taken = match (speaks, &self.handshakes) {
-            (Speaks::Tls | Speaks::Either, Some(handshakes)) => {
+        let is_taken = match speaks {
+            Speaks::Tls | Speaks::Either => {
+                let handshakes = self.handshakes.as_ref().expect("a TLS port comes with them");
                 handshakes.hand_over(stream, client, speaks)
             }
-            _ => {
+            Speaks::Plain => {
                 let accepted = Accepted { stream, tls: None, client, vouched_subject: None };
                 let sent = self.senders[next].try_send(accepted);
                 sent.map_err(|unsent| shared.core.clients.remove(&unsent.into_inner().client))

@@ -1,8 +1,8 @@
 //! The server around the core: sockets, threads, timers, configuration and operators' doors.
 //!
 //! [`Server::start`] recovers a data directory and serves clients until it is stopped. Threads: one
-//! accepts connections, one per core serves them, one makes txns durable, one ticks, one takes
-//! snapshots. They meet in [`core::Core`].
+//! accepts connections, a few open those with TLS, one per core serves them, one makes txns durable, one
+//! ticks, one takes snapshots. They meet in [`core::Core`].
 
 pub mod audit;
 mod bells;
