@@ -2,9 +2,9 @@
 //! server runs.
 //!
 //! In: the format, and `HERDSMAN_LOG`. Out: a subscriber for the whole process, a [`LogLevel`] for
-//! whoever may change the level, and the [`LogQueue`] that the end of the process has to flush. Lines of the audit log pass whatever the level is, unless it says
-//! something about the target `audit` itself: they are there to be kept. Deliberately not here: files
-//! and their rotation, which the service manager does better.
+//! whoever may change the level, and the [`LogQueue`] that the end of the process has to flush. Lines of the
+//! audit log pass whatever the level is, unless it says something about the target `audit` itself: they are
+//! there to be kept. Deliberately not here: files and their rotation, which the service manager does better.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
