@@ -27,6 +27,11 @@ impl Client {
     }
 
     pub fn create(&mut self, path: &str, data: &str) {
+        self.try_create(path, data).expect("it is created");
+    }
+
+    /// Fails if the server refuses it, or closes the connection.
+    pub fn try_create(&mut self, path: &str, data: &str) -> std::io::Result<()> {
         let mut body = Vec::new();
         put(&mut body, path.as_bytes());
         put(&mut body, data.as_bytes());
@@ -35,7 +40,7 @@ impl Client {
         put(&mut body, b"world");
         put(&mut body, b"anyone");
         body.extend([0; 4]);
-        self.call(CREATE, &body);
+        self.try_call(CREATE, &body).map(|_| ())
     }
 
     pub fn sync(&mut self) {
@@ -56,15 +61,21 @@ impl Client {
 
     /// The body of the reply to a request that succeeds.
     fn call(&mut self, op: i32, body: &[u8]) -> Vec<u8> {
+        self.try_call(op, body).unwrap_or_else(|error| panic!("op {op} failed: {error}"))
+    }
+
+    fn try_call(&mut self, op: i32, body: &[u8]) -> std::io::Result<Vec<u8>> {
         self.xid += 1;
         let mut request = self.xid.to_be_bytes().to_vec();
         request.extend(op.to_be_bytes());
         request.extend(body);
-        send(&mut self.stream, &request).expect("the server reads");
-        let reply = receive(&mut self.stream).expect("the server answers");
+        send(&mut self.stream, &request)?;
+        let reply = receive(&mut self.stream)?;
         assert_eq!(reply[..4], self.xid.to_be_bytes());
-        assert_eq!(reply[12..16], [0; 4], "op {op} failed");
-        reply[16..].to_vec()
+        match &reply[12..16] {
+            [0, 0, 0, 0] => Ok(reply[16..].to_vec()),
+            code => Err(std::io::Error::other(format!("refused with {code:?}"))),
+        }
     }
 }
 

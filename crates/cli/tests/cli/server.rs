@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
+use rustix::process::{Resource, Rlimit};
+
 use crate::client::Client;
 use crate::process::{Process, config, herdsman, word};
 
@@ -199,4 +201,32 @@ fn clients_cannot_take_the_last_file_descriptors() {
     process.signal(rustix::process::Signal::TERM);
     let (status, log) = process.end();
     assert!(status.success(), "{log:?}");
+}
+
+/// Whatever has taken the last file descriptor: the next log file waits for one, and so do writes.
+#[test]
+fn writes_are_taken_again_when_there_are_file_descriptors() {
+    let directory = config("snapCount=2\n");
+    let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
+    let address = format!("127.0.0.1:{}", process.port());
+    let mut writer = Client::connect(&address).expect("it serves");
+    let mut reader = Client::connect(&address).expect("it serves");
+    writer.create("/before", "x");
+    let pid = rustix::process::Pid::from_child(&process.child);
+    let usual = rustix::process::getrlimit(Resource::Nofile);
+    let limit = |current| {
+        let limit = Rlimit { current, maximum: usual.maximum };
+        rustix::process::prlimit(Some(pid), Resource::Nofile, limit).expect("it is ours");
+    };
+    // It keeps what it has.
+    limit(Some(0));
+    let refused = (0..100).find_map(|i| writer.try_create(&format!("/{i}"), "x").err());
+    assert!(refused.is_some(), "no new log file was needed");
+    let line = process.line_with("writes are refused until").expect("it says why");
+    assert!(line.contains("cannot open") && line.contains("ulimit -n"), "{line}");
+    assert_eq!(reader.get("/before"), "x");
+    limit(usual.maximum);
+    process.line_with("the log can be written again").expect("it goes on");
+    reader.create("/after", "x");
+    assert_eq!(reader.get("/after"), "x");
 }
