@@ -6,7 +6,7 @@ use herdsman_proto::{EPOCH_MAX, LearnerKind, QuorumPacket, Zxid};
 use super::{Leader, Stage};
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
 use crate::learner_peer::{Contest, Step, contesting, judge_contest, judge_introduction};
-use crate::replica::{EPOCHS_AHEAD_MAX, Replica};
+use crate::replica::{EPOCHS_AHEAD_MAX, EPOCHS_RAISED_MAX, Replica};
 use crate::settings::Mistake;
 
 impl Leader {
@@ -33,7 +33,9 @@ impl Leader {
                 return self.dismiss(link, CloseReason::ImplausibleEpoch, out);
             }
             if self.stage == Stage::AwaitingInfos {
-                replica.promised_by_voters = replica.promised_by_voters.max(accepted_epoch);
+                if is_believed(accepted_epoch, replica) {
+                    replica.promised_by_voters = replica.promised_by_voters.max(accepted_epoch);
+                }
             } else if kind == LearnerKind::Follower && accepted_epoch > self.epoch {
                 self.handle_claim(now_ms, info.server, accepted_epoch, replica);
             }
@@ -63,8 +65,10 @@ impl Leader {
         let promised = self
             .learners
             .values()
-            .filter(|peer| peer.step == Step::Introduced && electorate.is_voter(peer.server));
-        let largest = promised.map(|peer| peer.accepted_epoch).max().unwrap_or(0);
+            .filter(|peer| peer.step == Step::Introduced && electorate.is_voter(peer.server))
+            .map(|peer| peer.accepted_epoch)
+            .filter(|epoch| is_believed(*epoch, replica));
+        let largest = promised.max().unwrap_or(0);
         let largest = largest.max(replica.promised_by_voters).max(replica.epochs.accepted);
         largest.checked_add(1).filter(|epoch| *epoch < EPOCH_MAX)
     }
@@ -196,4 +200,9 @@ impl Leader {
             self.synchronize(now_ms, link, replica, out);
         }
     }
+}
+
+/// Whether a voter's word is enough to choose an epoch above this one.
+fn is_believed(accepted_epoch: u32, replica: &Replica) -> bool {
+    accepted_epoch <= replica.epochs.accepted.saturating_add(EPOCHS_RAISED_MAX)
 }

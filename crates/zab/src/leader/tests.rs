@@ -4,7 +4,7 @@ use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{EPOCH_MAX, Membership};
 
 use super::*;
-use crate::replica::EPOCHS_AHEAD_MAX;
+use crate::replica::{EPOCHS_AHEAD_MAX, EPOCHS_RAISED_MAX};
 use crate::testing;
 
 fn replica() -> Replica {
@@ -180,9 +180,29 @@ fn a_voter_with_an_implausible_epoch_is_dismissed() {
             introduce_with(&mut leader, &mut replica, 3, kind, accepted_epoch);
             assert_eq!(leader.learners.contains_key(&LinkId(3)), is_taken);
             introduce(&mut leader, &mut replica, 2, LearnerKind::Follower);
-            assert_eq!(leader.epoch(), if is_taken { accepted_epoch + 1 } else { 2 });
+            assert_eq!(leader.epoch(), 2);
         }
     }
+}
+
+/// A leader whose epoch a voter's word has raised as far as it can, and that failed, is not shut out by the next one.
+#[test]
+fn a_raised_epoch_is_not_implausible_to_others() {
+    let mut one = replica();
+    let mut leader = Leader::begin(0, &one);
+    let claimed = 1 + EPOCHS_RAISED_MAX;
+    introduce_with(&mut leader, &mut one, 3, LearnerKind::Follower, claimed);
+    introduce(&mut leader, &mut one, 2, LearnerKind::Follower);
+    assert_eq!(leader.epoch(), claimed + 1);
+
+    let mut other = replica();
+    let mut next = with_epoch(&mut other);
+    claim(&mut next, &mut other, &[0, 100], claimed + 1);
+    assert!(next.is_outbid(&other));
+    let mut next = Leader::begin(200, &other);
+    introduce_with(&mut next, &mut other, 3, LearnerKind::Follower, claimed + 1);
+    introduce(&mut next, &mut other, 2, LearnerKind::Follower);
+    assert_eq!(next.epoch(), claimed + 2);
 }
 
 /// What an observer or a server that is not listed has promised binds no quorum.
