@@ -76,6 +76,8 @@ pub struct Plan {
     pub loss_per_mille: u64,
     /// Which kinds of faults happen.
     pub faults: FaultKinds,
+    /// A host that is no member speaks to the servers.
+    pub strangers: bool,
     /// How often in a thousand times a client that could ask for something connects anew instead, with
     /// its session and while its requests are on their way.
     pub reconnects_per_mille: u64,
@@ -261,6 +263,7 @@ impl Plan {
             sweep_ms: tick_ms * random.between(2, 10),
             applied_late_per_mille: *random.pick(&[0, 0, 200, 500]),
             requests,
+            strangers: random.per_mille(150),
             mistake: None,
             unchecked: None,
         };

@@ -111,6 +111,7 @@ fn play(world: &mut World) {
     }
     world.start_clients();
     world.start_faults();
+    world.start_strangers();
     world.run_until(world.plan.fault_phase_ms);
     if world.failure.is_some() {
         return;

@@ -16,6 +16,7 @@ pub mod lifecycle;
 pub mod links;
 pub mod mirror;
 pub mod pipe;
+mod strangers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -143,6 +144,8 @@ pub enum Event {
     Fault,
     /// The power fails in several places.
     PowerFails,
+    /// A host that is no member does something.
+    Stranger,
 }
 
 /// A server's clock.
@@ -336,6 +339,8 @@ pub struct World {
     queue: BTreeMap<(u64, u64), Event>,
     asked: u64,
     links: BTreeMap<LinkId, Link>,
+    /// Links to hosts that are no members.
+    strangers: BTreeMap<LinkId, Place>,
     votes: BTreeMap<(Place, Place), Vec<u8>>,
     conns: BTreeMap<u64, Conn>,
     /// Ordered pairs of servers of which the first cannot reach the second.
@@ -376,6 +381,7 @@ impl World {
             queue: BTreeMap::new(),
             asked: 0,
             links: BTreeMap::new(),
+            strangers: BTreeMap::new(),
             votes: BTreeMap::new(),
             conns: BTreeMap::new(),
             blocked: BTreeSet::new(),
@@ -431,6 +437,7 @@ impl World {
             Event::Resume { place } => self.resume(place),
             Event::Fault => self.next_fault(),
             Event::PowerFails => self.crash_many(),
+            Event::Stranger => self.stranger_acts(),
         }
     }
 
@@ -451,7 +458,8 @@ impl World {
             | Event::Client { .. }
             | Event::Resume { .. }
             | Event::Fault
-            | Event::PowerFails => None,
+            | Event::PowerFails
+            | Event::Stranger => None,
         }
     }
 

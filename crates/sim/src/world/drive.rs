@@ -230,6 +230,7 @@ impl World {
             }
             PeerOutput::Close { link, reason } => {
                 self.note(|| format!("{place} closes link {} {reason:?}", link.0));
+                self.strangers.remove(&link);
                 self.close_link(place, link);
             }
             PeerOutput::Append { zxid, payload, kept } => {

@@ -307,6 +307,7 @@ impl World {
 
     /// A server has crashed: what it sent last may or may not be on its way.
     pub(super) fn lose_links_of(&mut self, place: Place) {
+        self.strangers.retain(|_, other| *other != place);
         let links: Vec<_> = self.links.keys().copied().collect();
         for link in links {
             for end in 0..2 {

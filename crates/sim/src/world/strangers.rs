@@ -1,0 +1,163 @@
+//! A host that is no member, on the ports between servers: it introduces itself with any number and any epoch, sends
+//! packets that make no sense there, and votes.
+//!
+//! It does not do all that a voter does. Who acknowledges what it has not logged, with a voter's number, can lose what it
+//! has acknowledged; only TLS or SASL between servers keep such a host out.
+
+use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
+use herdsman_proto::{
+    EPOCH_MAX, LearnerKind, Notification, QuorumPacket, Reader, ServerId, ServerState, SessionId,
+    Vote, Zxid,
+};
+use herdsman_zab::{Door, Input, LinkId, Zab};
+
+use super::{Event, Place, World};
+
+/// A number that no member has.
+const UNLISTED: ServerId = ServerId(99);
+/// A server has so many places for links that have not become learners.
+const LINKS_MAX: usize = 8;
+
+impl World {
+    /// Lets the stranger come.
+    pub fn start_strangers(&mut self) {
+        if self.plan.strangers {
+            let delay_ms = self.random.between(1, self.plan.tick_ms);
+            self.later(delay_ms, Event::Stranger);
+        }
+    }
+
+    /// It does something, until all is to be well.
+    pub(super) fn stranger_acts(&mut self) {
+        if self.trouble.is_calm() {
+            return self.end_strangers();
+        }
+        self.start_strangers();
+        let links: Vec<_> = self.strangers.keys().copied().collect();
+        match self.random.below(10) {
+            0..3 if links.len() < LINKS_MAX => self.stranger_connects(),
+            3 if !links.is_empty() => {
+                let link = *self.random.pick(&links);
+                self.stranger_leaves(link);
+            }
+            4 => self.stranger_votes(),
+            _ if !links.is_empty() => {
+                let link = *self.random.pick(&links);
+                self.stranger_sends(link);
+            }
+            _ => {}
+        }
+    }
+
+    fn stranger_connects(&mut self) {
+        let Some(place) = self.some_running_server() else { return };
+        let link = LinkId(self.fresh_id());
+        let door = *self.random.pick(&[Door::Quorum, Door::Quorum, Door::ObserverMaster]);
+        self.strangers.insert(link, place);
+        self.note(|| format!("a stranger connects to {place} by link {}", link.0));
+        self.step_peer(place, Input::LinkOpened { link, door });
+        if self.strangers.contains_key(&link) {
+            let packet = self.some_introduction(place);
+            self.stranger_says(link, &packet);
+        }
+    }
+
+    fn stranger_sends(&mut self, link: LinkId) {
+        let place = self.strangers[&link];
+        let zxid = self.some_zxid(place);
+        let session = SessionId(self.random.draw() as i64);
+        let epoch = zxid.epoch();
+        let body = bytes::Bytes::from_static(b"garbage");
+        let packet = match self.random.below(11) {
+            0..3 => self.some_introduction(place),
+            3..5 => QuorumPacket::AckEpoch { last_zxid: zxid, current_epoch: Some(epoch) },
+            5 => QuorumPacket::AckEpoch { last_zxid: zxid, current_epoch: None },
+            // Of no epoch that is led.
+            6 => QuorumPacket::Ack { zxid: Zxid::start_of(EPOCH_MAX - 1) },
+            7 => QuorumPacket::Proposal { zxid, payload: body },
+            8 => QuorumPacket::Commit { zxid },
+            9 => QuorumPacket::Revalidate { session, timeout_ms: 1000 },
+            _ => QuorumPacket::LeaderInfo { epoch, protocol_version: PROTOCOL_VERSION },
+        };
+        self.stranger_says(link, &packet);
+    }
+
+    /// Some of what it says is garbled.
+    fn stranger_says(&mut self, link: LinkId, packet: &QuorumPacket) {
+        let mut bytes = Vec::new();
+        packet.encode(&mut bytes);
+        if self.random.per_mille(200) {
+            let index = self.random.index(bytes.len());
+            bytes[index] ^= 1 << self.random.index(8);
+        }
+        let place = self.strangers[&link];
+        match QuorumPacket::decode(&mut Reader::new(&bytes)) {
+            // Not what would lose an acknowledged write.
+            Ok(QuorumPacket::Ack { zxid }) if zxid.epoch() != EPOCH_MAX - 1 => {}
+            Ok(packet) => {
+                self.note(|| format!("{place} gets {packet:?} of a stranger on link {}", link.0));
+                self.step_peer(place, Input::Packet { link, packet });
+            }
+            Err(_) => self.stranger_leaves(link),
+        }
+    }
+
+    fn stranger_votes(&mut self) {
+        let Some(place) = self.some_running_server() else { return };
+        let zxid = self.some_zxid(place);
+        let states = [ServerState::Looking, ServerState::Following, ServerState::Leading];
+        let state = *self.random.pick(&states);
+        let leader = self.some_number();
+        let vote = Vote { leader, zxid, epoch: i64::from(zxid.epoch()) };
+        let round = self.random.below(1 << 20) as i64;
+        let message = Notification { state, vote, round, config: String::new() };
+        self.step_peer(place, Input::Notification { from: UNLISTED, message });
+    }
+
+    fn stranger_leaves(&mut self, link: LinkId) {
+        if let Some(place) = self.strangers.remove(&link) {
+            self.step_peer(place, Input::LinkLost { link });
+        }
+    }
+
+    fn end_strangers(&mut self) {
+        let links: Vec<_> = self.strangers.keys().copied().collect();
+        for link in links {
+            self.stranger_leaves(link);
+        }
+    }
+
+    fn some_introduction(&mut self, place: Place) -> QuorumPacket {
+        let kind = *self.random.pick(&[LearnerKind::Follower, LearnerKind::Observer]);
+        let server = self.some_number();
+        let info = LearnerInfo { server, protocol_version: PROTOCOL_VERSION, config_version: 0 };
+        let accepted_epoch = self.some_zxid(place).epoch();
+        QuorumPacket::Info { kind, accepted_epoch, info: Some(info) }
+    }
+
+    fn some_number(&mut self) -> ServerId {
+        let member = self.random.index(self.servers.len());
+        if self.random.per_mille(300) { UNLISTED } else { self.servers[member].id }
+    }
+
+    /// One that a server of this one's epoch might name, or that is far beyond.
+    fn some_zxid(&mut self, place: Place) -> Zxid {
+        let zab = self.servers[place].process.as_ref().and_then(|process| process.node.zab());
+        let epoch = zab.map(Zab::epochs).map_or(0, |epochs| epochs.accepted);
+        let epoch = match self.random.below(10) {
+            0..4 => epoch,
+            4..6 => epoch + 1,
+            6 => epoch.saturating_sub(1),
+            7 => epoch + (1 << 16) + 1,
+            8 => 1 << 30,
+            _ => EPOCH_MAX - 1,
+        };
+        Zxid(Zxid::start_of(epoch).0 | self.random.below(1000) as i64)
+    }
+
+    fn some_running_server(&mut self) -> Option<Place> {
+        let place = self.random.index(self.servers.len());
+        let server = &self.servers[place];
+        (server.process.is_some() && server.stopped_until_ms.is_none()).then_some(place)
+    }
+}
