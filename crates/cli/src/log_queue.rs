@@ -81,7 +81,7 @@ impl LogQueue {
             lines.clear();
             if dropped > 0 {
                 warn!(
-                    "{dropped} log lines before this one were dropped: standard error took them too slowly"
+                    "dropped {dropped} log lines before this one: standard error is not read fast enough"
                 );
             }
             self.note_written();

@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let log = match logging::to_stderr(arguments.log_format) {
         Ok(log) => log,
         Err(error) => {
-            eprintln!("herdsman: no thread for the log: {error}");
+            eprintln!("herdsman: cannot start the thread that writes the log: {error}");
             return ExitCode::FAILURE;
         }
     };

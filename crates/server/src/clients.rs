@@ -131,8 +131,8 @@ impl Clients {
         }
     }
 
-    /// If more waits for all clients together than may, closes those that have read least of what is theirs.
-    pub fn close_worst_readers(&self) {
+    /// If more waits for all clients together than may, closes those with the most unread bytes.
+    pub fn close_most_unread(&self) {
         if self.unread.excess() == 0 {
             return;
         }
@@ -150,7 +150,7 @@ impl Clients {
                 break;
             }
             excess = excess.saturating_sub(bytes);
-            client.outbox.close(Closing::WorstReader);
+            client.outbox.close(Closing::MostUnread);
             closed.push(Arc::clone(client));
         }
         drop(table);
@@ -221,13 +221,13 @@ mod tests {
             client
         });
         let closed = || admitted.each_ref().map(|client| client.outbox.has_close());
-        clients.close_worst_readers();
+        clients.close_most_unread();
         assert_eq!(closed(), [false, false, false, true, false]);
         // What is about to leave counts as gone.
-        clients.close_worst_readers();
+        clients.close_most_unread();
         assert_eq!(closed(), [false, false, false, true, false]);
         admitted[2].outbox.send(&[0; 500_000], false);
-        clients.close_worst_readers();
+        clients.close_most_unread();
         assert_eq!(closed(), [false, false, true, true, false]);
     }
 }

@@ -257,7 +257,9 @@ impl Committer {
                 Err(failure) if failure.is_temporary() => {
                     if !reported {
                         reported = true;
-                        error!("{failure}; it is tried again until it succeeds");
+                        error!(
+                            "{failure}; trying again until a file can be opened (see ulimit -n)"
+                        );
                     }
                     self.wait_to_retry()?;
                 }

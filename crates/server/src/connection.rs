@@ -148,6 +148,7 @@ impl Connection {
         };
         if !ids_fit {
             let peer = connection.client.peer;
+            connection.shared.core.stats.auth_failed.add(1);
             connection.shared.failed_logins.warn(format_args!(
                 "connection from {peer} closed: the subject of its certificate is too long"
             ));
@@ -233,7 +234,7 @@ impl Connection {
 
     /// Stops reading; what is in the output still goes out, unless the connection ends for its size.
     fn close(&mut self, ended: Ended) {
-        if matches!(ended, Ended::Closing(Closing::WorstReader)) {
+        if matches!(ended, Ended::Closing(Closing::MostUnread)) {
             self.drop_output();
         }
         if self.stage != Stage::Closing {
@@ -351,7 +352,7 @@ impl Connection {
             self.client.unsent_bytes.store(now, Ordering::Relaxed);
             let clients = &self.shared.core.clients;
             clients.unread.change(before, now);
-            clients.close_worst_readers();
+            clients.close_most_unread();
         }
     }
 

@@ -535,7 +535,7 @@ impl Core {
     }
 }
 
-/// Applies as much as without an audit log, but one txn after the other: what a session's end deletes
+/// Applies as many txns as without an audit log, but one after the other: what a session's end deletes
 /// can only be told just before.
 fn apply_audited(
     node: &mut Node,

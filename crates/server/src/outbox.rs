@@ -34,7 +34,7 @@ pub enum Closing {
     #[error(
         "too much waits for clients that do not read, and most of it for this one (herdsman.unreadBytesMax)"
     )]
-    WorstReader,
+    MostUnread,
     /// The server stops.
     #[error("the server stops")]
     Shutdown,

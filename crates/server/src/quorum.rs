@@ -25,7 +25,7 @@
 //! | votes waiting for a peer | 1 | the newer replaces the older |
 //! | peers that are no members | 32 | the newcomer is refused |
 //! | accepted election connections | members + 64 | the oldest one of a stranger is cut |
-//! | accepted links that have not said who they are | 32 | the oldest one is cut |
+//! | accepted links | members × 5 + 64 | the oldest one that has not said who it is is cut |
 //! | accepted links that say they are one member | 4, and the one in use | the oldest one is cut |
 //! | accepted links of servers that are not listed | 32 | the newcomer is refused |
 //! | packet of a learner | twice `jute.maxbuffer`, its extra and 128 KiB (`proto::limits`) | the link is lost |

@@ -196,7 +196,9 @@ impl RoleLog {
             Input::Packet { link, packet } => match packet {
                 QuorumPacket::Info { kind, accepted_epoch, info: Some(info) } => {
                     self.learners.introduced(now_ms, *link, info.server, *kind);
-                    self.warn_of_newer(now_ms, info.server, *accepted_epoch);
+                    if *kind == LearnerKind::Follower {
+                        self.warn_of_newer(now_ms, info.server, *accepted_epoch);
+                    }
                 }
                 QuorumPacket::AckEpoch { last_zxid, current_epoch } => {
                     self.learners.promised(*link, *current_epoch, *last_zxid);
@@ -225,13 +227,13 @@ impl RoleLog {
         }
     }
 
-    /// A learner that has promised a later epoch will not follow this leader.
+    /// A voter that has promised a later epoch cannot follow this leader.
     fn warn_of_newer(&mut self, now_ms: u64, server: ServerId, promised: u32) {
         let Role::Leading { epoch, .. } = self.role else { return };
         if promised > epoch {
             let text = format!(
                 "server {server} has promised epoch {promised}, but this server leads epoch \
-                 {epoch}: it will not follow, its own log says what to do"
+                 {epoch}: it cannot follow; a later epoch begins if it goes on saying so for a tick"
             );
             let line = Line::new(Level::WARN, text);
             self.lines.push(self.learners.limited(now_ms, server, About::Newer, line));

@@ -45,7 +45,7 @@ impl Ticker {
                     core.step(Input::StoodStill);
                 }
                 looked_ms = now_ms;
-                core.clients.close_worst_readers();
+                core.clients.close_most_unread();
                 let deadline_ms = core.with_node(herdsman_node::Node::next_deadline);
                 if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
                     core.tick();

@@ -1,8 +1,8 @@
 //! Replies and events that clients have not read yet, over all connections.
 //!
 //! What waits for one connection has limits of its own, but many connections that read nothing could fill the
-//! memory all the same. So there is one budget for all; when it is spent, the connections for which most waits are
-//! closed ([`Clients::close_worst_readers`](crate::clients::Clients::close_worst_readers)).
+//! memory all the same. So there is one budget for all; when it is spent, the connections with the most unread bytes are
+//! closed ([`Clients::close_most_unread`](crate::clients::Clients::close_most_unread)).
 //!
 //! Counting costs nothing as long as clients read: a connection counts what is left after a write, if that has
 //! changed, and an outbox counts in steps of [`STEP_BYTES`].
@@ -28,7 +28,7 @@ impl UnreadBytes {
 
     /// A part of what waits has changed its size.
     pub fn change(&self, before: u64, now: u64) {
-        // Two steps in one number: additions that wrap around.
+        // Adds the difference in one addition that may wrap around.
         self.bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 

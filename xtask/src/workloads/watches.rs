@@ -1,8 +1,8 @@
 //! Watches: some clients change nodes, others watch them, over many connections.
 //!
 //! A client learns of a change before any reply shows it a state that has the change; an event has a
-//! watch and a change behind it; and after a reconnect with setWatches nothing has been missed. One
-//! client leaves one-shot watches (data, exists, children), the other a persistent recursive one,
+//! watch and a change behind it; and after a reconnect with setWatches nothing has been missed. Two
+//! clients set one-shot watches (data, exists, children), a third a persistent recursive one,
 //! which tells of each change once, in order, as long as the connection lasts.
 
 mod check;

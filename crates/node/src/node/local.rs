@@ -148,7 +148,7 @@ impl Node {
         let before = self.overlay.len();
         for ended in 0.. {
             let changes = self.overlay.len() - before;
-            if ended == ENDED_PER_STEP_MAX || changes > CHANGES_PER_STEP_MAX {
+            if ended == ENDED_PER_STEP_MAX || changes >= CHANGES_PER_STEP_MAX {
                 return self.sessions.pause_expiry(now.monotonic_ms + EXPIRY_STEP_MS);
             }
             let Some(session) = self.sessions.take_due(now.monotonic_ms) else { return };

@@ -17,7 +17,7 @@ const SHOWN_NAME_CHARS_MAX: usize = 64;
 /// A connection would have more ids than a learner may send to its leader with each write.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a connection may have {CONNECTION_IDS_MAX} ids of {CONNECTION_IDS_BYTES_MAX} bytes in all"
+    "a connection may have at most {CONNECTION_IDS_MAX} ids and {CONNECTION_IDS_BYTES_MAX} bytes of ids"
 )]
 pub(super) struct TooManyIds;
 

@@ -69,7 +69,7 @@ impl Connection {
             Ended::BadLength(_) | Ended::NoConnectRequest(_) | Ended::Undecodable(_) => {
                 (&stats.frames_refused, &reports.frames)
             }
-            Ended::Closing(Closing::SlowReader | Closing::WorstReader) => {
+            Ended::Closing(Closing::SlowReader | Closing::MostUnread) => {
                 (&stats.slow_readers_closed, &reports.slow_readers)
             }
             Ended::TooManySessions => (&stats.connections_rejected, &reports.refusals),

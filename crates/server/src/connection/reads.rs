@@ -123,10 +123,10 @@ impl Connection {
         let Some(LargeReply { op, path, bytes }) = first else { return };
         self.shared.core.stats.replies_refused.add(*count);
         let (peer, session, op) = (self.client.peer, self.session, op.name());
-        let size = bytes.map_or_else(|| "more".to_owned(), |bytes| format!("{bytes} bytes"));
+        let size = bytes.map_or_else(|| "more bytes".to_owned(), |bytes| format!("{bytes} bytes"));
         let limit = settings::reply_bytes_max(&self.shared.config);
         self.shared.limit_reports.large_replies.warn(format_args!(
-            "reply to {op} {path:?} of {peer} in session {session} refused: it would have {size}, the limit is {limit} bytes (herdsman.replyBytesMax)"
+            "reply to {op} {path:?} of {peer} in session {session} refused: {size} where {limit} are allowed (herdsman.replyBytesMax)"
         ));
     }
 

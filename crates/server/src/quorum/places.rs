@@ -82,7 +82,7 @@ impl Places {
         if taken.guests.len() >= places_max && !self.make_room(&mut taken, places_max) {
             drop(taken);
             self.warnings
-                .warn(format_args!("refused a connection from {peer}: all {places_max} are taken"));
+                .warn(format_args!("refused a connection from {peer}: all {places_max} connections of this port are in use"));
             return None;
         }
         let id = taken.next;
@@ -107,7 +107,7 @@ impl Places {
             cut(&stream);
         }
         self.warnings.warn(format_args!(
-            "all {places_max} connections are taken: dropped {peer}, the oldest that is nobody"
+            "all {places_max} connections of this port are in use: closed the oldest one that has not said who it is, from {peer}"
         ));
         let deadline = Instant::now() + LEAVE_WAIT;
         while taken.guests.len() >= places_max {

@@ -223,7 +223,7 @@ impl RoleLog {
         let Some(untold) = failures.lines.admit(Duration::from_millis(now_ms)) else { return };
         let times = match untold {
             0 => String::new(),
-            times => format!(" ({times} times before, without a word here)"),
+            times => format!(" (and {times} more times before)"),
         };
         self.say(Level::WARN, format!("{text}{times}; looking for a leader again"));
     }
@@ -256,14 +256,16 @@ fn participle(kind: LearnerKind) -> &'static str {
     }
 }
 
-/// Both sides cannot be right, and only a person can know which one is.
+/// The promise may be one to a leader that failed: then the leader soon begins a later epoch. If it goes on, both
+/// sides cannot be right, and only a person can know which one is.
 fn newer_than_leader(leader: ServerId, epoch: u32, view: &View) -> String {
     let (promised, last) = (view.promised, view.last);
     format!(
         "cannot join server {leader}, which leads epoch {epoch}: this server has already promised \
-         epoch {promised}, and its last txn is {last}, so its data is newer than the leader's. If the \
-         others have lost their data, stop them all and start them again with the data that they \
-         should have; if this server's data is of another time or another ensemble, stop it and move \
-         its version-2 directories away, so that it takes everything from the leader"
+         epoch {promised}, and its last txn is {last}. The leader begins a later epoch for it within 60 \
+         ticks. If this message goes on: if the others have lost their data, stop them all and start them \
+         again with the data that they should have; if this server's data is of another time or another \
+         ensemble, stop it and move its version-2 directories away, so that it takes everything from \
+         the leader"
     )
 }

@@ -170,7 +170,7 @@ fn the_same_failure_is_told_once_a_minute() {
     let expected = [
         "INFO server 3 is the elected leader, found in 1.0 s: joining it to follow".to_owned(),
         format!("{failed}; looking for a leader again"),
-        format!("{failed} (59 times before, without a word here); looking for a leader again"),
+        format!("{failed} (and 59 more times before); looking for a leader again"),
     ];
     assert_eq!(told_lines, expected);
     assert_eq!(told.stats.searches.get(), 100);

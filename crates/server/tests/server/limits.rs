@@ -313,7 +313,7 @@ fn replies_are_limited() {
     check_effect(&server, &mut witness, name, peer, "herdsman.replyBytesMax");
 }
 
-/// Many clients that read nothing do not fill the memory: the one for which most waits goes first.
+/// Many clients that read nothing do not fill the memory: the one with the most unread bytes goes first.
 #[test]
 fn unread_replies_of_all_clients_have_a_limit() {
     let (server, mut witness) = start(|config| {

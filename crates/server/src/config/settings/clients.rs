@@ -60,7 +60,7 @@ pub(super) static LIMITS: &[Setting] = settings! {
     "herdsman.unreadBytesPerConnectionMax", PropertyOrBare LooseLong => limits.unread_bytes_per_connection_max, Is("16777216"), "bytes", Acted,
         "Replies and events that may wait for a client that does not read them; beyond it the connection is closed. 0 sets no limit.";
     "herdsman.unreadBytesMax", PropertyOrBare LooseLong => limits.unread_bytes_max, Is("268435456"), "bytes", Acted,
-        "Replies and events that may wait for all clients together; beyond it the connections for which most waits are closed. 0 sets no limit.";
+        "Replies and events that may wait for all clients together; beyond it the connections with the most unread bytes are closed. 0 sets no limit.";
     "herdsman.watchesPerSessionMax", PropertyOrBare LooseInt => limits.watches_per_session_max, Is("0"), "watches", Acted,
         "Watches of one session, a persistent one that is not recursive counts twice; one more is refused with QuotaExceeded. 0 sets no limit.";
     "throttled_op_wait_time", Property LooseInt => request_throttle.op_wait_ms_max, Is("0"), "ms", Acted,

@@ -50,7 +50,9 @@ pub(super) enum Loss {
     Garbage(#[from] DecodeError),
     #[error("a packet is longer than {0} bytes")]
     PacketTooLong(usize),
-    #[error("{0} servers that are not listed are connected already")]
+    #[error(
+        "{0} servers that are not in the membership are connected already, the most that may be"
+    )]
     TooManyUnlisted(usize),
     #[error("a learner wants to send a tree")]
     TreeFromLearner,
