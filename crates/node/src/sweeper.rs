@@ -68,9 +68,13 @@ impl Sweeper {
         if self.found.is_empty() {
             self.look(tree, now);
         }
+        if now.monotonic_ms < self.next_delete_ms {
+            return None;
+        }
+        let found = self.found.pop_front()?;
         let pause_ms = 60_000 / self.settings.per_minute_max.max(1);
         self.next_delete_ms = now.monotonic_ms + pause_ms.max(STEP_MS);
-        self.found.pop_front()
+        Some(found)
     }
 
     /// Looks at some paths. There may be millions, and while they are looked at nothing else is done.

@@ -253,6 +253,10 @@ impl Committer {
         let mut reported = false;
         let input = loop {
             match self.keeper.make(&self.core, &mut change, &mut self.log) {
+                // A try that failed may have cut part of the log, and what is left then seems to end too early.
+                Ok(Some(herdsman_zab::Input::TruncateMissed)) if reported => {
+                    return Err(Some("the log was cut in part only".to_owned()));
+                }
                 Ok(input) => break input,
                 Err(failure) if failure.is_temporary() => {
                     if !reported {

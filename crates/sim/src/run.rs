@@ -9,7 +9,9 @@ use herdsman_proto::{Membership, ServerState};
 use herdsman_zab::Zab;
 
 use crate::checkers::Fact;
-use crate::checkers::liveness::{IN_FLIGHT_TICKS, PROGRESS_TICKS, REST_TICKS, SETTLE_TICKS};
+use crate::checkers::liveness::{
+    IN_FLIGHT_TICKS, PROGRESS_TICKS, REST_TICKS, SETTLE_TICKS, STRANGER_TICKS,
+};
 use crate::plan::Plan;
 use crate::world::{Counts, Event, Failure, Server, Tracing, World};
 
@@ -125,7 +127,7 @@ fn play(world: &mut World) {
     if let Some(absent) = world.all_but_a_quorum() {
         world.leave_out(&absent);
         world.restart_all();
-        if !settle(world) || !progress(world) {
+        if !settle(world) || !progress(world) || !endure_stranger(world) {
             return;
         }
         world.bring_back();
@@ -188,6 +190,20 @@ fn progress(world: &mut World) -> bool {
     wait(world, PROGRESS_TICKS, "a write for every client", |world| {
         world.clients.iter().zip(&before).all(|(client, before)| client.writes_done > *before)
     })
+}
+
+/// A stranger alone ends no leader's term, but for one that it can end in the name of a voter that is down.
+fn endure_stranger(world: &mut World) -> bool {
+    if !world.plan.strangers || world.plan.epoch_txns_max != u32::MAX {
+        return true;
+    }
+    let before = world.counts.leaders;
+    world.run_until(world.now_ms + STRANGER_TICKS * world.plan.tick_ms);
+    let ended = world.counts.leaders - before;
+    if ended > 1 && world.failure.is_none() {
+        world.fail("liveness", format!("a stranger has ended the terms of {ended} leaders"));
+    }
+    world.failure.is_none()
 }
 
 /// Clients fall silent, and all servers must come to the same end.

@@ -135,12 +135,13 @@ impl Node {
         };
         let Some(ensemble) = &mut self.ensemble else { return };
         if let Input::Packet {
+            link,
             packet:
                 QuorumPacket::Proposal { payload, .. }
                 | QuorumPacket::Inform { payload, .. }
                 | QuorumPacket::InformAndActivate { payload, .. },
-            ..
         } = &input
+            && ensemble.zab.is_to_leader(*link)
             && Entry::decode(payload).is_err()
         {
             ensemble.zab.step_down(now.monotonic_ms, Fall::LeaderRefused, &mut ensemble.asked);

@@ -1,10 +1,11 @@
-//! Very many sessions at once: what they cost the others.
+//! Very many sessions or znodes at once, and hostile hosts: what they cost the others.
 
+use herdsman_node::sweeper::SweepSettings;
 use herdsman_node::{ClientRequest, ConnId, Input, Now, Outputs};
 use herdsman_proto::limits::PING_SESSIONS_MAX;
 use herdsman_proto::{ConnectRequest, QuorumPacket, SessionId, Txn, Xid, Zxid};
 use herdsman_tree::Tree;
-use herdsman_zab::Output as PeerOutput;
+use herdsman_zab::{Door, Input as PeerInput, LinkId, Output as PeerOutput};
 
 use crate::driver::{Driver, address, options, settings};
 use crate::room::Room;
@@ -137,6 +138,45 @@ fn a_sweep_looks_at_its_paths_in_several_steps() {
     }
     step(&mut driver, Input::Tick);
     assert_eq!(driver.tree.node_count(), znodes - 1, "the third step has found one");
+}
+
+/// However many steps a sweep takes, deletions keep their distance.
+#[test]
+fn a_sweep_in_several_steps_keeps_its_pace() {
+    let mut driver = with_sessions(1);
+    for i in 0..2500 {
+        step(&mut driver, write(1, &format!("createContainer /c{i:04}")));
+    }
+    for idle in ["/c0400", "/c2400"] {
+        step(&mut driver, write(1, &format!("create {idle}/kid")));
+        step(&mut driver, write(1, &format!("delete {idle}/kid")));
+    }
+    let znodes = driver.tree.node_count();
+    let SweepSettings { interval_ms, per_minute_max, .. } = settings().sweep;
+    driver.now_ms = interval_ms;
+    for _ in 0..5 {
+        step(&mut driver, Input::Tick);
+        assert_eq!(driver.tree.node_count(), znodes - 1);
+        driver.now_ms += 1;
+    }
+    driver.now_ms = interval_ms + 60_000 / per_minute_max;
+    step(&mut driver, Input::Tick);
+    assert_eq!(driver.tree.node_count(), znodes - 2);
+}
+
+/// Anybody can connect to the port and send what only a leader sends.
+#[test]
+fn garbage_from_a_stranger_ends_no_leaders_term() {
+    let mut room = Room::new(&settings(), 3, &mut |_, _, _, _| {});
+    room.wait(5_000, &mut |_, _, _, _| {});
+    let leader = *room.seats.iter().find(|(_, seat)| seat.leads()).expect("somebody leads").0;
+    let link = LinkId(u64::MAX);
+    let opened = PeerInput::LinkOpened { link, door: Door::Quorum };
+    let packet = QuorumPacket::Proposal { zxid: Zxid(1), payload: "garbage".into() };
+    for input in [opened, PeerInput::Packet { link, packet }] {
+        room.step(leader, Input::Peer(input), &mut |_, _, _, _| {});
+    }
+    assert!(room.seats[&leader].leads());
 }
 
 /// All of them in one packet could be more than the leader takes, and the learner would lose its link.

@@ -76,10 +76,14 @@ impl Zab {
     /// Whether this is the link to the leader that this server follows.
     #[must_use]
     pub fn is_active_leader(&self, link: LinkId) -> bool {
-        match &self.role {
-            Role::Learning(learner) => learner.is_active() && learner.link() == Some(link),
-            _ => false,
-        }
+        let is_active = matches!(&self.role, Role::Learning(learner) if learner.is_active());
+        is_active && self.is_to_leader(link)
+    }
+
+    /// Whether this is the link to the leader that this server follows, or is about to.
+    #[must_use]
+    pub fn is_to_leader(&self, link: LinkId) -> bool {
+        matches!(&self.role, Role::Learning(learner) if learner.link() == Some(link))
     }
 
     /// The membership that is in the log but not in force yet.
