@@ -26,7 +26,7 @@ use crate::stats::EnsembleStats;
 /// Znodes of a tree that are written down under one guard.
 const NODES_PER_GUARD: usize = 128;
 
-/// How often the core hears that a tree is still coming.
+/// How often the core hears that a tree is still coming, or still being taken.
 const HEARD_EVERY: Duration = Duration::from_millis(200);
 
 /// What the core has to do with the other servers.
@@ -131,12 +131,15 @@ impl Peers {
                 *attempt = Some(self.network.connect(*to, *door));
             }
             Output::Send { link, packet } => {
-                if *packet == QuorumPacket::UpToDate {
+                if matches!(packet, QuorumPacket::Diff { .. } | QuorumPacket::Trunc { .. }) {
                     self.network.keep(*link);
                 }
                 self.network.send(*link, packet);
             }
-            Output::SendSnapshot { link, zxid } => self.send_snapshot(*link, *zxid),
+            Output::SendSnapshot { link, zxid } => {
+                self.network.keep(*link);
+                self.send_snapshot(*link, *zxid);
+            }
             Output::Close { link, .. } => self.network.close(*link),
             Output::Append { zxid, payload, kept } => {
                 if *kept == Kept::OnDisk {
@@ -195,7 +198,8 @@ impl Peers {
     }
 
     fn send_snapshot(&self, link: LinkId, zxid: Zxid) {
-        let source = Box::new(TreeWalk { core: self.core.clone(), link, walk: None });
+        let source =
+            Box::new(TreeWalk { core: self.core.clone(), link, walk: None, told: Instant::now() });
         self.network.send_snapshot(link, zxid, source);
     }
 }
@@ -281,6 +285,8 @@ struct TreeWalk {
     core: Weak<Core>,
     link: LinkId,
     walk: Option<(u64, WireSnapshot)>,
+    /// When the core last heard that the learner takes it.
+    told: Instant,
 }
 
 impl TreeSource for TreeWalk {
@@ -297,6 +303,11 @@ impl TreeSource for TreeWalk {
             walk.step(&tree, NODES_PER_GUARD, out)
         };
         if more {
+            // More is asked for only when the socket has taken what came before.
+            if self.told.elapsed() >= HEARD_EVERY {
+                self.told = Instant::now();
+                core.step(Input::Peer(herdsman_zab::Input::Heard { link: self.link }));
+            }
             return TreeStep::More;
         }
         // Before anything else is sent: what follows the tree waits for this.

@@ -62,7 +62,8 @@ pub enum Input {
         /// this input, and keeps it for [`Output::InstallSnapshot`].
         packet: QuorumPacket,
     },
-    /// Bytes come in that do not make a packet yet: a tree behind SNAP takes its time.
+    /// A tree behind SNAP takes its time: bytes of it come in that do not make a packet yet, or the other side takes
+    /// the bytes that are sent to it.
     Heard {
         /// On this link.
         link: LinkId,

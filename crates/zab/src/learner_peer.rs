@@ -49,6 +49,8 @@ pub(crate) struct LearnerPeer {
     pub promised: bool,
     /// When it began to contest its server's older link.
     pub contests_since_ms: u64,
+    /// When it began to be sent what it lacks.
+    pub syncs_since_ms: u64,
     /// Where its log ended when it came.
     pub last_zxid: Zxid,
     /// Everything up to here is durable at the learner.
@@ -72,6 +74,7 @@ impl LearnerPeer {
             accepted_epoch: 0,
             promised: false,
             contests_since_ms: 0,
+            syncs_since_ms: 0,
             last_zxid: Zxid::ZERO,
             acked: Zxid::ZERO,
             synced_to: Zxid::ZERO,
@@ -89,6 +92,15 @@ impl LearnerPeer {
     /// It has said that it has caught up, and signs of life are expected from it.
     pub fn is_established(&self) -> bool {
         matches!(self.step, Step::Synced | Step::Active)
+    }
+
+    /// For how long it may be silent and still be in use. While a learner stores a tree it cannot answer: it may take
+    /// as long for that as it has taken to read it.
+    fn silence_max_ms(&self, tick_ms: u64) -> u64 {
+        match self.step {
+            Step::Syncing => tick_ms.max(self.heard_ms.saturating_sub(self.syncs_since_ms)),
+            _ => tick_ms,
+        }
     }
 
     /// It waits until it is clear whether its server's older link is in use.
@@ -116,6 +128,7 @@ impl LearnerPeer {
     /// the tree may show comes before (ZOOKEEPER-3104).
     pub fn send_history(
         &mut self,
+        now_ms: u64,
         link: LinkId,
         agreed: Zxid,
         replica: &Replica,
@@ -124,6 +137,7 @@ impl LearnerPeer {
         let history = replica.log.history();
         let plan = plan_sync(history, agreed, self.last_zxid);
         self.step = Step::Sending;
+        self.syncs_since_ms = now_ms;
         let start = match plan {
             Plan::Diff { after } => {
                 out.push(Output::Send { link, packet: QuorumPacket::Diff { zxid: agreed } });
@@ -215,8 +229,8 @@ pub(crate) enum Contest {
 
 /// Decides which of two links of a server counts. A server has one link at a time, so a real one that connects again
 /// has lost the older one, whether we noticed or not; but anybody who reaches the port can call itself a member. So the
-/// older link stays until the newcomer has promised the epoch, and if it has caught up, until nothing was heard on it
-/// for a tick, in which it was asked at least once whether it is there.
+/// older link stays until the newcomer has promised the epoch and nothing was heard on the older one for a tick. One
+/// that has caught up is asked in that time whether it is there; one that reads a tree is heard of as it reads.
 pub(crate) fn judge_contest(
     learners: &Learners,
     link: LinkId,
@@ -224,22 +238,22 @@ pub(crate) fn judge_contest(
     replica: &Replica,
 ) -> Contest {
     let peer = &learners[&link];
-    let is_proven = |other: &LearnerPeer| {
-        !matches!(other.step, Step::AwaitingInfo | Step::Introduced | Step::AwaitingEpochAck)
+    let has_promised = |other: &LearnerPeer| {
+        use Step::{AwaitingEpochAck, AwaitingInfo, Contesting, Introduced};
+        !matches!(other.step, AwaitingInfo | Introduced | AwaitingEpochAck | Contesting)
     };
-    let others = learners.iter().filter(|(other, rival)| {
-        **other != link && rival.server == peer.server && is_proven(rival)
+    let older = learners.iter().find(|(other, rival)| {
+        **other != link && rival.server == peer.server && has_promised(rival)
     });
-    let Some((older, rival)) = others.max_by_key(|(_, rival)| rival.is_established()) else {
+    let Some((older, rival)) = older else {
         return Contest::Won { over: None };
     };
-    if !rival.is_established() {
-        return Contest::Won { over: Some(*older) };
-    }
+    let tick_ms = replica.settings.tick_ms;
     let since_ms = if peer.step == Step::Contesting { peer.contests_since_ms } else { now_ms };
+    let silent_until_ms = rival.heard_ms.saturating_add(rival.silence_max_ms(tick_ms));
     if rival.heard_ms > since_ms {
         Contest::Lost
-    } else if now_ms >= since_ms + replica.settings.tick_ms {
+    } else if now_ms >= silent_until_ms.max(since_ms + tick_ms) {
         Contest::Won { over: Some(*older) }
     } else {
         Contest::Open

@@ -177,7 +177,7 @@ impl ObserverMaster {
         if ahead && peer.last_zxid.counter() != 0 {
             return;
         }
-        if peer.send_history(link, agreed, replica, out) != Plan::Snap {
+        if peer.send_history(now_ms, link, agreed, replica, out) != Plan::Snap {
             self.send_new_leader(now_ms, link, replica, out);
         }
     }

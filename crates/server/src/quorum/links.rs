@@ -106,7 +106,7 @@ impl Links {
         }
     }
 
-    /// The learner at the other end is up to date: its link is not cut when there are too many.
+    /// The learner at the other end is brought up to date, or is: its link is not cut when there are too many.
     pub fn keep(&self, id: LinkId) {
         if let Some(Origin::Accepted { place }) = self.get(id).map(|link| link.origin) {
             self.places.keep(place);

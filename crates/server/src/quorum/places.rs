@@ -6,11 +6,13 @@
 //! bounded too.
 //!
 //! Anybody can also say that it is a server. So those that are not listed have a limit of their own, and so has each
-//! member: its oldest connection goes that is not known to be in use. As long as all places are as many as these limits
-//! together and some for strangers, nobody keeps a member out.
+//! member. If too many say that they are one member, a connection goes that is not known to be in use, from the address
+//! that has most of them: whoever says so over and over cuts its own connections. As long as all places are as many as
+//! these limits together and some for strangers, no host keeps a member out that has another address.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -130,10 +132,18 @@ impl Taken {
         self.guests.values().filter(|(guest, ..)| is(*guest)).count()
     }
 
-    /// The oldest other connection that says it is this member.
-    fn older_claimant(&mut self, member: ServerId, than: u64) -> Option<&mut Visit> {
-        let mut others = self.guests.iter_mut().filter(|(id, _)| **id != than);
-        others.find(|(_, (guest, ..))| *guest == Guest::Claimant(member)).map(|(_, visit)| visit)
+    /// Of the other connections that say they are this member, the one to cut: the oldest from the address that has
+    /// most of them, the last one included.
+    fn claimant_to_cut(&self, member: ServerId, last: u64) -> Option<u64> {
+        let claimants = || {
+            let guests = self.guests.iter();
+            guests.filter(|(_, (guest, ..))| *guest == Guest::Claimant(member))
+        };
+        let count_from =
+            |host: IpAddr| claimants().filter(|(_, (.., peer))| peer.ip() == host).count();
+        let others = claimants().filter(|(id, _)| **id != last);
+        let cut = others.max_by_key(|(id, (.., peer))| (count_from(peer.ip()), Reverse(**id)));
+        cut.map(|(id, _)| *id)
     }
 }
 
@@ -143,21 +153,22 @@ impl Place {
         self.id
     }
 
-    /// The guest says that it is a member. If too many say that they are this one, the oldest of them goes that is
-    /// not known to be in use.
+    /// The guest says that it is a member. If too many say that they are this one, one of them goes that is not known
+    /// to be in use.
     pub fn claim(&self, member: ServerId, limits: ServerLimits) {
         let mut taken = self.places.taken.lock();
         taken.set(self.id, Guest::Claimant(member));
         if taken.count(|guest| guest == Guest::Claimant(member)) <= limits.per_member_max {
             return;
         }
-        if let Some((guest, stream, peer)) = taken.older_claimant(member, self.id) {
+        let cut_id = taken.claimant_to_cut(member, self.id);
+        if let Some((guest, stream, peer)) = cut_id.and_then(|id| taken.guests.get_mut(&id)) {
             *guest = Guest::Stranger;
             if let Some(stream) = stream.upgrade() {
                 cut(&stream);
             }
             self.places.warnings.warn(format_args!(
-                "more than {} connections say that they are server {member}: dropped the oldest, from {peer}",
+                "more than {} connections say that they are server {member}: closed one from {peer}",
                 limits.per_member_max
             ));
         }
@@ -244,6 +255,27 @@ mod tests {
         }
         let cut: Vec<_> = guests.iter_mut().map(|(end, ..)| is_cut(end)).collect();
         assert_eq!(cut, [false, true, false, false]);
+    }
+
+    #[test]
+    fn a_host_that_says_over_and_over_that_it_is_a_member_cuts_its_own_connections() {
+        for members_turn in 0..4 {
+            let places = Arc::new(Places::default());
+            let mut guests: Vec<_> = (0..8).map(|_| pair()).collect();
+            let mut taken = Vec::new();
+            for (turn, (_, stream, peer)) in guests.iter().enumerate() {
+                let mut peer = *peer;
+                if turn == members_turn {
+                    peer.set_ip([127, 0, 0, 2].into());
+                }
+                let place = places.take(stream, peer, 9).unwrap();
+                place.claim(ServerId(3), LIMITS);
+                taken.push(place);
+            }
+            let cut: Vec<_> = guests.iter_mut().map(|(end, ..)| is_cut(end)).collect();
+            assert!(!cut[members_turn], "{cut:?}");
+            assert_eq!(cut.iter().filter(|cut| !**cut).count(), LIMITS.per_member_max);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
-use herdsman_proto::{LearnerKind, QuorumPacket, ServerId};
+use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 use herdsman_server::{ServesAs, TestEnsemble};
 
 use crate::client::{Client, open};
@@ -98,6 +98,36 @@ fn a_follower_keeps_its_link_while_others_use_its_number() {
         client.create(&format!("/{count}"), b"", 0).ok();
     }
     assert_eq!(ensemble.serves_as(leader), Some(ServesAs::Leader));
+}
+
+/// It has said no more than that it is there, and what it has promised.
+#[test]
+fn a_member_that_catches_up_keeps_its_link_while_others_use_its_number() {
+    let mut ensemble = TestEnsemble::start();
+    let leader = ensemble.await_leader();
+    let epoch = accepted_epoch(&ensemble, leader);
+    let follower = ensemble.follower();
+    ensemble.kill(follower);
+    let join = || introduce(&ensemble, leader, LearnerKind::Follower, follower as i64, epoch);
+    let mut member = join();
+    await_answer(&mut member);
+    let mut bytes = Vec::new();
+    QuorumPacket::AckEpoch { last_zxid: Zxid::ZERO, current_epoch: None }.encode(&mut bytes);
+    member.write_all(&bytes).unwrap();
+    // LEADERINFO has 24 bytes; what follows begins to bring it up to date.
+    member.read_exact(&mut [0; 24]).unwrap();
+    let held: Vec<_> = (0..10)
+        .map(|_| {
+            let mut stream = join();
+            await_answer(&mut stream);
+            stream
+        })
+        .collect();
+    member.set_nonblocking(true).unwrap();
+    while let Ok(count) = member.read(&mut [0; 1024]) {
+        assert_ne!(count, 0, "was cut");
+    }
+    drop(held);
 }
 
 /// Does something to the servers while `meanwhile` lasts.

@@ -19,7 +19,7 @@ impl Leader {
     ) {
         let agreed = self.agreed(replica);
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
-        if peer.send_history(link, agreed, replica, out) != Plan::Snap {
+        if peer.send_history(now_ms, link, agreed, replica, out) != Plan::Snap {
             self.send_new_leader(now_ms, link, replica, out);
         }
     }

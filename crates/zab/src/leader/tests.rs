@@ -84,6 +84,8 @@ fn established(replica: &mut Replica, server: u64) -> Leader {
     promise(&mut leader, replica, server, Some(1));
     replica.epochs.current = leader.epoch();
     leader.handle_epoch_saved(0, EpochKind::Current, replica, &mut Vec::new());
+    // If it was sent a tree.
+    leader.send_new_leader(0, LinkId(server), replica, &mut Vec::new());
     let ack = QuorumPacket::Ack { zxid: Zxid::start_of(leader.epoch()) };
     leader.handle_packet(0, LinkId(server), ack, replica, &mut Vec::new());
     assert!(leader.is_established());
@@ -300,6 +302,83 @@ fn a_server_that_connects_again_waits_no_longer_than_its_lost_link() {
     lose(&mut leader, &mut replica, 2);
     assert_eq!(links(&leader), [9]);
     assert_eq!(leader.learners[&LinkId(9)].step, Step::Syncing);
+}
+
+/// A leader with a history that begins at a tree. 3 has promised the epoch and is being sent that tree.
+fn sending_a_tree(replica: &mut Replica) -> Leader {
+    *replica = testing::replica(1, testing::zxid(1, 50), &[]);
+    let mut leader = established(replica, 2);
+    introduce(&mut leader, replica, 3, LearnerKind::Follower);
+    promise(&mut leader, replica, 3, Some(1));
+    assert_eq!(leader.learners[&LinkId(3)].step, Step::Sending);
+    leader
+}
+
+/// Somebody says on link 9 that it is server 3, and promises the epoch.
+fn contest_3(now_ms: u64, leader: &mut Leader, replica: &mut Replica) {
+    introduce_on(now_ms, leader, replica, 9, 3, LearnerKind::Follower, 1);
+    let packet = QuorumPacket::AckEpoch { last_zxid: Zxid::ZERO, current_epoch: Some(1) };
+    leader.handle_packet(now_ms, LinkId(9), packet, replica, &mut Vec::new());
+}
+
+fn tick_with_2(now_ms: u64, leader: &mut Leader, replica: &mut Replica) {
+    leader.handle_heard(now_ms, LinkId(2));
+    leader.tick(now_ms, replica, &mut Vec::new()).unwrap();
+}
+
+#[test]
+fn a_server_that_catches_up_keeps_its_link() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    introduce(&mut leader, &mut replica, 3, LearnerKind::Follower);
+    promise(&mut leader, &mut replica, 3, Some(1));
+    assert_eq!(leader.learners[&LinkId(3)].step, Step::Syncing);
+    contest_3(10, &mut leader, &mut replica);
+    assert_eq!(links(&leader), [2, 3, 9]);
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(leader.epoch()) };
+    leader.handle_packet(50, LinkId(3), ack, &mut replica, &mut Vec::new());
+    tick_with_2(100, &mut leader, &mut replica);
+    assert_eq!(links(&leader), [2, 3]);
+    assert!(leader.is_active(LinkId(3)));
+}
+
+#[test]
+fn a_server_that_reads_a_tree_keeps_its_link() {
+    let mut replica = replica();
+    let mut leader = sending_a_tree(&mut replica);
+    for now_ms in [100, 200, 300] {
+        contest_3(now_ms - 40, &mut leader, &mut replica);
+        leader.handle_heard(now_ms, LinkId(3));
+        tick_with_2(now_ms, &mut leader, &mut replica);
+        assert_eq!(links(&leader), [2, 3]);
+    }
+}
+
+/// It cannot answer meanwhile.
+#[test]
+fn a_server_that_stores_a_tree_keeps_its_link_for_as_long_as_it_has_read() {
+    let mut replica = replica();
+    let mut leader = sending_a_tree(&mut replica);
+    leader.handle_heard(300, LinkId(3));
+    leader.send_new_leader(310, LinkId(3), &replica, &mut Vec::new());
+    contest_3(320, &mut leader, &mut replica);
+    for now_ms in [420, 520] {
+        tick_with_2(now_ms, &mut leader, &mut replica);
+        assert_eq!(links(&leader), [2, 3, 9]);
+    }
+    tick_with_2(620, &mut leader, &mut replica);
+    assert_eq!(links(&leader), [2, 9], "it may have lost the older link");
+}
+
+/// Its host has crashed and is back, so nothing ends the older link.
+#[test]
+fn a_server_that_connects_again_waits_a_tick_for_a_link_on_which_it_did_not_catch_up() {
+    let mut replica = replica();
+    let mut leader = sending_a_tree(&mut replica);
+    contest_3(10, &mut leader, &mut replica);
+    tick_with_2(110, &mut leader, &mut replica);
+    assert_eq!(links(&leader), [2, 9]);
+    assert_eq!(leader.learners[&LinkId(9)].step, Step::Sending);
 }
 
 /// However many come with its number, they count as one voter.
