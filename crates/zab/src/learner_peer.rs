@@ -260,10 +260,10 @@ pub(crate) fn judge_contest(
     }
 }
 
-/// The links that contest another one.
+/// The links that contest another one, the newest first: of several links of one server it is the one in use.
 pub(crate) fn contesting(learners: &Learners) -> Vec<LinkId> {
     let contesting = learners.iter().filter(|(_, peer)| peer.step == Step::Contesting);
-    contesting.map(|(link, _)| *link).collect()
+    contesting.map(|(link, _)| *link).rev().collect()
 }
 
 /// Learners that are not ready in time, or have not answered for too long.

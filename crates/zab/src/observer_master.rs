@@ -139,7 +139,9 @@ impl ObserverMaster {
     /// Looks again at all links that contest another one.
     fn settle_contests(&mut self, now_ms: u64, replica: &Replica, out: &mut Vec<Output>) {
         for link in contesting(&self.observers) {
-            self.settle_contest(now_ms, link, replica, out);
+            if self.observers.contains_key(&link) {
+                self.settle_contest(now_ms, link, replica, out);
+            }
         }
     }
 

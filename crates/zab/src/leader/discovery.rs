@@ -153,7 +153,9 @@ impl Leader {
         out: &mut Vec<Output>,
     ) {
         for link in contesting(&self.learners) {
-            self.settle_contest(now_ms, link, replica, out);
+            if self.learners.contains_key(&link) {
+                self.settle_contest(now_ms, link, replica, out);
+            }
         }
     }
 

@@ -304,6 +304,18 @@ fn a_server_that_connects_again_waits_no_longer_than_its_lost_link() {
     assert_eq!(leader.learners[&LinkId(9)].step, Step::Syncing);
 }
 
+/// Two links wait for the older one of their server, and it is lost.
+#[test]
+fn of_several_newcomers_the_newest_goes_on() {
+    let mut replica = replica();
+    let mut leader = contested(&mut replica);
+    introduce_on(20, &mut leader, &mut replica, 10, 2, LearnerKind::Follower, 2);
+    promise(&mut leader, &mut replica, 10, Some(1));
+    lose(&mut leader, &mut replica, 2);
+    assert_eq!(leader.learners[&LinkId(10)].step, Step::Syncing);
+    assert_eq!(leader.learners[&LinkId(9)].step, Step::Contesting);
+}
+
 /// A leader with a history that begins at a tree. 3 has promised the epoch and is being sent that tree.
 fn sending_a_tree(replica: &mut Replica) -> Leader {
     *replica = testing::replica(1, testing::zxid(1, 50), &[]);
