@@ -101,8 +101,19 @@ impl Tree {
     pub fn children_bytes(&self, request: &ReadRequest<'_>) -> Option<usize> {
         let ReadRequest::GetChildren { path, .. } = request else { return None };
         let node = self.nodes.get(self.nodes.find(path)?);
-        let names = node.children().iter().map(|&child| self.nodes.get(child).name_bytes());
-        Some(4 + names.map(|name| 4 + name.len()).sum::<usize>())
+        Some(self.names_bytes(node, usize::MAX))
+    }
+
+    /// How long the list of a znode's children is in a reply. Stops counting above `bytes_max`.
+    fn names_bytes(&self, node: Znode<'_>, bytes_max: usize) -> usize {
+        let mut bytes = 4;
+        for &child in node.children() {
+            bytes += 4 + self.nodes.get(child).name_len();
+            if bytes > bytes_max {
+                break;
+            }
+        }
+        bytes
     }
 
     /// Stops a reply that has become too large since `start`, before it takes more memory.
@@ -162,12 +173,16 @@ impl Tree {
         out: &mut Vec<u8>,
     ) -> Result<Znode<'_>, ErrorCode> {
         let node = self.readable(reader, path)?;
-        let start = out.len();
+        let bytes_max = self.options.reply_bytes_max;
+        let bytes = self.names_bytes(node, bytes_max);
+        if bytes > bytes_max {
+            return Err(REPLY_TOO_LARGE);
+        }
+        out.reserve(bytes);
         out.put_count(node.children().len());
         for &child in node.children() {
             // A text and a buffer look the same, and nobody need check again that it is text.
             out.put_buffer(Some(self.nodes.get(child).name_bytes()));
-            self.check_reply(start, out)?;
         }
         // Not before: who gets no answer must not watch.
         if watch {

@@ -88,8 +88,7 @@ impl Connection {
             if door != Door::Read {
                 break;
             }
-            let reply_bytes = run.answer(reader, &tree, header, payload, output);
-            if may_be_slow(header.op, reply_bytes) {
+            if run.answer(reader, &tree, header, payload, output) == Effort::Large {
                 run.note_if_slow(header, payload);
                 // Writes, and the other connections of this thread, get their turn before the next one.
                 next = ControlFlow::Break(());
@@ -185,7 +184,7 @@ impl<'a> Run<'a> {
         header: RequestHeader,
         payload: &[u8],
         output: &mut Vec<u8>,
-    ) -> u64 {
+    ) -> Effort {
         let start = output.len();
         let op = OpCode::from_code(header.op).expect("only known ops come to this door");
         let answered = reads::answer(tree, reader, op, header.xid, &payload[8..], output);
@@ -199,7 +198,7 @@ impl<'a> Run<'a> {
         let bytes = (output.len() - start) as u64 - LENGTH_BYTES;
         self.reply_bytes.add(bytes);
         self.last = Some((header, bytes));
-        bytes
+        Effort::of(op, answered, bytes)
     }
 }
 
@@ -260,8 +259,39 @@ impl Run<'_> {
     }
 }
 
-/// A read is much work if its answer is large, or if its op may look at many znodes; these have higher
-/// numbers than the plain reads. All others need not look at the clock. This is asked of every read.
-fn may_be_slow(op: i32, reply_bytes: u64) -> bool {
-    reply_bytes >= LARGE_REPLY_BYTES || op >= OpCode::MultiRead as i32
+/// How much work a read may have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    /// It need not look at the clock.
+    Small,
+    Large,
+}
+
+impl Effort {
+    /// A read is much work if its reply is large or would have been, or if its op may look at many znodes; these have
+    /// higher numbers than the plain reads. This is asked of every read.
+    fn of(op: OpCode, answered: Result<(), ErrorCode>, reply_bytes: u64) -> Self {
+        let is_large = reply_bytes >= LARGE_REPLY_BYTES
+            || op as i32 >= OpCode::MultiRead as i32
+            || answered == Err(read::REPLY_TOO_LARGE);
+        if is_large { Effort::Large } else { Effort::Small }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes get their turn after each of these.
+    #[test]
+    fn a_refused_reply_is_as_much_work_as_a_large_one() {
+        let check = |op, answered, bytes, expected| {
+            assert_eq!(Effort::of(op, answered, bytes), expected, "{op:?} {answered:?} {bytes}");
+        };
+        check(OpCode::GetChildren, Ok(()), 100, Effort::Small);
+        check(OpCode::GetChildren, Err(ErrorCode::NoNode), 16, Effort::Small);
+        check(OpCode::GetChildren, Ok(()), LARGE_REPLY_BYTES, Effort::Large);
+        check(OpCode::GetChildren, Err(read::REPLY_TOO_LARGE), 16, Effort::Large);
+        check(OpCode::GetEphemerals, Ok(()), 100, Effort::Large);
+    }
 }

@@ -1,6 +1,8 @@
 //! Reads: bodies of replies and their errors.
 
-use herdsman_tree::TreeOptions;
+use herdsman_proto::{ReadRequest, SessionId};
+use herdsman_tree::read::{REPLY_TOO_LARGE, Reader};
+use herdsman_tree::{TreeOptions, Watcher};
 
 use crate::world::World;
 
@@ -111,4 +113,23 @@ fn cversion_counts_creations_and_deletions() {
         let stat = world.run("exists /a");
         assert!(stat.contains(&format!(" cv{cversion} ")), "{line}: {stat}");
     }
+}
+
+/// A client may ask for a list that is too long over and over again.
+#[test]
+fn a_list_that_is_too_long_is_refused_before_it_is_copied() {
+    let options = TreeOptions { reply_bytes_max: 2200, ..TreeOptions::default() };
+    let mut world = World::new(options, &["create /p"]);
+    for i in 0..20 {
+        world.run(&format!("create /p/{i:0100}"));
+    }
+    let reader = Reader { session: SessionId(1), watcher: Watcher(1), ids: &[] };
+    let children = |watch| ReadRequest::GetChildren { path: "/p".into(), watch, with_stat: false };
+    let mut out = Vec::new();
+    assert_eq!(world.tree.read(reader, &children(false), &mut out), Ok(()));
+    assert_eq!(out.len(), 4 + 20 * 104);
+    world.run(&format!("create /p/{:0200}", 0));
+    let mut out = Vec::new();
+    assert_eq!(world.tree.read(reader, &children(true), &mut out), Err(REPLY_TOO_LARGE));
+    assert_eq!((out.capacity(), world.tree.watches().count()), (0, 0));
 }
