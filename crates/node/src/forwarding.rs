@@ -9,7 +9,7 @@
 //!
 //! Apache: `FollowerRequestProcessor`, `CommitProcessor`, `LearnerSessionTracker`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use herdsman_proto::limits::PING_SESSIONS_MAX;
@@ -86,6 +86,17 @@ impl Queued {
     fn is_write(&self, number: i32) -> bool {
         matches!(self, Queued::Write { cxid, .. } if *cxid == number)
     }
+
+    /// At the front of its queue it can be answered.
+    fn is_ready(&self) -> bool {
+        match self {
+            Queued::Read { .. }
+            | Queued::Refusal { .. }
+            | Queued::LocalClose(_)
+            | Queued::Sync { is_done: true, .. } => true,
+            Queued::Write { .. } | Queued::Sync { .. } => false,
+        }
+    }
 }
 
 /// Unanswered questions of one kind; an observer that asks one more is sent away. This server's own
@@ -128,6 +139,8 @@ pub struct Forwarding {
     syncs: VecDeque<PendingSync>,
     /// Syncs that the leader has answered, and from which zxid on that is true here.
     answered_syncs: VecDeque<(Zxid, ClientSync)>,
+    /// Sessions whose queues go on when the outputs of now are carried out.
+    postponed: BTreeSet<SessionId>,
 }
 
 /// A sync on its way to the leader.
@@ -167,6 +180,7 @@ impl Forwarding {
             touched: BTreeMap::new(),
             syncs: VecDeque::new(),
             answered_syncs: VecDeque::new(),
+            postponed: BTreeSet::new(),
         }
     }
 
@@ -385,13 +399,26 @@ impl Forwarding {
     /// The request at the front of a session's queue, if it can be answered now.
     pub fn take_ready(&mut self, session: SessionId) -> Option<Queued> {
         let queue = &mut self.attached.get_mut(&session)?.queue;
-        match queue.front()? {
-            Queued::Read { .. }
-            | Queued::Refusal { .. }
-            | Queued::LocalClose(_)
-            | Queued::Sync { is_done: true, .. } => queue.pop_front(),
-            Queued::Write { .. } | Queued::Sync { .. } => None,
+        queue.pop_front_if(|request| request.is_ready())
+    }
+
+    /// What is ready in a session's queue is answered later.
+    pub fn postpone(&mut self, session: SessionId) {
+        let front = self.attached.get(&session).and_then(|attached| attached.queue.front());
+        if front.is_some_and(Queued::is_ready) {
+            self.postponed.insert(session);
         }
+    }
+
+    /// Sessions whose queues go on now.
+    pub fn take_postponed(&mut self) -> BTreeSet<SessionId> {
+        std::mem::take(&mut self.postponed)
+    }
+
+    /// Some queue is to go on.
+    #[must_use]
+    pub fn has_postponed(&self) -> bool {
+        !self.postponed.is_empty()
     }
 
     /// Requests that wait for the leader.

@@ -214,10 +214,20 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Forgets everything, and keeps the memory.
+    /// Outputs that have become this large are carried out before more is added.
+    const BYTES_MAX: usize = 1 << 20;
+
+    /// Forgets everything, and keeps the memory unless it is much.
     pub fn clear(&mut self) {
         self.list.clear();
         self.bytes.clear();
+        self.bytes.shrink_to(Self::BYTES_MAX);
+    }
+
+    /// They should be carried out now: replies may be large, and there may be hundreds of them.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.bytes.len() >= Self::BYTES_MAX
     }
 
     /// Appends bytes and tells where they are.

@@ -224,7 +224,7 @@ impl Node {
     /// Something waits for [`Node::apply`].
     #[must_use]
     pub fn wants_tree(&self) -> bool {
-        self.has_committed() || self.has_coming_role()
+        self.has_committed() || self.has_postponed() || self.has_coming_role()
     }
 
     /// The txn that [`Node::apply`] will put into the tree next, if it is known already.
@@ -391,18 +391,20 @@ impl Node {
         self.answer_in_turn(Waiting::Refusal { origin, code }, tree, out);
     }
 
-    /// Answers at once if nothing is in flight, else behind it. A log that cannot be written lets
+    /// Answers at once if nothing is in flight and `out` is not large, else behind it. A log that cannot be written lets
     /// nothing move on, so then it is enough that the connection itself has nothing in flight; one
     /// that has is being closed.
     fn answer_in_turn(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
         let stuck = self.storage != StorageState::Writable;
         let conn = waiting.conn();
-        let is_first = self.in_flight.is_empty()
+        let is_first = (self.in_flight.is_empty() && !out.is_large())
             || (stuck && self.in_flight.conns().all(|other| Some(other) != conn));
         if is_first {
             self.answer(waiting, tree, out);
         } else {
-            self.in_flight.push(self.last_proposed, waiting);
+            // Not what was proposed last: a new leader has proposed nothing, and no commit would follow.
+            let zxid = self.in_flight.last_zxid().unwrap_or(self.committed);
+            self.in_flight.push(zxid, waiting);
         }
     }
 

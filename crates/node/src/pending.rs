@@ -112,6 +112,12 @@ impl InFlight {
         }
     }
 
+    /// What the last one waits for.
+    #[must_use]
+    pub fn last_zxid(&self) -> Option<Zxid> {
+        self.queue.back().map(|(zxid, _)| *zxid)
+    }
+
     /// Something is durable and waits to be applied.
     #[must_use]
     pub fn has_durable(&self, durable: Zxid) -> bool {

@@ -15,7 +15,7 @@ use herdsman_node::io::Answered;
 use herdsman_node::{ConnId, Input, Node, Now, Output, Outputs, ServesAs};
 use herdsman_proto::{OpCode, Zxid};
 use herdsman_tree::Tree;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
 use crate::audit::{self, Audit};
@@ -396,16 +396,23 @@ impl Core {
         let mut is_for_others = self.deliver(now, zxid, node, out, asker, to_wake);
         let appliers = driver.appliers().filter(|_| node.wants_tree());
         let mut ended = Vec::new();
-        while appliers.is_none() && node.wants_tree() {
+        while appliers.is_none() && mind.node.wants_tree() {
+            let Mind { node, out, to_wake } = &mut *mind;
             let mut tree = self.tree.write();
             match self.audit {
                 None => node.apply(&mut tree, TXNS_PER_GUARD, out),
                 Some(_) => apply_audited(node, &mut tree, out, &mut ended),
             }
+            let is_large = out.is_large();
             // Before readers get in again: see `outbox`.
             is_for_others |= self.deliver(now, tree.last_zxid(), node, out, asker, to_wake);
+            drop(tree);
+            if is_large {
+                // There may be many more: others who wait for the node get their turn.
+                MutexGuard::bump(&mut mind);
+            }
         }
-        let mut to_wake = std::mem::take(to_wake);
+        let mut to_wake = std::mem::take(&mut mind.to_wake);
         drop(mind);
         self.clients.bells.ring_for(&mut to_wake);
         if let Some(appliers) = appliers {
@@ -544,9 +551,14 @@ fn apply_audited(
     ended: &mut Vec<audit::SessionEnd>,
 ) {
     for _ in 0..TXNS_PER_GUARD {
-        ended.extend(node.next_txn().and_then(|entry| audit::session_end(entry, tree)));
+        let end = node.next_txn().and_then(|entry| audit::session_end(entry, tree));
+        let before = tree.last_zxid();
         node.apply(tree, 1, out);
-        if !node.wants_tree() {
+        // The txn waits for its turn if reads come first.
+        if tree.last_zxid() > before {
+            ended.extend(end);
+        }
+        if out.is_large() || !node.wants_tree() {
             break;
         }
     }

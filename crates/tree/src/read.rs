@@ -36,9 +36,6 @@ type Reply = Result<(), ErrorCode>;
 /// The answer to a read whose reply would be larger than `reply_bytes_max`.
 pub const REPLY_TOO_LARGE: ErrorCode = ErrorCode::MarshallingError;
 
-/// What the name of a child may take in a reply.
-const NAME_BYTES_ABOUT: usize = 32;
-
 impl Tree {
     /// Answers a read by appending the body of its reply to `out`.
     pub fn read(&self, reader: Reader<'_>, request: &ReadRequest<'_>, out: &mut Vec<u8>) -> Reply {
@@ -80,19 +77,20 @@ impl Tree {
         }
     }
 
-    /// About how long the body of a reply will be; `None` if that takes more than a look at one znode.
+    /// Whether the data or the names in a reply would take at most `bytes_max` now; not so if that takes more than a
+    /// look at this many bytes of one znode.
     #[must_use]
-    pub fn reply_bytes_about(&self, request: &ReadRequest<'_>) -> Option<usize> {
+    pub fn reply_fits(&self, request: &ReadRequest<'_>, bytes_max: usize) -> bool {
         let znode = |path: &str| self.nodes.find(path).map(|id| self.nodes.get(id));
         match request {
-            ReadRequest::Exists { .. } => Some(0),
+            ReadRequest::Exists { .. } => true,
             ReadRequest::GetData { path, .. } => {
-                Some(znode(path).and_then(Znode::data).map_or(0, <[u8]>::len))
+                znode(path).and_then(Znode::data).is_none_or(|data| data.len() <= bytes_max)
             }
             ReadRequest::GetChildren { path, .. } => {
-                Some(znode(path).map_or(0, |node| node.children().len() * NAME_BYTES_ABOUT))
+                znode(path).is_none_or(|node| self.names_bytes(node, bytes_max) <= bytes_max)
             }
-            _ => None,
+            _ => false,
         }
     }
 

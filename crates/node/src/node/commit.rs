@@ -13,13 +13,19 @@ use crate::reads;
 const CHANGES_MAX: usize = 1024;
 
 impl Node {
-    /// Puts what is committed into the tree, up to `txns_max` txns, fewer if these change very much: readers wait
-    /// meanwhile. The driver delivers `out` before it lets readers see the tree again: an event must reach its
-    /// watcher before any read that shows the change.
+    /// Puts what is committed into the tree, up to `txns_max` txns, fewer if these change very much or if `out`
+    /// becomes large: readers wait meanwhile. The driver delivers `out` before it lets readers see the tree again: an
+    /// event must reach its watcher before any read that shows the change. It comes with an empty `out`, or nothing
+    /// may be done.
     pub fn apply(&mut self, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
+        self.answer_postponed(tree, out);
         let mut changes = 0;
         for _ in 0..txns_max {
             if changes >= CHANGES_MAX {
+                break;
+            }
+            self.answer_before_next_txn(tree, out);
+            if out.is_large() {
                 break;
             }
             changes += self.next_txn().map_or(1, |entry| entry.txn.changes());
@@ -28,7 +34,7 @@ impl Node {
             };
             match waiting {
                 Waiting::Txn { entry, origin } => {
-                    let origin = origin.or_else(|| self.origin_at_learner(&entry, tree, out));
+                    let origin = origin.or_else(|| self.origin_at_learner(&entry));
                     self.apply_txn(&entry, origin, tree, out);
                     self.applied_at_learner(&entry, tree, out);
                     self.note_proof(entry.header, out);

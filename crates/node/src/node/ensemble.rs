@@ -311,7 +311,7 @@ impl Node {
 
     /// After txns were applied: a new standing may begin, and syncs may be done.
     pub(super) fn applied_in_ensemble(&mut self, tree: &mut Tree, out: &mut Outputs) {
-        if self.has_committed() {
+        if self.has_committed() || self.has_postponed() {
             return;
         }
         let Some(ensemble) = &mut self.ensemble else { return };

@@ -234,23 +234,24 @@ impl Node {
         }
     }
 
-    /// The request behind a txn, if it was made here. The txn that opens a session has the number 0,
-    /// which a client may have given to its first write.
-    pub(super) fn origin_at_learner(
-        &mut self,
-        entry: &Entry,
-        tree: &Tree,
-        out: &mut Outputs,
-    ) -> Option<Origin> {
-        if matches!(entry.txn, Txn::CreateSession { .. }) {
+    /// Answers what was asked for here before the write whose txn is applied next.
+    pub(super) fn answer_before_next_txn(&mut self, tree: &Tree, out: &mut Outputs) {
+        if !self.is_learning() {
+            return;
+        }
+        let Some(entry) = self.next_txn().filter(|entry| !opens_session(entry)) else { return };
+        let (session, cxid) = (entry.header.session, entry.header.cxid);
+        self.with_forwarding(|forwarding| forwarding.reach_write(session, cxid));
+        self.answer_ready(session, tree, out);
+    }
+
+    /// The request behind a txn, if it was made here.
+    pub(super) fn origin_at_learner(&mut self, entry: &Entry) -> Option<Origin> {
+        if opens_session(entry) {
             return None;
         }
-        let (session, cxid) = (entry.header.session, entry.header.cxid);
         let Role::Learning(forwarding) = &mut self.role else { return None };
-        forwarding.reach_write(session, cxid);
-        self.answer_ready(session, tree, out);
-        let Role::Learning(forwarding) = &mut self.role else { return None };
-        forwarding.take_write(session, cxid)
+        forwarding.take_write(entry.header.session, entry.header.cxid)
     }
 
     /// A txn was applied: a session may have been opened by it, and its queue may go on.
@@ -275,10 +276,26 @@ impl Node {
         }
     }
 
-    /// Answers what has come to the front of a session's queue.
+    /// Goes on with what was ready when there were too many outputs.
+    pub(super) fn answer_postponed(&mut self, tree: &Tree, out: &mut Outputs) {
+        let Role::Learning(forwarding) = &mut self.role else { return };
+        for session in forwarding.take_postponed() {
+            self.answer_ready(session, tree, out);
+        }
+    }
+
+    /// Something is ready that [`Node::apply`] answers.
+    pub(super) fn has_postponed(&self) -> bool {
+        matches!(&self.role, Role::Learning(forwarding) if forwarding.has_postponed())
+    }
+
+    /// Answers what has come to the front of a session's queue, or postpones the rest of it.
     fn answer_ready(&mut self, session: SessionId, tree: &Tree, out: &mut Outputs) {
         loop {
             let Role::Learning(forwarding) = &mut self.role else { return };
+            if out.is_large() {
+                return forwarding.postpone(session);
+            }
             let Some(ready) = forwarding.take_ready(session) else { return };
             let waiting = match ready {
                 Queued::Sync { origin, path, .. } => Waiting::Sync { origin, path },
@@ -290,6 +307,11 @@ impl Node {
             self.answer(waiting, tree, out);
         }
     }
+}
+
+/// The txn that opens a session has the number 0, which a client may have given to its first write.
+fn opens_session(entry: &Entry) -> bool {
+    matches!(entry.txn, Txn::CreateSession { .. })
 }
 
 fn create_session(session: SessionId, timeout_ms: i32) -> QuorumPacket {

@@ -6,6 +6,7 @@ mod durability;
 mod ensemble;
 mod golden;
 mod lifetimes;
+mod replies;
 mod room;
 mod script;
 mod transcript;

@@ -15,7 +15,8 @@ use crate::intake::Intake;
 
 /// Requests that one connection hands to the core at a time: others wait for it, too.
 const RUN_MAX: usize = 64;
-/// A read whose reply is longer does not go to the core: only here replies wait for a slow client.
+/// A read whose reply is longer does not go to the core: only here replies wait for a slow client. The writes before
+/// it may make the reply longer still; the core has a limit of its own (`Outputs::is_large`).
 const REPLY_BYTES_MAX: usize = 4096;
 
 /// Requests on their way to the core.
@@ -146,9 +147,7 @@ fn goes_along(tree: &Tree, op: i32, body: &[u8]) -> bool {
     match OpCode::from_code(op).map(|op| Request::decode(op, &mut Reader::new(body))) {
         // A watch that is refused is told of where reads are answered: see `reads`.
         Some(Ok(Request::Read(request))) if tree.limits_watches() && sets_watch(&request) => false,
-        Some(Ok(Request::Read(request))) => {
-            tree.reply_bytes_about(&request).is_some_and(|bytes| bytes <= REPLY_BYTES_MAX)
-        }
+        Some(Ok(Request::Read(request))) => tree.reply_fits(&request, REPLY_BYTES_MAX),
         // A ping, or something that is answered with an error.
         _ => true,
     }

@@ -133,3 +133,17 @@ fn a_list_that_is_too_long_is_refused_before_it_is_copied() {
     assert_eq!(world.tree.read(reader, &children(true), &mut out), Err(REPLY_TOO_LARGE));
     assert_eq!((out.capacity(), world.tree.watches().count()), (0, 0));
 }
+
+/// Such reads are answered under the guard of the writes before them.
+#[test]
+fn replies_fit_by_the_real_length_of_names_and_data() {
+    let mut world = World::new(TreeOptions::default(), &["create /p 12345"]);
+    let children =
+        || ReadRequest::GetChildren { path: "/p".into(), watch: false, with_stat: false };
+    let data = || ReadRequest::GetData { path: "/p".into(), watch: false };
+    assert!(world.tree.reply_fits(&data(), 5) && !world.tree.reply_fits(&data(), 4));
+    assert!(world.tree.reply_fits(&children(), 4096));
+    world.run(&format!("create /p/{:05000}", 0));
+    assert!(!world.tree.reply_fits(&children(), 4096));
+    assert!(world.tree.reply_fits(&children(), 5008));
+}
