@@ -39,6 +39,7 @@ use crate::intake::Intake;
 use crate::io_threads::Shared;
 use crate::outbox::{Closing, Taken};
 use crate::spare;
+use crate::unread_bytes::STEP_BYTES;
 use crate::wire::Wire;
 use ended::Ended;
 use held_back::{HeldBack, Share};
@@ -336,12 +337,8 @@ impl Connection {
         }
     }
 
-    /// A client that never quite catches up must not keep what it has read in our memory.
     fn forget_written(&mut self) {
-        if self.written > self.unsent() {
-            self.output.drain(..self.written);
-            self.written = 0;
-        }
+        forget_written(&mut self.output, &mut self.written);
     }
 
     /// The memory of all clients that do not read has a limit.
@@ -383,5 +380,44 @@ impl Connection {
             Stage::Serving => !self.is_output_full() && !self.held && !self.is_throttled(),
             Stage::AwaitingRole | Stage::AwaitingSession | Stage::Closing => false,
         }
+    }
+}
+
+/// A client that never quite catches up must not keep what it has read in our memory, nor the room of a large reply that
+/// it has read or that was refused: only what is unsent counts as unread.
+fn forget_written(output: &mut Vec<u8>, written: &mut usize) {
+    let unsent = output.len() - *written;
+    let has_room = output.capacity() > 2 * unsent + STEP_BYTES;
+    if *written > unsent || has_room {
+        output.drain(..*written);
+        *written = 0;
+    }
+    if has_room {
+        output.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_output_follows_what_is_unsent() {
+        let check = |capacity: usize, len: usize, mut written: usize| {
+            let mut output = Vec::with_capacity(capacity);
+            output.extend((0..len).map(|i| i as u8));
+            let unsent = output[written..].to_vec();
+            forget_written(&mut output, &mut written);
+            assert_eq!(output[written..], unsent);
+            let room = output.capacity();
+            assert!(room <= 2 * unsent.len() + STEP_BYTES, "{room} for {}", unsent.len());
+        };
+        // A large reply was refused.
+        check(64 << 20, 16, 0);
+        check(64 << 20, 1 << 20, 1000);
+        // A large reply is read but for its end.
+        check(8 << 20, 8 << 20, (8 << 20) - 100);
+        check(1 << 20, 1 << 20, (1 << 20) - 100);
+        check(3 << 20, 2 << 20, 1 << 20);
     }
 }
