@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use herdsman_node::ConnId;
 use parking_lot::Mutex;
@@ -77,6 +77,8 @@ pub struct Clients {
     limits: ConnLimits,
     /// What they have not read.
     pub(crate) unread: Arc<UnreadBytes>,
+    /// A connection has looked for those with the most since the ticker did.
+    has_looked: AtomicBool,
     /// How they are told that their outboxes were filled.
     pub(crate) bells: Bells,
 }
@@ -87,7 +89,14 @@ impl Clients {
     pub fn new(limits: ConnLimits, threads: usize) -> Self {
         let bells = Bells::new(threads);
         let unread = Arc::new(UnreadBytes::new(limits.unread_bytes_max));
-        Clients { table: Mutex::default(), next_id: AtomicU64::new(1), limits, unread, bells }
+        Clients {
+            table: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            limits,
+            unread,
+            has_looked: AtomicBool::new(false),
+            bells,
+        }
     }
 
     /// Lets a connection in that a thread will serve, unless a limit forbids it.
@@ -131,11 +140,23 @@ impl Clients {
         }
     }
 
-    /// If more waits for all clients together than may, closes those with the most unread bytes.
-    pub fn close_most_unread(&self) {
-        if self.unread.excess() == 0 {
-            return;
+    /// A connection has left more unread than before. Closes connections as the ticker does, but only once between two
+    /// of its looks: all connections are looked at under the lock of the table.
+    pub fn note_more_unread(&self) {
+        if self.unread.excess() > 0 && !self.has_looked.swap(true, Ordering::Relaxed) {
+            self.close_readers();
         }
+    }
+
+    /// If more waits for all clients together than may, closes those with the most unread bytes. For the ticker.
+    pub fn close_most_unread(&self) {
+        self.has_looked.store(false, Ordering::Relaxed);
+        if self.unread.excess() > 0 {
+            self.close_readers();
+        }
+    }
+
+    fn close_readers(&self) {
         let mut closed = Vec::new();
         let table = self.table.lock();
         let (leaving, staying): (Vec<_>, Vec<_>) =
@@ -229,5 +250,29 @@ mod tests {
         admitted[2].outbox.send(&[0; 500_000], false);
         clients.close_most_unread();
         assert_eq!(closed(), [false, false, true, true, false]);
+    }
+
+    #[test]
+    fn connections_look_for_most_unread_once_between_two_ticks() {
+        let limits = ConnLimits {
+            outbox_bytes_max: usize::MAX,
+            unread_bytes_max: 1_000_000,
+            ..ConnLimits::default()
+        };
+        let clients = Clients::new(limits, 1);
+        let admitted = [0; 3].map(|_| {
+            let client = clients.admit("10.0.0.1:1".parse().unwrap(), 0, 0).unwrap();
+            client.outbox.send(&[0; 500_000], false);
+            client
+        });
+        let closed = || admitted.iter().filter(|client| client.outbox.has_close()).count();
+        clients.note_more_unread();
+        assert_eq!(closed(), 1);
+        let more = admitted.iter().find(|client| !client.outbox.has_close()).unwrap();
+        more.outbox.send(&[0; 1_000_000], false);
+        clients.note_more_unread();
+        assert_eq!(closed(), 1, "it has looked since the last tick");
+        clients.close_most_unread();
+        assert_eq!(closed(), 2);
     }
 }

@@ -349,7 +349,10 @@ impl Connection {
             self.client.unsent_bytes.store(now, Ordering::Relaxed);
             let clients = &self.shared.core.clients;
             clients.unread.change(before, now);
-            clients.close_most_unread();
+            // Not if it is less: an output may be dropped while the tree is held.
+            if now > before {
+                clients.note_more_unread();
+            }
         }
     }
 
