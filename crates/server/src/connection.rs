@@ -386,8 +386,8 @@ impl Connection {
     }
 }
 
-/// A client that never quite catches up must not keep what it has read in our memory, nor the room of a large reply that
-/// it has read or that was refused: only what is unsent counts as unread.
+/// A client that never quite catches up must not keep what it has read in our memory, nor the room of a large
+/// reply that it has read or that was refused: only what is unsent counts as unread.
 fn forget_written(output: &mut Vec<u8>, written: &mut usize) {
     let unsent = output.len() - *written;
     let has_room = output.capacity() > 2 * unsent + STEP_BYTES;

@@ -26,7 +26,7 @@
 //! | peers that are no members | 32 | the newcomer is refused |
 //! | accepted election connections | members + 64 | the oldest one of a stranger is cut |
 //! | accepted links | members × 5 + 64 | the oldest one that has not said who it is is cut |
-//! | accepted links that say they are one member | 4, and the one in use | one from the address with most of them is cut |
+//! | accepted links that say they are one member | 4, and the one in use | one of the address with most is cut |
 //! | accepted links of servers that are not listed | 32 | the newcomer is refused |
 //! | packet of a learner | twice `jute.maxbuffer`, its extra and 128 KiB (`proto::limits`) | the link is lost |
 //! | bytes queued on a link | 64 MiB, and what clients of a server may have in flight | the link is lost |
@@ -215,7 +215,7 @@ impl QuorumNetwork {
         self.links.set_idle_limit(link, limit_ms);
     }
 
-    /// The learner at the other end of a link is brought up to date, or is: when there are too many links, others are cut.
+    /// The learner at the other end of a link is being brought up to date, or is: others are cut if there are too many.
     pub fn keep(&self, link: LinkId) {
         self.links.keep(link);
     }

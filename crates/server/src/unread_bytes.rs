@@ -1,8 +1,8 @@
 //! Replies and events that clients have not read yet, over all connections.
 //!
 //! What waits for one connection has limits of its own, but many connections that read nothing could fill the
-//! memory all the same. So there is one budget for all; when it is spent, the connections with the most unread bytes are
-//! closed ([`Clients::close_most_unread`](crate::clients::Clients::close_most_unread)).
+//! memory all the same. So there is one budget for all; when it is spent, the connections with the most unread
+//! bytes are closed ([`Clients::close_most_unread`](crate::clients::Clients::close_most_unread)).
 //!
 //! Counting costs nothing as long as clients read: a connection counts what is left after a write, if that has
 //! changed, and an outbox counts in steps of [`STEP_BYTES`].

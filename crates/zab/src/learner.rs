@@ -249,8 +249,8 @@ impl Learner {
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         let Epochs { current, accepted } = replica.epochs;
-        // No quorum counts on an observer's promise, and no leader looks at it to choose a later epoch. But one that only
-        // may not vote yet is a voter to its leader, and Apache's counts its ack.
+        // No quorum counts on an observer's promise, and no leader looks at it to choose a later epoch. But one that
+        // only may not vote yet is a voter to its leader, and Apache's counts its ack.
         let is_observer = self.kind == LearnerKind::Observer && replica.voting == Voting::Allowed;
         let earliest = if is_observer { current } else { accepted };
         let is_possible = (earliest..EPOCH_MAX).contains(&epoch);

@@ -1,8 +1,8 @@
 //! A host that is no member, on the ports between servers: it introduces itself with any number and any epoch, sends
 //! packets that make no sense there, and votes.
 //!
-//! It does not do all that a voter does. Who acknowledges what it has not logged, with a voter's number, can lose what it
-//! has acknowledged; only TLS or SASL between servers keep such a host out.
+//! It does not do all that a voter does. Who acknowledges what it has not logged, with a voter's number, can lose
+//! what it has acknowledged; only TLS or SASL between servers keep such a host out.
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{
