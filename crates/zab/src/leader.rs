@@ -49,7 +49,9 @@ pub(crate) struct Leader {
     stage: Stage,
     /// Known from `SavingAcceptedEpoch` on.
     epoch: u32,
-    /// When the stage must be over.
+    /// When the stage began.
+    stage_since_ms: u64,
+    /// When it must be over.
     stage_deadline_ms: u64,
     /// The end of this server's log when it was elected, and the epoch it had followed: what the
     /// followers' are compared with.
@@ -75,6 +77,7 @@ impl Leader {
         Leader {
             stage: Stage::AwaitingInfos,
             epoch: 0,
+            stage_since_ms: now_ms,
             stage_deadline_ms: now_ms + settings.init_limit_ms(),
             initial: (epochs.current, log.last()),
             own_epoch_saved: false,
@@ -162,17 +165,18 @@ impl Leader {
         }
     }
 
-    /// A voter cannot follow this leader, and needs a later epoch: see [`claims`], or too many cannot promise this one.
-    pub fn is_outbid(&self, replica: &Replica) -> bool {
-        self.outbid || self.lacks_promises(replica)
+    /// A voter cannot follow this leader, and needs a later epoch: see [`claims`].
+    pub fn is_outbid(&self) -> bool {
+        self.outbid
     }
 
     /// A voter has promised this very epoch to another leader, or cannot remember to which one, and the voters
     /// that are there without it are no quorum. It can promise the next epoch, so that comes sooner than a
-    /// voter that may never come.
-    fn lacks_promises(&self, replica: &Replica) -> bool {
+    /// voter that may never come. The others have a tick to come: anybody can say that it cannot promise.
+    fn lacks_promises(&self, now_ms: u64, replica: &Replica) -> bool {
         let refused = |peer: &LearnerPeer| peer.step == Step::Promised && !peer.promised;
         self.stage == Stage::AwaitingEpochAcks
+            && now_ms >= self.stage_since_ms + replica.settings.tick_ms
             && self.followers().any(refused)
             && !self.is_quorum_with_new_voters(replica, |peer| !refused(peer))
     }
@@ -232,6 +236,9 @@ impl Leader {
                 self.dismiss(link, CloseReason::TimedOut, out);
             }
             self.check_quorum(now_ms, replica)?;
+            if self.lacks_promises(now_ms, replica) {
+                return Err(Fall::EpochOutbid);
+            }
             // Behind the check: who wins has a tick to catch up.
             self.settle_contests(now_ms, replica, out);
         }
@@ -303,6 +310,7 @@ impl Leader {
 
     fn enter(&mut self, stage: Stage, now_ms: u64, replica: &Replica) {
         self.stage = stage;
+        self.stage_since_ms = now_ms;
         self.stage_deadline_ms = now_ms + replica.settings.init_limit_ms();
     }
 }

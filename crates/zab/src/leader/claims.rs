@@ -5,7 +5,9 @@
 //! leader steps down for it. But anybody who reaches the port can say FOLLOWERINFO with a voter's number. So
 //! - a voter that follows on another link has promised nothing of the kind;
 //! - the voter says so again and again for a tick, as a real one does, which is refused each time;
-//! - a server steps down for this once in [`OUTBID_PAUSE_TICKS`], whoever asks.
+//! - a server steps down for this once in [`OUTBID_PAUSE_TICKS`], whoever asks;
+//! - each time the epoch rises by [`EPOCHS_RAISED_MAX`] at most. A voter that is further ahead follows after several
+//!   times, 16 at most.
 //!
 //! A host that takes the place of a voter that is down can still force an election at that rate: only TLS or SASL
 //! between servers keep it out.
@@ -16,7 +18,7 @@ use herdsman_proto::ServerId;
 
 use super::Leader;
 use crate::learner_peer::LearnerPeer;
-use crate::replica::Replica;
+use crate::replica::{EPOCHS_RAISED_MAX, Replica};
 
 /// Between two times that a server steps down because of a claim: two minutes if a tick is 2 s.
 const OUTBID_PAUSE_TICKS: u64 = 60;
@@ -56,7 +58,8 @@ impl Leader {
         let has_paused = replica.outbid_ms.is_none_or(|last_ms| now_ms >= last_ms + pause_ms);
         if persists && has_paused {
             let claimed = self.claims.values().map(|claim| claim.epoch).max().unwrap_or(epoch);
-            replica.promised_by_voters = replica.promised_by_voters.max(claimed);
+            let believed = claimed.min(self.epoch.saturating_add(EPOCHS_RAISED_MAX));
+            replica.promised_by_voters = replica.promised_by_voters.max(believed);
             replica.outbid_ms = Some(now_ms);
             self.outbid = true;
         }

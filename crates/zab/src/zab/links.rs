@@ -77,7 +77,7 @@ impl Zab {
         match &mut self.role {
             Role::Leading(leader) => {
                 leader.handle_packet(now_ms, link, packet, &mut self.replica, out);
-                if leader.is_outbid(&self.replica) {
+                if leader.is_outbid() {
                     return Err(Fall::EpochOutbid);
                 }
                 self.note_epoch();
@@ -114,10 +114,7 @@ impl Zab {
             master.handle_link_lost(now_ms, link, &self.replica, out);
         }
         match &mut self.role {
-            Role::Leading(leader) => {
-                leader.handle_link_lost(now_ms, link, &mut self.replica, out)?;
-                if leader.is_outbid(&self.replica) { Err(Fall::EpochOutbid) } else { Ok(()) }
-            }
+            Role::Leading(leader) => leader.handle_link_lost(now_ms, link, &mut self.replica, out),
             Role::Learning(learner) if learner.link() == Some(link) => Err(Fall::LeaderLost),
             _ => Ok(()),
         }
