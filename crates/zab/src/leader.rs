@@ -19,7 +19,7 @@
 //! written before serving; an acknowledgement stands for all earlier ones on the same link.
 
 mod broadcast;
-mod claims;
+pub(crate) mod claims;
 mod discovery;
 mod synchronize;
 
@@ -31,7 +31,6 @@ use crate::io::{CloseReason, EpochKind, LinkId, Output};
 use crate::learner_peer::{LearnerPeer, Learners, Step, late_links, ping};
 use crate::quorum::Quorum;
 use crate::replica::{Fall, Replica};
-use claims::Claims;
 
 /// What a leader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +64,6 @@ pub(crate) struct Leader {
     syncs: VecDeque<(Zxid, LinkId)>,
     next_ping_ms: u64,
     next_check_ms: u64,
-    /// Voters that say they have promised a later epoch.
-    claims: Claims,
     /// One of them has proven to be unable to follow.
     outbid: bool,
 }
@@ -86,7 +83,6 @@ impl Leader {
             syncs: VecDeque::new(),
             next_ping_ms: now_ms + settings.tick_ms / 2,
             next_check_ms: now_ms + settings.tick_ms,
-            claims: Claims::default(),
             outbid: false,
         }
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use herdsman_proto::{EPOCH_MAX, LearnerKind, Membership, ServerId, Zxid};
 
 use crate::io::{EpochKind, Output, TreeAfterCut};
+use crate::leader::claims::Claims;
 use crate::log::{Kept, Log};
 use crate::memberships::{Change, Memberships};
 use crate::settings::ZabSettings;
@@ -59,6 +60,8 @@ pub(crate) struct Replica {
     /// The latest epoch that a voter said to have promised, to whomever, and that is believed: the next epoch is
     /// above it.
     pub promised_by_voters: u32,
+    /// Voters that say they have promised a later epoch.
+    pub claims: Claims,
     /// When this server last stepped down because a voter had promised a later epoch.
     pub outbid_ms: Option<u64>,
     pub voting: Voting,

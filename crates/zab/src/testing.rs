@@ -1,5 +1,6 @@
 //! A server's state for unit tests of single roles.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -30,6 +31,7 @@ pub fn replica(epoch: u32, base: Zxid, txns: &[Zxid]) -> Replica {
         epochs: Epochs { current: epoch, accepted: epoch },
         promise_owed_to: None,
         promised_by_voters: 0,
+        claims: BTreeMap::new(),
         outbid_ms: None,
         voting: Voting::Allowed,
         start_over: false,

@@ -128,6 +128,7 @@ impl Zab {
             epochs,
             promise_owed_to: None,
             promised_by_voters: 0,
+            claims: BTreeMap::new(),
             outbid_ms: None,
             voting,
             start_over: false,

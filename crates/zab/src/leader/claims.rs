@@ -27,14 +27,14 @@ const REPEAT_MS_MAX: u64 = 10_000;
 
 /// What a voter says to have promised, and for how long it has said so.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     epoch: u32,
     first_ms: u64,
     last_ms: u64,
 }
 
-/// At most one claim a voter.
-pub(super) type Claims = BTreeMap<ServerId, Claim>;
+/// At most one claim a voter. They outlive a leader's term: one that lacks the claimants may not last a tick.
+pub(crate) type Claims = BTreeMap<ServerId, Claim>;
 
 impl Leader {
     /// A voter says that it has promised a later epoch.
@@ -49,15 +49,18 @@ impl Leader {
             return;
         }
         let forget_ms = replica.settings.init_limit_ms() + REPEAT_MS_MAX;
-        self.claims.retain(|_, claim| now_ms <= claim.last_ms + forget_ms);
-        let claim =
-            self.claims.entry(voter).or_insert(Claim { epoch, first_ms: now_ms, last_ms: now_ms });
+        replica.claims.retain(|_, claim| now_ms <= claim.last_ms + forget_ms);
+        let claim = replica.claims.entry(voter).or_insert(Claim {
+            epoch,
+            first_ms: now_ms,
+            last_ms: now_ms,
+        });
         (claim.epoch, claim.last_ms) = (epoch, now_ms);
         let persists = now_ms >= claim.first_ms + replica.settings.tick_ms;
         let pause_ms = OUTBID_PAUSE_TICKS * replica.settings.tick_ms;
         let has_paused = replica.outbid_ms.is_none_or(|last_ms| now_ms >= last_ms + pause_ms);
         if persists && has_paused {
-            let claimed = self.claims.values().map(|claim| claim.epoch).max().unwrap_or(epoch);
+            let claimed = replica.claims.values().map(|claim| claim.epoch).max().unwrap_or(epoch);
             let believed = claimed.min(self.epoch.saturating_add(EPOCHS_RAISED_MAX));
             replica.promised_by_voters = replica.promised_by_voters.max(believed);
             replica.outbid_ms = Some(now_ms);

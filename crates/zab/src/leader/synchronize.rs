@@ -60,7 +60,7 @@ impl Leader {
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
         peer.step = Step::Synced;
         peer.acked = peer.synced_to;
-        self.claims.remove(&peer.server);
+        replica.claims.remove(&peer.server);
         if self.is_established() {
             self.activate(now_ms, link, out);
             self.try_to_commit(replica, out);

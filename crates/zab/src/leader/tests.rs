@@ -151,6 +151,20 @@ fn the_next_term_is_above_what_a_late_voter_has_promised() {
     assert_eq!(leader.epoch(), 501);
 }
 
+/// A leader that lacks the voters that are ahead may not last a tick, and so may the next ones.
+#[test]
+fn claims_outlive_a_leaders_term() {
+    let mut replica = replica();
+    for now_ms in [0, 50] {
+        let mut leader = with_epoch(&mut replica);
+        claim(&mut leader, &mut replica, &[now_ms], 500);
+        assert!(!leader.is_outbid());
+    }
+    let mut leader = with_epoch(&mut replica);
+    claim(&mut leader, &mut replica, &[100], 500);
+    assert!(leader.is_outbid());
+}
+
 /// Otherwise a host that steps in for a voter would use up the epochs in a few thousand step-downs.
 #[test]
 fn a_claim_raises_the_epoch_by_a_limited_number() {
