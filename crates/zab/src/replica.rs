@@ -16,8 +16,8 @@ use crate::settings::ZabSettings;
 /// a second, and one that gets so far usually succeeds. A promise further ahead than this comes from another ensemble,
 /// a damaged file or a hostile host, and to outbid it would use up the epochs, of which there are 2³¹ and no more.
 ///
-/// Less is believed at once ([`EPOCHS_RAISED_MAX`]): a hostile host could raise a leader's epoch and let it fail, and it
-/// would then be ahead of all others by one more than they accept. What is in between has to be repeated, as
+/// Less is believed at once ([`EPOCHS_RAISED_MAX`]): a hostile host could raise a leader's epoch and let it fail, and
+/// it would then be ahead of all others by one more than they accept. What is in between has to be repeated, as
 /// [`claims`](crate::leader) says.
 pub(crate) const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
 /// How far a voter's promise raises the epoch of a leader that is being elected, or of the one after a step-down.
