@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     println!("{} mistakes, {} not found as they should be", patches.len(), failed.len());
-    ensure!(failed.is_empty(), "see {}", failed.join(", "));
+    ensure!(failed.is_empty(), "not found as their patches say: {}", failed.join(", "));
     Ok(())
 }
 

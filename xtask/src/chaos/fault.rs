@@ -251,7 +251,10 @@ pub fn mend(ensemble: &mut Ensemble, absent: &Absent) -> Result<()> {
     for id in left_out {
         let deadline = Instant::now() + JOIN_MAX;
         while absent.is(id) {
-            ensure!(Instant::now() < deadline, "server {id} is not let in again");
+            ensure!(
+                Instant::now() < deadline,
+                "timed out waiting for server {id} to rejoin the membership"
+            );
             std::thread::sleep(POLL);
         }
         ensemble.member(id).configure(&[])?;

@@ -33,17 +33,17 @@ const PROGRESS: u64 = 5;
 /// A whole ensemble must take writes again within this time.
 const RECOVERY_MAX: Duration = Duration::from_secs(60);
 
-/// What storm to make.
+/// Options of a chaos run.
 #[derive(Args)]
 pub struct Options {
     /// How many servers; may be given several times, one ensemble after the other [default: 3 and
     /// 5].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(3..=9))]
     servers: Vec<u8>,
-    /// How long each ensemble is tormented.
+    /// For how many seconds faults are injected into each ensemble.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// What decides faults and requests; another one every time unless given.
+    /// Seed of faults and requests; by default another one every time.
     #[arg(long)]
     seed: Option<u64>,
     /// Which server programs.

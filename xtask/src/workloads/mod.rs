@@ -204,7 +204,7 @@ impl Suite {
             while count(one) < wanted {
                 let name = one.workload.name();
                 if one.threads.iter().any(JoinHandle::is_finished) {
-                    bail!("a client of {name} ended");
+                    bail!("a client of the workload {name} ended early");
                 }
                 ensure!(Instant::now() < deadline, "no progress of {name} within {max:?}");
                 std::thread::sleep(POLL);
@@ -221,7 +221,8 @@ impl Suite {
             let mut records = one.prepared;
             for thread in one.threads {
                 let own = thread.join();
-                records.extend(own.map_err(|_| anyhow::anyhow!("a client panicked"))?);
+                let name = one.workload.name();
+                records.extend(own.map_err(|_| anyhow::anyhow!("a client of {name} panicked"))?);
             }
             all.push((one.workload, records));
         }

@@ -34,7 +34,8 @@ pub(super) const ALL: &[Scenario] = &[
     local::MOVES,
 ];
 
-/// Those that go with local sessions, too: nobody takes such a session from its connection.
+/// Scenarios that also run with local sessions: all but the one of an old connection, because a local session cannot be
+/// taken over at another server.
 pub(super) fn for_local_sessions() -> Vec<Scenario> {
     let goes = |scenario: &&Scenario| scenario.name != moves::OLD_CONNECTION.name;
     ALL.iter().filter(goes).copied().collect()

@@ -138,7 +138,7 @@ fn claims(root: &str) -> Vec<Action> {
 
 pub(super) const EXPIRED: Scenario = Scenario {
     name: "move-expired",
-    about: "a session that expires while it has no connection is nobody's at any server",
+    about: "a session that expires while it has no connection is expired at every server",
     slots: 3,
     actions: expired,
 };

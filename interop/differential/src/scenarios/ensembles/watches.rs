@@ -36,17 +36,17 @@ fn again(root: &str) -> Vec<Action> {
     ]);
     let offsets = [(7, false), (0, false), (100, false), (7, true), (9, true), (0, true)];
     for server in ROLES {
-        for (offset, five) in offsets {
+        for (offset, is_set_watches_2) in offsets {
             let mut lists: Vec<Vec<Vec<u8>>> = vec![
                 list(&["same", "changed", "gone"]),
                 list(&["same", "new", "later"]),
                 list(&["same", "parent", "gone"]),
             ];
-            if five {
+            if is_set_watches_2 {
                 lists.push(list(&["same", "gone"]));
                 lists.push(list(&["parent"]));
             }
-            let xids = if five { Xids::GoOn } else { Xids::Anew };
+            let xids = if is_set_watches_2 { Xids::GoOn } else { Xids::Anew };
             actions.extend([
                 mover.hello(Hello { xids, ..Hello::at(server) }),
                 mover.call(Call::set_watches(offset, &lists)),
