@@ -198,6 +198,8 @@ mod kind {
 const REVALIDATE_BYTES: usize = 12;
 /// Type, zxid, and the counts of the data's bytes and of the ids.
 const HEAD_BYTES: usize = 4 + 8 + 4 + 4;
+/// An id: the lengths of its two texts.
+const ID_BYTES_MIN: usize = 4 + 4;
 /// What a learner speaks that does not say it.
 const VERSION_UNSAID: i32 = 1;
 const NO_ZXID: Zxid = Zxid(-1);
@@ -219,8 +221,9 @@ impl QuorumPacket {
     /// still become one: who reads a stream has to hold at most [`QuorumPacket::bytes_max`].
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] if the packet is not whole yet: read more and try again. Anything else
-    /// is final, [`DecodeError::Length`] in particular if it is too long.
+    /// [`DecodeError::Truncated`] if the packet is not whole yet: it lacks at least as many bytes as `wanted` is
+    /// above `available`, so try again when these are there. Anything else is final, [`DecodeError::Length`] in
+    /// particular if it is too long.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let mut ahead = *reader;
         let kind = ahead.int()?;
@@ -422,18 +425,31 @@ impl LearnerInfo {
 }
 
 /// The ids at the end of a packet, which together may be as long as a single field. They are the one
-/// part without a length in front, so without this bound they could go on for ever.
+/// part without a length in front, so without this bound they could go on for ever. Each has a least length, so it is
+/// known how many bytes the last ones need at least, before they are there.
 fn decode_ids(reader: &mut Reader<'_>) -> Result<Vec<Id>> {
     let bytes_max = reader.field_bytes_max().saturating_add(size_of::<i32>());
     let mut window = reader.window(bytes_max);
-    let available = window.rest().len();
-    let ids = window.vector(Id::decode).map_err(|error| match error {
-        DecodeError::Truncated { .. } if available == bytes_max => {
-            DecodeError::Length(i32::try_from(bytes_max).unwrap_or(i32::MAX))
-        }
-        other => other,
-    })?;
-    reader.skip(available - window.rest().len())?;
+    let available_bytes = window.rest().len();
+    let count = usize::try_from(window.int()?).unwrap_or(0);
+    let mut ids = Vec::new();
+    for index in 0..count {
+        let id = Id::decode(&mut window).map_err(|error| match error {
+            DecodeError::Truncated { wanted, available } => {
+                let wanted =
+                    wanted.saturating_add((count - index - 1).saturating_mul(ID_BYTES_MIN));
+                let decoded_bytes = available_bytes - available;
+                if decoded_bytes.saturating_add(wanted) > bytes_max {
+                    DecodeError::Length(i32::try_from(bytes_max).unwrap_or(i32::MAX))
+                } else {
+                    DecodeError::Truncated { wanted, available }
+                }
+            }
+            other => other,
+        })?;
+        ids.push(id);
+    }
+    reader.skip(available_bytes - window.rest().len())?;
     Ok(ids)
 }
 

@@ -271,19 +271,38 @@ fn hostile_lengths_are_refused_as_soon_as_they_are_there() {
         assert!(matches!(outcome, Err(DecodeError::Truncated { .. })), "{bytes:?}: {outcome:?}");
     };
     late(&["00000002", ZXID, "00000400"]);
-    late(&["00000001", ZXID, NULL, "7fffffff"]);
+    late(&["00000001", ZXID, NULL, "00000080"]);
 }
 
-/// Two billion ids of two empty texts each: no field is too long, but all together are.
+/// No field is too long, but all ids together are: an id has 8 bytes at least.
 #[test]
-fn ids_without_an_end_are_refused() {
-    let front = hex(&["00000001", ZXID, NULL, "7fffffff"]);
-    let outcome = |id_bytes: usize| decode(&[&front[..], &vec![0; id_bytes]].concat());
-    let late = outcome(LIMIT - 1);
-    assert!(matches!(late, Err(DecodeError::Truncated { .. })), "{late:?}");
-    let limit = i32::try_from(LIMIT).expect("a small number");
-    assert_eq!(outcome(LIMIT), Err(DecodeError::Length(limit + 4)));
-    assert_eq!(outcome(LIMIT + 100), Err(DecodeError::Length(limit + 4)));
+fn ids_that_are_too_long_together_are_refused() {
+    let too_long = DecodeError::Length(i32::try_from(LIMIT).expect("a small number") + 4);
+    check_refused(&["00000001", ZXID, NULL, "7fffffff"], too_long);
+    check_refused(&["00000001", ZXID, NULL, "00000081"], too_long);
+    check_refused(&["00000001", ZXID, NULL, "00000080", "00000005"], too_long);
+    check_refused(&["00000001", ZXID, NULL, "00000002", "000003f5"], too_long);
+}
+
+/// One that comes byte by byte is not read from its start each time.
+#[test]
+fn a_packet_that_is_not_whole_says_what_it_lacks() {
+    let id_bytes = 1 << 20;
+    for text in ["", "x", "some text", &"long".repeat(1000)] {
+        let ids = vec![Id::new(text, ""); id_bytes / (8 + text.len())];
+        let (session, body) = (SessionId(1), vec![0; 1000].into());
+        let bytes = encode(&QuorumPacket::Request { session, cxid: 1, op: 1, body, ids });
+        let mut end = 0;
+        let mut tries = 0;
+        while let Err(DecodeError::Truncated { wanted, available }) =
+            QuorumPacket::decode(&mut Reader::with_limit(&bytes[..end], id_bytes))
+        {
+            end += wanted - available;
+            tries += 1;
+        }
+        assert_eq!(end, bytes.len());
+        assert!(tries < 1000, "{tries}");
+    }
 }
 
 #[test]
@@ -397,7 +416,10 @@ proptest! {
         for end in 0..bytes.len() {
             let mut reader = Reader::with_limit(&bytes[..end], LIMIT);
             let outcome = QuorumPacket::decode(&mut reader);
-            prop_assert!(matches!(outcome, Err(DecodeError::Truncated { .. })), "{end} {outcome:?}");
+            let Err(DecodeError::Truncated { wanted, available }) = outcome else {
+                panic!("{end} {outcome:?}");
+            };
+            prop_assert!((1..=bytes.len() - end).contains(&(wanted - available)), "{end} {outcome:?}");
             prop_assert_eq!(reader.rest().len(), end);
         }
     }

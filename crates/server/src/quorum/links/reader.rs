@@ -23,6 +23,9 @@ pub(super) struct LinkReader {
     context: Arc<Context>,
     receiver: Arc<dyn Receiver>,
     incoming: Incoming,
+    /// The next packet has this many bytes at least, so it is not looked at before: to look costs as much as there is
+    /// of it, and the other side decides how often bytes come.
+    packet_bytes_min: usize,
     inputs: Vec<Input>,
     place: Option<Place>,
     /// `None` once the first packet is there.
@@ -45,6 +48,7 @@ impl LinkReader {
             context,
             receiver,
             incoming,
+            packet_bytes_min: 0,
             inputs: Vec::new(),
             place,
             first_packet_by,
@@ -74,17 +78,22 @@ impl LinkReader {
         let field_bytes_max = self.context.settings.field_bytes_max;
         loop {
             let bytes = self.incoming.bytes();
+            if bytes.len() < self.packet_bytes_min {
+                return Ok(());
+            }
             let mut reader = Reader::with_limit(bytes, field_bytes_max);
             match QuorumPacket::decode(&mut reader) {
                 Ok(packet) => {
                     let packet_bytes = bytes.len() - reader.rest().len();
                     self.incoming.consume(packet_bytes);
+                    self.packet_bytes_min = 0;
                     self.first_packet_by = None;
                     self.take(packet)?;
                 }
-                Err(DecodeError::Truncated { .. }) => {
+                Err(DecodeError::Truncated { wanted, available }) => {
                     let packet_bytes_max = QuorumPacket::bytes_max(field_bytes_max);
-                    if bytes.len() > packet_bytes_max {
+                    self.packet_bytes_min = bytes.len().saturating_add(wanted - available);
+                    if self.packet_bytes_min > packet_bytes_max {
                         return Err(Loss::PacketTooLong(packet_bytes_max));
                     }
                     return Ok(());
