@@ -126,7 +126,7 @@ impl RoleLog {
     /// The first line: who is who, and where this server stands.
     pub fn begin(&mut self, membership: &Membership, view: &View, stats: &EnsembleStats) {
         stats.searches.add(1);
-        self.voters = Voters::of(membership);
+        self.set_membership(membership);
         let voters: Vec<_> = membership.voters().collect();
         let observers: Vec<_> = membership.observers().map(|(id, _)| id).collect();
         let observing = if observers.is_empty() {
@@ -142,6 +142,11 @@ impl RoleLog {
                  {last}, its epoch {epoch}; looking for a leader"
             ),
         );
+    }
+
+    fn set_membership(&mut self, membership: &Membership) {
+        self.voters = Voters::of(membership);
+        self.learners.set_members(membership);
     }
 
     /// What there is to write since the last call.
@@ -255,7 +260,7 @@ impl RoleLog {
                 self.lines.extend(line);
                 self.lost_follower(now_ms, follower);
             }
-            Output::Activate { membership } => self.voters = Voters::of(membership),
+            Output::Activate { membership } => self.set_membership(membership),
             Output::Send { link, packet } => {
                 if let QuorumPacket::AckEpoch { .. } = packet
                     && let Role::Joining { catching_up, .. } = &mut self.role

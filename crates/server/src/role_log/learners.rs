@@ -1,10 +1,10 @@
 //! The learners of a leader, as far as they are of interest to an operator: who they are, and how
 //! they catch up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
+use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 use herdsman_zab::LinkId;
 use herdsman_zab::io::CloseReason;
 use tracing::Level;
@@ -14,9 +14,9 @@ use super::wording::{self, close_reason_in_words, duration};
 use crate::line_limit::LineLimit;
 use crate::stats::EnsembleStats;
 
-/// Kinds of lines, counted for each server, that are told in a minute: anybody can connect and claim to be a
-/// server of any number. The rest is for the level `debug`.
-const KINDS_MAX: usize = 64;
+/// Kinds of lines, counted for each server that is not listed, that are told in a minute: anybody can connect and claim
+/// to be a server of any number. The rest is for the level `debug`.
+const UNLISTED_KINDS_MAX: usize = 64;
 
 /// What a line about a learner is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,11 +81,18 @@ pub(super) struct Learners {
     known: BTreeMap<LinkId, Learner>,
     /// How many of them catch up.
     catching_up: usize,
+    /// Those that are listed.
+    members: BTreeSet<ServerId>,
     /// What was told in the last minute.
     told: BTreeMap<(ServerId, About), LineLimit>,
 }
 
 impl Learners {
+    /// The membership has changed.
+    pub fn set_members(&mut self, membership: &Membership) {
+        self.members = membership.members.keys().copied().collect();
+    }
+
     pub fn len(&self) -> usize {
         self.known.len()
     }
@@ -147,11 +154,12 @@ impl Learners {
         if let Some(lines) = self.told.get_mut(&kind) {
             return lines.admit(now);
         }
-        if self.told.len() >= KINDS_MAX {
+        if !self.members.contains(&kind.0) {
             self.told.retain(|_, lines| !lines.is_over(now));
-        }
-        if self.told.len() >= KINDS_MAX {
-            return None;
+            let unlisted = self.told.keys().filter(|(server, _)| !self.members.contains(server));
+            if unlisted.count() >= UNLISTED_KINDS_MAX {
+                return None;
+            }
         }
         let lines = LineLimit::per_minute(kind.1.lines_per_minute());
         self.told.entry(kind).or_insert(lines).admit(now)

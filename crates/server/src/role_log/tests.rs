@@ -224,6 +224,24 @@ fn learners_that_come_and_go_do_not_fill_the_log() {
     }
 }
 
+/// However many numbers somebody invents.
+#[test]
+fn servers_that_are_not_listed_hide_no_line_about_a_member() {
+    let mut told = Told::new();
+    let text = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2";
+    let membership = Membership::parse_text(text).expect("it is right");
+    told.log.begin(&membership, &told.view, &told.stats);
+    told.lead(1);
+    for i in 0..100 {
+        told.introduce(i, 100 + i.cast_signed(), 0);
+        told.note(&[Output::Close { link: LinkId(i), reason: CloseReason::Replaced }]);
+    }
+    told.introduce(200, 3, 0);
+    let close = Output::Close { link: LinkId(200), reason: CloseReason::TimedOut };
+    let lines = told.note(&[close]);
+    assert!(lines[0].starts_with("WARN sending server 3 away"), "{lines:?}");
+}
+
 #[test]
 fn a_leader_tells_how_its_learners_caught_up() {
     let mut told = Told::new();
