@@ -18,7 +18,12 @@ fn every_member_answers_and_one_without_a_quorum_does_not() {
     // A member sees its own writes at once.
     assert_eq!(Ask::get("/api/v1/node?path=/a").of(door.address()).ok()["data"], "x");
     let other = admin(ensemble.handle(leader), Writers::Anybody);
-    assert_eq!(Ask::get("/api/v1/node?path=/a").of(other.address()).ok()["data"], "x");
+    // Others see them a moment later.
+    let shown = ensemble.await_that("the leader shows it", || {
+        let answer = Ask::get("/api/v1/node?path=/a").of(other.address());
+        (answer.status == 200).then_some(answer)
+    });
+    assert_eq!(shown.ok()["data"], "x");
     drop(other);
     let others: Vec<_> = ensemble.ids().filter(|&id| id != follower).collect();
     for id in others {
