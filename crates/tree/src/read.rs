@@ -171,16 +171,16 @@ impl Tree {
         out: &mut Vec<u8>,
     ) -> Result<Znode<'_>, ErrorCode> {
         let node = self.readable(reader, path)?;
-        let bytes_max = self.options.reply_bytes_max;
-        let bytes = self.names_bytes(node, bytes_max);
-        if bytes > bytes_max {
+        let start = out.len();
+        // Each has a length and a character at least.
+        if node.children().len().saturating_mul(5) > self.options.reply_bytes_max {
             return Err(REPLY_TOO_LARGE);
         }
-        out.reserve(bytes);
         out.put_count(node.children().len());
         for &child in node.children() {
             // A text and a buffer look the same, and nobody need check again that it is text.
             out.put_buffer(Some(self.nodes.get(child).name_bytes()));
+            self.check_reply(start, out)?;
         }
         // Not before: who gets no answer must not watch.
         if watch {
