@@ -120,6 +120,10 @@ impl Replica {
         self.log.handle_installed(zxid);
         self.memberships.forget_pending(out);
         self.memberships.found(in_tree, out);
+        // All is on disk now, and stays there from here on if the tree makes this server a voter.
+        if self.memberships.kind() == LearnerKind::Follower {
+            self.log.keep_on_disk();
+        }
     }
 
     /// A membership is agreed on. A server that kept no log and becomes a voter takes everything to disk before it
@@ -181,6 +185,8 @@ pub enum Fall {
 
 #[cfg(test)]
 mod tests {
+    use herdsman_proto::membership::Role;
+
     use super::*;
     use crate::settings::Reconfig;
     use crate::testing::{replica, zxid};
@@ -199,5 +205,20 @@ mod tests {
         assert_eq!(replica.memberships.pending().map(|pending| &**pending), Some(&next));
         replica.handle_installed(zxid(1, 3), Some((*in_force).clone()), &mut out);
         assert_eq!(replica.memberships.pending(), None);
+    }
+
+    /// What follows must not leave a hole on disk when the membership is put in force.
+    #[test]
+    fn a_tree_that_makes_a_server_a_voter_makes_it_keep_its_log() {
+        let mut replica = replica(1, zxid(1, 0), &[]);
+        let mut observer = (**replica.memberships.in_force()).clone();
+        let voter = Membership { version: zxid(1, 2).0 as u64, ..observer.clone() };
+        observer.members.get_mut(&ServerId(1)).unwrap().role = Role::Observer;
+        let reconfig = Reconfig::Enabled(|_| None);
+        replica.memberships = Memberships::new(ServerId(1), reconfig, Arc::new(observer));
+        replica.log = Log::new(Kept::InMemory, replica.settings.history, zxid(1, 0), Vec::new());
+
+        replica.handle_installed(zxid(1, 3), Some(voter), &mut Vec::new());
+        assert_eq!(replica.log.kept(), Kept::OnDisk);
     }
 }
