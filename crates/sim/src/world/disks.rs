@@ -144,10 +144,15 @@ impl World {
                     process.storage = StorageState::Writable;
                 }
                 self.servers[place].process = Some(process);
-                if has_room {
+                // A tree or a log that was replaced is reported before anything else is asked of the node.
+                let is_flush = matches!(input, PeerInput::Flushed { .. });
+                if has_room && is_flush {
                     self.step(place, Input::Storage(StorageState::Writable));
                 }
                 self.step_peer(place, input);
+                if has_room && !is_flush {
+                    self.step(place, Input::Storage(StorageState::Writable));
+                }
             }
             Done::Full => {
                 let told = process.storage == StorageState::Full;
