@@ -16,7 +16,7 @@
 //!   ([`install`]), and a crash leaves the state before or the state after.
 //! - A member of an ensemble that has lost something does not vote until a leader has brought it up to date
 //!   ([`voting`]).
-//! - What a leader offers a learner from its log has no hole ([`history`]).
+//! - What a leader offers a learner from its log has no hole ([`history`], [`log::range`]).
 //!
 //! The formats are drawn in docs/formats.md.
 
@@ -43,6 +43,7 @@ pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write
 pub use history::{History, HistoryLimits, read_history};
 pub use install::{InstallError, install_snapshot};
 pub use lock::{DirLock, DirLockError, lock_dirs};
+pub use log::range::{Before, LogPosition, LogRange, RangeError};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
 pub use purge::{PurgePlan, plan_purge, plan_purge_of, purge};

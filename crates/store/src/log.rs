@@ -14,6 +14,7 @@
 pub mod chain;
 pub mod ending;
 pub mod pieces;
+pub mod range;
 pub mod record;
 mod search;
 pub mod truncate;

@@ -1,0 +1,219 @@
+//! Reads a part of the log of a running server, for a learner that lacks more than is kept in memory.
+//!
+//! In: the txn before the first wanted one, and the last wanted one; all of them are durable and agreed on. Out: their
+//! payloads in order.
+//!
+//! Invariants: each txn is the very next one after the one before ([`crate::history`] has the same rule, and says
+//! why); nothing after the last wanted txn is looked at, so the log may be written and rolled meanwhile. A file that is
+//! purged while it is read stays readable; one that is purged before ends the reading with
+//! [`RangeError::Missing`].
+//!
+//! Apache: `FileTxnLog.read` and `TxnLogProposalIterator`, which do not look for holes.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use herdsman_proto::Zxid;
+
+use super::RECORD_EXTRA_BYTES;
+use super::ending::{Ending, classify};
+use super::record::RecordReader;
+use super::walk::{files_needed, follows_through};
+use crate::disk::{Dirs, Disk, IoAt, io_at};
+use crate::names::{LogName, list_logs, list_snapshots};
+
+/// Why a part of the log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RangeError {
+    /// The disk failed.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Io {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Txns are not in the log any more, or cannot be shown to be all.
+    #[error("the log does not hold all txns after {after}")]
+    Missing {
+        /// The last one before.
+        after: Zxid,
+    },
+}
+
+impl From<IoAt> for RangeError {
+    fn from(IoAt { path, source }: IoAt) -> Self {
+        RangeError::Io { path, source }
+    }
+}
+
+/// What must be known about the txn before the first wanted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// It is in this server's history.
+    Known,
+    /// It is the end of another server's log. That is a prefix of ours if the log has it or a later txn of its
+    /// epoch: in one epoch zxids rise by one, and each names one txn only.
+    MustBeOurs,
+}
+
+/// A place in the log: behind a txn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPosition {
+    file: LogName,
+    offset: u64,
+    last: Zxid,
+}
+
+/// A part of the log being read.
+pub struct LogRange {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    /// Files that were not opened yet, oldest first.
+    files: VecDeque<LogName>,
+    /// The one that is being read.
+    file: Option<LogName>,
+    reader: Option<RecordReader>,
+    /// Txns that have been: snapshots and log files are named by them.
+    known: Vec<Zxid>,
+    /// The last txn that was handed out, or the one before the first.
+    last: Zxid,
+    to: Zxid,
+    /// Only the next txn of the same epoch may follow `last`: nothing else shows that none is missing.
+    exactly_next: bool,
+}
+
+impl LogRange {
+    /// Looks for the files with the txns after `after`, up to `to`.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dirs: &Dirs,
+        (after, before): (Zxid, Before),
+        to: Zxid,
+    ) -> Result<Self, RangeError> {
+        let snapshots = list_snapshots(&*disk, &dirs.data).map_err(io_at(&dirs.data))?;
+        let files = list_logs(&*disk, &dirs.log).map_err(io_at(&dirs.log))?;
+        let names = files.iter().map(|name| name.zxid);
+        let known = snapshots.iter().map(|name| name.zxid).chain(names).collect();
+        Ok(LogRange {
+            disk,
+            dir: dirs.log.clone(),
+            files: files_needed(&files, after).iter().copied().collect(),
+            file: None,
+            reader: None,
+            known,
+            last: after,
+            to,
+            exactly_next: before == Before::MustBeOurs,
+        })
+    }
+
+    /// The next txn; `None` behind the last wanted one.
+    pub fn next_txn(&mut self) -> Result<Option<(Zxid, Bytes)>, RangeError> {
+        while self.last < self.to {
+            let Some(reader) = &mut self.reader else {
+                self.open_next()?;
+                continue;
+            };
+            let path = reader.path().to_owned();
+            let Some(record) = reader.next_record().map_err(io_at(&path))? else {
+                self.leave_file()?;
+                continue;
+            };
+            if record.zxid <= self.last {
+                // The txn before the first wanted one is in the log.
+                self.exactly_next &= record.zxid != self.last;
+                continue;
+            }
+            let is_next = if self.exactly_next {
+                record.zxid == self.last.next() && record.zxid.epoch() == self.last.epoch()
+            } else {
+                follows_through(&self.known, self.last, record.zxid)
+            };
+            if !is_next || record.zxid > self.to {
+                return Err(RangeError::Missing { after: self.last });
+            }
+            self.exactly_next = false;
+            self.last = record.zxid;
+            return Ok(Some((record.zxid, Bytes::copy_from_slice(record.payload))));
+        }
+        Ok(None)
+    }
+
+    /// Goes on where another part ended, without reading again what comes before in the same file.
+    pub fn resume(
+        disk: Arc<dyn Disk>,
+        dirs: &Dirs,
+        position: LogPosition,
+        after: (Zxid, Before),
+        to: Zxid,
+    ) -> Result<Self, RangeError> {
+        let mut range = LogRange::open(disk, dirs, after, to)?;
+        if range.files.front() == Some(&position.file) && after.0 == position.last {
+            range.open_next()?;
+            if let Some(reader) = &mut range.reader {
+                reader.resume_at(position.offset);
+                range.exactly_next = false;
+            }
+        }
+        Ok(range)
+    }
+
+    /// Where what was read ends.
+    #[must_use]
+    pub fn position(&self) -> Option<LogPosition> {
+        let (file, reader) = (self.file?, self.reader.as_ref()?);
+        Some(LogPosition { file, offset: reader.offset(), last: self.last })
+    }
+
+    /// Whether all of it can be read and takes at most this many bytes in the log. `step` says now and then whether to
+    /// go on looking.
+    pub fn fits(
+        mut self,
+        bytes_max: u64,
+        step: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<bool, RangeError> {
+        let mut bytes = 0;
+        while let Some((_, payload)) = self.next_txn()? {
+            bytes += (payload.len() + RECORD_EXTRA_BYTES) as u64;
+            if bytes > bytes_max || step().is_break() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn open_next(&mut self) -> Result<(), RangeError> {
+        let Some(file) = self.files.pop_front() else {
+            return Err(RangeError::Missing { after: self.last });
+        };
+        let path = file.path(&self.dir);
+        match RecordReader::open(&*self.disk, &path) {
+            Ok(reader) => (self.file, self.reader) = (Some(file), Some(reader)),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                return Err(RangeError::Missing { after: self.last });
+            }
+            Err(source) => return Err(RangeError::Io { path, source }),
+        }
+        Ok(())
+    }
+
+    /// There may be txns in what is damaged, so only the very next one may follow it.
+    fn leave_file(&mut self) -> Result<(), RangeError> {
+        let Some(reader) = self.reader.take() else { return Ok(()) };
+        let is_continued = self.files.front().is_some_and(|next| next.zxid == self.last.next());
+        if !is_continued {
+            let ending = classify(&reader).map_err(io_at(reader.path()))?;
+            self.exactly_next |= matches!(ending, Ending::Damaged(_));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "range_tests.rs"]
+mod tests;
