@@ -3,13 +3,16 @@
 //! In: what agreement asks for, under the core's lock, so nothing here may block. Out: inputs for the
 //! core, from the network's threads. Deliberately not here: any decision.
 
+mod streams;
+
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use herdsman_node::{Input, Node, Now, Output as NodeOutput};
 use herdsman_proto::{QuorumPacket, ServerId, Zxid};
-use herdsman_store::{WireSnapshot, receive_snapshot};
+use herdsman_store::{LogPosition, receive_snapshot};
 use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::log::Kept;
 use herdsman_zab::{LinkId, Output, SnapshotBase, Standing};
@@ -19,14 +22,14 @@ use tracing::{info, warn};
 use crate::commit::CommitQueue;
 use crate::core::Core;
 use crate::disk_keeper::DiskChange;
-use crate::quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver, TreeSource, TreeStep};
+use crate::quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver};
 use crate::role_log::{RoleChange, RoleLog, View};
 use crate::stats::EnsembleStats;
 
-/// Znodes of a tree that are written down under one guard.
-const NODES_PER_GUARD: usize = 128;
+pub use streams::LogFiles;
+use streams::{LogWalk, TreeWalk};
 
-/// How often the core hears that a tree is still coming, or still being taken.
+/// How often the core hears that something long is still coming, or still being taken.
 const HEARD_EVERY: Duration = Duration::from_millis(200);
 
 /// What the core has to do with the other servers.
@@ -36,6 +39,8 @@ pub struct Peers {
     commit_queue: Arc<CommitQueue>,
     settings: PeerSettings,
     core: Weak<Core>,
+    /// Where the last part of the log that was sent on a link ends.
+    log_positions: Mutex<BTreeMap<LinkId, LogPosition>>,
     /// The attempt to connect to a leader whose result is wanted.
     attempt: Mutex<Option<LinkId>>,
     /// The tree that came behind SNAP and has not been put in place.
@@ -45,7 +50,7 @@ pub struct Peers {
 }
 
 /// What they are told once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PeerSettings {
     /// This server.
     pub me: ServerId,
@@ -57,6 +62,8 @@ pub struct PeerSettings {
     pub tree: TreeOptions,
     /// The longest field in it.
     pub field_bytes_max: usize,
+    /// The log, for learners that lack more than is in memory.
+    pub log_files: LogFiles,
 }
 
 impl Peers {
@@ -74,6 +81,7 @@ impl Peers {
             commit_queue,
             settings,
             core,
+            log_positions: Mutex::default(),
             attempt: Mutex::default(),
             received: Mutex::default(),
             role_log: Mutex::new(role_log),
@@ -140,7 +148,14 @@ impl Peers {
                 self.network.keep(*link);
                 self.send_snapshot(*link, *zxid);
             }
-            Output::Close { link, .. } => self.network.close(*link),
+            Output::SendLog { link, after, to, diff } => {
+                self.network.keep(*link);
+                self.send_log(*link, (*after, *to), *diff);
+            }
+            Output::Close { link, .. } => {
+                self.log_positions.lock().remove(link);
+                self.network.close(*link);
+            }
             Output::Append { zxid, payload, kept } => {
                 if *kept == Kept::OnDisk {
                     self.commit_queue.push(*zxid, payload, asker);
@@ -181,6 +196,7 @@ impl Peers {
             Standing::Looking => {
                 *self.received.lock() = None;
                 *self.attempt.lock() = None;
+                self.log_positions.lock().clear();
                 self.network.cancel_connect();
             }
             Standing::Leading { .. } => {}
@@ -198,9 +214,20 @@ impl Peers {
     }
 
     fn send_snapshot(&self, link: LinkId, zxid: Zxid) {
-        let source =
-            Box::new(TreeWalk { core: self.core.clone(), link, walk: None, told: Instant::now() });
-        self.network.send_snapshot(link, zxid, source);
+        let walk = TreeWalk::new(self.core.clone(), link, zxid);
+        self.network.send_stream(link, Box::new(walk));
+    }
+
+    fn send_log(&self, link: LinkId, (after, to): (Zxid, Zxid), diff: Option<Zxid>) {
+        let position = self.log_positions.lock().remove(&link);
+        let files = self.settings.log_files.clone();
+        let walk = LogWalk::new(self.core.clone(), link, files, (after, to), diff, position);
+        self.network.send_stream(link, Box::new(walk));
+    }
+
+    /// A part of the log was sent on a link up to here.
+    fn note_log_position(&self, link: LinkId, position: LogPosition) {
+        self.log_positions.lock().insert(link, position);
     }
 }
 
@@ -223,6 +250,9 @@ impl Receiver for PeerReceiver {
             let now_ms = self.core.clock.monotonic_ms();
             for input in inputs.iter().filter(|input| RoleLog::wants(input)) {
                 peers.role_log.lock().hear(now_ms, input);
+                if let herdsman_zab::Input::LinkLost { link } = input {
+                    peers.log_positions.lock().remove(link);
+                }
             }
         }
         self.core.step_all(inputs.drain(..).map(Input::Peer));
@@ -277,41 +307,5 @@ impl Read for ReadAloud<'_> {
             self.core.step(Input::Peer(herdsman_zab::Input::Heard { link: self.link }));
         }
         Ok(bytes)
-    }
-}
-
-/// A tree on its way to a learner, a guard at a time.
-struct TreeWalk {
-    core: Weak<Core>,
-    link: LinkId,
-    walk: Option<(u64, WireSnapshot)>,
-    /// When the core last heard that the learner takes it.
-    told: Instant,
-}
-
-impl TreeSource for TreeWalk {
-    fn fill(&mut self, out: &mut Vec<u8>) -> TreeStep {
-        let Some(core) = self.core.upgrade() else { return TreeStep::Broken };
-        let more = {
-            let tree = core.tree();
-            let generation = core.tree_generation();
-            let (started, walk) =
-                self.walk.get_or_insert_with(|| (generation, WireSnapshot::start(&tree)));
-            if *started != generation {
-                return TreeStep::Broken;
-            }
-            walk.step(&tree, NODES_PER_GUARD, out)
-        };
-        if more {
-            // More is asked for only when the socket has taken what came before.
-            if self.told.elapsed() >= HEARD_EVERY {
-                self.told = Instant::now();
-                core.step(Input::Peer(herdsman_zab::Input::Heard { link: self.link }));
-            }
-            return TreeStep::More;
-        }
-        // Before anything else is sent: what follows the tree waits for this.
-        core.step(Input::Peer(herdsman_zab::Input::SnapshotSent { link: self.link }));
-        TreeStep::Done
     }
 }

@@ -44,7 +44,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use herdsman_proto::membership::{Endpoint, Role};
-use herdsman_proto::{Member, Membership, Notification, QuorumPacket, ServerId, Zxid};
+use herdsman_proto::{Member, Membership, Notification, QuorumPacket, ServerId};
 use herdsman_zab::{Door, LinkId};
 use parking_lot::Mutex;
 
@@ -64,7 +64,7 @@ mod stream;
 mod threads;
 
 pub use links::LinkReport;
-pub use receiver::{ConnectResult, PortFailure, PortKind, Receiver, TreeSource, TreeStep};
+pub use receiver::{ConnectResult, PortFailure, PortKind, Receiver, StreamSource, StreamStep};
 pub use settings::NetworkSettings;
 
 use connect::Connector;
@@ -204,9 +204,9 @@ impl QuorumNetwork {
         self.links.send(link, packet);
     }
 
-    /// Sends SNAP with this zxid and the tree behind it; what is sent later waits behind that.
-    pub fn send_snapshot(&self, link: LinkId, zxid: Zxid, source: Box<dyn TreeSource>) {
-        self.links.send_snapshot(link, zxid, source);
+    /// Sends something long; what is sent later waits behind it.
+    pub fn send_stream(&self, link: LinkId, source: Box<dyn StreamSource>) {
+        self.links.send_stream(link, source);
     }
 
     /// Loses the link when nothing is heard on it, or nothing can be written to it, for so long.

@@ -275,6 +275,9 @@ impl RoleLog {
                 let line = self.learners.sent_tree(now_ms, *link, *zxid, stats);
                 self.lines.extend(line);
             }
+            Output::SendLog { link, after, diff: Some(_), .. } => {
+                self.learners.sends_log(*link, *after);
+            }
             Output::Append { zxid, payload, .. } => self.appended(now, *zxid, payload, stats),
             Output::Truncate { zxid, .. } => {
                 if let Role::Joining { catching_up, .. } = &mut self.role {

@@ -292,11 +292,11 @@ impl Parts {
         let node_settings = settings::node_settings(&config, hash_seed);
         let touch_step_ms = node_settings.touch_step_ms;
         let mut outputs = Outputs::default();
-        let Recovered { tree, txns_replayed, .. } = recovered;
-        let tree_options = keeper.recover.tree.clone();
         let peer_settings = member
             .as_ref()
-            .map(|(zab, _)| settings::peer_settings(&config, zab, tree_options.clone()));
+            .map(|(zab, _)| settings::peer_settings(&config, zab, &keeper, &recovered));
+        let Recovered { tree, txns_replayed, .. } = recovered;
+        let tree_options = keeper.recover.tree.clone();
         let now = clock.now();
         let node = match member {
             None => Node::new(node_settings, &tree, now),

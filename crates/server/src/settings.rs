@@ -12,7 +12,8 @@ use herdsman_proto::Zxid;
 use herdsman_proto::membership::Role;
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{
-    Compression, Dirs, Disk, EmptyDirs, LogOptions, OnMismatch, RecoverOptions, Serves, SyncMode,
+    Compression, Dirs, Disk, EmptyDirs, LogOptions, OnMismatch, RecoverOptions, Recovered, Serves,
+    SyncMode,
 };
 use herdsman_tree::TreeOptions;
 use herdsman_tree::auth::{DigestAlgorithm, SaslScheme, Schemes, X509Scheme};
@@ -25,9 +26,11 @@ use herdsman_zab::settings::{ObserverMasters, Reconfig};
 use crate::clients::ConnLimits;
 use crate::commit::CommitSettings;
 use crate::config::{self, Config, Limits, Mode};
+use crate::disk_keeper::DiskKeeper;
 use crate::io_threads::ConnSettings;
-use crate::peers::PeerSettings;
+use crate::peers::{LogFiles, PeerSettings};
 use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings};
+use crate::startup;
 
 /// A standalone server's id, in the first byte of its session ids.
 const STANDALONE_ID: u8 = 1;
@@ -194,13 +197,24 @@ fn history_limits(config: &Config) -> HistoryLimits {
     HistoryLimits { txns_max, bytes_max: HISTORY_BYTES_MAX }
 }
 
-pub(crate) fn peer_settings(config: &Config, zab: &ZabSettings, tree: TreeOptions) -> PeerSettings {
+pub(crate) fn peer_settings(
+    config: &Config,
+    zab: &ZabSettings,
+    keeper: &DiskKeeper,
+    recovered: &Recovered,
+) -> PeerSettings {
     PeerSettings {
         me: zab.me,
         kept: zab.kept,
         sync_limit_ms: zab.sync_limit_ms(),
-        tree,
+        tree: keeper.recover.tree.clone(),
         field_bytes_max: config.limits.sizes().record_bytes_max(),
+        log_files: LogFiles {
+            disk: Arc::clone(&keeper.disk),
+            dirs: keeper.dirs.clone(),
+            floor: startup::history_floor(recovered),
+            size_factor: config.quorum_tuning.log_sync_factor,
+        },
     }
 }
 

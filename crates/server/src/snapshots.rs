@@ -317,7 +317,7 @@ fn serve_requests(core: &Core, requests: &SnapshotRequests, settings: &SnapshotS
         if snapshot_wanted {
             result = Some(take_snapshot(core, requests, settings));
         } else if let Some(purge) = settings.purge {
-            purge_old_files(settings, purge.snapshots_kept as usize);
+            purge_old_files(core, settings, purge.snapshots_kept as usize);
             purge_at = next_purge();
         }
         requests.done(result);
@@ -395,8 +395,10 @@ fn write_in_steps(
     writer.finish(&trailer, &mut |_| {}).map(Some)
 }
 
-fn purge_old_files(settings: &SnapshotSettings, keep: usize) {
-    match purge(&*settings.disk, &settings.dirs, keep) {
+fn purge_old_files(core: &Core, settings: &SnapshotSettings, keep: usize) {
+    let now_ms = core.clock.monotonic_ms();
+    let needed = core.with_node(|node| node.zab().and_then(|zab| zab.log_needed_after(now_ms)));
+    match purge(&*settings.disk, &settings.dirs, keep, needed) {
         Ok(removed) if removed.is_empty() => {}
         Ok(removed) => {
             info!("purge removed {} old files, {keep} snapshots stay (autopurge)", removed.len());

@@ -58,7 +58,7 @@ pub(crate) fn past(
     let limits = HistoryLimits {
         txns_max: zab.history.txns_max,
         bytes_max: zab.history.bytes_max,
-        after: recovered.digest_mismatch.and_then(|it| it.healed_by).unwrap_or(Zxid::ZERO),
+        after: history_floor(recovered),
     };
     let History { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
     Ok(Origin {
@@ -69,6 +69,11 @@ pub(crate) fn past(
         base,
         tail: txns,
     })
+}
+
+/// Txns up to this one are not offered to learners: a digest before it did not fit, so some may be missing.
+pub(crate) fn history_floor(recovered: &Recovered) -> Zxid {
+    recovered.digest_mismatch.and_then(|it| it.healed_by).unwrap_or(Zxid::ZERO)
 }
 
 /// Why this server must not vote before a leader has brought it up to date, if it must not. Says so.

@@ -46,6 +46,10 @@ pub struct Plan {
     pub sync_limit_ticks: u64,
     /// Txns that a leader remembers for learners.
     pub history_txns_max: usize,
+    /// And bytes.
+    pub history_bytes_max: usize,
+    /// Bytes of the log that are sent to a learner instead of a tree.
+    pub log_bytes_max: u64,
     /// Txns between two snapshots of a server.
     pub snapshot_txns: u64,
     /// The log grows by so much at a time.
@@ -195,6 +199,14 @@ impl FaultKinds {
     }
 }
 
+fn local_sessions(seed: u64) -> LocalSessions {
+    match seed % 16 {
+        7 => LocalSessions::Kept,
+        11 | 14 => LocalSessions::Upgraded,
+        _ => LocalSessions::Off,
+    }
+}
+
 impl Plan {
     /// The plan of a seed.
     #[must_use]
@@ -213,11 +225,7 @@ impl Plan {
         let mut requests = RequestKinds::some(&mut random);
         // A change of membership needs servers that do not look at ACLs.
         requests.acls &= !reconfig;
-        let local_sessions = match seed % 16 {
-            7 => LocalSessions::Kept,
-            11 | 14 => LocalSessions::Upgraded,
-            _ => LocalSessions::Off,
-        };
+        let local_sessions = local_sessions(seed);
         // Local sessions end with their server's role, and with every epoch all roles do.
         let epochs_end = local_sessions == LocalSessions::Off && random.per_mille(100);
         let leader_serves = if voters + observers > 1 && random.per_mille(100) {
@@ -236,6 +244,8 @@ impl Plan {
             init_limit_ticks: random.between(5, 10),
             sync_limit_ticks: random.between(2, 5),
             history_txns_max: *random.pick(&[1, 3, 10, 50, 500]),
+            history_bytes_max: if seed.is_multiple_of(5) { 4_000 } else { 1 << 20 },
+            log_bytes_max: [0, 2_000, 20_000, u64::MAX][(seed / 2 % 4) as usize],
             snapshot_txns: *random.pick(&[5, 20, 60, 1000]),
             pre_alloc_bytes: *random.pick(&[0, 4096, 16384]),
             observers_kept: *random.pick(&[Kept::OnDisk, Kept::OnDisk, Kept::InMemory]),
@@ -421,7 +431,10 @@ impl Plan {
             notification_min_ms: 100,
             notification_max_ms: 2000,
             kept: if is_voter { Kept::OnDisk } else { self.observers_kept },
-            history: HistoryLimits { txns_max: self.history_txns_max, bytes_max: 1 << 20 },
+            history: HistoryLimits {
+                txns_max: self.history_txns_max,
+                bytes_max: self.history_bytes_max,
+            },
             parked_bytes_max: 1 << 20,
             reconfig: if self.reconfig {
                 Reconfig::Enabled(membership_in)

@@ -12,9 +12,10 @@ use herdsman_proto::txn::Entry;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
 use herdsman_store::{
-    Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
-    LogWriter, MemoryDisk, RecoverOptions, ReloadError, install_snapshot, read_history, recover,
-    recover_epochs, truncate_and_reload, voting, write_epoch, write_snapshot,
+    Before, Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid,
+    LogOptions, LogRange, LogWriter, MemoryDisk, RangeError, RecoverOptions, ReloadError,
+    install_snapshot, read_history, recover, recover_epochs, truncate_and_reload, voting,
+    write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
 use herdsman_zab::EpochKind;
@@ -99,12 +100,20 @@ impl Storage {
     fn history(&self, plan: &Plan, last: Zxid) -> Result<(Zxid, Vec<(Zxid, Bytes)>), String> {
         let limits = HistoryLimits {
             txns_max: plan.history_txns_max,
-            bytes_max: 1 << 20,
+            bytes_max: plan.history_bytes_max,
             after: Zxid::ZERO,
         };
         let history = read_history(&self.disk, &self.dirs, last, limits)
             .map_err(|error| error.to_string())?;
         Ok((history.base, history.txns))
+    }
+
+    /// A part of the log, to be sent to a learner.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn log_range(&self, after: (Zxid, Before), to: Zxid) -> Result<LogRange, RangeError> {
+        LogRange::open(self.shared(), &self.dirs, after, to)
     }
 
     /// The end of the log, in a file of its own.

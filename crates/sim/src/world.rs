@@ -16,6 +16,7 @@ pub mod lifecycle;
 pub mod links;
 pub mod mirror;
 pub mod pipe;
+mod sending;
 mod strangers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -87,8 +88,8 @@ pub enum Event {
         /// The end that sent it.
         from_end: usize,
     },
-    /// A leader goes on with sending its tree.
-    SendTree {
+    /// A leader goes on with sending its tree or its log.
+    SendPiece {
         /// On which link.
         link: LinkId,
     },
@@ -296,6 +297,8 @@ pub struct Counts {
     pub leaders: u64,
     /// Learners that got a DIFF, TRUNC, SNAP.
     pub plans: [u64; 3],
+    /// Learners that got txns from log files.
+    pub logs_sent: u64,
     /// Snapshots that could not be installed because txns behind NEWLEADER show in them.
     pub fuzzy_installs: u64,
     /// Servers that refused to start from a rotten disk.
@@ -426,7 +429,7 @@ impl World {
                 self.dial(place, life, to, wish, tries);
             }
             Event::Arrive { link, from_end } => self.arrive(link, from_end),
-            Event::SendTree { link } => self.send_tree(link),
+            Event::SendPiece { link } => self.send_piece(link),
             Event::DiskDone { place, life, lane } => self.disk_done(place, life, lane),
             Event::SnapshotStep { place, life } => self.snapshot_step(place, life),
             Event::ToServer { conn } => self.server_reads(conn),
@@ -451,7 +454,7 @@ impl World {
             | Event::SnapshotStep { place, .. }
             | Event::Apply { place, .. } => Some(place),
             Event::Arrive { link, from_end } => self.links.get(&link)?.receiver(from_end),
-            Event::SendTree { link } => self.links.get(&link)?.receiver(0),
+            Event::SendPiece { link } => self.links.get(&link)?.receiver(0),
             Event::ToServer { conn } | Event::ConnGone { conn } => self.place_of_conn(conn),
             Event::Start { .. }
             | Event::ToClient { .. }

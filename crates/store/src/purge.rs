@@ -3,7 +3,8 @@
 //! Kept: the newest N snapshots that look whole, and every log file that may hold a txn after the oldest
 //! of them. So recovery may find the newest N-1 snapshots damaged and still give the whole state.
 //! A snapshot that does not look whole counts for nothing: it is neither kept as one of the N nor is it
-//! a reason to remove anything older (ZOOKEEPER-3231). With fewer than N whole ones nothing goes.
+//! a reason to remove anything older (ZOOKEEPER-3231). With fewer than N whole ones nothing goes. Nor does a log
+//! file go that is being sent to a learner, or will be behind a tree.
 //!
 //! Apache: `PurgeTxnLog`.
 
@@ -37,9 +38,14 @@ pub struct PurgePlan {
     pub logs: Vec<LogName>,
 }
 
-/// Decides what to remove, from names alone.
+/// Decides what to remove, from names alone. Learners need the txns after `needed_after`.
 #[must_use]
-pub fn plan_purge(snapshots: &[Candidate], logs: &[LogName], keep: usize) -> PurgePlan {
+pub fn plan_purge(
+    snapshots: &[Candidate],
+    logs: &[LogName],
+    keep: usize,
+    needed_after: Option<Zxid>,
+) -> PurgePlan {
     let mut whole: Vec<Zxid> = snapshots
         .iter()
         .filter(|snapshot| snapshot.whole)
@@ -52,7 +58,8 @@ pub fn plan_purge(snapshots: &[Candidate], logs: &[LogName], keep: usize) -> Pur
         return PurgePlan::default();
     };
     // The file that starts at or before the oldest kept snapshot may go on behind it.
-    let first_log = logs.iter().map(|log| log.zxid).filter(|zxid| *zxid <= oldest_kept).max();
+    let logs_after = needed_after.map_or(oldest_kept, |needed| needed.min(oldest_kept));
+    let first_log = logs.iter().map(|log| log.zxid).filter(|zxid| *zxid <= logs_after).max();
     PurgePlan {
         snapshots: snapshots
             .iter()
@@ -64,18 +71,28 @@ pub fn plan_purge(snapshots: &[Candidate], logs: &[LogName], keep: usize) -> Pur
 }
 
 /// Looks at the files and decides what to remove. Changes nothing, also where a server runs.
-pub fn plan_purge_of(disk: &dyn Disk, dirs: &Dirs, keep: usize) -> io::Result<PurgePlan> {
+pub fn plan_purge_of(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    keep: usize,
+    needed_after: Option<Zxid>,
+) -> io::Result<PurgePlan> {
     let mut snapshots = Vec::new();
     for name in list_snapshots(disk, &dirs.data)? {
         snapshots.push(Candidate { name, whole: looks_whole(disk, &dirs.data, name)? });
     }
     let logs = list_logs(disk, &dirs.log)?;
-    Ok(plan_purge(&snapshots, &logs, keep.max(SNAPSHOTS_KEPT_MIN)))
+    Ok(plan_purge(&snapshots, &logs, keep.max(SNAPSHOTS_KEPT_MIN), needed_after))
 }
 
 /// Looks at the files, plans, and removes, oldest first. Returns what was removed.
-pub fn purge(disk: &dyn Disk, dirs: &Dirs, keep: usize) -> io::Result<Vec<PathBuf>> {
-    let plan = plan_purge_of(disk, dirs, keep)?;
+pub fn purge(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    keep: usize,
+    needed_after: Option<Zxid>,
+) -> io::Result<Vec<PathBuf>> {
+    let plan = plan_purge_of(disk, dirs, keep, needed_after)?;
     let mut removed = Vec::new();
     let snapshot_paths = plan.snapshots.iter().map(|name| name.path(&dirs.data));
     let log_paths = plan.logs.iter().map(|name| name.path(&dirs.log));
@@ -99,6 +116,15 @@ mod tests {
 
     /// Snapshots as zxids, negative ones not whole; what goes, as zxids.
     fn check(snapshots: &[i64], logs: &[i64], keep: usize, gone: (&[i64], &[i64])) {
+        check_needed(snapshots, logs, (keep, None), gone);
+    }
+
+    fn check_needed(
+        snapshots: &[i64],
+        logs: &[i64],
+        (keep, needed_after): (usize, Option<i64>),
+        gone: (&[i64], &[i64]),
+    ) {
         let candidates: Vec<Candidate> = snapshots
             .iter()
             .map(|zxid| Candidate {
@@ -107,7 +133,7 @@ mod tests {
             })
             .collect();
         let logs: Vec<LogName> = logs.iter().map(|zxid| LogName { zxid: Zxid(*zxid) }).collect();
-        let plan = plan_purge(&candidates, &logs, keep);
+        let plan = plan_purge(&candidates, &logs, keep, needed_after.map(Zxid));
         let zxids: Vec<i64> = plan.snapshots.iter().map(|name| name.zxid.0).collect();
         assert_eq!(zxids, gone.0, "snapshots of {snapshots:?}, keep {keep}");
         let zxids: Vec<i64> = plan.logs.iter().map(|name| name.zxid.0).collect();
@@ -133,5 +159,14 @@ mod tests {
         check(&[10, 10, 20, 30], &[11], 3, (&[], &[]));
         // No log is old enough to matter.
         check(&[10, 20, 30, 40], &[50], 3, (&[10], &[]));
+    }
+
+    #[test]
+    fn what_is_being_sent_stays() {
+        let (snapshots, logs) = ([10, 20, 30, 40, 50], [1, 11, 21, 31, 41]);
+        check_needed(&snapshots, &logs, (3, None), (&[10, 20], &[1, 11]));
+        check_needed(&snapshots, &logs, (3, Some(15)), (&[10, 20], &[1]));
+        check_needed(&snapshots, &logs, (3, Some(5)), (&[10, 20], &[]));
+        check_needed(&snapshots, &logs, (3, Some(45)), (&[10, 20], &[1, 11]));
     }
 }

@@ -57,11 +57,12 @@ impl History {
         self.entries.push_back((zxid, payload));
     }
 
-    /// Drops what the window need not hold: over its limits, and applied.
-    pub fn trim(&mut self, applied: Zxid) {
+    /// Drops what the window need not hold: over its limits, and applied. While a learner is being sent something it
+    /// holds more txns, up to its limit in bytes: what comes meanwhile will be sent to that learner next.
+    pub fn trim(&mut self, applied: Zxid, is_sending: bool) {
         while let Some((zxid, payload)) = self.entries.front() {
-            let over =
-                self.entries.len() > self.limits.txns_max || self.bytes > self.limits.bytes_max;
+            let has_too_many = self.entries.len() > self.limits.txns_max && !is_sending;
+            let over = has_too_many || self.bytes > self.limits.bytes_max;
             if !over || *zxid > applied {
                 return;
             }
@@ -160,11 +161,21 @@ mod tests {
     #[test]
     fn what_is_not_applied_stays() {
         let mut history = window();
-        history.trim(zxid(1, 7));
+        history.trim(zxid(1, 7), false);
         assert_eq!(history.base(), zxid(1, 7));
-        history.trim(zxid(3, 2));
+        history.trim(zxid(3, 2), false);
         assert_eq!(history.base(), zxid(1, 8));
         assert_eq!(history.after(Zxid::ZERO).count(), 3);
+    }
+
+    #[test]
+    fn while_a_learner_is_sent_something_only_bytes_count() {
+        let mut history = window();
+        history.trim(zxid(3, 2), true);
+        assert_eq!(history.base(), zxid(1, 7));
+        history.push(zxid(3, 3), Bytes::from(vec![0; 995]));
+        history.trim(zxid(3, 3), true);
+        assert_eq!(history.base(), zxid(3, 1));
     }
 
     #[test]

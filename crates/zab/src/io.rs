@@ -68,9 +68,21 @@ pub enum Input {
         /// On this link.
         link: LinkId,
     },
-    /// The tree that [`Output::SendSnapshot`] asked for is on its way, to its last byte. Txns that it
-    /// may show were sent before.
+    /// The tree that [`Output::SendSnapshot`] asked for is on its way, to its last byte.
     SnapshotSent {
+        /// On this link.
+        link: LinkId,
+    },
+    /// The txns that [`Output::SendLog`] asked for are on their way.
+    LogSent {
+        /// On this link.
+        link: LinkId,
+        /// The last of them.
+        to: Zxid,
+    },
+    /// The log does not hold what [`Output::SendLog`] asked for, or holds so much that a tree is shorter. Nothing was
+    /// sent.
+    LogMissed {
         /// On this link.
         link: LinkId,
     },
@@ -162,6 +174,8 @@ pub enum CloseReason {
     Replaced,
     /// The server whose number it has uses another link.
     AlreadyConnected,
+    /// The membership has changed since NEWLEADER told it of one: it has to hear of the new one.
+    MembershipChanged,
     /// Too many at once.
     TooMany,
     /// This server does not follow, or no longer, so it has nothing for observers.
@@ -229,6 +243,19 @@ pub enum Output {
         link: LinkId,
         /// The zxid in SNAP: the tree contains at least this.
         zxid: Zxid,
+    },
+    /// Send the txns of the log after `after`, up to `to`, each as PROPOSAL and COMMIT, and report `LogSent` when all
+    /// of them were read. What is sent to the link afterwards waits behind them. All of them are durable.
+    SendLog {
+        /// On this link.
+        link: LinkId,
+        /// The txn before the first one.
+        after: Zxid,
+        /// The last one.
+        to: Zxid,
+        /// Nothing was sent yet. If the log holds `after`, or the next txn of the same epoch, and everything behind
+        /// it, send DIFF with this zxid first; else report `LogMissed`.
+        diff: Option<Zxid>,
     },
     /// Close a link once what was sent before is out. No `LinkLost` follows.
     Close {

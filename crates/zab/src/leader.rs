@@ -101,6 +101,10 @@ impl Leader {
         active.map(|(link, peer)| (*link, peer.server, peer.kind))
     }
 
+    pub fn all_learners(&self) -> &Learners {
+        &self.learners
+    }
+
     pub fn is_active(&self, link: LinkId) -> bool {
         self.learners.get(&link).is_some_and(|peer| peer.step == Step::Active)
     }
@@ -154,7 +158,7 @@ impl Leader {
             (QuorumPacket::Ack { zxid }, Step::Syncing) => {
                 self.handle_new_leader_ack(now_ms, link, zxid, replica, out);
             }
-            (QuorumPacket::Ack { zxid }, Step::Synced | Step::Active) => {
+            (QuorumPacket::Ack { zxid }, Step::Resuming | Step::Synced | Step::Active) => {
                 self.handle_ack(now_ms, link, zxid, replica, out);
             }
             _ => self.dismiss(link, CloseReason::UnexpectedPacket, out),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
-use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
+use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, LinkId, Output};
 use crate::replica::Replica;
@@ -27,10 +27,12 @@ pub(crate) enum Step {
     Promised,
     /// Nothing: its server has an older link, which may be in use.
     Contesting,
-    /// Nothing: a tree is being sent to it.
+    /// Nothing: a tree or a part of the log is being sent to it.
     Sending,
     /// That it has caught up.
     Syncing,
+    /// Nothing: it is being sent what was agreed on while it stored what it was sent before.
+    Resuming,
     /// Nothing: not enough others have caught up.
     Synced,
     /// Acknowledgements, requests and signs of life.
@@ -53,10 +55,14 @@ pub(crate) struct LearnerPeer {
     pub syncs_since_ms: u64,
     /// Where its log ended when it came.
     pub last_zxid: Zxid,
+    /// It has this txn, or has been sent it, and all before it.
+    pub sent_to: Zxid,
     /// Everything up to here is durable at the learner.
     pub acked: Zxid,
     /// What it was sent as agreed on before NEWLEADER: acknowledged together with it.
     pub synced_to: Zxid,
+    /// The version of the membership in NEWLEADER.
+    pub membership_version: u64,
     /// When it was last heard of.
     pub heard_ms: u64,
     /// When it must have caught up.
@@ -76,22 +82,30 @@ impl LearnerPeer {
             contests_since_ms: 0,
             syncs_since_ms: 0,
             last_zxid: Zxid::ZERO,
+            sent_to: Zxid::ZERO,
             acked: Zxid::ZERO,
             synced_to: Zxid::ZERO,
+            membership_version: 0,
             heard_ms: now_ms,
             ready_deadline_ms,
             owes: None,
         }
     }
 
-    /// It gets every proposal and commit from now on.
+    /// It gets every proposal and commit. One that is still being sent what it lacks, or stores it, does not: however
+    /// long that takes, nothing gathers for it here or there.
     pub fn is_forwarding(&self) -> bool {
-        matches!(self.step, Step::Sending | Step::Syncing | Step::Synced | Step::Active)
+        matches!(self.step, Step::Synced | Step::Active)
+    }
+
+    /// A tree or a part of the log is being sent to it.
+    pub fn is_sent_to(&self) -> bool {
+        matches!(self.step, Step::Sending | Step::Resuming)
     }
 
     /// It has said that it has caught up, and signs of life are expected from it.
     pub fn is_established(&self) -> bool {
-        matches!(self.step, Step::Synced | Step::Active)
+        matches!(self.step, Step::Resuming | Step::Synced | Step::Active)
     }
 
     /// For how long it may be silent and still be in use. While a learner stores a tree it cannot answer: it may take
@@ -114,7 +128,7 @@ impl LearnerPeer {
     pub fn is_late(&self, now_ms: u64, sync_limit_ms: u64) -> bool {
         match self.step {
             // However large the tree is; the link itself notices when nobody reads.
-            Step::Sending | Step::Synced => false,
+            Step::Sending | Step::Resuming | Step::Synced => false,
             Step::Active => {
                 let owes_long = self.owes.is_some_and(|(_, since)| now_ms > since + sync_limit_ms);
                 owes_long || now_ms > self.heard_ms + sync_limit_ms
@@ -123,9 +137,7 @@ impl LearnerPeer {
         }
     }
 
-    /// Sends what it lacks of the history; everything up to `agreed` is agreed on. From here on it
-    /// gets all that is new. NEWLEADER waits for the end of a tree that is sent, so that every txn that
-    /// the tree may show comes before (ZOOKEEPER-3104).
+    /// Begins to send what it lacks of the history; everything up to `agreed` is agreed on.
     pub fn send_history(
         &mut self,
         now_ms: u64,
@@ -133,58 +145,117 @@ impl LearnerPeer {
         agreed: Zxid,
         replica: &Replica,
         out: &mut Vec<Output>,
-    ) -> Plan {
-        let history = replica.log.history();
-        let plan = plan_sync(history, agreed, self.last_zxid);
+    ) -> Sent {
         self.step = Step::Sending;
         self.syncs_since_ms = now_ms;
-        let start = match plan {
+        match plan_sync(replica.log.history(), agreed, self.last_zxid) {
             Plan::Diff { after } => {
                 out.push(Output::Send { link, packet: QuorumPacket::Diff { zxid: agreed } });
-                after
+                self.sent_to = after;
             }
             Plan::Trunc { to } => {
                 out.push(Output::Send { link, packet: QuorumPacket::Trunc { zxid: to } });
-                to
+                self.sent_to = to;
+            }
+            Plan::Log { after } => {
+                self.sent_to = after;
+                let to = durable(agreed, replica);
+                out.push(Output::SendLog { link, after, to, diff: Some(agreed) });
+                return Sent::InPart;
             }
             Plan::Snap => {
-                let zxid = replica.log.applied();
-                out.push(Output::SendSnapshot { link, zxid });
-                zxid
+                self.send_snapshot(link, replica, out);
+                return Sent::InPart;
             }
-        };
-        for (zxid, payload) in history.after(start) {
+        }
+        self.send_agreed(link, agreed, replica, out);
+        Sent::Completely
+    }
+
+    pub fn send_snapshot(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+        self.sent_to = replica.log.applied();
+        out.push(Output::SendSnapshot { link, zxid: self.sent_to });
+    }
+
+    /// Sends what was agreed on since it was last sent something. Behind a tree that takes in every txn that the tree
+    /// may show (ZOOKEEPER-3104). It may again be more than the window holds.
+    pub fn send_more(
+        &mut self,
+        link: LinkId,
+        agreed: Zxid,
+        replica: &Replica,
+        out: &mut Vec<Output>,
+    ) -> Sent {
+        let after = self.sent_to;
+        if replica.log.history().base() > after {
+            let to = durable(agreed, replica);
+            out.push(Output::SendLog { link, after, to, diff: None });
+            return Sent::InPart;
+        }
+        self.send_agreed(link, agreed, replica, out);
+        Sent::Completely
+    }
+
+    fn send_agreed(
+        &mut self,
+        link: LinkId,
+        agreed: Zxid,
+        replica: &Replica,
+        out: &mut Vec<Output>,
+    ) {
+        let rest = replica.log.history().after(self.sent_to);
+        for (zxid, payload) in rest.take_while(|(zxid, _)| *zxid <= agreed) {
             let (zxid, payload) = (*zxid, payload.clone());
-            if zxid <= agreed {
-                out.push(Output::Send { link, packet: QuorumPacket::Proposal { zxid, payload } });
-                out.push(Output::Send { link, packet: QuorumPacket::Commit { zxid } });
-            } else if self.kind == LearnerKind::Follower {
+            out.push(Output::Send { link, packet: QuorumPacket::Proposal { zxid, payload } });
+            out.push(Output::Send { link, packet: QuorumPacket::Commit { zxid } });
+        }
+        self.sent_to = self.sent_to.max(agreed);
+    }
+
+    /// Whether a membership has been put in force since NEWLEADER was sent. It was not told with the txn.
+    pub fn has_old_membership(&self, replica: &Replica) -> bool {
+        self.membership_version != replica.memberships.in_force().version
+    }
+
+    /// Sends what is proposed and not agreed on. From here on it gets all that is new.
+    fn send_proposed(&self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+        if self.kind == LearnerKind::Follower {
+            for (zxid, payload) in replica.log.history().after(self.sent_to) {
+                let (zxid, payload) = (*zxid, payload.clone());
                 out.push(Output::Send { link, packet: QuorumPacket::Proposal { zxid, payload } });
             }
         }
-        plan
     }
 
-    /// It has been sent everything up to `agreed`, and must say that it has it. `config` is the membership
-    /// that goes with it.
+    /// It has been sent everything up to `agreed`, and must say that it has it. This membership goes with it.
     pub fn send_new_leader(
         &mut self,
         now_ms: u64,
         link: LinkId,
         epoch: u32,
-        (agreed, config): (Zxid, Bytes),
+        (agreed, membership): (Zxid, &Membership),
         replica: &Replica,
         out: &mut Vec<Output>,
     ) {
         self.step = Step::Syncing;
         self.synced_to = agreed;
-        self.ready_deadline_ms = now_ms + replica.settings.init_limit_ms();
-        let zxid = Zxid::start_of(epoch);
+        self.membership_version = membership.version;
+        // It may take as long to store what it was sent as it took to read it.
+        let sending_ms = now_ms.saturating_sub(self.syncs_since_ms);
+        self.ready_deadline_ms = now_ms + replica.settings.init_limit_ms() + sending_ms;
+        let (zxid, config) = (Zxid::start_of(epoch), Bytes::from(membership.to_text()));
         out.push(Output::Send { link, packet: QuorumPacket::NewLeader { zxid, config } });
     }
 
     /// It may serve clients.
-    pub fn send_up_to_date(&mut self, now_ms: u64, link: LinkId, out: &mut Vec<Output>) {
+    pub fn send_up_to_date(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        replica: &Replica,
+        out: &mut Vec<Output>,
+    ) {
+        self.send_proposed(link, replica, out);
         self.step = Step::Active;
         self.heard_ms = now_ms;
         self.owes = self.owes.map(|(zxid, _)| (zxid, now_ms));
@@ -203,6 +274,41 @@ impl LearnerPeer {
             self.owes = (self.acked < last).then_some((last, now_ms));
         }
     }
+}
+
+/// How much of the history is on its way to a learner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// All of it.
+    Completely,
+    /// A tree or a part of the log, which takes its time.
+    InPart,
+}
+
+/// How long the log is kept for a learner that is being sent something; who takes longer may have to begin again.
+const LOG_KEPT_MS: u64 = 60 * 60 * 1000;
+
+/// It will be sent what is agreed on meanwhile.
+fn is_behind(peer: &LearnerPeer) -> bool {
+    peer.is_sent_to() || peer.step == Step::Syncing
+}
+
+/// Whether one of them will be sent what is agreed on meanwhile.
+pub(crate) fn is_sending(learners: &Learners) -> bool {
+    learners.values().any(is_behind)
+}
+
+/// What learners are being sent begins after this txn.
+pub(crate) fn needed_after(learners: &Learners, now_ms: u64) -> Option<Zxid> {
+    let sending = learners
+        .values()
+        .filter(|peer| is_behind(peer) && now_ms.saturating_sub(peer.syncs_since_ms) < LOG_KEPT_MS);
+    sending.map(|peer| peer.sent_to).min()
+}
+
+/// Up to where the log on disk can be sent.
+fn durable(agreed: Zxid, replica: &Replica) -> Zxid {
+    agreed.min(replica.log.flushed())
 }
 
 /// Whether a learner that introduces itself like this can be brought up to date here.
@@ -276,8 +382,9 @@ pub(crate) fn late_links(learners: &Learners, now_ms: u64, replica: &Replica) ->
 /// Asks all that are up to date whether they are there, and shows those that wait for the other servers
 /// to catch up that this one is.
 pub(crate) fn ping(learners: &Learners, zxid: Zxid, out: &mut Vec<Output>) {
-    let knows_leader =
-        |peer: &LearnerPeer| matches!(peer.step, Step::Syncing | Step::Synced | Step::Active);
+    let knows_leader = |peer: &LearnerPeer| {
+        matches!(peer.step, Step::Syncing | Step::Resuming | Step::Synced | Step::Active)
+    };
     for (link, _) in learners.iter().filter(|(_, peer)| knows_leader(peer)) {
         let packet = QuorumPacket::Ping { zxid, touched: Vec::new() };
         out.push(Output::Send { link: *link, packet });

@@ -128,10 +128,10 @@ impl Log {
         }
     }
 
-    /// The tree contains everything up to here.
-    pub fn handle_applied(&mut self, zxid: Zxid) {
+    /// The tree contains everything up to here. `is_sending` says whether a learner is being sent something.
+    pub fn handle_applied(&mut self, zxid: Zxid, is_sending: bool) {
         self.applied = self.applied.max(zxid);
-        self.history.trim(self.applied);
+        self.history.trim(self.applied, is_sending);
     }
 
     /// Whether nothing after this txn was announced: the tree shows none of it.

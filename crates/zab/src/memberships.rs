@@ -19,7 +19,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use herdsman_proto::membership::Role;
 use herdsman_proto::{LearnerKind, Membership, ServerId, Zxid};
 
@@ -167,9 +166,8 @@ impl Memberships {
 
     /// What NEWLEADER carries. Before a leader is established, the pending membership: it is in the history
     /// that a quorum is about to agree on. Afterwards, the one in force.
-    pub fn for_new_leader(&self, established: bool) -> Bytes {
-        let pending = self.pending.as_ref().filter(|_| !established);
-        Bytes::from(pending.unwrap_or(&self.in_force).to_text())
+    pub fn for_new_leader(&self, established: bool) -> &Membership {
+        self.pending.as_ref().filter(|_| !established).unwrap_or(&self.in_force)
     }
 
     fn put_in_force(&mut self, membership: Arc<Membership>, out: &mut Vec<Output>) {

@@ -12,19 +12,18 @@
 //!
 //! Apache: `ObserverMaster`, `LearnerHandler`. How we differ: there an observer that comes from
 //! a master that is a little further on has to cut its log; here it waits for the commits that this
-//! follower has not heard of yet. What observers catch up with is the log's window, the same that a
-//! leader has, not a queue of its own (`observerMaster.sizeLimit`).
+//! follower has not heard of yet. What observers catch up with is this server's log, as at a leader, not a
+//! queue of its own (`observerMaster.sizeLimit`).
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, LinkId, Output};
 use crate::learner_peer::{
-    Contest, LearnerPeer, Learners, Step, contesting, judge_contest, judge_introduction,
+    Contest, LearnerPeer, Learners, Sent, Step, contesting, judge_contest, judge_introduction,
     late_links, ping,
 };
 use crate::replica::Replica;
-use crate::sync::Plan;
 
 /// A follower's observers.
 #[derive(Debug)]
@@ -57,6 +56,10 @@ impl ObserverMaster {
     pub fn observers(&self) -> impl Iterator<Item = (LinkId, ServerId)> + '_ {
         let active = self.observers.iter().filter(|(_, peer)| peer.step == Step::Active);
         active.map(|(link, peer)| (*link, peer.server))
+    }
+
+    pub fn all_observers(&self) -> &Learners {
+        &self.observers
     }
 
     pub fn is_active(&self, link: LinkId) -> bool {
@@ -105,7 +108,8 @@ impl ObserverMaster {
                 self.settle_contest(now_ms, link, replica, out);
             }
             (QuorumPacket::Ack { zxid }, Step::Syncing) if *zxid == start => {
-                peer.send_up_to_date(now_ms, link, out);
+                peer.step = Step::Resuming;
+                self.send_more(now_ms, link, replica, out);
             }
             // The answer to UPTODATE means nothing.
             (QuorumPacket::Ack { zxid }, Step::Active) if *zxid == start => {}
@@ -179,25 +183,61 @@ impl ObserverMaster {
         if ahead && peer.last_zxid.counter() != 0 {
             return;
         }
-        if peer.send_history(now_ms, link, agreed, replica, out) != Plan::Snap {
+        if peer.send_history(now_ms, link, agreed, replica, out) == Sent::Completely {
             self.send_new_leader(now_ms, link, replica, out);
         }
     }
 
+    /// A tree is on its way to an observer, or the log up to `log_to`.
+    pub fn handle_sent(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        log_to: Option<Zxid>,
+        replica: &Replica,
+        out: &mut Vec<Output>,
+    ) {
+        if let Some(peer) = self.observers.get_mut(&link).filter(|peer| peer.is_sent_to()) {
+            peer.sent_to = log_to.unwrap_or(peer.sent_to);
+            self.send_more(now_ms, link, replica, out);
+        }
+    }
+
+    /// Sends what was agreed on since, until nothing is left.
+    fn send_more(&mut self, now_ms: u64, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+        let peer = self.observers.get_mut(&link).expect("the caller has looked");
+        match (peer.send_more(link, replica.log.committed(), replica, out), peer.step) {
+            (Sent::InPart, _) => {}
+            (Sent::Completely, Step::Resuming) if peer.has_old_membership(replica) => {
+                self.dismiss(link, CloseReason::MembershipChanged, out);
+            }
+            (Sent::Completely, Step::Resuming) => {
+                peer.send_up_to_date(now_ms, link, replica, out);
+            }
+            (Sent::Completely, _) => self.send_new_leader(now_ms, link, replica, out),
+        }
+    }
+
+    /// The log on disk does not help an observer.
+    pub fn handle_log_missed(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+        let sending = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Sending);
+        if let Some(peer) = sending {
+            peer.send_snapshot(link, replica, out);
+        }
+    }
+
     /// All that the observer has to catch up with is on its way.
-    pub fn send_new_leader(
+    fn send_new_leader(
         &mut self,
         now_ms: u64,
         link: LinkId,
         replica: &Replica,
         out: &mut Vec<Output>,
     ) {
-        let sending = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Sending);
-        if let Some(peer) = sending {
-            let agreed = replica.log.committed();
-            let config = replica.memberships.for_new_leader(true);
-            peer.send_new_leader(now_ms, link, self.epoch, (agreed, config), replica, out);
-        }
+        let peer = self.observers.get_mut(&link).expect("the caller has looked");
+        let agreed = replica.log.committed();
+        let membership = replica.memberships.for_new_leader(true);
+        peer.send_new_leader(now_ms, link, self.epoch, (agreed, membership), replica, out);
     }
 
     /// Tells the observers what this server has just heard to be agreed on. The last txn of it may

@@ -5,10 +5,10 @@
 //! A zxid names one txn only, and logs of one epoch are prefixes of what its leader proposed. So
 //! if the leader has the learner's last txn, the learner's whole log is a prefix of the leader's.
 //!
-//! Apache: `LearnerHandler.syncFollower`. How we differ: what is older than the window comes as a
-//! snapshot, not from log files (ZOOKEEPER-2418, 2846, 4352 cannot happen). And Apache's leader still
-//! counts the acknowledgement of a learner that it has meanwhile told to cut the txn off; ours
-//! forgets it together with the link.
+//! Apache: `LearnerHandler.syncFollower`. How we differ: log files are used only if they hold the learner's
+//! last txn and everything behind it, without a hole (ZOOKEEPER-2418, 2846, 4352); a learner that would have
+//! to cut its log there gets a snapshot. And Apache's leader still counts the acknowledgement of a learner
+//! that it has meanwhile told to cut the txn off; ours forgets it together with the link.
 
 use herdsman_proto::Zxid;
 
@@ -27,7 +27,13 @@ pub enum Plan {
         /// The last txn that it keeps.
         to: Zxid,
     },
-    /// It is too far behind, or nobody knows where it left our history.
+    /// It is behind the window: send what follows its last txn from the log on disk if that reaches back far
+    /// enough, else a snapshot.
+    Log {
+        /// Its last txn.
+        after: Zxid,
+    },
+    /// It has nothing, or nobody knows where it left our history.
     Snap,
 }
 
@@ -45,7 +51,8 @@ pub fn plan_sync(history: &History, agreed: Zxid, last: Zxid) -> Plan {
         };
     }
     let Some(floor) = history.floor(last) else {
-        return Plan::Snap;
+        // A server may have begun with a tree that no log makes, so an empty one needs the tree.
+        return if last == Zxid::ZERO { Plan::Snap } else { Plan::Log { after: last } };
     };
     // The start of an epoch stands for no txn: a tree is labelled with it when its server has
     // everything that this epoch began with and nothing of it.
@@ -98,7 +105,8 @@ mod tests {
         check(zxid(1, 7), Plan::Diff { after: zxid(1, 7) });
         check(zxid(1, 5), Plan::Diff { after: zxid(1, 5) });
         // Too far behind.
-        check(zxid(1, 4), Plan::Snap);
+        check(zxid(1, 4), Plan::Log { after: zxid(1, 4) });
+        check(zxid(1, 0), Plan::Log { after: zxid(1, 0) });
         check(Zxid::ZERO, Plan::Snap);
         // It logged what nobody agreed on.
         check(zxid(3, 3), Plan::Trunc { to: zxid(3, 2) });
@@ -110,7 +118,6 @@ mod tests {
         check(zxid(3, 0), Plan::Diff { after: zxid(1, 7) });
         check(zxid(2, 0), Plan::Snap);
         check(zxid(4, 0), Plan::Snap);
-        check(zxid(1, 0), Plan::Snap);
         // It has what is not agreed on yet.
         check_with(zxid(3, 1), zxid(3, 2), Plan::Trunc { to: zxid(3, 1) });
         check_with(zxid(1, 7), zxid(3, 2), Plan::Trunc { to: zxid(1, 7) });

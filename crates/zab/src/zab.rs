@@ -20,6 +20,7 @@ use crate::election::{Decision, Election, ElectionSettings, Heard};
 use crate::io::{CloseReason, Door, Input, LinkId, Output, Standing};
 use crate::leader::Leader;
 use crate::learner::{Learner, Upstream};
+use crate::learner_peer::is_sending;
 use crate::log::{Kept, Log};
 use crate::memberships::Memberships;
 use crate::observer_master::ObserverMaster;
@@ -223,7 +224,8 @@ impl Zab {
 
     /// The tree contains everything up to here.
     pub fn applied(&mut self, zxid: Zxid) {
-        self.replica.log.handle_applied(zxid);
+        let is_sending = self.sent_learners().is_some_and(is_sending);
+        self.replica.log.handle_applied(zxid, is_sending);
     }
 
     fn handle(&mut self, now_ms: u64, input: Input, out: &mut Vec<Output>) -> Result<(), Fall> {
@@ -252,11 +254,15 @@ impl Zab {
                 Ok(())
             }
             Input::SnapshotSent { link } => {
-                if let Role::Leading(leader) = &mut self.role {
-                    leader.send_new_leader(now_ms, link, &self.replica, out);
-                } else if let Some(master) = &mut self.observer_master {
-                    master.send_new_leader(now_ms, link, &self.replica, out);
-                }
+                self.handle_sent(now_ms, link, None, out);
+                Ok(())
+            }
+            Input::LogSent { link, to } => {
+                self.handle_sent(now_ms, link, Some(to), out);
+                Ok(())
+            }
+            Input::LogMissed { link } => {
+                self.handle_log_missed(link, out);
                 Ok(())
             }
             Input::LinkLost { link } => self.handle_link_lost(now_ms, link, out),

@@ -203,7 +203,7 @@ fn list_files(location: &Location, keep: usize) -> Result<(Vec<SnapshotRow>, Vec
     let look =
         |name| Candidate { name, whole: looks_whole(&RealDisk, &dirs.data, name).unwrap_or(false) };
     let candidates: Vec<Candidate> = names.into_iter().map(look).collect();
-    let plan = plan_purge(&candidates, &logs, keep.max(SNAPSHOTS_KEPT_MIN));
+    let plan = plan_purge(&candidates, &logs, keep.max(SNAPSHOTS_KEPT_MIN), None);
     let bytes = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
     let snapshots = candidates.iter().map(|candidate| SnapshotRow {
         name: candidate.name.file_name(),

@@ -270,6 +270,9 @@ impl Room {
                 ));
             }
             PeerOutput::SendSnapshot { link, zxid } => self.send_tree(place, link, zxid),
+            PeerOutput::SendLog { link, after, to, diff } => {
+                self.send_log(place, link, (after, to), diff);
+            }
             PeerOutput::InstallSnapshot { base, zxid, entries } => {
                 self.install_tree(place, base, zxid, entries);
             }
@@ -299,6 +302,31 @@ impl Room {
             self.queue.push_back((to, PeerInput::Packet { link, packet }));
         }
         self.queue.push_back((place, PeerInput::SnapshotSent { link }));
+    }
+
+    /// These logs are trees: a learner that has just arrived gets one.
+    fn send_log(
+        &mut self,
+        place: Place,
+        link: LinkId,
+        (after, to): (Zxid, Zxid),
+        diff: Option<Zxid>,
+    ) {
+        if diff.is_some() {
+            return self.queue.push_back((place, PeerInput::LogMissed { link }));
+        }
+        let log = self.seat(place).log.clone();
+        if let Some(learner) = self.other_end(place, link) {
+            for (zxid, payload) in log.into_iter().filter(|(zxid, _)| after < *zxid && *zxid <= to)
+            {
+                let packets =
+                    [QuorumPacket::Proposal { zxid, payload }, QuorumPacket::Commit { zxid }];
+                for packet in packets {
+                    self.queue.push_back((learner, PeerInput::Packet { link, packet }));
+                }
+            }
+        }
+        self.queue.push_back((place, PeerInput::LogSent { link, to }));
     }
 
     fn install_tree(&mut self, place: Place, base: SnapshotBase, zxid: Zxid, entries: Log) {

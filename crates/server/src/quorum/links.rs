@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use herdsman_proto::{QuorumPacket, Zxid};
+use herdsman_proto::QuorumPacket;
 use herdsman_zab::{Door, Input, LinkId};
 use parking_lot::Mutex;
 use tracing::debug;
@@ -26,7 +26,7 @@ mod writer;
 use super::context::{Context, NoDelay};
 use super::incoming::Incoming;
 use super::places::{Place, Places, ServerLimits};
-use super::receiver::{ConnectResult, Receiver, TreeSource};
+use super::receiver::{ConnectResult, Receiver, StreamSource};
 use super::stream::PeerStream;
 use crate::reports::Reports;
 use link::{Ended, Link, Loss, Origin};
@@ -88,9 +88,9 @@ impl Links {
         }
     }
 
-    pub fn send_snapshot(&self, id: LinkId, zxid: Zxid, source: Box<dyn TreeSource>) {
+    pub fn send_stream(&self, id: LinkId, source: Box<dyn StreamSource>) {
         if let Some(link) = self.get(id) {
-            link.send_snapshot(zxid, source);
+            link.send_stream(source);
         }
     }
 

@@ -97,17 +97,17 @@ pub(super) fn bind_advice(source: &io::Error) -> &'static str {
     }
 }
 
-/// A tree on its way to a learner. It may be dropped by the thread that sends it, if the link is gone,
-/// or by the one that writes; so to drop it must not take a lock that a sender holds.
-pub trait TreeSource: Send {
-    /// Appends the next bytes, some ten thousand at a time. The last of them are the signature.
-    /// Called by the thread that writes to the link, while it holds no lock.
-    fn fill(&mut self, out: &mut Vec<u8>) -> TreeStep;
+/// Something long on its way to a learner: a tree, or a part of the log. It may be dropped by the thread that sends it,
+/// if the link is gone, or by the one that writes; so to drop it must not take a lock that a sender holds.
+pub trait StreamSource: Send {
+    /// Appends the next bytes, some ten thousand at a time. Called by the thread that writes to the link, while it
+    /// holds no lock.
+    fn fill(&mut self, out: &mut Vec<u8>) -> StreamStep;
 }
 
-/// Whether a tree is complete.
+/// Whether a stream is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TreeStep {
+pub enum StreamStep {
     /// More follows.
     More,
     /// That was all.

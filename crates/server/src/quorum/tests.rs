@@ -16,8 +16,8 @@ use herdsman_proto::{
 use herdsman_zab::{Door, Input, LinkId};
 
 use super::{
-    ConnectResult, NetworkSettings, PortFailure, PortKind, QuorumNetwork, Receiver, TreeSource,
-    TreeStep,
+    ConnectResult, NetworkSettings, PortFailure, PortKind, QuorumNetwork, Receiver, StreamSource,
+    StreamStep,
 };
 
 mod connecting;

@@ -53,6 +53,7 @@ impl About {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
     Diff,
+    Log { after: Zxid },
     Trunc { to: Zxid },
     Snap { zxid: Zxid },
 }
@@ -210,6 +211,11 @@ impl Learners {
         }
     }
 
+    /// The log goes to a learner, if it reaches back far enough.
+    pub fn sends_log(&mut self, link: LinkId, after: Zxid) {
+        self.plan(link, Plan::Log { after });
+    }
+
     /// A whole tree goes to a learner, which may take a while.
     pub fn sent_tree(
         &mut self,
@@ -240,6 +246,9 @@ impl Learners {
         let how = match plan {
             Plan::Diff if lacks_nothing => "it lacked nothing (DIFF)".to_owned(),
             Plan::Diff => format!("it got {txns} (DIFF)"),
+            Plan::Log { after } => {
+                format!("it got what follows {after} in the log files, and {txns} (DIFF)")
+            }
             Plan::Trunc { to } => format!("it cut its log after {to} and got {txns} (TRUNC)"),
             Plan::Snap { zxid } => format!("it got the whole tree at {zxid} and {txns} (SNAP)"),
         };

@@ -49,6 +49,9 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
         }
         CloseReason::Gap => "what it sent does not continue what came before",
         CloseReason::Replaced => "it has connected again",
+        CloseReason::MembershipChanged => {
+            "the membership changed while it caught up, it has to connect again"
+        }
         CloseReason::AlreadyConnected => "the server with its number is connected already",
         CloseReason::TooMany => "too many servers are connected",
         CloseReason::NotObserverMaster => "this server does not follow, so it serves no observers",

@@ -46,7 +46,7 @@ impl PurgeForecast {
     /// A directory or a snapshot cannot be read.
     pub fn of(disk: &dyn Disk, dirs: &Dirs, purge: Purge) -> io::Result<Self> {
         let PurgePlan { snapshots, logs } =
-            plan_purge_of(disk, dirs, purge.snapshots_kept as usize)?;
+            plan_purge_of(disk, dirs, purge.snapshots_kept as usize, None)?;
         let mut forecast =
             PurgeForecast { purge, snapshots: Part::default(), logs: Part::default() };
         for entry in disk.list(&dirs.data)? {

@@ -5,6 +5,7 @@
 
 mod audit;
 mod basics;
+mod catch_up;
 mod certificates;
 mod client;
 mod crowd;

@@ -327,7 +327,8 @@ impl World {
         if !self.alive(place, life) {
             return;
         }
-        let Server { process, storage, .. } = &mut self.servers[place];
+        let Server { process, storage, clock, .. } = &mut self.servers[place];
+        let now_ms = clock.monotonic_ms(self.now_ms);
         let Some(process) = process else { return };
         let Some(SnapshotTask { dump, writer }) = &mut process.snapshot else { return };
         let nodes = process.tree.node_count() / SNAPSHOT_STEPS + 2;
@@ -342,7 +343,8 @@ impl World {
         if let Some(SnapshotTask { writer, .. }) = process.snapshot.take()
             && writer.finish(&trailer, &mut |_| {}).is_ok()
         {
-            let purged = purge(&storage.disk, &storage.dirs, SNAPSHOTS_KEPT);
+            let needed = process.node.zab().and_then(|zab| zab.log_needed_after(now_ms));
+            let purged = purge(&storage.disk, &storage.dirs, SNAPSHOTS_KEPT, needed);
             self.note(|| format!("{place} has taken a snapshot, purge: {purged:?}"));
         }
     }

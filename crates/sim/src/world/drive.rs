@@ -228,6 +228,9 @@ impl World {
                 self.counts.plans[2] += 1;
                 self.send_snapshot(place, link, zxid, &process.tree);
             }
+            PeerOutput::SendLog { link, after, to, diff } => {
+                self.send_log(place, link, (after, to), diff);
+            }
             PeerOutput::Close { link, reason } => {
                 self.note(|| format!("{place} closes link {} {reason:?}", link.0));
                 self.strangers.remove(&link);

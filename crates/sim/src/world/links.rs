@@ -3,18 +3,14 @@
 //! Everything goes through the real codec. While the way between two servers is blocked, what is on a link
 //! stalls, as in TCP, until the way is free again or somebody gives up.
 
-use std::collections::VecDeque;
-
 use herdsman_proto::{Notification, QuorumPacket, Reader, ServerId, ServerState, Zxid};
-use herdsman_store::{WireSnapshot, receive_snapshot};
-use herdsman_tree::Tree;
+use herdsman_store::receive_snapshot;
 use herdsman_zab::{Door, Input, LinkId};
 
 use super::pipe::Pipe;
+use super::sending::Sending;
 use super::{Event, Mirror, Place, Process, World};
 
-/// A leader sends its tree in about so many pieces, and each takes up to so long.
-const TREE_PIECES: usize = 10;
 /// How often a server tries to connect, and how long it waits in between.
 const DIAL_TRIES: u64 = 5;
 const DIAL_GAP_MS: u64 = 100;
@@ -38,32 +34,21 @@ pub enum Message {
 
 /// One end of a link.
 #[derive(Debug)]
-struct End {
-    place: Place,
-    life: u64,
-    open: bool,
+pub(super) struct End {
+    pub(super) place: Place,
+    pub(super) life: u64,
+    pub(super) open: bool,
     /// A tree being received: the zxid of its SNAP, and its bytes so far.
     receiving: Option<(Zxid, Vec<u8>)>,
 }
 
-/// A tree being sent.
-#[derive(Debug)]
-struct Sending {
-    snapshot: WireSnapshot,
-    /// What waits behind it.
-    held: VecDeque<Message>,
-    /// What its sender had logged.
-    mirror: Mirror,
-}
-
 /// A connection between two servers: end 0 has made it.
-#[derive(Debug)]
 pub struct Link {
-    ends: [End; 2],
+    pub(super) ends: [End; 2],
     /// What each end has sent.
     pipes: [Pipe<Message>; 2],
-    /// A tree being sent by end 1.
-    sending: Option<Sending>,
+    /// A tree or a part of the log that is being sent by end 1.
+    pub(super) sending: Option<Sending>,
     broken: bool,
     /// It broke while a tree was sent: whoever writes notices it, even if nothing comes through.
     broken_while_sending: bool,
@@ -189,48 +174,13 @@ impl World {
         self.put(link, end, message);
     }
 
-    fn put(&mut self, link: LinkId, end: usize, message: Message) {
+    pub(super) fn put(&mut self, link: LinkId, end: usize, message: Message) {
         let at_ms = self.now_ms + self.latency_ms();
         let Some(entry) = self.links.get_mut(&link) else { return };
         if !entry.broken {
             let at_ms = entry.pipes[end].push(at_ms, message);
             self.at(at_ms, Event::Arrive { link, from_end: end });
         }
-    }
-
-    pub(super) fn send_snapshot(&mut self, place: Place, link: LinkId, zxid: Zxid, tree: &Tree) {
-        self.send_packet(place, link, &QuorumPacket::Snap { zxid });
-        let mirror = self.servers[place].mirror.until(zxid);
-        if let Some(entry) = self.links.get_mut(&link) {
-            assert_eq!(entry.ends[1].place, place, "a leader was called, it does not call");
-            let snapshot = WireSnapshot::start(tree);
-            entry.sending = Some(Sending { snapshot, held: VecDeque::new(), mirror });
-            self.later(1, Event::SendTree { link });
-        }
-    }
-
-    /// The next piece of a tree; the tree goes on changing between two pieces.
-    pub(super) fn send_tree(&mut self, link: LinkId) {
-        let Some(entry) = self.links.get_mut(&link) else { return };
-        let End { place, life, open, .. } = entry.ends[1];
-        let Some(Sending { snapshot, .. }) = &mut entry.sending else { return };
-        let process = self.servers[place].process.as_ref();
-        let Some(process) = process.filter(|_| open && self.servers[place].life == life) else {
-            return;
-        };
-        let mut piece = Vec::new();
-        let nodes = process.tree.node_count() / TREE_PIECES + 2;
-        if snapshot.step(&process.tree, nodes, &mut piece) {
-            self.put(link, 1, Message::Tree(piece));
-            let delay_ms = self.random.between(1, self.plan.tree_piece_ms);
-            return self.later(delay_ms, Event::SendTree { link });
-        }
-        let Some(Sending { held, mirror, .. }) = entry.sending.take() else { return };
-        self.put(link, 1, Message::TreeEnd(piece, mirror));
-        for message in held {
-            self.put(link, 1, message);
-        }
-        self.step_peer(place, Input::SnapshotSent { link });
     }
 
     pub(super) fn arrive(&mut self, link: LinkId, from_end: usize) {

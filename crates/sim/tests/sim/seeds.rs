@@ -69,6 +69,7 @@ fn the_seeds_are_eventful() {
         ("znodes swept", sum(|verdict| verdict.counts.swept)),
         ("epochs that ran out", sum(|verdict| verdict.counts.epochs_exhausted)),
         ("memberships", sum(|verdict| verdict.counts.memberships)),
+        ("logs sent", sum(|verdict| verdict.counts.logs_sent)),
     ] {
         assert!(count > 20, "{what}: only {count}");
     }

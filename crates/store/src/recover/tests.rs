@@ -411,7 +411,7 @@ fn purging_leaves_what_recovery_needs() {
         write_batch(&mut log, last - 2, last);
         log.roll();
     }
-    let removed = crate::purge(&disk, &dirs(), 3).unwrap();
+    let removed = crate::purge(&disk, &dirs(), 3, None).unwrap();
     assert_eq!(removed.len(), 3);
     assert_eq!(
         names(&disk),

@@ -4,12 +4,12 @@ use herdsman_proto::Zxid;
 
 use super::{Leader, Stage};
 use crate::io::{CloseReason, LinkId, Output, Standing};
-use crate::learner_peer::Step;
+use crate::learner_peer::{Sent, Step};
 use crate::replica::Replica;
-use crate::sync::Plan;
 
 impl Leader {
-    /// Sends a learner what it lacks, and NEWLEADER. From here on it gets every proposal.
+    /// Sends a learner what it lacks, and behind that NEWLEADER. When it has acknowledged that, it is sent what came
+    /// meanwhile, UPTODATE, and then every proposal.
     pub(super) fn synchronize(
         &mut self,
         now_ms: u64,
@@ -19,13 +19,52 @@ impl Leader {
     ) {
         let agreed = self.agreed(replica);
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
-        if peer.send_history(now_ms, link, agreed, replica, out) != Plan::Snap {
+        if peer.send_history(now_ms, link, agreed, replica, out) == Sent::Completely {
             self.send_new_leader(now_ms, link, replica, out);
         }
     }
 
+    /// A tree is on its way to a learner, or the log up to `log_to`.
+    pub fn handle_sent(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        log_to: Option<Zxid>,
+        replica: &Replica,
+        out: &mut Vec<Output>,
+    ) {
+        if let Some(peer) = self.learners.get_mut(&link).filter(|peer| peer.is_sent_to()) {
+            peer.sent_to = log_to.unwrap_or(peer.sent_to);
+            self.send_more(now_ms, link, replica, out);
+        }
+    }
+
+    /// Sends what was agreed on since, until nothing is left.
+    fn send_more(&mut self, now_ms: u64, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+        let agreed = self.agreed(replica);
+        let peer = self.learners.get_mut(&link).expect("the caller has looked");
+        match (peer.send_more(link, agreed, replica, out), peer.step) {
+            (Sent::InPart, _) => {}
+            (Sent::Completely, Step::Resuming) if peer.has_old_membership(replica) => {
+                self.dismiss(link, CloseReason::MembershipChanged, out);
+            }
+            (Sent::Completely, Step::Resuming) => {
+                peer.send_up_to_date(now_ms, link, replica, out);
+            }
+            (Sent::Completely, _) => self.send_new_leader(now_ms, link, replica, out),
+        }
+    }
+
+    /// The log on disk does not help a learner.
+    pub fn handle_log_missed(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+        let sending = self.learners.get_mut(&link).filter(|peer| peer.step == Step::Sending);
+        if let Some(peer) = sending {
+            peer.send_snapshot(link, replica, out);
+        }
+    }
+
     /// The learner has been sent everything that is agreed on, and must say that it has it.
-    pub fn send_new_leader(
+    fn send_new_leader(
         &mut self,
         now_ms: u64,
         link: LinkId,
@@ -33,11 +72,9 @@ impl Leader {
         out: &mut Vec<Output>,
     ) {
         let (agreed, epoch) = (self.agreed(replica), self.epoch);
-        let config = replica.memberships.for_new_leader(self.is_established());
-        let sending = self.learners.get_mut(&link).filter(|peer| peer.step == Step::Sending);
-        if let Some(peer) = sending {
-            peer.send_new_leader(now_ms, link, epoch, (agreed, config), replica, out);
-        }
+        let membership = replica.memberships.for_new_leader(self.is_established());
+        let peer = self.learners.get_mut(&link).expect("the caller has looked");
+        peer.send_new_leader(now_ms, link, epoch, (agreed, membership), replica, out);
     }
 
     /// Up to where the history is not in question: before broadcast that is this server's own, which
@@ -58,13 +95,14 @@ impl Leader {
             return self.dismiss(link, CloseReason::UnexpectedPacket, out);
         }
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
-        peer.step = Step::Synced;
         peer.acked = peer.synced_to;
         replica.claims.remove(&peer.server);
-        if self.is_established() {
-            self.activate(now_ms, link, out);
+        if self.stage == Stage::Broadcasting {
+            peer.step = Step::Resuming;
+            self.send_more(now_ms, link, replica, out);
             self.try_to_commit(replica, out);
         } else {
+            peer.step = Step::Synced;
             self.try_to_establish(now_ms, replica, out);
         }
     }
@@ -93,13 +131,13 @@ impl Leader {
         out.push(Output::Standing(Standing::Leading { epoch: self.epoch }));
         let synced = self.learners.iter().filter(|(_, peer)| peer.step == Step::Synced);
         for link in synced.map(|(link, _)| *link).collect::<Vec<_>>() {
-            self.activate(now_ms, link, out);
+            self.activate(now_ms, link, replica, out);
         }
     }
 
-    fn activate(&mut self, now_ms: u64, link: LinkId, out: &mut Vec<Output>) {
+    fn activate(&mut self, now_ms: u64, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
         if let Some(peer) = self.learners.get_mut(&link) {
-            peer.send_up_to_date(now_ms, link, out);
+            peer.send_up_to_date(now_ms, link, replica, out);
         }
     }
 }

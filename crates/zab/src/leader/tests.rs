@@ -3,8 +3,13 @@
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{EPOCH_MAX, Membership};
 
+use std::sync::Arc;
+
 use super::*;
+use crate::learner_peer::needed_after;
+use crate::memberships::Memberships;
 use crate::replica::{EPOCHS_AHEAD_MAX, EPOCHS_RAISED_MAX};
+use crate::settings::Reconfig;
 use crate::testing;
 
 fn replica() -> Replica {
@@ -85,7 +90,7 @@ fn established(replica: &mut Replica, server: u64) -> Leader {
     replica.epochs.current = leader.epoch();
     leader.handle_epoch_saved(0, EpochKind::Current, replica, &mut Vec::new());
     // If it was sent a tree.
-    leader.send_new_leader(0, LinkId(server), replica, &mut Vec::new());
+    leader.handle_sent(0, LinkId(server), None, replica, &mut Vec::new());
     let ack = QuorumPacket::Ack { zxid: Zxid::start_of(leader.epoch()) };
     leader.handle_packet(0, LinkId(server), ack, replica, &mut Vec::new());
     assert!(leader.is_established());
@@ -375,6 +380,134 @@ fn sending_a_tree(replica: &mut Replica) -> Leader {
     leader
 }
 
+fn sent(out: &[Output], link: u64) -> Vec<QuorumPacket> {
+    let to_link = out.iter().filter_map(|output| match output {
+        Output::Send { link: to, packet } if *to == LinkId(link) => Some(packet.clone()),
+        _ => None,
+    });
+    to_link.collect()
+}
+
+/// Proposes so many txns of epoch 2, commits and applies them.
+fn commit(leader: &mut Leader, replica: &mut Replica, counters: std::ops::RangeInclusive<i64>) {
+    for counter in counters {
+        let (zxid, out) = (testing::zxid(2, counter), &mut Vec::new());
+        leader.propose(0, zxid, "txn".into(), replica, out);
+        assert!(sent(out, 3).is_empty(), "nothing is queued for who is being sent something");
+        replica.log.handle_flushed(zxid, out);
+        leader.handle_packet(0, LinkId(2), QuorumPacket::Ack { zxid }, replica, out);
+        assert!(sent(out, 3).is_empty());
+        replica.log.handle_applied(zxid, false);
+    }
+}
+
+/// 3 has promised the epoch; its log ends with this txn.
+fn behind(leader: &mut Leader, replica: &mut Replica, last_zxid: Zxid) -> Vec<Output> {
+    introduce(leader, replica, 3, LearnerKind::Follower);
+    let packet = QuorumPacket::AckEpoch { last_zxid, current_epoch: Some(1) };
+    let mut out = Vec::new();
+    leader.handle_packet(0, LinkId(3), packet, replica, &mut out);
+    out
+}
+
+/// The window has ten txns, and more are applied while a part of the log is sent.
+#[test]
+fn a_learner_behind_the_window_gets_the_log_in_parts() {
+    let mut replica = testing::replica(1, testing::zxid(1, 50), &[]);
+    let mut leader = established(&mut replica, 2);
+    commit(&mut leader, &mut replica, 1..=20);
+    let (link, after) = (LinkId(3), testing::zxid(1, 40));
+    let out = behind(&mut leader, &mut replica, after);
+    let to = testing::zxid(2, 20);
+    assert_eq!(out, [Output::SendLog { link, after, to, diff: Some(to) }]);
+    assert_eq!(needed_after(&leader.learners, 0), Some(after));
+
+    commit(&mut leader, &mut replica, 21..=40);
+    let mut out = Vec::new();
+    leader.handle_sent(0, link, Some(to), &replica, &mut out);
+    let (after, to) = (to, testing::zxid(2, 40));
+    assert_eq!(out, [Output::SendLog { link, after, to, diff: None }]);
+    assert_eq!(needed_after(&leader.learners, 0), Some(after));
+
+    commit(&mut leader, &mut replica, 41..=45);
+    leader.propose(0, testing::zxid(2, 46), "txn".into(), &mut replica, &mut Vec::new());
+    let mut out = Vec::new();
+    leader.handle_sent(0, link, Some(to), &replica, &mut out);
+    let packets = sent(&out, 3);
+    assert_eq!(proposed_and_committed(&packets), (5, 5));
+    assert!(matches!(packets.last(), Some(QuorumPacket::NewLeader { .. })));
+    assert_eq!(packets.len(), 11);
+    assert_eq!(needed_after(&leader.learners, 0), Some(testing::zxid(2, 45)));
+
+    let mut out = Vec::new();
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(2) };
+    leader.handle_packet(0, link, ack, &mut replica, &mut out);
+    let packets = sent(&out, 3);
+    assert_eq!(proposed_and_committed(&packets), (1, 0));
+    assert_eq!(packets.last(), Some(&QuorumPacket::UpToDate));
+    assert_eq!(needed_after(&leader.learners, 0), None);
+}
+
+fn proposed_and_committed(packets: &[QuorumPacket]) -> (usize, usize) {
+    let proposed = packets.iter().filter(|packet| matches!(packet, QuorumPacket::Proposal { .. }));
+    let committed = packets.iter().filter(|packet| matches!(packet, QuorumPacket::Commit { .. }));
+    (proposed.count(), committed.count())
+}
+
+/// Nothing gathers for it while it stores a tree.
+#[test]
+fn what_comes_while_a_learner_stores_a_tree_is_sent_when_it_has() {
+    let mut replica = replica();
+    let mut leader = sending_a_tree(&mut replica);
+    let link = LinkId(3);
+    leader.handle_sent(0, link, None, &replica, &mut Vec::new());
+    commit(&mut leader, &mut replica, 1..=30);
+    let mut out = Vec::new();
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(2) };
+    leader.handle_packet(0, link, ack, &mut replica, &mut out);
+    let (after, to) = (testing::zxid(1, 50), testing::zxid(2, 30));
+    assert_eq!(out, [Output::SendLog { link, after, to, diff: None }]);
+    let mut out = Vec::new();
+    leader.handle_sent(0, link, Some(to), &replica, &mut out);
+    assert_eq!(sent(&out, 3), [QuorumPacket::UpToDate]);
+    assert!(leader.is_active(link));
+}
+
+/// A COMMIT by itself does not put a membership in force.
+#[test]
+fn a_learner_that_missed_a_new_membership_has_to_come_again() {
+    let mut replica = replica();
+    let mut leader = sending_a_tree(&mut replica);
+    let link = LinkId(3);
+    leader.handle_sent(0, link, None, &replica, &mut Vec::new());
+    let next = Membership { version: 6, ..(**replica.memberships.in_force()).clone() };
+    replica.memberships =
+        Memberships::new(ServerId(1), Reconfig::Enabled(|_| None), Arc::new(next));
+    let mut out = Vec::new();
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(2) };
+    leader.handle_packet(0, link, ack, &mut replica, &mut out);
+    let reason = CloseReason::MembershipChanged;
+    assert_eq!(out, [Output::Close { link, reason }]);
+}
+
+#[test]
+fn a_learner_that_the_log_does_not_help_gets_a_tree_and_what_came_meanwhile() {
+    let mut replica = testing::replica(1, testing::zxid(1, 50), &[]);
+    let mut leader = established(&mut replica, 2);
+    commit(&mut leader, &mut replica, 1..=20);
+    let link = LinkId(3);
+    behind(&mut leader, &mut replica, testing::zxid(1, 40));
+    let mut out = Vec::new();
+    leader.handle_log_missed(link, &replica, &mut out);
+    assert_eq!(out, [Output::SendSnapshot { link, zxid: testing::zxid(2, 20) }]);
+    commit(&mut leader, &mut replica, 21..=25);
+    let mut out = Vec::new();
+    leader.handle_sent(0, link, None, &replica, &mut out);
+    let packets = sent(&out, 3);
+    assert_eq!(packets.len(), 2 * 5 + 1, "{packets:?}");
+    assert_eq!(leader.learners[&link].synced_to, testing::zxid(2, 25));
+}
+
 /// Somebody says on link 9 that it is server 3, and promises the epoch.
 fn contest_3(now_ms: u64, leader: &mut Leader, replica: &mut Replica) {
     introduce_on(now_ms, leader, replica, 9, 3, LearnerKind::Follower, 1);
@@ -421,7 +554,7 @@ fn a_server_that_stores_a_tree_keeps_its_link_for_as_long_as_it_has_read() {
     let mut replica = replica();
     let mut leader = sending_a_tree(&mut replica);
     leader.handle_heard(300, LinkId(3));
-    leader.send_new_leader(310, LinkId(3), &replica, &mut Vec::new());
+    leader.handle_sent(310, LinkId(3), None, &replica, &mut Vec::new());
     contest_3(320, &mut leader, &mut replica);
     for now_ms in [420, 520] {
         tick_with_2(now_ms, &mut leader, &mut replica);

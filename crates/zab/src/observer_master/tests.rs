@@ -53,7 +53,7 @@ fn packets(out: Vec<Output>) -> Vec<QuorumPacket> {
 fn new_leader(replica: &Replica) -> QuorumPacket {
     QuorumPacket::NewLeader {
         zxid: Zxid::start_of(EPOCH),
-        config: replica.memberships.for_new_leader(true),
+        config: replica.memberships.for_new_leader(true).to_text().into(),
     }
 }
 
@@ -101,7 +101,8 @@ fn an_observer_gets_what_is_agreed_on_and_then_every_commit() {
     assert_eq!(
         packets(out),
         [
-            QuorumPacket::Inform { zxid: zxid(EPOCH, 2), payload: payload() },
+            QuorumPacket::Proposal { zxid: zxid(EPOCH, 2), payload: payload() },
+            QuorumPacket::Commit { zxid: zxid(EPOCH, 2) },
             QuorumPacket::UpToDate,
             QuorumPacket::Inform { zxid: zxid(EPOCH, 3), payload: payload() },
         ]
@@ -135,6 +136,8 @@ fn what_nobody_agreed_on_in_an_older_epoch_is_cut_off() {
 fn a_new_membership_comes_with_its_leader() {
     let mut replica = follower();
     let (mut master, _) = promised(&replica, zxid(EPOCH, 1));
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(EPOCH) };
+    master.handle_packet(0, LINK, &ack, &replica, &mut Vec::new());
     let mut out = Vec::new();
     replica.log.commit(zxid(EPOCH, 3), &mut Vec::new());
     let leader = ServerId(2);

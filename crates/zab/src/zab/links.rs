@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use herdsman_proto::{LearnerKind, QuorumPacket};
+use herdsman_proto::{LearnerKind, QuorumPacket, Zxid};
 
 use super::observers::activated_by;
 use super::{Role, WAITING_LINKS_MAX, Waiting, Zab};
@@ -133,6 +133,30 @@ impl Zab {
     ) {
         for link in self.take_waiting(door).into_keys() {
             out.push(Output::Close { link, reason });
+        }
+    }
+
+    /// A tree is on its way to a learner, or the log up to `log_to`.
+    pub(super) fn handle_sent(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        log_to: Option<Zxid>,
+        out: &mut Vec<Output>,
+    ) {
+        if let Role::Leading(leader) = &mut self.role {
+            leader.handle_sent(now_ms, link, log_to, &self.replica, out);
+        } else if let Some(master) = &mut self.observer_master {
+            master.handle_sent(now_ms, link, log_to, &self.replica, out);
+        }
+    }
+
+    /// The log on disk does not help a learner.
+    pub(super) fn handle_log_missed(&mut self, link: LinkId, out: &mut Vec<Output>) {
+        if let Role::Leading(leader) = &mut self.role {
+            leader.handle_log_missed(link, &self.replica, out);
+        } else if let Some(master) = &mut self.observer_master {
+            master.handle_log_missed(link, &self.replica, out);
         }
     }
 

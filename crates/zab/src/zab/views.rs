@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use herdsman_proto::{LearnerKind, Membership, ServerId, ServerState};
+use herdsman_proto::{LearnerKind, Membership, ServerId, ServerState, Zxid};
 
 use super::{Role, Zab};
 use crate::io::LinkId;
+use crate::learner_peer::{Learners, needed_after};
 use crate::log::Log;
 use crate::replica::{Epochs, Fall, Voting};
 
@@ -49,6 +50,21 @@ impl Zab {
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.replica.log
+    }
+
+    /// Learners are being sent the txns after this one, or will be behind a tree: these must stay in the log.
+    #[must_use]
+    pub fn log_needed_after(&self, now_ms: u64) -> Option<Zxid> {
+        self.sent_learners().and_then(|learners| needed_after(learners, now_ms))
+    }
+
+    /// Whoever learns from this server.
+    pub(super) fn sent_learners(&self) -> Option<&Learners> {
+        match (&self.role, &self.observer_master) {
+            (Role::Leading(leader), _) => Some(leader.all_learners()),
+            (_, Some(master)) => Some(master.all_observers()),
+            _ => None,
+        }
     }
 
     /// Why the last role ended.

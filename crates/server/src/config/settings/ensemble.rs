@@ -92,8 +92,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Recent proposals that a follower keeps for observers.";
     "commitLogCount", Property LooseDecimal => raw.commit_log_txns, Is("500"), "txns", Ensemble,
         "Committed changes kept in memory for learners, at least 500.";
-    "snapshotSizeFactor", Property LooseFloat => raw.snapshot_size_factor, Is("0.33"), "", Ignored("what is not in memory any more comes as a whole tree, never from log files"),
-        "How much log, as a part of the snapshot's size, is sent rather than the snapshot; negative never.";
+    "snapshotSizeFactor", Property LooseFloat => raw.snapshot_size_factor, Is("0.33"), "", Ensemble,
+        "How much log is sent to a learner rather than the tree, as a part of the tree's size; negative never.";
     "tcpKeepAlive", Property Flag => quorum_tuning.tcp_keep_alive, Is("false"), "", Ensemble,
         "Whether connections between servers get keep-alive probes.";
     "leader.nodelay", Bare OnlyTrue => quorum_tuning.leader_no_delay, Is("true"), "", Ensemble,

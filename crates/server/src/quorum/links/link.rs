@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use herdsman_proto::{DecodeError, QuorumPacket, Zxid};
+use herdsman_proto::{DecodeError, QuorumPacket};
 use herdsman_zab::LinkId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::traffic::{LinkReport, Traffic};
 use crate::clock::millis;
-use crate::quorum::receiver::TreeSource;
+use crate::quorum::receiver::StreamSource;
 use crate::quorum::settings::NetworkSettings;
 use crate::quorum::stream::PeerStream;
 use crate::quorum::threads::{Threads, cut};
@@ -58,8 +58,8 @@ pub(super) enum Loss {
     TreeFromLearner,
     #[error("the tree that came cannot be used: {0}")]
     Tree(io::Error),
-    #[error("the tree that it was sent is gone")]
-    TreeGone,
+    #[error("the tree or the log that it was sent is gone")]
+    StreamGone,
     #[error("it does not read: {0} bytes wait to be sent")]
     QueueFull(usize),
     #[error("it has read nothing for {0} ms")]
@@ -80,8 +80,8 @@ pub(super) enum Ended {
 pub(super) enum Piece {
     /// Packets, one behind the other.
     Packets(Vec<u8>),
-    /// SNAP and a tree.
-    Tree { zxid: Zxid, source: Box<dyn TreeSource> },
+    /// A tree or a part of the log.
+    Stream(Box<dyn StreamSource>),
 }
 
 enum State {
@@ -142,8 +142,8 @@ pub(super) enum Written {
     Nothing,
     /// These are out.
     Packets(Vec<u8>),
-    /// It was a tree, and is out.
-    Tree,
+    /// It was a stream, and is out.
+    Stream,
 }
 
 pub(super) struct Link {
@@ -251,10 +251,10 @@ impl Link {
         self.traffic.report(self.peer, outgoing.packets, outgoing.bytes)
     }
 
-    pub fn send_snapshot(&self, zxid: Zxid, source: Box<dyn TreeSource>) {
+    pub fn send_stream(&self, source: Box<dyn StreamSource>) {
         let mut outgoing = self.outgoing.lock();
         if matches!(outgoing.state, State::Open) {
-            outgoing.pieces.push_back(Piece::Tree { zxid, source });
+            outgoing.pieces.push_back(Piece::Stream(source));
             self.changed.notify_one();
         }
     }
@@ -295,7 +295,7 @@ impl Link {
                 let bytes = buffer.len();
                 outgoing.put_back(buffer, bytes);
             }
-            Written::Tree => outgoing.writing = false,
+            Written::Stream => outgoing.writing = false,
         }
         loop {
             if threads.is_stopping() || matches!(outgoing.state, State::Lost(_)) {

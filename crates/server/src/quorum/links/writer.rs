@@ -1,20 +1,18 @@
-//! Writes what waits on one link: trees, in steps, and the packets that the socket did not take when they were
-//! flushed, all that have gathered with one call.
+//! Writes what waits on one link: trees and parts of the log, in steps, and the packets that the socket did not
+//! take when they were flushed, all that have gathered with one call.
 
 use std::io;
 use std::time::Duration;
 
-use herdsman_proto::{QuorumPacket, Zxid};
-
 use super::link::{Link, Loss, Piece, Written};
 use crate::clock::millis;
-use crate::quorum::receiver::{TreeSource, TreeStep};
+use crate::quorum::receiver::{StreamSource, StreamStep};
 use crate::quorum::threads::Threads;
 
 /// How often a writer that waits for the other side looks whether it should go on.
 const LOOK: Duration = Duration::from_millis(250);
-/// Bytes of a tree that are written together.
-const TREE_CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes of a stream that are written together.
+const STREAM_CHUNK_BYTES: usize = 64 * 1024;
 
 /// Writes until the link is closed or lost.
 pub(super) fn run(link: &Link, threads: &Threads) {
@@ -36,33 +34,31 @@ fn write_all_pieces(link: &Link, threads: &Threads) -> Result<(), Loss> {
                 write(link, threads, &bytes)?;
                 Written::Packets(bytes)
             }
-            Piece::Tree { zxid, source } => {
-                write_tree(link, threads, zxid, source)?;
-                Written::Tree
+            Piece::Stream(source) => {
+                write_stream(link, threads, source)?;
+                Written::Stream
             }
         }
     }
     Ok(())
 }
 
-fn write_tree(
+fn write_stream(
     link: &Link,
     threads: &Threads,
-    zxid: Zxid,
-    mut source: Box<dyn TreeSource>,
+    mut source: Box<dyn StreamSource>,
 ) -> Result<(), Loss> {
-    let mut buffer = Vec::with_capacity(2 * TREE_CHUNK_BYTES);
-    QuorumPacket::Snap { zxid }.encode(&mut buffer);
+    let mut buffer = Vec::with_capacity(2 * STREAM_CHUNK_BYTES);
     loop {
         let step = source.fill(&mut buffer);
-        if step == TreeStep::Broken {
-            return Err(Loss::TreeGone);
+        if step == StreamStep::Broken {
+            return Err(Loss::StreamGone);
         }
-        if step == TreeStep::Done || buffer.len() >= TREE_CHUNK_BYTES {
+        if step == StreamStep::Done || buffer.len() >= STREAM_CHUNK_BYTES {
             write(link, threads, &buffer)?;
             buffer.clear();
         }
-        if step == TreeStep::Done {
+        if step == StreamStep::Done {
             return Ok(());
         }
     }

@@ -46,33 +46,36 @@ fn a_large_packet_arrives_whole() {
     learner.stop();
 }
 
-/// A tree in pieces of one byte, then whatever step ends it.
+/// SNAP and a tree in pieces of one byte, then whatever step ends it.
 struct Drip {
-    tree: std::slice::Iter<'static, u8>,
-    end: TreeStep,
+    tree: std::vec::IntoIter<u8>,
+    end: StreamStep,
 }
 
-impl TreeSource for Drip {
-    fn fill(&mut self, out: &mut Vec<u8>) -> TreeStep {
+impl StreamSource for Drip {
+    fn fill(&mut self, out: &mut Vec<u8>) -> StreamStep {
         match self.tree.next() {
             Some(byte) => {
-                out.push(*byte);
-                TreeStep::More
+                out.push(byte);
+                StreamStep::More
             }
             None => self.end,
         }
     }
 }
 
-fn drip(tree: &'static [u8], end: TreeStep) -> Box<dyn TreeSource> {
-    Box::new(Drip { tree: tree.iter(), end })
+fn drip(zxid: Zxid, tree: &[u8], end: StreamStep) -> Box<dyn StreamSource> {
+    let mut bytes = Vec::new();
+    QuorumPacket::Snap { zxid }.encode(&mut bytes);
+    bytes.extend_from_slice(tree);
+    Box::new(Drip { tree: bytes.into_iter(), end })
 }
 
 #[test]
 fn a_tree_comes_before_its_packet_and_the_rest_behind() {
     let (leader, down, learner, up) = linked();
     leader.send(down, &commit(1));
-    leader.network.send_snapshot(down, Zxid(9), drip(b"\x03abc", TreeStep::Done));
+    leader.network.send_stream(down, drip(Zxid(9), b"\x03abc", StreamStep::Done));
     leader.send(down, &commit(2));
     assert_eq!(learner.packet(up), commit(1));
     let tree = learner.wait(|event| match event {
@@ -89,7 +92,7 @@ fn a_tree_comes_before_its_packet_and_the_rest_behind() {
 #[test]
 fn a_tree_that_cannot_be_finished_loses_the_link() {
     let (leader, down, learner, up) = linked();
-    leader.network.send_snapshot(down, Zxid(9), drip(b"\x03ab", TreeStep::Broken));
+    leader.network.send_stream(down, drip(Zxid(9), b"\x03ab", StreamStep::Broken));
     leader.lost(down);
     learner.wait(|event| match event {
         Event::Input(Input::LinkLost { link }) if link == up => Some(()),
@@ -159,7 +162,7 @@ fn a_link_is_lost_once() {
     });
     // What concerns a link that is gone does nothing.
     server.send(first, &commit(1));
-    server.network.send_snapshot(first, Zxid(1), drip(&[], TreeStep::Done));
+    server.network.send_stream(first, drip(Zxid(1), &[], StreamStep::Done));
     server.network.set_idle_limit(first, 1);
     server.network.close(first);
     server.wait(|event| match event {
@@ -194,12 +197,15 @@ fn both_hear_of_it_when_one_stops() {
 /// A tree that takes its time.
 struct SlowTree(u8);
 
-impl TreeSource for SlowTree {
-    fn fill(&mut self, out: &mut Vec<u8>) -> TreeStep {
+impl StreamSource for SlowTree {
+    fn fill(&mut self, out: &mut Vec<u8>) -> StreamStep {
+        if self.0 == 0 {
+            QuorumPacket::Snap { zxid: Zxid(9) }.encode(out);
+        }
         std::thread::sleep(Duration::from_millis(60));
         self.0 += 1;
         out.push(if self.0 == 1 { 9 } else { b'x' });
-        if self.0 == 10 { TreeStep::Done } else { TreeStep::More }
+        if self.0 == 10 { StreamStep::Done } else { StreamStep::More }
     }
 }
 
@@ -210,6 +216,6 @@ fn a_tree_may_take_longer_than_a_link_may_be_idle() {
     let (leader, down, learner, up) = linked_with(NetworkSettings { init_limit, ..settings(1) });
     learner.send(up, &QuorumPacket::Ack { zxid: Zxid(1) });
     assert_eq!(leader.packet(down), QuorumPacket::Ack { zxid: Zxid(1) });
-    leader.network.send_snapshot(down, Zxid(9), Box::new(SlowTree(0)));
+    leader.network.send_stream(down, Box::new(SlowTree(0)));
     assert_eq!(learner.packet(up), QuorumPacket::Snap { zxid: Zxid(9) });
 }
