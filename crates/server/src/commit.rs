@@ -351,7 +351,8 @@ impl Committer {
             self.core.stats.durations.commit.add(now.saturating_duration_since(txn.at));
         }
         self.core.stats.batch_size.add(txns.len() as u64);
-        if self.snapshots.count(txns.len(), self.log.written_bytes()) {
+        let znodes = || self.core.tree().node_count() as u64;
+        if self.snapshots.count(txns.len(), self.log.written_bytes(), znodes) {
             self.log.roll();
         }
         self.core.flushed(zxid, askers);

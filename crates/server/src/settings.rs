@@ -29,7 +29,7 @@ use crate::config::{self, Config, Limits, Mode};
 use crate::disk_keeper::DiskKeeper;
 use crate::io_threads::ConnSettings;
 use crate::peers::{LogFiles, PeerSettings};
-use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings};
+use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings, SnapshotTxns};
 use crate::startup;
 
 /// A standalone server's id, in the first byte of its session ids.
@@ -304,7 +304,11 @@ pub(crate) fn snapshot_policy(
 ) -> SnapshotPolicy {
     let storage = &config.storage;
     let log_bytes_max = storage.snapshot_log_bytes.map(NonZeroU64::get);
-    SnapshotPolicy::new(u64::from(storage.snapshot_txns), log_bytes_max, txns_replayed, requests)
+    let txns_max = SnapshotTxns {
+        at_least: u64::from(storage.snapshot_txns),
+        follow_tree: storage.snapshots_follow_tree,
+    };
+    SnapshotPolicy::new(txns_max, log_bytes_max, txns_replayed, requests)
 }
 
 pub(crate) fn snapshot_settings(

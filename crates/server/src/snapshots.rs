@@ -43,25 +43,45 @@ const NODES_PER_GUARD: usize = 128;
 /// Written down before it goes to the disk.
 const SPILL_BYTES: usize = 256 * 1024;
 
+/// Znodes that a snapshot of a large tree writes for each txn since the one before. So snapshots cost the same for each
+/// txn, however large the tree is.
+const ZNODES_PER_TXN: u64 = 4;
+
+/// Txns between two snapshots.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotTxns {
+    /// At least this many.
+    pub at_least: u64,
+    /// More of them if the tree is large.
+    pub follow_tree: bool,
+}
+
+impl SnapshotTxns {
+    fn max(self, znodes: u64) -> u64 {
+        let for_tree = if self.follow_tree { znodes / ZNODES_PER_TXN } else { 0 };
+        self.at_least.max(for_tree)
+    }
+}
+
 /// When a snapshot is due. Apache: `SyncRequestProcessor.shouldSnapshot`.
 #[derive(Debug)]
 pub struct SnapshotPolicy {
-    txns_max: u64,
+    txns_max: SnapshotTxns,
     log_bytes_max: Option<u64>,
     txns: u64,
     log_bytes_before: u64,
-    due_txns: u64,
     due_log_bytes: Option<u64>,
     requests: Arc<SnapshotRequests>,
     random: RandomState,
     draws: u64,
+    draw: u64,
 }
 
 impl SnapshotPolicy {
     /// Counts from here; `txns` are in the log already since the last snapshot.
     #[must_use]
     pub fn new(
-        txns_max: u64,
+        txns_max: SnapshotTxns,
         log_bytes_max: Option<u64>,
         txns: u64,
         requests: Arc<SnapshotRequests>,
@@ -71,11 +91,11 @@ impl SnapshotPolicy {
             log_bytes_max,
             txns,
             log_bytes_before: 0,
-            due_txns: 0,
             due_log_bytes: None,
             requests,
             random: RandomState::new(),
             draws: 0,
+            draw: 0,
         };
         policy.draw();
         policy
@@ -85,18 +105,21 @@ impl SnapshotPolicy {
     /// upper half.
     fn draw(&mut self) {
         self.draws += 1;
-        let draw = self.random.hash_one(self.draws);
-        self.due_txns = point_in_upper_half(self.txns_max, draw);
-        self.due_log_bytes = self.log_bytes_max.map(|max| point_in_upper_half(max, draw));
+        self.draw = self.random.hash_one(self.draws);
+        self.due_log_bytes = self.log_bytes_max.map(|max| point_in_upper_half(max, self.draw));
     }
 
     /// Counts txns that were logged. True when the log should roll, because a snapshot was asked for.
-    pub fn count(&mut self, txns: usize, log_bytes: u64) -> bool {
+    /// `znodes` is asked only if it matters.
+    pub fn count(&mut self, txns: usize, log_bytes: u64, znodes: impl FnOnce() -> u64) -> bool {
         self.txns += txns as u64;
         // A log that took another one's place counts anew.
         self.log_bytes_before = self.log_bytes_before.min(log_bytes);
         let bytes = log_bytes - self.log_bytes_before;
-        let due = self.txns >= self.due_txns || self.due_log_bytes.is_some_and(|due| bytes >= due);
+        let has_txns =
+            |znodes| self.txns >= point_in_upper_half(self.txns_max.max(znodes), self.draw);
+        let due = self.due_log_bytes.is_some_and(|due| bytes >= due)
+            || (has_txns(0) && (!self.txns_max.follow_tree || has_txns(znodes())));
         if !due || !self.requests.request() {
             return false;
         }
@@ -412,6 +435,28 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+
+    /// The number of txns after which a snapshot is asked for.
+    fn due_after(at_least: u64, follow_tree: bool, znodes: u64) -> u64 {
+        let txns = SnapshotTxns { at_least, follow_tree };
+        let mut policy = SnapshotPolicy::new(txns, None, 0, Arc::default());
+        (1..).find(|_| policy.count(1, 0, || znodes)).unwrap()
+    }
+
+    #[test]
+    fn a_snapshot_is_due_in_the_upper_half_of_its_txns() {
+        for _ in 0..100 {
+            assert!((51..=100).contains(&due_after(100, true, 50)));
+            assert!((51..=100).contains(&due_after(100, false, 1_000_000)));
+        }
+    }
+
+    #[test]
+    fn a_large_tree_has_fewer_snapshots() {
+        for _ in 0..100 {
+            assert!((501..=1_000).contains(&due_after(100, true, 4_000)));
+        }
+    }
 
     /// A request made while the thread is held is served when the hold ends, at whatever moment that is.
     #[test]

@@ -78,8 +78,10 @@ fn storage(loading: &mut Loading) -> Result<(), ConfigError> {
     let snapshot_txns = at_least(loading, "snapCount", txns, 2);
     let snapshots_kept = at_least(loading, "autopurge.snapRetainCount", kept, 3);
     let is_default = !loading.is_set("autopurge.purgeInterval");
+    let snapshots_follow_tree = !loading.is_set("snapCount");
     let storage = &mut loading.draft.config.storage;
     storage.snapshot_txns = snapshot_txns;
+    storage.snapshots_follow_tree = snapshots_follow_tree;
     storage.purge = (interval_ms > 0).then_some(Purge { interval_ms, snapshots_kept, is_default });
     let accepted = accept_loss_after(loading)?;
     loading.draft.config.storage.accept_loss_after = accepted;
