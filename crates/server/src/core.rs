@@ -35,6 +35,9 @@ use tracing::{error, info};
 
 /// Txns applied in one go; readers get in between two goes.
 const TXNS_PER_GUARD: usize = 256;
+/// Rounds of that many after which others who wait for the node get their turn: a server that has caught up may have
+/// millions of txns to apply.
+const ROUNDS_PER_TURN: u32 = 8;
 
 /// Who gives the node an input.
 #[derive(Clone, Copy)]
@@ -396,6 +399,7 @@ impl Core {
         let mut is_for_others = self.deliver(now, zxid, node, out, asker, to_wake);
         let appliers = driver.appliers().filter(|_| node.wants_tree());
         let mut ended = Vec::new();
+        let mut rounds = 0;
         while appliers.is_none() && mind.node.wants_tree() {
             let Mind { node, out, to_wake } = &mut *mind;
             let mut tree = self.tree.write();
@@ -403,11 +407,12 @@ impl Core {
                 None => node.apply(&mut tree, TXNS_PER_GUARD, out),
                 Some(_) => apply_audited(node, &mut tree, out, &mut ended),
             }
-            let is_large = out.is_large();
+            rounds += 1;
+            let has_had_its_turn = out.is_large() || rounds % ROUNDS_PER_TURN == 0;
             // Before readers get in again: see `outbox`.
             is_for_others |= self.deliver(now, tree.last_zxid(), node, out, asker, to_wake);
             drop(tree);
-            if is_large {
+            if has_had_its_turn {
                 // There may be many more: others who wait for the node get their turn.
                 MutexGuard::bump(&mut mind);
             }

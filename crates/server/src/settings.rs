@@ -214,6 +214,7 @@ pub(crate) fn peer_settings(
             dirs: keeper.dirs.clone(),
             floor: startup::history_floor(recovered),
             size_factor: config.quorum_tuning.log_sync_factor,
+            measuring_max: Duration::from_millis(zab.init_limit_ms() / 4),
         },
     }
 }

@@ -13,9 +13,9 @@ use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
 use herdsman_store::{
     Before, Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid,
-    LogOptions, LogRange, LogWriter, MemoryDisk, RangeError, RecoverOptions, ReloadError,
-    install_snapshot, read_history, recover, recover_epochs, truncate_and_reload, voting,
-    write_epoch, write_snapshot,
+    LogOptions, LogPosition, LogRange, LogWriter, MemoryDisk, RangeError, RecoverOptions,
+    ReloadError, install_snapshot, read_history, recover, recover_epochs, truncate_and_reload,
+    voting, write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
 use herdsman_zab::EpochKind;
@@ -114,6 +114,19 @@ impl Storage {
     /// In the words of `store`.
     pub fn log_range(&self, after: (Zxid, Before), to: Zxid) -> Result<LogRange, RangeError> {
         LogRange::open(self.shared(), &self.dirs, after, to)
+    }
+
+    /// The same from a place on that was found before.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn log_range_at(
+        &self,
+        position: Option<LogPosition>,
+        after: Zxid,
+        to: Zxid,
+    ) -> Result<LogRange, RangeError> {
+        LogRange::resume(self.shared(), &self.dirs, position, after, to)
     }
 
     /// The end of the log, in a file of its own.

@@ -64,7 +64,8 @@ pub fn plan_purge(
         snapshots: snapshots
             .iter()
             .map(|snapshot| snapshot.name)
-            .filter(|name| name.zxid < oldest_kept)
+            // Those beside a log file that stays show whether that has a hole.
+            .filter(|name| name.zxid < logs_after)
             .collect(),
         logs: logs.iter().copied().filter(|log| Some(log.zxid) < first_log).collect(),
     }
@@ -165,8 +166,8 @@ mod tests {
     fn what_is_being_sent_stays() {
         let (snapshots, logs) = ([10, 20, 30, 40, 50], [1, 11, 21, 31, 41]);
         check_needed(&snapshots, &logs, (3, None), (&[10, 20], &[1, 11]));
-        check_needed(&snapshots, &logs, (3, Some(15)), (&[10, 20], &[1]));
-        check_needed(&snapshots, &logs, (3, Some(5)), (&[10, 20], &[]));
+        check_needed(&snapshots, &logs, (3, Some(15)), (&[10], &[1]));
+        check_needed(&snapshots, &logs, (3, Some(5)), (&[], &[]));
         check_needed(&snapshots, &logs, (3, Some(45)), (&[10, 20], &[1, 11]));
     }
 }

@@ -155,6 +155,9 @@ impl Leader {
             (QuorumPacket::AckEpoch { last_zxid, current_epoch }, Step::AwaitingEpochAck) => {
                 self.handle_epoch_ack(now_ms, link, last_zxid, current_epoch, replica, out);
             }
+            // Apache's followers up to 3.9.2 may acknowledge what they were sent before NEWLEADER. It counts with that.
+            (QuorumPacket::Ack { zxid }, Step::Syncing)
+                if zxid.counter() != 0 && zxid <= peer.sent_to => {}
             (QuorumPacket::Ack { zxid }, Step::Syncing) => {
                 self.handle_new_leader_ack(now_ms, link, zxid, replica, out);
             }

@@ -11,6 +11,12 @@ use crate::io::{CloseReason, LinkId, Output};
 use crate::replica::Replica;
 use crate::sync::{Plan, plan_sync};
 
+/// The most that is queued for a learner at once when it goes on with proposals: it has to read this before it can give
+/// a sign of life. What is more comes from the log, at the pace of the learner.
+const REST_BYTES_MAX: usize = 8 << 20;
+/// What PROPOSAL and COMMIT take besides a payload, about.
+const PACKET_EXTRA_BYTES: usize = 64;
+
 /// All learners of one server.
 pub(crate) type Learners = BTreeMap<LinkId, LearnerPeer>;
 
@@ -168,8 +174,7 @@ impl LearnerPeer {
                 return Sent::InPart;
             }
         }
-        self.send_agreed(link, agreed, replica, out);
-        Sent::Completely
+        self.send_more(link, agreed, replica, out)
     }
 
     pub fn send_snapshot(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
@@ -186,9 +191,12 @@ impl LearnerPeer {
         replica: &Replica,
         out: &mut Vec<Output>,
     ) -> Sent {
-        let after = self.sent_to;
-        if replica.log.history().base() > after {
-            let to = durable(agreed, replica);
+        let (after, to) = (self.sent_to, durable(agreed, replica));
+        let history = replica.log.history();
+        let rest = history.after(after).take_while(|(zxid, _)| *zxid <= agreed);
+        let rest_bytes: usize = rest.map(|(_, payload)| payload.len() + PACKET_EXTRA_BYTES).sum();
+        let is_much = rest_bytes > REST_BYTES_MAX && after < to;
+        if history.base() > after || is_much {
             out.push(Output::SendLog { link, after, to, diff: None });
             return Sent::InPart;
         }
@@ -218,10 +226,17 @@ impl LearnerPeer {
     }
 
     /// Sends what is proposed and not agreed on. From here on it gets all that is new.
-    fn send_proposed(&self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
+    fn send_proposed(
+        &mut self,
+        now_ms: u64,
+        link: LinkId,
+        replica: &Replica,
+        out: &mut Vec<Output>,
+    ) {
         if self.kind == LearnerKind::Follower {
             for (zxid, payload) in replica.log.history().after(self.sent_to) {
                 let (zxid, payload) = (*zxid, payload.clone());
+                self.proposed(zxid, now_ms);
                 out.push(Output::Send { link, packet: QuorumPacket::Proposal { zxid, payload } });
             }
         }
@@ -255,7 +270,7 @@ impl LearnerPeer {
         replica: &Replica,
         out: &mut Vec<Output>,
     ) {
-        self.send_proposed(link, replica, out);
+        self.send_proposed(now_ms, link, replica, out);
         self.step = Step::Active;
         self.heard_ms = now_ms;
         self.owes = self.owes.map(|(zxid, _)| (zxid, now_ms));

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use herdsman_node::Input;
 use herdsman_proto::{QuorumPacket, Zxid};
@@ -55,7 +55,7 @@ impl TreeWalk {
 }
 
 impl StreamSource for TreeWalk {
-    fn fill(&mut self, out: &mut Vec<u8>) -> StreamStep {
+    fn fill(&mut self, out: &mut Vec<u8>, _: &dyn Fn() -> bool) -> StreamStep {
         let Some(core) = self.report.core.upgrade() else { return StreamStep::Broken };
         if self.walk.is_none() {
             QuorumPacket::Snap { zxid: self.zxid }.encode(out);
@@ -92,6 +92,8 @@ pub struct LogFiles {
     pub floor: Zxid,
     /// How much log is sent rather than a tree, as a part of the tree's size; `None` sends none.
     pub size_factor: Option<f64>,
+    /// How long it may take to find out how much it is: the learner waits, and hears nothing.
+    pub measuring_max: Duration,
 }
 
 /// A part of the log, each txn as PROPOSAL and COMMIT.
@@ -121,31 +123,31 @@ impl LogWalk {
     }
 
     /// Opens the log. `None`: it does not help this learner, which has been sent nothing.
-    fn open(&mut self, core: &Core, out: &mut Vec<u8>) -> Result<Option<LogRange>, RangeError> {
+    fn open(
+        &self,
+        core: &Core,
+        out: &mut Vec<u8>,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<Option<LogRange>, RangeError> {
+        let LogFiles { disk, dirs, floor, size_factor, measuring_max } = &self.files;
+        let (after, to) = (self.after, self.to);
         let Some(zxid) = self.diff else {
-            return self.open_range(Before::Known).map(Some);
+            let disk = Arc::clone(disk);
+            return LogRange::resume(disk, dirs, self.position, after, to).map(Some);
         };
-        let wanted = self.files.size_factor.filter(|_| self.after >= self.files.floor);
-        let Some(factor) = wanted else { return Ok(None) };
+        let Some(factor) = size_factor.filter(|_| after >= *floor) else { return Ok(None) };
         let bytes_max = (tree_bytes(core) as f64 * factor) as u64;
-        let range = self.open_range(Before::MustBeOurs)?;
-        let report = &mut self.report;
-        if !range.fits(bytes_max, &mut || is_wanted(report))? {
-            return Ok(None);
-        }
-        let range = self.open_range(Before::MustBeOurs)?;
+        let by = Instant::now() + *measuring_max;
+        let mut step = || match is_wanted() && Instant::now() < by {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        };
+        let range = LogRange::open(Arc::clone(disk), dirs, (after, Before::MustBeOurs), to)?;
+        let Some(position) = range.fits(bytes_max, &mut step)? else { return Ok(None) };
+        let range = LogRange::resume(Arc::clone(disk), dirs, Some(position), after, to)?;
         core.stats.ensemble.diffs.add(1);
         QuorumPacket::Diff { zxid }.encode(out);
         Ok(Some(range))
-    }
-
-    fn open_range(&self, before: Before) -> Result<LogRange, RangeError> {
-        let LogFiles { disk, dirs, .. } = &self.files;
-        let (disk, after, to) = (Arc::clone(disk), self.after, self.to);
-        match self.position {
-            Some(position) => LogRange::resume(disk, dirs, position, (after, before), to),
-            None => LogRange::open(disk, dirs, (after, before), to),
-        }
     }
 
     fn end(&self, core: &Core) {
@@ -163,10 +165,10 @@ impl LogWalk {
 }
 
 impl StreamSource for LogWalk {
-    fn fill(&mut self, out: &mut Vec<u8>) -> StreamStep {
+    fn fill(&mut self, out: &mut Vec<u8>, is_wanted: &dyn Fn() -> bool) -> StreamStep {
         let Some(core) = self.report.core.upgrade() else { return StreamStep::Broken };
         if self.range.is_none() {
-            match self.open(&core, out) {
+            match self.open(&core, out, is_wanted) {
                 Ok(Some(range)) => self.range = Some(range),
                 Err(error) if self.diff.is_none() => return self.break_off(&error),
                 Ok(None) | Err(_) => {
@@ -192,17 +194,6 @@ impl StreamSource for LogWalk {
             }
         }
         StreamStep::More
-    }
-}
-
-/// Reading the log to see how much it is goes on only while this server runs.
-fn is_wanted(report: &mut Report) -> ControlFlow<()> {
-    match report.core.upgrade() {
-        Some(core) => {
-            report.heard(&core);
-            ControlFlow::Continue(())
-        }
-        None => ControlFlow::Break(()),
     }
 }
 

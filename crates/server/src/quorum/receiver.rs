@@ -101,8 +101,8 @@ pub(super) fn bind_advice(source: &io::Error) -> &'static str {
 /// if the link is gone, or by the one that writes; so to drop it must not take a lock that a sender holds.
 pub trait StreamSource: Send {
     /// Appends the next bytes, some ten thousand at a time. Called by the thread that writes to the link, while it
-    /// holds no lock.
-    fn fill(&mut self, out: &mut Vec<u8>) -> StreamStep;
+    /// holds no lock. What takes long asks now and then whether the link still stands.
+    fn fill(&mut self, out: &mut Vec<u8>, is_wanted: &dyn Fn() -> bool) -> StreamStep;
 }
 
 /// Whether a stream is complete.

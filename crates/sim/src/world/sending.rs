@@ -147,17 +147,14 @@ impl World {
         diff: Option<Zxid>,
     ) -> Option<LogRange> {
         let storage = &self.servers[place].storage;
-        let before = if diff.is_some() { Before::MustBeOurs } else { Before::Known };
-        let open = || storage.log_range((after, before), to);
+        let mut position = None;
         if diff.is_some() {
-            let fits = open()
-                .ok()?
-                .fits(self.plan.log_bytes_max, &mut || ControlFlow::Continue(()))
-                .unwrap_or(false);
-            self.counts.logs_sent += u64::from(fits);
-            return open().ok().filter(|_| fits);
+            let range = storage.log_range((after, Before::MustBeOurs), to).ok()?;
+            let bytes_max = self.plan.log_bytes_max;
+            position = Some(range.fits(bytes_max, &mut || ControlFlow::Continue(())).ok()??);
+            self.counts.logs_sent += 1;
         }
-        open().ok()
+        storage.log_range_at(position, after, to).ok()
     }
 }
 

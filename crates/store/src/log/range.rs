@@ -13,17 +13,18 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use herdsman_proto::Zxid;
+use herdsman_proto::txn::Entry;
 
 use super::RECORD_EXTRA_BYTES;
 use super::ending::{Ending, classify};
 use super::record::RecordReader;
 use super::walk::{files_needed, follows_through};
-use crate::disk::{Dirs, Disk, IoAt, io_at};
+use crate::disk::{DirEntry, Dirs, Disk, IoAt, io_at};
 use crate::names::{LogName, list_logs, list_snapshots};
 
 /// Why a part of the log cannot be read.
@@ -37,7 +38,10 @@ pub enum RangeError {
         /// What the system said.
         source: io::Error,
     },
-    /// Txns are not in the log any more, or cannot be shown to be all.
+    /// The caller did not want to go on.
+    #[error("reading the log was given up")]
+    Stopped,
+    /// Txns are not in the log any more, cannot be read, or cannot be shown to be all.
     #[error("the log does not hold all txns after {after}")]
     Missing {
         /// The last one before.
@@ -83,6 +87,8 @@ pub struct LogRange {
     /// The last txn that was handed out, or the one before the first.
     last: Zxid,
     to: Zxid,
+    /// About how much is in the files between the first and the last one: it is all wanted.
+    closed_bytes: u64,
     /// Only the next txn of the same epoch may follow `last`: nothing else shows that none is missing.
     exactly_next: bool,
 }
@@ -99,10 +105,13 @@ impl LogRange {
         let files = list_logs(&*disk, &dirs.log).map_err(io_at(&dirs.log))?;
         let names = files.iter().map(|name| name.zxid);
         let known = snapshots.iter().map(|name| name.zxid).chain(names).collect();
+        let needed = files_needed(&files, after);
+        let closed_bytes = bytes_between(&*disk, &dirs.log, needed)?;
         Ok(LogRange {
             disk,
             dir: dirs.log.clone(),
-            files: files_needed(&files, after).iter().copied().collect(),
+            files: needed.iter().copied().collect(),
+            closed_bytes,
             file: None,
             reader: None,
             known,
@@ -114,7 +123,17 @@ impl LogRange {
 
     /// The next txn; `None` behind the last wanted one.
     pub fn next_txn(&mut self) -> Result<Option<(Zxid, Bytes)>, RangeError> {
+        self.read_txn(&mut || ControlFlow::Continue(()))
+    }
+
+    fn read_txn(
+        &mut self,
+        step: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<Option<(Zxid, Bytes)>, RangeError> {
         while self.last < self.to {
+            if step().is_break() {
+                return Err(RangeError::Stopped);
+            }
             let Some(reader) = &mut self.reader else {
                 self.open_next()?;
                 continue;
@@ -144,20 +163,21 @@ impl LogRange {
         Ok(None)
     }
 
-    /// Goes on where another part ended, without reading again what comes before in the same file.
+    /// The same for a part that begins at a place that was found before, or behind it: what comes before in the same
+    /// file is not read again. The txn before is in this server's history.
     pub fn resume(
         disk: Arc<dyn Disk>,
         dirs: &Dirs,
-        position: LogPosition,
-        after: (Zxid, Before),
+        position: Option<LogPosition>,
+        after: Zxid,
         to: Zxid,
     ) -> Result<Self, RangeError> {
-        let mut range = LogRange::open(disk, dirs, after, to)?;
-        if range.files.front() == Some(&position.file) && after.0 == position.last {
+        let mut range = LogRange::open(disk, dirs, (after, Before::Known), to)?;
+        let is_there = |at: &LogPosition| range.files.front() == Some(&at.file) && at.last <= after;
+        if let Some(position) = position.filter(is_there) {
             range.open_next()?;
             if let Some(reader) = &mut range.reader {
                 reader.resume_at(position.offset);
-                range.exactly_next = false;
             }
         }
         Ok(range)
@@ -170,21 +190,35 @@ impl LogRange {
         Some(LogPosition { file, offset: reader.offset(), last: self.last })
     }
 
-    /// Whether all of it can be read and takes at most this many bytes in the log. `step` says now and then whether to
-    /// go on looking.
+    /// Where it begins, if all of it can be read and takes at most this many bytes in the log. `step` says now and then
+    /// whether to go on looking.
     pub fn fits(
         mut self,
         bytes_max: u64,
         step: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<bool, RangeError> {
-        let mut bytes = 0;
-        while let Some((_, payload)) = self.next_txn()? {
-            bytes += (payload.len() + RECORD_EXTRA_BYTES) as u64;
-            if bytes > bytes_max || step().is_break() {
-                return Ok(false);
+    ) -> Result<Option<LogPosition>, RangeError> {
+        if self.closed_bytes > bytes_max {
+            return Ok(None);
+        }
+        let (mut bytes, mut start) = (0, None);
+        let after = self.last;
+        while let Some((_, payload)) = self.read_txn(step)? {
+            if Entry::decode(&payload).is_err() {
+                return Err(RangeError::Missing { after: self.last });
+            }
+            let record_bytes = (payload.len() + RECORD_EXTRA_BYTES) as u64;
+            let begin = |at: LogPosition| LogPosition {
+                offset: at.offset - record_bytes,
+                last: after,
+                ..at
+            };
+            start = start.or_else(|| self.position().map(begin));
+            bytes += record_bytes;
+            if bytes > bytes_max {
+                return Ok(None);
             }
         }
-        Ok(true)
+        Ok(start)
     }
 
     fn open_next(&mut self) -> Result<(), RangeError> {
@@ -212,6 +246,15 @@ impl LogRange {
         }
         Ok(())
     }
+}
+
+/// The lengths of all files but the first and the last one, which may be longer than what is in it.
+fn bytes_between(disk: &dyn Disk, dir: &Path, files: &[LogName]) -> Result<u64, IoAt> {
+    let [_, between @ .., _] = files else { return Ok(0) };
+    let names: Vec<_> = between.iter().map(|file| file.file_name()).collect();
+    let entries = disk.list(dir).map_err(io_at(dir))?;
+    let is_between = |entry: &&DirEntry| names.contains(&entry.name);
+    Ok(entries.iter().filter(is_between).map(|entry| entry.bytes).sum())
 }
 
 #[cfg(test)]

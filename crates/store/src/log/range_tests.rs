@@ -120,10 +120,8 @@ fn the_next_part_begins_where_one_has_ended() {
     writer.roll();
     write_batch(&mut writer, 6, 9);
     let shared = || Arc::new(disk.clone());
-    let resume = |after| {
-        let after = (Zxid(after), Before::Known);
-        LogRange::resume(shared(), &dirs(), position, after, Zxid(8)).unwrap()
-    };
+    let resume =
+        |after| LogRange::resume(shared(), &dirs(), Some(position), Zxid(after), Zxid(8)).unwrap();
     let mut range = resume(4);
     assert_eq!(range.reader.as_ref().unwrap().offset(), position.offset);
     let mut zxids = Vec::new();
@@ -131,7 +129,9 @@ fn the_next_part_begins_where_one_has_ended() {
         zxids.push(zxid.0);
     }
     assert_eq!(zxids, [5, 6, 7, 8]);
-    // One that does not belong to it is not used.
+    // A part behind it begins there, too, and one before it does not.
+    let mut later = resume(6);
+    assert_eq!(later.next_txn().unwrap().unwrap().0, Zxid(7));
     assert_eq!(resume(2).next_txn().unwrap().unwrap().0, Zxid(3));
 }
 
@@ -153,7 +153,51 @@ fn the_size_is_known_before_anything_is_sent() {
     let fits = |after, to, bytes| {
         open(&disk, after, Before::MustBeOurs, to).fits(bytes, &mut || ControlFlow::Continue(()))
     };
-    assert!(fits(2, 6, 4 * record).unwrap());
-    assert!(!fits(2, 6, 4 * record - 1).unwrap());
+    let start = fits(2, 6, 4 * record).unwrap().unwrap();
+    let shared = Arc::new(disk.clone());
+    let mut range = LogRange::resume(shared, &dirs(), Some(start), Zxid(2), Zxid(6)).unwrap();
+    assert_eq!(range.reader.as_ref().unwrap().offset(), 16 + 2 * record);
+    assert_eq!(range.next_txn().unwrap().unwrap().0, Zxid(3));
+    assert_eq!(fits(2, 6, 4 * record - 1).unwrap(), None);
     assert!(fits(2, 7, 100 * record).is_err());
+}
+
+/// Many files are not read to find out that they are too much.
+#[test]
+fn the_lengths_of_files_tell_that_it_is_too_much() {
+    let disk =
+        logs(&[(1..=3).collect(), (4..=6).collect(), (7..=9).collect(), (10..=12).collect()]);
+    let between = disk.content(&log_path(4)).unwrap().len() as u64 * 2;
+    let mut reads = 0;
+    let mut count = || {
+        reads += 1;
+        ControlFlow::Continue(())
+    };
+    let range = open(&disk, 2, Before::MustBeOurs, 12);
+    assert_eq!(range.fits(between - 1, &mut count).unwrap(), None);
+    assert_eq!(reads, 0);
+}
+
+#[test]
+fn looking_can_be_given_up() {
+    let disk = logs(&[(1..=9).collect()]);
+    let mut steps = 0;
+    let mut step = || {
+        steps += 1;
+        if steps == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let fits = open(&disk, 8, Before::MustBeOurs, 9).fits(1_000, &mut step);
+    assert!(matches!(fits, Err(RangeError::Stopped)));
+}
+
+#[test]
+fn a_txn_that_nobody_can_read_is_missing() {
+    let disk = disk();
+    let mut bytes = log_bytes(&creates(1..=2));
+    let mut strange = payload(&create(3, 40));
+    strange.truncate(40);
+    crate::log::encode_record(&strange, &mut bytes);
+    disk.put(&log_path(1), bytes);
+    let fits = open(&disk, 1, Before::MustBeOurs, 3).fits(1_000, &mut || ControlFlow::Continue(()));
+    assert!(matches!(fits, Err(RangeError::Missing { .. })));
 }

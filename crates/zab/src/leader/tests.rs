@@ -6,7 +6,9 @@ use herdsman_proto::{EPOCH_MAX, Membership};
 use std::sync::Arc;
 
 use super::*;
+use crate::history::HistoryLimits;
 use crate::learner_peer::needed_after;
+use crate::log::{Kept, Log};
 use crate::memberships::Memberships;
 use crate::replica::{EPOCHS_AHEAD_MAX, EPOCHS_RAISED_MAX};
 use crate::settings::Reconfig;
@@ -471,6 +473,43 @@ fn what_comes_while_a_learner_stores_a_tree_is_sent_when_it_has() {
     leader.handle_sent(0, link, Some(to), &replica, &mut out);
     assert_eq!(sent(&out, 3), [QuorumPacket::UpToDate]);
     assert!(leader.is_active(link));
+}
+
+/// Apache's followers up to 3.9.2 do that with long DIFFs.
+#[test]
+fn an_early_acknowledgement_counts_only_with_that_of_newleader() {
+    let mut replica = testing::replica(1, testing::zxid(1, 50), &[]);
+    let mut leader = established(&mut replica, 2);
+    commit(&mut leader, &mut replica, 1..=5);
+    let link = LinkId(3);
+    behind(&mut leader, &mut replica, testing::zxid(1, 50));
+    let mut out = Vec::new();
+    let ack = |zxid| QuorumPacket::Ack { zxid };
+    leader.handle_packet(0, link, ack(testing::zxid(2, 3)), &mut replica, &mut out);
+    assert_eq!((out.as_slice(), leader.learners[&link].acked), (&[][..], Zxid::ZERO));
+    leader.handle_packet(0, link, ack(Zxid::start_of(2)), &mut replica, &mut out);
+    assert_eq!(leader.learners[&link].acked, testing::zxid(2, 5));
+}
+
+/// What is queued for it has to be read before it can give a sign of life.
+#[test]
+fn a_large_rest_comes_from_the_log() {
+    let mut replica = testing::replica(1, testing::zxid(1, 50), &[]);
+    replica.log = Log::new(
+        Kept::OnDisk,
+        HistoryLimits { txns_max: 10, bytes_max: 100 << 20 },
+        testing::zxid(1, 50),
+        Vec::new(),
+    );
+    let mut leader = established(&mut replica, 2);
+    let zxid = testing::zxid(2, 1);
+    leader.propose(0, zxid, vec![0; 9 << 20].into(), &mut replica, &mut Vec::new());
+    replica.log.handle_flushed(zxid, &mut Vec::new());
+    leader.handle_packet(0, LinkId(2), QuorumPacket::Ack { zxid }, &mut replica, &mut Vec::new());
+    let (link, after) = (LinkId(3), testing::zxid(1, 50));
+    let out = behind(&mut leader, &mut replica, after);
+    let diff = Output::Send { link, packet: QuorumPacket::Diff { zxid } };
+    assert_eq!(out, [diff, Output::SendLog { link, after, to: zxid, diff: None }]);
 }
 
 /// A COMMIT by itself does not put a membership in force.

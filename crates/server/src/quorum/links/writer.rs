@@ -49,8 +49,9 @@ fn write_stream(
     mut source: Box<dyn StreamSource>,
 ) -> Result<(), Loss> {
     let mut buffer = Vec::with_capacity(2 * STREAM_CHUNK_BYTES);
+    let is_wanted = || !threads.is_stopping() && !link.is_overdue();
     loop {
-        let step = source.fill(&mut buffer);
+        let step = source.fill(&mut buffer, &is_wanted);
         if step == StreamStep::Broken {
             return Err(Loss::StreamGone);
         }

@@ -53,7 +53,7 @@ struct Drip {
 }
 
 impl StreamSource for Drip {
-    fn fill(&mut self, out: &mut Vec<u8>) -> StreamStep {
+    fn fill(&mut self, out: &mut Vec<u8>, _: &dyn Fn() -> bool) -> StreamStep {
         match self.tree.next() {
             Some(byte) => {
                 out.push(byte);
@@ -198,7 +198,7 @@ fn both_hear_of_it_when_one_stops() {
 struct SlowTree(u8);
 
 impl StreamSource for SlowTree {
-    fn fill(&mut self, out: &mut Vec<u8>) -> StreamStep {
+    fn fill(&mut self, out: &mut Vec<u8>, _: &dyn Fn() -> bool) -> StreamStep {
         if self.0 == 0 {
             QuorumPacket::Snap { zxid: Zxid(9) }.encode(out);
         }
