@@ -276,11 +276,14 @@ pub fn advisory_database() -> PathBuf {
     paths::peers("advisory-db")
 }
 
-/// Installs Debian packages unless `here` says there is no need.
+/// Installs Debian packages unless `here` says there is no need. A package that is named like its program is left out
+/// if that program is there: it may have been installed in another way, with which the package conflicts (npm).
 fn debian(packages: &[&str], here: impl Fn() -> bool) -> Result<()> {
     if here() {
         return Ok(());
     }
+    let packages: Vec<_> =
+        packages.iter().copied().filter(|package| !run::exists(package)).collect();
     println!("apt-get install {}", packages.join(" "));
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
