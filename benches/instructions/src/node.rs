@@ -7,7 +7,7 @@ use std::sync::Arc;
 use herdsman_node::sweeper::SweepSettings;
 use herdsman_node::{
     ClientRequest, ConnId, Input, LeaderServes, LocalSessions, Node, NodeSettings, Now, Output,
-    Outputs,
+    Outputs, SessionPasswords,
 };
 use herdsman_proto::{ConnectRequest, Id, SessionId, WriteRequest, Xid, Zxid};
 use herdsman_tree::Tree;
@@ -95,6 +95,7 @@ fn settings() -> NodeSettings {
         local_sessions: LocalSessions::Off,
         read_only_after_ms: None,
         epoch_txns_max: u32::MAX,
+        passwords: SessionPasswords::Apache,
         voters_min: 2,
         hash_seed: fixture::HASH_SEED,
     }

@@ -8,6 +8,8 @@ use herdsman_proto::request::Text;
 use herdsman_proto::{Id, OpCode, SessionId, WriteRequest, Xid, Zxid};
 use herdsman_tree::Watcher;
 
+use crate::passwords::PasswordFault;
+
 /// A client's connection, unique in the life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
@@ -186,8 +188,15 @@ pub struct Answered {
 pub enum CloseReason {
     /// The client has seen a later txn than this server.
     ClientAhead,
-    /// The session is over, or the password wrong.
+    /// The session is over.
     SessionInvalid,
+    /// The password of the session is wrong.
+    WrongPassword {
+        /// Which session.
+        session: SessionId,
+        /// What is wrong with it.
+        fault: PasswordFault,
+    },
     /// The session expired while the client was connected.
     SessionExpired,
     /// The client said goodbye.

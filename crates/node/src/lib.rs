@@ -18,6 +18,7 @@ pub mod expiry;
 pub mod forwarding;
 pub mod io;
 pub mod node;
+pub mod passwords;
 pub mod pending;
 pub mod reads;
 pub mod reconfig;
@@ -28,3 +29,4 @@ pub use io::{ClientRequest, ConnId, Input, Now, Output, Outputs, StorageState};
 pub use node::{
     LeaderServes, LocalSessions, Node, NodeSettings, ServesAs, membership_in, membership_of,
 };
+pub use passwords::{KeyUse, SessionKey, SessionPasswords};

@@ -23,6 +23,7 @@ use herdsman_zab::Zab;
 use crate::cxids::{Cxids, Numbering};
 use crate::forwarding::Forwarding;
 use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
+use crate::passwords::SessionPasswords;
 use crate::pending::{InFlight, Origin, Waiting};
 use crate::sessions::{Owner, Sessions};
 use crate::sweeper::{SweepSettings, Sweeper};
@@ -53,6 +54,8 @@ pub struct NodeSettings {
     pub read_only_after_ms: Option<u64>,
     /// A leader begins a new epoch after so many txns, well before the counter runs over.
     pub epoch_txns_max: u32,
+    /// Which passwords sessions get and have.
+    pub passwords: SessionPasswords,
     /// The fewest voters that a change of membership may leave.
     pub voters_min: usize,
     /// Seeds the hash tables.

@@ -65,10 +65,10 @@ pub struct ConnectResponse {
 }
 
 impl ConnectResponse {
-    /// An established session.
+    /// An established session whose password is Apache's.
     #[must_use]
     pub fn established(session: SessionId, timeout_ms: i32, read_only: Option<bool>) -> Self {
-        ConnectResponse { timeout_ms, session, password: session.password(), read_only }
+        ConnectResponse { timeout_ms, session, password: session.apache_password(), read_only }
     }
 
     /// "That session is over": the connection closes behind it.

@@ -65,12 +65,12 @@ impl SessionId {
     /// "No session": asked for in a connect request it means "open a new one".
     pub const NONE: SessionId = SessionId(0);
 
-    /// The session's password, a pure function of the id so that every server of an ensemble
-    /// accepts a session opened by another one. The mixing is `java.util.Random`'s.
-    /// Apache: `ZooKeeperServer.generatePasswd`.
+    /// The session's password as Apache computes it: a pure function of the id, so that every server of an
+    /// ensemble accepts a session opened by another one, and so that whoever knows the id knows the
+    /// password. The mixing is `java.util.Random`'s. Apache: `ZooKeeperServer.generatePasswd`.
     #[must_use]
     #[expect(clippy::little_endian_bytes, reason = "Random.nextBytes emits the low byte first")]
-    pub fn password(self) -> [u8; 16] {
+    pub fn apache_password(self) -> [u8; 16] {
         const SECRET: i64 = 0xB341_5C00;
         const MULTIPLIER: u64 = 0x5_DEEC_E66D;
         const MASK: u64 = (1 << 48) - 1;
@@ -121,7 +121,7 @@ mod tests {
             (i64::MAX, 0x20f6_2cb5_648d_c2d7_7147_1c8a_2486_a9ee),
             (0xff00_0000_0000_1234_u64 as i64, 0x3c18_abe0_5b0e_6182_741d_625d_127c_15b0_u128),
         ] {
-            assert_eq!(u128::from_be_bytes(SessionId(id).password()), expected, "{id:#x}");
+            assert_eq!(u128::from_be_bytes(SessionId(id).apache_password()), expected, "{id:#x}");
         }
     }
 

@@ -378,7 +378,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    use herdsman_node::Node;
+    use herdsman_node::{Node, SessionPasswords};
     use herdsman_store::{Dirs, Disk, EpochFile, MemoryDisk};
     use herdsman_tree::Tree;
     use herdsman_zab::EpochKind;
@@ -397,7 +397,8 @@ mod tests {
         let dirs = Dirs::below(Path::new("/data"), Path::new("/data"));
         let options = settings::tree_options(&config, 0);
         let (tree, clock) = (Tree::new(options.clone()), Clock::start());
-        let node = Node::new(settings::node_settings(&config, 0), &tree, clock.now());
+        let node_settings = settings::node_settings(&config, SessionPasswords::Apache, 0);
+        let node = Node::new(node_settings, &tree, clock.now());
         let clients = Clients::new(settings::conn_limits(&config), 1);
         let stats = ServerStats::default();
         let core = Core::new(node, tree, clients, stats, clock, Arc::clone(queue), None);

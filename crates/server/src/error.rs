@@ -7,6 +7,7 @@ use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError,
 
 use crate::config::ConfigError;
 use crate::logins::LoginsError;
+use crate::session_passwords::SessionKeyError;
 
 /// Why a server does not start. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +80,9 @@ pub enum StartError {
     /// Logins cannot be had as they are configured.
     #[error("cannot let anybody log in with SASL: {0}")]
     Logins(LoginsError),
+    /// Passwords of sessions cannot be made as configured.
+    #[error(transparent)]
+    SessionKey(#[from] SessionKeyError),
     /// A thread or socket cannot be had.
     #[error("the system refuses what the server needs: {0}")]
     System(#[from] io::Error),
@@ -92,7 +96,7 @@ impl StartError {
             StartError::Config(error) => error.exit_code(),
             StartError::Directory { .. } | StartError::Lock(_) => 3,
             StartError::NoAddress { .. } | StartError::AuditFile { .. } => 2,
-            StartError::Tls { .. } | StartError::Logins(_) => 2,
+            StartError::Tls { .. } | StartError::Logins(_) | StartError::SessionKey(_) => 2,
             StartError::Snapshot(_) => 10,
             StartError::PeerPort(_) => 14,
             StartError::Epoch(_)

@@ -3,7 +3,7 @@
 //! In: a server's address and the number of a session. Out: the session is over, its ephemerals are
 //! gone, and its client learns of it when it connects again. It is done as Apache's own tests do
 //! it: take the session up on a connection of one's own and close it there. Works with any server
-//! whose passwords are a function of the session's number, which are Herdsman and Apache ZooKeeper.
+//! whose passwords follow from the session's number: Apache ZooKeeper, and Herdsman without a session key.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -112,7 +112,7 @@ fn handshake_and_close(session: SessionId) -> Vec<u8> {
         last_zxid_seen: Zxid::ZERO,
         timeout_ms: SESSION_TIMEOUT_MS,
         session,
-        password: &session.password(),
+        password: &session.apache_password(),
         read_only: Some(false),
     };
     let mut frames = Vec::new();

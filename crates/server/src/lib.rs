@@ -35,6 +35,7 @@ mod reports;
 mod request_bytes;
 pub mod role_log;
 pub mod server;
+pub mod session_passwords;
 mod settings;
 mod slow_requests;
 pub mod snapshots;

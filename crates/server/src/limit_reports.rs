@@ -24,6 +24,8 @@ pub(crate) struct LimitReports {
     pub large_replies: Reports,
     /// Requests that waited longer than `throttled_op_wait_time`.
     pub throttled: Reports,
+    /// Sessions that somebody wants to take up with a wrong password.
+    pub passwords: Reports,
     /// Clients that do not read.
     pub slow_readers: Reports,
     /// Sessions with too many watches.
@@ -44,6 +46,7 @@ impl Default for LimitReports {
             large_requests: Reports::default(),
             large_replies: Reports::default(),
             throttled: Reports::default(),
+            passwords: Reports::default(),
             slow_readers: Reports::default(),
             watches: Reports::default(),
             held_back: Reports::once_a_minute(),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use herdsman_node::{Node, Outputs, ServesAs};
+use herdsman_node::{Node, NodeSettings, Outputs, ServesAs};
 use herdsman_proto::Zxid;
 use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, Recovered, write_snapshot};
 use herdsman_zab::{Origin, ZabSettings};
@@ -34,6 +34,7 @@ use crate::peers::{PeerReceiver, Peers};
 use crate::quorum::{NetworkSettings, QuorumNetwork};
 use crate::reports::Reports;
 use crate::request_bytes::RequestBytes;
+use crate::session_passwords;
 use crate::settings;
 use crate::slow_requests::SlowRequests;
 use crate::snapshots::{
@@ -96,6 +97,7 @@ impl Server {
         client_sockets::check_hosts(config)?;
         Certificates::load(config)?;
         Logins::load(config)?;
+        session_passwords::load(config)?;
         check_directories(&config.storage)?;
         Ok(())
     }
@@ -125,6 +127,7 @@ impl Server {
         client_sockets::check_hosts(&config)?;
         let certificates = Certificates::load(&config)?;
         let logins = Logins::load(&config)?;
+        let passwords = session_passwords::load(&config)?;
         let stats = ServerStats::default();
         let storage = &config.storage;
         let dirs = Dirs::below(&storage.data_dir, &storage.log_dir);
@@ -162,8 +165,8 @@ impl Server {
             requests: Arc::new(SnapshotRequests::default()),
         };
         let parts = Parts {
+            node_settings: settings::node_settings(&config, passwords, hash_seed),
             config,
-            hash_seed,
             stats,
             lock,
             recovered,
@@ -258,7 +261,7 @@ impl Drop for Server {
 /// What a server is put together from.
 struct Parts {
     config: Config,
-    hash_seed: u64,
+    node_settings: NodeSettings,
     stats: ServerStats,
     lock: DirLock,
     recovered: Recovered,
@@ -276,7 +279,7 @@ impl Parts {
     fn run(self, sockets: ClientSockets) -> Result<Running, StartError> {
         let Parts {
             config,
-            hash_seed,
+            node_settings,
             stats,
             lock,
             recovered,
@@ -289,7 +292,6 @@ impl Parts {
             logins,
         } = self;
         let clock = Clock::start();
-        let node_settings = settings::node_settings(&config, hash_seed);
         let touch_step_ms = node_settings.touch_step_ms;
         let mut outputs = Outputs::default();
         let peer_settings = member

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use herdsman_node::sessions::Scope;
 use herdsman_node::sweeper::SweepSettings;
-use herdsman_node::{LeaderServes, LocalSessions, NodeSettings};
+use herdsman_node::{LeaderServes, LocalSessions, NodeSettings, SessionPasswords};
 use herdsman_proto::Zxid;
 use herdsman_proto::membership::Role;
 use herdsman_store::snapshot::LastZxid;
@@ -110,7 +110,11 @@ pub(crate) fn reply_bytes_max(config: &Config) -> usize {
     wanted.map_or(MOST, |max| usize::try_from(max.get()).unwrap_or(MOST).min(MOST))
 }
 
-pub(crate) fn node_settings(config: &Config, hash_seed: u64) -> NodeSettings {
+pub(crate) fn node_settings(
+    config: &Config,
+    passwords: SessionPasswords,
+    hash_seed: u64,
+) -> NodeSettings {
     let sessions = &config.sessions;
     let timeout = |ms: u32| i32::try_from(ms).unwrap_or(i32::MAX);
     let server_id = match config.mode {
@@ -137,6 +141,7 @@ pub(crate) fn node_settings(config: &Config, hash_seed: u64) -> NodeSettings {
         local_sessions: local_sessions(config),
         read_only_after_ms: config.read_only_mode.then(|| read_only_after_ms(config)),
         epoch_txns_max: EPOCH_TXNS_MAX,
+        passwords,
         voters_min: if config.quorum.standalone_enabled { 2 } else { 1 },
         hash_seed,
     }

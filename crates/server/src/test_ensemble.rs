@@ -220,6 +220,11 @@ impl TestEnsemble {
         }
     }
 
+    /// Changes what a server is told when it starts next.
+    pub fn configure(&mut self, id: usize, adjust: impl FnOnce(&mut Config)) {
+        adjust(&mut self.members[id - 1].config);
+    }
+
     /// Starts a server again on its directory and ports.
     pub fn start_again(&mut self, id: usize) {
         let member = &mut self.members[id - 1];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use herdsman_node::membership_in;
 use herdsman_node::node::LocalSessions;
 use herdsman_node::sweeper::SweepSettings;
-use herdsman_node::{LeaderServes, NodeSettings};
+use herdsman_node::{LeaderServes, NodeSettings, SessionPasswords};
 use herdsman_proto::{Membership, ServerId};
 use herdsman_tree::TreeOptions;
 use herdsman_tree::owner::OwnerRules;
@@ -407,6 +407,7 @@ impl Plan {
             local_sessions: self.local_sessions,
             read_only_after_ms: self.read_only_after_ms,
             epoch_txns_max: self.epoch_txns_max,
+            passwords: SessionPasswords::Apache,
             voters_min: 1,
             sweep: SweepSettings {
                 interval_ms: self.sweep_ms,

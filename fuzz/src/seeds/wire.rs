@@ -122,7 +122,7 @@ pub(super) fn multis() -> Seeds {
 
 pub(super) fn handshakes() -> Seeds {
     let session = SessionId(0x0100_0000_0000_0001);
-    let password = session.password();
+    let password = session.apache_password();
     let requests = [None, Some(false), Some(true)].map(|read_only| {
         let mut frame = Vec::new();
         let request = ConnectRequest {

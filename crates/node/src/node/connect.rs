@@ -50,26 +50,35 @@ impl Node {
         if is_read_only && !is_own && !self.sessions.has_ended(request.session) {
             return out.close(conn, CloseReason::GlobalSession);
         }
-        // The old connection goes first, whatever becomes of the new one, as in Apache.
-        if let Some(old) = self.sessions.get(request.session).and_then(Session::conn) {
+        let session = request.session;
+        let old = self.sessions.get(session).and_then(Session::conn);
+        if let Err(reason) = self.check_password(&request, old, out) {
+            return refuse_session(conn, read_only, reason, out);
+        }
+        let owner = Owner::Conn(conn);
+        if self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms).is_err() {
+            return refuse_session(conn, read_only, CloseReason::SessionInvalid, out);
+        }
+        self.conns.insert(conn, Conn { session, ids, numbering: self.numbering_again() });
+        self.attached(conn, session, timeout_ms, read_only, out);
+    }
+
+    /// Judges the password of a session that is taken up again, and closes its old connection. That one goes
+    /// whatever becomes of the new one, as in Apache, unless a secret keeps others from taking it up.
+    pub(super) fn check_password(
+        &self,
+        request: &ConnectRequest<'_>,
+        old: Option<ConnId>,
+        out: &mut Outputs,
+    ) -> Result<(), CloseReason> {
+        let (session, passwords) = (request.session, &self.settings.passwords);
+        let checked = passwords.check(session, request.password);
+        if let Some(old) = old
+            && (checked.is_ok() || !passwords.only_keyed())
+        {
             out.close(old, CloseReason::SessionMoved);
         }
-        let session = request.session;
-        let password_fits = *request.password == session.password();
-        if password_fits
-            && self
-                .sessions
-                .attach(session, Owner::Conn(conn), timeout_ms, now.monotonic_ms)
-                .is_ok()
-        {
-            self.conns.insert(conn, Conn { session, ids, numbering: self.numbering_again() });
-            self.attached(conn, session, timeout_ms, read_only, out);
-        } else {
-            out.send(conn, None, |out| {
-                ConnectResponse::expired(read_only).encode_frame(out);
-            });
-            out.close(conn, CloseReason::SessionInvalid);
-        }
+        checked.map_err(|fault| CloseReason::WrongPassword { session, fault })
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that a new session is made of")]
@@ -109,8 +118,19 @@ impl Node {
         out: &mut Outputs,
     ) {
         out.list.push(Output::Attached { conn, session, timeout_ms });
-        out.send(conn, None, |out| {
-            ConnectResponse::established(session, timeout_ms, read_only).encode_frame(out);
-        });
+        let password = self.settings.passwords.of(session);
+        let response = ConnectResponse { timeout_ms, session, password, read_only };
+        out.send(conn, None, |out| response.encode_frame(out));
     }
+}
+
+/// Answers "that session is over", which is what clients understand, and closes the connection.
+pub(super) fn refuse_session(
+    conn: ConnId,
+    read_only: Option<bool>,
+    reason: CloseReason,
+    out: &mut Outputs,
+) {
+    out.send(conn, None, |out| ConnectResponse::expired(read_only).encode_frame(out));
+    out.close(conn, reason);
 }

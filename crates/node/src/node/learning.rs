@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
+use herdsman_proto::connect::ConnectRequest;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, Id, JuteWrite, OpCode, QuorumPacket, SessionId, Txn, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
 
+use super::connect::refuse_session;
 use super::{Conn, LocalSessions, Node, Role};
 use crate::cxids::Numbering;
 use crate::forwarding::{Applicant, Asker, Forwarding, Queued};
@@ -44,15 +45,14 @@ impl Node {
                 .list
                 .push(Output::Peer(PeerOutput::Send { link: forwarding.link(), packet }));
         }
-        if let Some(old) = forwarding.conn(session) {
-            out.close(old, CloseReason::SessionMoved);
-        }
-        if *request.password != session.password() {
-            return refuse_session(conn, read_only, out);
+        let old = forwarding.conn(session);
+        if let Err(reason) = self.check_password(request, old, out) {
+            return refuse_session(conn, read_only, reason, out);
         }
         if self.sessions.is_local(session) {
             return self.reattach_local(now, session, applicant, out);
         }
+        let Role::Learning(forwarding) = &mut self.role else { return };
         let numbering = Numbering::Server;
         self.conns.insert(conn, Conn { session, ids, numbering });
         if let Some(old) = forwarding.revive(session, applicant) {
@@ -73,7 +73,7 @@ impl Node {
         let Applicant { conn, timeout_ms, read_only, ids } = applicant;
         let owner = Owner::Conn(conn);
         if self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms).is_err() {
-            return refuse_session(conn, read_only, out);
+            return refuse_session(conn, read_only, CloseReason::SessionInvalid, out);
         }
         self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Server });
         self.with_forwarding(|forwarding| forwarding.attach(session, conn, timeout_ms));
@@ -230,7 +230,7 @@ impl Node {
             self.attached(conn, session, timeout_ms, read_only, out);
         } else {
             self.conns.remove(&conn);
-            refuse_session(conn, read_only, out);
+            refuse_session(conn, read_only, CloseReason::SessionInvalid, out);
         }
     }
 
@@ -324,9 +324,4 @@ fn create_session(session: SessionId, timeout_ms: i32) -> QuorumPacket {
         body: body.into(),
         ids: Vec::new(),
     }
-}
-
-fn refuse_session(conn: ConnId, read_only: Option<bool>, out: &mut Outputs) {
-    out.send(conn, None, |out| ConnectResponse::expired(read_only).encode_frame(out));
-    out.close(conn, CloseReason::SessionInvalid);
 }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use herdsman_node::sweeper::SweepSettings;
-use herdsman_node::{Input, LeaderServes, LocalSessions, Node, NodeSettings, Now, Output, Outputs};
+use herdsman_node::{
+    Input, LeaderServes, LocalSessions, Node, NodeSettings, Now, Output, Outputs, SessionPasswords,
+};
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{Id, Zxid};
 use herdsman_tree::owner::OwnerRules;
@@ -29,6 +31,7 @@ pub fn settings() -> NodeSettings {
         local_sessions: LocalSessions::Off,
         read_only_after_ms: None,
         epoch_txns_max: u32::MAX,
+        passwords: SessionPasswords::Apache,
         voters_min: 2,
         hash_seed: 0,
     }

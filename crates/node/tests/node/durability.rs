@@ -238,7 +238,7 @@ impl World {
             last_zxid_seen: Zxid(0),
             timeout_ms: 4000,
             session,
-            password: &session.password(),
+            password: &session.apache_password(),
             read_only: Some(false),
         };
         self.step(Input::Connect { conn, request, ids: address() });

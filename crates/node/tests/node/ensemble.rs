@@ -104,7 +104,7 @@ impl Play {
     fn connect(&mut self, conn: ConnId, session: SessionId, words: &[&str]) {
         let at = place(words[0].strip_prefix('@').expect("a server"));
         let timeout_ms = words.iter().find_map(|word| word.strip_prefix("timeout="));
-        let mut password = session.password();
+        let mut password = session.apache_password();
         password[0] ^= u8::from(words.contains(&"wrong"));
         self.conns.insert(conn, (at, 0));
         let request = ConnectRequest {
@@ -265,7 +265,7 @@ fn a_leader_that_leaves_proposes_nothing() {
     room.wait(1000, &mut |_, _, _, _| {});
     let seat = room.seats.get_mut(&1).unwrap();
     let mut out = Outputs::default();
-    let password = SessionId::NONE.password();
+    let password = SessionId::NONE.apache_password();
     let request = ConnectRequest {
         last_zxid_seen: Zxid::ZERO,
         timeout_ms: 4000,

@@ -143,7 +143,7 @@ impl World {
             last_zxid_seen: Zxid::ZERO,
             timeout_ms: 3000,
             session,
-            password: &session.password(),
+            password: &session.apache_password(),
             read_only: Some(true),
         };
         self.step(place, Input::Connect { conn, request, ids: address() });

@@ -89,7 +89,7 @@ impl Play {
             let value = words.iter().find_map(|word| word.strip_prefix(key));
             value.map_or(default, |value| value.parse().expect("a number"))
         };
-        let mut password = session.password();
+        let mut password = session.apache_password();
         password[0] ^= u8::from(words.contains(&"wrong"));
         self.conns.insert(conn, (address(), 0));
         self.step(Input::Connect {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use herdsman_node::Output;
+use herdsman_node::io::CloseReason;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ConnectResponse, ErrorCode, OpCode, Reader, SessionId, Txn, Xid, Zxid};
@@ -58,6 +59,9 @@ impl Transcript {
             Output::Attached { conn, session, timeout_ms } => {
                 format!("{} attached {} {timeout_ms}", conn.0, self.meet(*session))
             }
+            Output::Close { conn, reason: CloseReason::WrongPassword { .. } } => {
+                format!("{} closed WrongPassword", conn.0)
+            }
             Output::Close { conn, reason } => format!("{} closed {reason:?}", conn.0),
             Output::Peer(_) | Output::DigestMismatch { .. } => unreachable!("it is alone"),
         }
@@ -98,7 +102,7 @@ impl Transcript {
             return match response.session {
                 SessionId::NONE => format!("expired{old}"),
                 session => {
-                    assert_eq!(response.password, session.password());
+                    assert_eq!(response.password, session.apache_password());
                     format!("connected {} {}{old}", self.name(session), response.timeout_ms)
                 }
             };

@@ -2,7 +2,7 @@
 //! `rules` turns into final fields when everything is known.
 
 use super::field::{Field, FromWord};
-use super::types::{AdminWriters, ClientAuth, DigestAlgorithm};
+use super::types::{AdminWriters, ClientAuth, DigestAlgorithm, SessionPasswordUse};
 use super::{Config, Role};
 
 /// A configuration that is not complete yet.
@@ -124,6 +124,17 @@ impl FromWord for AdminWriters {
             "anybody" => Ok(Self::Anybody),
             "nobody" => Ok(Self::Nobody),
             _ => Err("logged-in, anybody or nobody"),
+        }
+    }
+}
+
+impl FromWord for Option<SessionPasswordUse> {
+    fn from_word(word: &str) -> Result<Self, &'static str> {
+        match word {
+            "accept-keyed" => Ok(Some(SessionPasswordUse::AcceptKeyed)),
+            "issue-keyed" => Ok(Some(SessionPasswordUse::IssueKeyed)),
+            "keyed-only" => Ok(Some(SessionPasswordUse::KeyedOnly)),
+            _ => Err("accept-keyed, issue-keyed or keyed-only"),
         }
     }
 }

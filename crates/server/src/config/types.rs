@@ -176,6 +176,21 @@ pub struct Sessions {
     pub timeout_max_ms: u32,
     /// Whether the transaction that ends a session lists its ephemerals.
     pub close_lists_ephemerals: bool,
+    /// File of the key that passwords of sessions are made with; without one they are Apache's.
+    pub key_file: Option<PathBuf>,
+    /// Which passwords are given and accepted, if that was set.
+    pub passwords: Option<SessionPasswordUse>,
+}
+
+/// How far an ensemble is on its way from Apache's passwords of sessions to those that are made with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionPasswordUse {
+    /// Sessions get Apache's; both are accepted.
+    AcceptKeyed,
+    /// Sessions get keyed ones; both are accepted.
+    IssueKeyed,
+    /// Keyed ones only.
+    KeyedOnly,
 }
 
 /// Bounds on what clients may take.

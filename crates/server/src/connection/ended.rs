@@ -2,6 +2,8 @@
 
 use std::io;
 
+use herdsman_node::io::CloseReason;
+use herdsman_node::passwords::PasswordFault;
 use herdsman_proto::SessionId;
 
 use super::Connection;
@@ -23,7 +25,7 @@ pub(crate) enum Ended {
     NoConnectRequest(i32),
     #[error("undecodable {0}")]
     Undecodable(&'static str),
-    #[error("{0}")]
+    #[error("{}", wording(.0))]
     Closing(Closing),
     #[error("no session within the time allowed (nio.sessionlessCnxnTimeout)")]
     Sessionless,
@@ -38,6 +40,25 @@ pub(crate) enum Ended {
     /// Reported where it happened.
     #[error("{0}")]
     Refused(&'static str),
+}
+
+fn wording(closing: &Closing) -> String {
+    match closing {
+        Closing::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Wrong }) => {
+            format!(
+                "wrong password for session {session}. If clients lose sessions when they move between servers, \
+             herdsman.sessionKeyFile or herdsman.sessionPasswords differs between them"
+            )
+        }
+        Closing::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Apache }) => {
+            format!(
+                "the password of session {session} is Apache's, and only those made with the key are accepted \
+             (herdsman.sessionPasswords=keyed-only): another server gives such passwords, or somebody has \
+             computed it from the id"
+            )
+        }
+        closing => closing.to_string(),
+    }
 }
 
 impl Connection {
@@ -71,6 +92,9 @@ impl Connection {
             }
             Ended::Closing(Closing::SlowReader | Closing::MostUnread) => {
                 (&stats.slow_readers_closed, &reports.slow_readers)
+            }
+            Ended::Closing(Closing::Core(CloseReason::WrongPassword { .. })) => {
+                (&stats.connections_rejected, &reports.passwords)
             }
             Ended::TooManySessions => (&stats.connections_rejected, &reports.refusals),
             Ended::TooManyLargeBytes => (&stats.large_requests_rejected, &reports.large_requests),

@@ -36,6 +36,7 @@ pub struct Client<S = TcpStream> {
     stream: S,
     next_xid: i32,
     pub session: SessionId,
+    pub password: [u8; 16],
     pub timeout_ms: i32,
     /// What the server said about itself.
     pub read_only: Option<bool>,
@@ -82,7 +83,7 @@ impl Client {
 
     /// Takes an existing session up again.
     pub fn reattach(address: SocketAddr, session: SessionId) -> Option<Self> {
-        Self::connect_as(address, &connect_request(session, &session.password()))
+        Self::connect_as(address, &connect_request(session, &session.apache_password()))
     }
 
     /// `None` when the server closes the connection or says that the session is over.
@@ -114,9 +115,9 @@ impl<S: Read + Write> Client<S> {
         if response.session == SessionId::NONE {
             return None;
         }
-        assert_eq!(response.password, response.session.password());
-        let ConnectResponse { session, timeout_ms, read_only, .. } = response;
-        Some(Client { stream, next_xid: 1, session, timeout_ms, read_only, events: Vec::new() })
+        let ConnectResponse { session, password, timeout_ms, read_only } = response;
+        let events = Vec::new();
+        Some(Client { stream, next_xid: 1, session, password, timeout_ms, read_only, events })
     }
 
     pub fn send_raw(&mut self, bytes: &[u8]) {

@@ -31,7 +31,7 @@ fn sync(client: &mut Client, path: &str) {
 }
 
 fn accepts_read_only(session: SessionId) -> herdsman_proto::ConnectRequest<'static> {
-    let password: &'static [u8] = Box::leak(Box::new(session.password()));
+    let password: &'static [u8] = Box::leak(Box::new(session.apache_password()));
     herdsman_proto::ConnectRequest { read_only: Some(true), ..connect_request(session, password) }
 }
 

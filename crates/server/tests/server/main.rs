@@ -21,6 +21,7 @@ mod log;
 mod metrics;
 mod proxy;
 mod sasl;
+mod session_passwords;
 mod sessions;
 mod snapshots;
 mod storage;

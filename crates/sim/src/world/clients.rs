@@ -132,7 +132,7 @@ impl World {
         me.conn = Some(conn);
         me.stage = Stage::Connecting;
         (me.heard_ms, me.sent_ms) = (now_ms, now_ms);
-        let password = me.session.password();
+        let password = me.session.apache_password();
         let request = ConnectRequest {
             last_zxid_seen: me.seen,
             timeout_ms,

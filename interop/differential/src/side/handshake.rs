@@ -91,7 +91,7 @@ impl Side {
     fn show_response(&self, response: &ConnectResponse, bytes: usize) -> String {
         let password = match response.password {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => "zero",
-            password if password == response.session.password() => "right",
+            password if password == response.session.apache_password() => "right",
             _ => "wrong",
         };
         format!(
@@ -115,7 +115,7 @@ impl Side {
             Seen::Ahead => self.newest_zxid.0 + 1000,
             Seen::Negative => -5,
         };
-        let right = session.password();
+        let right = session.apache_password();
         let password: Option<&[u8]> = match hello.password {
             Secret::Right => Some(&right),
             Secret::Wrong => Some(&[7; 16]),
