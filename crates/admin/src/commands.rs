@@ -34,6 +34,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use herdsman_server::ServerHandle;
 
+use crate::masks::{IdView, Masks};
 use crate::settings::AdminSettings;
 use crate::state::AdminState;
 use access::Asker;
@@ -53,6 +54,7 @@ struct Room {
     initial_configuration: Option<String>,
     snapshots: RateLimit,
     restores: RateLimit,
+    masks: Arc<Masks>,
 }
 
 /// The routes of this room.
@@ -65,6 +67,7 @@ pub fn routes(state: &AdminState) -> Router<AdminState> {
         settings: Arc::clone(&state.settings),
         snapshots: RateLimit::new(rate_limit),
         restores: RateLimit::new(rate_limit),
+        masks: Arc::clone(&state.masks),
     };
     Router::new()
         .route(&url, get(list).post(list))
@@ -85,6 +88,8 @@ async fn list(State(room): State<Arc<Room>>) -> Html<String> {
 struct Call {
     room: Arc<Room>,
     command: &'static Command,
+    /// Who asks may see everything.
+    sees_all: bool,
     arguments: HashMap<String, String>,
     body: Body,
 }
@@ -105,8 +110,10 @@ async fn run(
     if command.needs_server && !room.server.is_serving() {
         return Answer::of(&name).with_error(StatusCode::OK, NOT_SERVING).into_response();
     }
+    let access = access::check(&room.server, &asker);
+    let sees_all = access.is_ok();
     if command.needs_all_permissions
-        && let Err((status, why)) = access::check(&room.server, &asker)
+        && let Err((status, why)) = access
     {
         return Answer::of(&name).with_error(status, why).into_response();
     }
@@ -116,13 +123,11 @@ async fn run(
         let why = format!("{} takes {wanted}", command.names[0]);
         return Answer::of(&name).with_error(StatusCode::METHOD_NOT_ALLOWED, why).into_response();
     }
+    let call = Call { room, command, sees_all, arguments, body };
     match command.run {
-        Run::Tell(tell) => {
-            let call = Call { room, command, arguments, body };
-            tell_apart(call, tell).await
-        }
-        Run::Snapshot => snapshot::run(Call { room, command, arguments, body }).await,
-        Run::Restore => restore::run(Call { room, command, arguments, body }).await,
+        Run::Tell(tell) => tell_apart(call, tell).await,
+        Run::Snapshot => snapshot::run(call).await,
+        Run::Restore => restore::run(call).await,
     }
 }
 
@@ -132,7 +137,11 @@ async fn tell_apart(call: Call, tell: table::Tell) -> Response {
     let command = call.command;
     let told = tokio::task::spawn_blocking(move || {
         let answer = Answer::of(call.command.names[0]);
-        tell(&told::Asked { room: &call.room, arguments: &call.arguments }, answer)
+        let ids = match call.sees_all {
+            true => IdView::Whole,
+            false => IdView::Masked(&call.room.masks),
+        };
+        tell(&told::Asked { room: &call.room, arguments: &call.arguments, ids }, answer)
     });
     told.await
         .unwrap_or_else(|_| Answer::of(command.names[0]).failed("the command ended early"))

@@ -17,6 +17,7 @@ pub mod error;
 pub mod guard;
 mod health;
 pub mod identity;
+mod masks;
 mod metrics;
 mod metrics_ports;
 pub mod settings;

@@ -10,11 +10,11 @@ use herdsman_node::SessionKey;
 use herdsman_proto::SessionId;
 
 /// How a masked id begins where ids are text.
-pub const PREFIX: &str = "masked-";
+pub(crate) const PREFIX: &str = "masked-";
 
 /// What makes masked ids of ids: a key that nobody else knows and that goes with the process.
 #[derive(Debug)]
-pub struct Masks(SessionKey);
+pub(crate) struct Masks(SessionKey);
 
 impl Default for Masks {
     fn default() -> Self {
@@ -33,13 +33,11 @@ impl Masks {
     }
 
     /// As text, which no id can be.
-    #[must_use]
     pub fn text(&self, session: SessionId) -> String {
         format!("{PREFIX}{:013x}", self.masked(session))
     }
 
     /// As a number. It is negative, which ids are only in ensembles with server numbers above 127.
-    #[must_use]
     pub fn number(&self, session: SessionId) -> i64 {
         -1 - self.masked(session).cast_signed()
     }
@@ -47,7 +45,7 @@ impl Masks {
 
 /// How one request sees ids.
 #[derive(Clone, Copy, Debug)]
-pub enum IdView<'a> {
+pub(crate) enum IdView<'a> {
     /// As they are.
     Whole,
     /// Masked.
@@ -56,7 +54,6 @@ pub enum IdView<'a> {
 
 impl IdView<'_> {
     /// As text.
-    #[must_use]
     pub fn text(self, session: SessionId) -> String {
         match self {
             IdView::Whole => session.to_string(),
@@ -65,7 +62,6 @@ impl IdView<'_> {
     }
 
     /// As a number. A connection without a session has none to hide.
-    #[must_use]
     pub fn number(self, session: SessionId) -> i64 {
         match self {
             IdView::Masked(masks) if session != SessionId::NONE => masks.number(session),

@@ -16,11 +16,14 @@ use herdsman_tree::watches::WatchSummary;
 
 use super::json::Json;
 use super::{Answer, NOT_SERVING, Room};
+use crate::masks::IdView;
 
 /// A command that was asked for.
 pub(super) struct Asked<'a> {
     pub room: &'a Room,
     pub arguments: &'a HashMap<String, String>,
+    /// How who asks sees ids of sessions.
+    pub ids: IdView<'a>,
 }
 
 impl Asked<'_> {
@@ -60,9 +63,10 @@ pub(super) fn reset_server(asked: &Asked<'_>, answer: Answer) -> Answer {
 
 pub(super) fn connections(asked: &Asked<'_>, answer: Answer) -> Answer {
     let all = asked.reports().connections();
+    let in_full = |connection| connection_in_full(connection, asked.ids);
     // TLS connections will be in a list of their own.
     answer
-        .put("connections", all.iter().map(connection_in_full).collect::<Vec<_>>())
+        .put("connections", all.iter().map(in_full).collect::<Vec<_>>())
         .put("secure_connections", Vec::new())
 }
 
@@ -78,12 +82,12 @@ fn connection_in_brief(connection: &ConnectionReport) -> Vec<(String, Json)> {
     fields.map(|(key, value)| (key.to_owned(), value)).into()
 }
 
-fn connection_in_full(connection: &ConnectionReport) -> Json {
+fn connection_in_full(connection: &ConnectionReport, ids: IdView<'_>) -> Json {
     let stats = &connection.stats;
     let average = stats.latency.sum.checked_div(stats.latency.count).unwrap_or(0);
     let mut fields = connection_in_brief(connection);
     let more: [(&str, Json); 11] = [
-        ("session_id", stats.session.0.into()),
+        ("session_id", ids.number(stats.session).into()),
         ("last_operation", connection.last_operation.into()),
         ("established", connection.established_ms.into()),
         ("session_timeout", stats.timeout_ms.into()),
@@ -105,18 +109,18 @@ pub(super) fn dirs(asked: &Asked<'_>, answer: Answer) -> Answer {
 }
 
 pub(super) fn dump(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let reports = asked.reports();
-    let ends =
-        reports.session_ends().into_iter().map(|(at_ms, ids)| (at_ms.to_string(), numbers(ids)));
-    let owned =
-        reports.ephemerals().into_iter().map(|(owner, paths)| (owner.0.to_string(), texts(&paths)));
+    let (reports, ids) = (asked.reports(), asked.ids);
+    let ends = reports.session_ends().into_iter();
+    let ends = ends.map(|(at_ms, sessions)| (at_ms.to_string(), numbers(sessions, ids)));
+    let owned = reports.ephemerals().into_iter();
+    let owned = owned.map(|(owner, paths)| (ids.number(owner).to_string(), texts(&paths)));
     answer
         .put("expiry_time_to_session_ids", Json::Object(ends.collect()))
         .put("session_id_to_ephemeral_paths", Json::Object(owned.collect()))
 }
 
-fn numbers(sessions: Vec<SessionId>) -> Json {
-    Json::List(sessions.into_iter().map(|session| Json::Whole(session.0)).collect())
+fn numbers(sessions: Vec<SessionId>, ids: IdView<'_>) -> Json {
+    Json::List(sessions.into_iter().map(|session| Json::Whole(ids.number(session))).collect())
 }
 
 fn texts(paths: &[Arc<str>]) -> Json {
@@ -270,13 +274,14 @@ pub(super) fn watch_summary(asked: &Asked<'_>, answer: Answer) -> Answer {
 
 pub(super) fn watches(asked: &Asked<'_>, answer: Answer) -> Answer {
     let by_session = asked.reports().watches_by_session().into_iter();
-    let by_session = by_session.map(|(session, paths)| (session.0.to_string(), texts(&paths)));
+    let by_session =
+        by_session.map(|(session, paths)| (asked.ids.number(session).to_string(), texts(&paths)));
     answer.put("session_id_to_watched_paths", Json::Object(by_session.collect()))
 }
 
 pub(super) fn watches_by_path(asked: &Asked<'_>, answer: Answer) -> Answer {
     let by_path = asked.reports().watches_by_path().into_iter();
-    let by_path = by_path.map(|(path, sessions)| (path.to_string(), numbers(sessions)));
+    let by_path = by_path.map(|(path, sessions)| (path.to_string(), numbers(sessions, asked.ids)));
     answer.put("path_to_session_ids", Json::Object(by_path.collect()))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every server knows all sessions of the ensemble, but only those who decide know when one ends, and
 //! only the server to which a client is connected knows its connection and its watches. What this
-//! server does not know is null, or nothing.
+//! server does not know is null, or nothing. Who may not see ids gets masked ones, and asks by them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
 use crate::identity::Identity;
+use crate::masks::{IdView, Masks, PREFIX};
 use crate::state::AdminState;
 
 /// Sessions on one page, unless asked for fewer or more.
@@ -95,14 +96,16 @@ pub struct WatchView {
 /// The page does not make sense.
 pub async fn sessions(
     State(state): State<AdminState>,
+    identity: Identity,
     Query(paging): Query<Paging>,
 ) -> Result<Json<SessionsView>, ApiError> {
+    let core = state.server.core();
+    let ids = state.ids_seen_by(&identity);
     let after = match &paging.after {
-        Some(text) => parse_id(text)?,
+        Some(text) => read_id(core, text, ids)?,
         None => SessionId(i64::MIN),
     };
     let limit = paging.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let core = state.server.core();
     let clients = clients_by_session(core);
     let mut known = known_after(core, after, limit + 1);
     let more = known.len() > limit;
@@ -111,10 +114,11 @@ pub async fn sessions(
         let local = core.with_node(|node| node.sessions().local_len());
         core.tree().session_count() + local
     };
-    let next = known.last().filter(|_| more).map(|last| last.id.to_string());
+    let next = known.last().filter(|_| more).map(|last| ids.text(last.id));
     let tree = core.tree();
     let now = core.clock.now();
-    let sessions = known.iter().map(|one| one.view(&tree, clients.get(&one.id), now)).collect();
+    let sessions = known.iter().map(|one| one.view(&tree, clients.get(&one.id), now, ids));
+    let sessions = sessions.collect();
     Ok(Json(SessionsView { total, sessions, next }))
 }
 
@@ -127,15 +131,14 @@ pub async fn session(
     identity: Identity,
     Path(id): Path<String>,
 ) -> Result<Json<SessionPathsView>, ApiError> {
-    let id = parse_id(&id)?;
     let core = state.server.core();
-    let known = known(core, id).ok_or_else(|| {
-        let message = format!("there is no session {id}; it may have ended");
-        ApiError::new(StatusCode::NOT_FOUND, "NoSession", message)
-    })?;
+    let ids = state.ids_seen_by(&identity);
+    let text = id;
+    let id = read_id(core, &text, ids)?;
+    let known = known(core, id).ok_or_else(|| no_session(&text))?;
     let client = client_of(core, id);
     let tree = core.tree();
-    let session = known.view(&tree, client.as_ref(), core.clock.now());
+    let session = known.view(&tree, client.as_ref(), core.clock.now(), ids);
     let ephemerals = tree.ephemerals(id).cloned();
     let watches = client.map(|client| {
         // One more than are shown, to know whether there are more.
@@ -152,6 +155,39 @@ pub async fn session(
         .map(|watch| WatchView { kind: watch_kind(&tree, &watch), path: watch.path.to_string() });
     let watch_paths = watch_paths.collect();
     Ok(Json(SessionPathsView { session, ephemeral_paths, watch_paths, hidden, truncated }))
+}
+
+fn no_session(id: &str) -> ApiError {
+    let message = format!("there is no session {id}; it may have ended");
+    ApiError::new(StatusCode::NOT_FOUND, "NoSession", message)
+}
+
+/// Finds the session that somebody means. Who may not see ids does not learn here which of them exist.
+fn read_id(core: &Core, text: &str, ids: IdView<'_>) -> Result<SessionId, ApiError> {
+    match ids {
+        IdView::Whole => parse_id(text),
+        IdView::Masked(masks) if text.starts_with(PREFIX) => {
+            find_masked(core, text, masks).ok_or_else(|| no_session(text))
+        }
+        IdView::Masked(_) => {
+            let message = "log in with all permissions on the root znode to ask by id; \
+                           /api/v1/sessions shows masked ids to ask by";
+            parse_id(text)?;
+            Err(ApiError::new(StatusCode::FORBIDDEN, "NoAuth", message))
+        }
+    }
+}
+
+/// Masks the ids of all sessions until one fits, in steps of a page.
+fn find_masked(core: &Core, text: &str, masks: &Masks) -> Option<SessionId> {
+    let mut after = SessionId(i64::MIN);
+    loop {
+        let page = known_after(core, after, PAGE_MAX);
+        if let Some(known) = page.iter().find(|known| masks.text(known.id) == text) {
+            return Some(known.id);
+        }
+        after = page.last()?.id;
+    }
 }
 
 /// A number in Java's hexadecimal notation, as everything here writes it.
@@ -172,11 +208,17 @@ struct Known {
 }
 
 impl Known {
-    fn view(&self, tree: &Tree, client: Option<&Arc<Client>>, now: Now) -> SessionView {
+    fn view(
+        &self,
+        tree: &Tree,
+        client: Option<&Arc<Client>>,
+        now: Now,
+        ids: IdView<'_>,
+    ) -> SessionView {
         let wall_ms =
             |at_ms: u64| now.wall_ms + at_ms.cast_signed() - now.monotonic_ms.cast_signed();
         SessionView {
-            id: self.id.to_string(),
+            id: ids.text(self.id),
             timeout_ms: self.timeout_ms,
             local: self.local,
             ephemerals: tree.ephemerals_of(self.id),

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{alice_only, each, session_of};
-use crate::api::rest::{ALICE, Ask, Rest};
+use crate::api::rest::{ALICE, Ask, ROOT_USER, Rest};
+
+/// Somebody who has logged in; the root is everybody's.
+const BOB: &str = "bob:the-builder";
 
 #[tokio::test]
 async fn a_session_shows_what_it_owns_and_watches() {
@@ -18,7 +21,7 @@ async fn a_session_shows_what_it_owns_and_watches() {
     let _persistent = client.watch("/p").await.unwrap();
     let _recursive = client.watch("/r").recursive().await.unwrap();
     let id = session_of(&client);
-    let view = rest.get(&format!("/api/v1/sessions/{id}")).ok();
+    let view = rest.ask(&Ask::get(&format!("/api/v1/sessions/{id}")).user(BOB)).ok();
     assert_eq!((&view["id"], &view["local"]), (&json!(id), &json!(false)));
     assert_eq!(view["timeout_ms"], client.session().timeout().as_millis() as u64);
     assert_eq!(view["ephemeral_paths"], json!(["/b/e1", "/b/e2"]));
@@ -53,7 +56,7 @@ async fn paths_that_one_may_not_read_are_counted_only() {
     let _data = client.get("/secret").watch().await.unwrap();
     let _exist = client.exists("/secret/coming").watch().await.unwrap();
     let target = format!("/api/v1/sessions/{}", session_of(&client));
-    let view = rest.get(&target).ok();
+    let view = rest.ask(&Ask::get(&target).user(BOB)).ok();
     assert_eq!((&view["ephemeral_paths"], &view["watch_paths"]), (&json!(["/open"]), &json!([])));
     assert_eq!((&view["hidden"], &view["ephemerals"]), (&json!(3), &json!(2)));
     let view = rest.ask(&Ask::get(&target).user(ALICE)).ok();
@@ -73,7 +76,7 @@ async fn sessions_come_in_pages() {
     expected.sort();
     let (mut seen, mut target) = (Vec::new(), "/api/v1/sessions?limit=2".to_owned());
     loop {
-        let page = rest.get(&target).ok();
+        let page = rest.ask(&Ask::get(&target).user(BOB)).ok();
         assert_eq!(page["total"], 5);
         let ids = each(&page["sessions"], "id");
         assert!((1..=2).contains(&ids.len()));
@@ -94,7 +97,7 @@ async fn a_session_without_a_connection_is_still_there() {
     rest.server.restart();
     let admin =
         crate::api::rest::admin(rest.server.handle(), herdsman_admin::settings::Writers::Nobody);
-    let view = Ask::get(&format!("/api/v1/sessions/{id}")).of(admin.address()).ok();
+    let view = Ask::get(&format!("/api/v1/sessions/{id}")).user(BOB).of(admin.address()).ok();
     assert_eq!((&view["connection"], &view["watches"]), (&Value::Null, &json!(0)));
     assert_eq!(view["ephemeral_paths"], json!(["/e"]));
     assert!(view["expires_ms"].is_i64());
@@ -103,8 +106,52 @@ async fn a_session_without_a_connection_is_still_there() {
 #[test]
 fn what_is_no_session_is_refused() {
     let rest = Rest::start();
-    let refusal = |target: &str| rest.get(target).refusal();
+    let refusal = |target: &str| rest.ask(&Ask::get(target).user(BOB)).refusal();
     assert_eq!(refusal("/api/v1/sessions/0x7"), (404, "NoSession".to_owned()));
     assert_eq!(refusal("/api/v1/sessions/7"), (400, "BadRequest".to_owned()));
     assert_eq!(refusal("/api/v1/sessions?after=x"), (400, "BadRequest".to_owned()));
+}
+
+/// Pages and single sessions work with masked ids as they do with whole ones.
+#[tokio::test]
+async fn ids_are_masked_for_who_may_not_see_everything() {
+    let rest = Rest::start();
+    let mut clients = Vec::new();
+    for i in 0..3 {
+        let client = rest.client().await;
+        client.create(&format!("/e{i}"), "").ephemeral().await.unwrap();
+        clients.push(client);
+    }
+    let (mut masked, mut target) = (Vec::new(), "/api/v1/sessions?limit=2".to_owned());
+    loop {
+        let page = rest.get(&target).ok();
+        let ids = each(&page["sessions"], "id");
+        masked.extend(ids.iter().map(|id| id.as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        target = format!("/api/v1/sessions?limit=2&after={next}");
+    }
+    assert_eq!(masked.len(), 3);
+    let mut owned = Vec::new();
+    for id in &masked {
+        assert!(id.starts_with("masked-"), "{id}");
+        let view = rest.get(&format!("/api/v1/sessions/{id}")).ok();
+        assert_eq!(view["id"], **id);
+        owned.push(view["ephemeral_paths"][0].as_str().unwrap().to_owned());
+    }
+    owned.sort();
+    assert_eq!(owned, ["/e0", "/e1", "/e2"]);
+    // Whether there is such a session is not told either.
+    for id in [session_of(&clients[0]), "0x7".to_owned()] {
+        let refusal = rest.get(&format!("/api/v1/sessions/{id}")).refusal();
+        assert_eq!(refusal, (403, "NoAuth".to_owned()));
+    }
+    let refusal = rest.get("/api/v1/sessions/masked-0000000000007").refusal();
+    assert_eq!(refusal, (404, "NoSession".to_owned()));
+    let root = Ask::get("/api/v1/sessions").user(ROOT_USER);
+    clients[0].set_acl("/", alice_only()).await.unwrap();
+    assert!(
+        each(&rest.ask(&root).ok()["sessions"], "id").contains(&&json!(session_of(&clients[0])))
+    );
+    let bob = rest.ask(&Ask::get("/api/v1/sessions").user(BOB)).ok();
+    assert_eq!(each(&bob["sessions"], "id"), masked.iter().collect::<Vec<_>>());
 }
