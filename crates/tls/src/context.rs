@@ -167,6 +167,18 @@ impl TlsContext {
         }
     }
 
+    /// Whether the certificates of those who connect must be for their hosts.
+    #[must_use]
+    pub fn checks_client_host(&self) -> bool {
+        self.settings.checks_client_host()
+    }
+
+    /// Whether the certificates of those who are dialled must be for their hosts.
+    #[must_use]
+    pub fn checks_server_host(&self) -> bool {
+        self.settings.verify_server_host
+    }
+
     /// Whether to give this peer a name by [`reverse_lookup`](crate::reverse_lookup), which waits for the
     /// DNS, before asking for a configuration: the settings allow it, hosts are checked, and nothing but
     /// an address is known.

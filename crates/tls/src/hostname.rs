@@ -43,7 +43,40 @@ pub(crate) fn check_host(
     Err(CertificateError::Other(OtherError(Arc::new(wrong))).into())
 }
 
-/// The hosts that a certificate is for.
+/// The hosts that a certificate is for, to be compared with a host that its owner claims to be after the
+/// handshake.
+#[derive(Debug)]
+pub struct CertificateHosts(HostNames);
+
+impl CertificateHosts {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// It is not a certificate, which no handshake would have taken.
+    pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, MalformedCertificate> {
+        Ok(Self(HostNames::of(&certificate::parse(certificate)?)?))
+    }
+
+    /// Whether it is for the host of this name, or of this address written as text.
+    #[must_use]
+    pub fn include_name(&self, name: &str) -> bool {
+        self.0.include_name(name)
+    }
+
+    /// Whether it is for the host at this address.
+    #[must_use]
+    pub fn include_address(&self, address: IpAddr) -> bool {
+        self.0.include_address(address.to_canonical())
+    }
+}
+
+impl fmt::Display for CertificateHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The same, as it is found in the certificate.
 #[derive(Debug, PartialEq, Eq)]
 enum HostNames {
     /// What the subjectAltName says; at least one of the two lists is not empty.

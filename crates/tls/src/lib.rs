@@ -45,6 +45,7 @@ pub use distinguished_name::subject_name;
 pub use error::{StoreProblem, TlsError, TlsWarning};
 pub use failure::{describe_failure, describe_io_failure};
 pub use herdsman_secret::Secret;
+pub use hostname::CertificateHosts;
 pub use peer::{Peer, reverse_lookup};
 pub use rustls;
 pub use settings::{

@@ -4,12 +4,12 @@
 use std::net::ToSocketAddrs as _;
 use std::sync::Arc;
 
-use herdsman_proto::Membership;
+use herdsman_proto::{Member, Membership};
 use herdsman_sasl::digest_md5::{self, ClientSettings, Nonce, ServerSettings};
 use herdsman_sasl::gssapi::{
     self, Acceptor, AcceptorKeys, Admission, GssapiError, Initiator, InitiatorKeys,
 };
-use herdsman_sasl::kerberos::ClientNames;
+use herdsman_sasl::kerberos::{ClientNames, PrincipalName};
 use herdsman_sasl::{ClientLogin, ServerLogin};
 
 /// Why a login cannot even begin.
@@ -59,6 +59,15 @@ impl MemberDesk {
             }
         }
     }
+
+    /// Whether who has logged in under this name may be that member. With DIGEST-MD5 anybody who knows the
+    /// password may be any of them.
+    pub fn is_name_of(&self, name: &str, member: &Member) -> bool {
+        match self {
+            MemberDesk::Digest(_) => true,
+            MemberDesk::Kerberos { hosts, .. } => hosts.has_principal(name, member),
+        }
+    }
 }
 
 /// How this server logs in to others.
@@ -79,6 +88,16 @@ impl OwnLogin {
                 let initiator = Initiator::new(keys, &hosts.service(service, host))?;
                 Ok(ClientLogin::Gssapi(gssapi::Client::new(initiator)))
             }
+        }
+    }
+}
+
+impl OwnLogin {
+    /// Whether the server whose host has proven itself to our login may be that member.
+    pub fn is_host_of(&self, host: &str, member: &Member) -> bool {
+        match self {
+            OwnLogin::Digest(_) => true,
+            OwnLogin::Kerberos { hosts, .. } => hosts.has_host(host, member),
         }
     }
 }
@@ -117,6 +136,25 @@ impl HostNames {
         }
     }
 
+    /// Whether the host in `name/host@REALM` is this member's.
+    fn has_principal(self, principal: &str, member: &Member) -> bool {
+        let name = PrincipalName::parse(principal).ok();
+        let host = name.as_ref().and_then(PrincipalName::host);
+        host.is_some_and(|host| {
+            let own = member.addresses.iter().map(|address| self.known_as(&address.host));
+            { own }.any(|own| own.eq_ignore_ascii_case(host))
+        })
+    }
+
+    /// Whether a host that was dialled is this member's.
+    fn has_host(self, host: &str, member: &Member) -> bool {
+        let mut own = member.addresses.iter().map(|address| &address.host);
+        own.any(|own| {
+            own.eq_ignore_ascii_case(host)
+                || self.known_as(own).eq_ignore_ascii_case(&self.known_as(host))
+        })
+    }
+
     /// The principal of a server: as it is set, or with the host that was dialled.
     pub fn service(self, pattern: &str, host: &str) -> String {
         let (name, realm) = pattern.split_once('@').unwrap_or((pattern, ""));
@@ -147,6 +185,31 @@ mod tests {
         assert_eq!(service("zkquorum/localhost"), "zkquorum/localhost@");
         assert_eq!(service("zkquorum/_HOSTS@HERD"), "zkquorum/_HOSTS@HERD");
         assert_eq!(service("zkquorum"), "zkquorum@");
+    }
+
+    #[test]
+    fn a_principal_is_that_of_the_member_whose_host_it_has() {
+        let mut membership = Membership::default();
+        for (key, line) in [
+            ("server.1", "a.example:2888:3888"),
+            ("server.2", "b.example:2888:3888|b2.example:1:2"),
+        ] {
+            membership.take_line(key, line).expect("a line about members").expect("a member");
+        }
+        let may_be = |principal: &str| -> Vec<i64> {
+            let members = membership.members.iter();
+            let own = members.filter(|(_, one)| HostNames::AsWritten.has_principal(principal, one));
+            own.map(|(id, _)| id.0).collect()
+        };
+        assert_eq!(may_be("zk/a.example@HERD"), [1]);
+        assert_eq!(may_be("zk/B.example@HERD"), [2]);
+        assert_eq!(may_be("learner/b2.example@HERD"), [2]);
+        for none in ["zk@HERD", "a.example@HERD", "zk/c.example@HERD", ""] {
+            assert!(may_be(none).is_empty(), "{none}");
+        }
+        let member = &membership.members[&herdsman_proto::ServerId(1)];
+        assert!(HostNames::AsWritten.has_host("A.example", member));
+        assert!(!HostNames::AsWritten.has_host("b.example", member));
     }
 
     #[test]

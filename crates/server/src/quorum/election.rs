@@ -199,6 +199,7 @@ impl Election {
                 "it says that it is server {id}, as this one is"
             )));
         }
+        self.context.settings.protection.check_caller(&stream, id, &members)?;
         let peer = self.caller(&hello, &receiver)?;
         if !peer.is_stranger() {
             place.keep();

@@ -270,6 +270,8 @@ impl Links {
             // A server that cannot join comes and goes several times a second.
             self.losses
                 .warn(format_args!("the link with server {server} at {peer} is lost: {loss}"));
+        } else if let Loss::Impostor(problem) = loss {
+            self.complain(peer, problem);
         } else if let Loss::Ended = loss {
             // Probes of the port do so all the time.
             debug!("somebody at {peer} connected to a port for learners and hung up");

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use herdsman_proto::quorum_auth::{self, AuthStatus, QuorumAuthPacket};
-use herdsman_proto::{DecodeError, Membership, Reader};
+use herdsman_proto::{DecodeError, Member, Membership, Reader};
 use herdsman_sasl::{Accepted, ClientStep, SaslError, ServerStep};
 use tracing::{debug, warn};
 
@@ -65,6 +65,7 @@ impl QuorumSasl {
                 Ok(ServerStep::Challenge(token)) => send(incoming, AuthStatus::InProgress, &token)?,
                 Ok(ServerStep::Accepted(Accepted { id, token })) => {
                     debug!("a server has logged in as {id}");
+                    incoming.stream().set_login(id.into_string());
                     return send(incoming, AuthStatus::Success, &token);
                 }
                 Err(error) => {
@@ -73,6 +74,16 @@ impl QuorumSasl {
                 }
             }
         }
+    }
+
+    /// Whether a server that has logged in under this name may be that member.
+    pub(super) fn is_name_of(&self, name: &str, member: &Member) -> bool {
+        self.desk.is_name_of(name, member)
+    }
+
+    /// Whether a server that was dialled at this host, and has proven to be there, may be that member.
+    pub(super) fn is_host_of(&self, host: &str, member: &Member) -> bool {
+        !self.done_there || self.own.is_host_of(host, member)
     }
 
     /// Logs in to the other side, which was dialled at this host, if that is wanted. With Kerberos this

@@ -2,12 +2,13 @@
 //! peer at its end that may be there. Apache: `UnifiedServerSocket`, `QuorumX509Util`.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use herdsman_proto::Membership;
-use herdsman_tls::{Peer, TlsContext, looks_like_tls};
+use herdsman_proto::membership::{Endpoint, PeerAddress};
+use herdsman_proto::{Member, Membership, ServerId};
+use herdsman_tls::{CertificateHosts, Peer, TlsContext, looks_like_tls};
 
 use super::address::Dialled;
 use super::incoming::Incoming;
@@ -107,6 +108,49 @@ impl QuorumProtection {
         self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.log_in(incoming, host, by))
     }
 
+    /// Refuses a caller that says it is a member, but has shown a certificate or a name of another host. One
+    /// that is not a member, has shown nothing, or whose host nobody checks, is taken at its word.
+    pub(super) fn check_caller(
+        &self,
+        stream: &PeerStream,
+        id: ServerId,
+        membership: &Membership,
+    ) -> io::Result<()> {
+        let Some(member) = named_member(id, membership) else { return Ok(()) };
+        let checks_host = |tls: &QuorumTls| tls.context.checks_client_host();
+        if self.tls.as_ref().is_some_and(checks_host) {
+            check_certificate(stream, id, member)?;
+        }
+        match (&self.sasl, stream.login()) {
+            (Some(sasl), Some(name)) if !sasl.is_name_of(name, member) => {
+                Err(impostor(id, &format!("has logged in as {name}"), member))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a server that was dialled as this member, at this host, which need not be in the
+    /// membership: a server says itself where it wants to be called.
+    pub(super) fn check_dialled(
+        &self,
+        stream: &PeerStream,
+        host: &str,
+        id: ServerId,
+        membership: &Membership,
+    ) -> io::Result<()> {
+        let Some(member) = named_member(id, membership) else { return Ok(()) };
+        let checks_host = |tls: &QuorumTls| tls.context.checks_server_host();
+        if self.tls.as_ref().is_some_and(checks_host) {
+            check_certificate(stream, id, member)?;
+        }
+        match &self.sasl {
+            Some(sasl) if !sasl.is_host_of(host, member) => {
+                Err(impostor(id, &format!("was called at {host}"), member))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Makes a stream of a socket that was dialled.
     pub(super) fn dialled(&self, dialled: Dialled, by: Instant) -> io::Result<PeerStream> {
         self.check_key()?;
@@ -120,6 +164,40 @@ impl QuorumProtection {
             _ => Ok(PeerStream::plain(socket)),
         }
     }
+}
+
+/// The member with this number, if its hosts say something. A wildcard does not.
+fn named_member(id: ServerId, membership: &Membership) -> Option<&Member> {
+    let is_wildcard = |address: &PeerAddress| {
+        Endpoint { host: Some(address.host.clone()), port: 0 }.is_wildcard()
+    };
+    let member = membership.members.get(&id);
+    member.filter(|member| !member.addresses.iter().any(is_wildcard))
+}
+
+/// The certificate must be one with which the member would be taken if it were dialled: for one of its
+/// hosts, or for an address of theirs. One that is for several members is good for each of them.
+fn check_certificate(stream: &PeerStream, id: ServerId, member: &Member) -> io::Result<()> {
+    let Some(certificate) = stream.certificate() else { return Ok(()) };
+    let hosts = CertificateHosts::of(&certificate).map_err(io::Error::other)?;
+    let mut own = member.addresses.iter().map(|address| &address.host);
+    if own.clone().any(|host| hosts.include_name(host)) {
+        return Ok(());
+    }
+    let is_at = |host: &String| {
+        let addresses = (host.as_str(), 0).to_socket_addrs();
+        addresses.is_ok_and(|mut found| found.any(|at| hosts.include_address(at.ip())))
+    };
+    if own.any(is_at) {
+        return Ok(());
+    }
+    Err(impostor(id, &format!("has a certificate for {hosts}"), member))
+}
+
+fn impostor(id: ServerId, shown: &str, member: &Member) -> io::Error {
+    let own: Vec<_> = member.addresses.iter().map(|address| address.host.as_str()).collect();
+    let problem = format!("it says that it is server {id} ({}), but {shown}", own.join(", "));
+    io::Error::new(io::ErrorKind::PermissionDenied, problem)
 }
 
 /// Somebody who may have a certificate for his address, or for the host of any member: a certificate that

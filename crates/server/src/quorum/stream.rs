@@ -6,12 +6,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use rustix::net::SendFlags;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 /// Asked of the socket at a time.
@@ -23,6 +23,8 @@ const SEALED_BYTES: usize = 64 * 1024;
 pub(crate) struct PeerStream {
     socket: Arc<TcpStream>,
     tls: Option<TlsLayer>,
+    /// As whom the other side has logged in, if it has.
+    login: OnceLock<String>,
 }
 
 struct TlsLayer {
@@ -41,7 +43,7 @@ struct Received {
 
 impl PeerStream {
     pub fn plain(socket: Arc<TcpStream>) -> Self {
-        PeerStream { socket, tls: None }
+        PeerStream { socket, tls: None, login: OnceLock::new() }
     }
 
     /// Answers a handshake, until then.
@@ -97,12 +99,28 @@ impl PeerStream {
             received: Mutex::new(received),
             sealed: Mutex::default(),
         };
-        Ok(PeerStream { socket, tls: Some(tls) })
+        Ok(PeerStream { socket, tls: Some(tls), login: OnceLock::new() })
     }
 
     /// What lies below: its addresses, options and timeouts, which hold for reading and writing here.
     pub fn socket(&self) -> &Arc<TcpStream> {
         &self.socket
+    }
+
+    /// The certificate that the other side has shown.
+    pub fn certificate(&self) -> Option<CertificateDer<'static>> {
+        let session = self.tls.as_ref()?.session.lock();
+        Some(session.peer_certificates()?.first()?.clone())
+    }
+
+    /// As whom the other side has logged in.
+    pub fn login(&self) -> Option<&str> {
+        self.login.get().map(String::as_str)
+    }
+
+    /// The other side has logged in, which it does once.
+    pub fn set_login(&self, name: String) {
+        _ = self.login.set(name);
     }
 
     /// Waits for bytes; 0 is the end.

@@ -1,11 +1,18 @@
 //! Ensembles whose servers speak TLS and log in to each other.
 
+use std::cell::RefCell;
+use std::io::{Read, Write};
+
+use herdsman_proto::notification::Hello;
+use herdsman_proto::quorum::{LearnerInfo, LearnerKind};
+use herdsman_proto::{Membership, QuorumPacket, ServerId};
 use herdsman_server::TestEnsemble;
 use herdsman_server::config::Config;
 use tempfile::NamedTempFile;
 
 use crate::certificates::{Authority, Signed};
-use crate::client::Client;
+use crate::client::{Client, open};
+use crate::log;
 
 const JAAS: &str = r#"
 QuorumServer {
@@ -114,6 +121,91 @@ fn a_server_that_does_not_log_in_stays_out() {
         }
     });
     check_stays_out(&ensemble);
+}
+
+/// Every member has a host and a certificate of its own.
+fn own_certificates(authority: &Authority) -> [Signed; 3] {
+    ["one", "two", "three"].map(|name| authority.sign_for(name, &[host_of(name)]))
+}
+
+fn host_of(name: &str) -> &'static str {
+    match name {
+        "one" => "127.0.0.1",
+        "two" => "127.0.0.2",
+        _ => "127.0.0.3",
+    }
+}
+
+/// Members on addresses of their own, each with one of these certificates.
+fn start_apart(authority: &Authority, own: [&Signed; 3]) -> (TestEnsemble, Membership) {
+    let membership = RefCell::new(Membership::default());
+    let ensemble = TestEnsemble::start_with("", |id, config| {
+        for (member, name) in
+            config.quorum.membership.members.values_mut().zip(["one", "two", "three"])
+        {
+            member.addresses[0].host = host_of(name).to_owned();
+        }
+        membership.replace(config.quorum.membership.clone());
+        speak_tls(config, authority, own[id - 1]);
+    });
+    (ensemble, membership.into_inner())
+}
+
+#[test]
+fn members_have_certificates_of_their_own() {
+    let authority = Authority::new("ours");
+    let [one, two, three] = own_certificates(&authority);
+    let (ensemble, _) = start_apart(&authority, [&one, &two, &three]);
+    check_exchange(&ensemble);
+}
+
+/// A connection to a port of server 1 with this certificate.
+fn call(port: u16, authority: &Authority, own: &Signed) -> impl Read + Write + use<> {
+    let socket = open(([127, 0, 0, 1], port).into());
+    let name = "127.0.0.1".try_into().unwrap();
+    let tls = rustls::ClientConnection::new(authority.client_config(Some(own)), name).unwrap();
+    rustls::StreamOwned::new(tls, socket)
+}
+
+fn hello(id: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Hello { server: ServerId(id), addresses: "127.0.0.1:1".to_owned() }.encode(&mut bytes);
+    bytes
+}
+
+fn introduction(id: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let info = LearnerInfo { server: ServerId(id), protocol_version: 0x1_0000, config_version: 0 };
+    let kind = LearnerKind::Follower;
+    QuorumPacket::Info { kind, accepted_epoch: 0, info: Some(info) }.encode(&mut bytes);
+    bytes
+}
+
+/// On both ports of a server: the others are down, so nobody but the test calls it.
+#[test]
+fn a_members_certificate_is_good_for_its_own_number_only() {
+    log::listen();
+    let authority = Authority::new("ours");
+    let [one, two, three] = own_certificates(&authority);
+    let (mut ensemble, membership) = start_apart(&authority, [&one, &two, &three]);
+    ensemble.await_leader();
+    ensemble.stop(2);
+    ensemble.stop(3);
+    let ports = &membership.members[&ServerId(1)].addresses[0];
+    let refused = |port: u16, words: Vec<u8>| {
+        let mut stream = call(port, &authority, &two);
+        stream.write_all(&words).unwrap();
+        let end = stream.read(&mut [0; 1]);
+        assert!(!matches!(end, Ok(1..)), "server 1 talks to somebody who is not server 3");
+    };
+    refused(ports.election_port, hello(3));
+    refused(ports.quorum_port, introduction(3));
+    let why = "it says that it is server 3 (127.0.0.3), but has a certificate for 127.0.0.2";
+    ensemble.await_that("two lines", || (log::lines_with(&why).len() == 2).then_some(()));
+    // Under its own number it is told the vote of server 1.
+    let mut stream = call(ports.election_port, &authority, &two);
+    stream.write_all(&hello(2)).unwrap();
+    stream.read_exact(&mut [0; 4]).unwrap();
 }
 
 /// Servers 1 and 2 form an ensemble; 3 is refused by both and never serves.

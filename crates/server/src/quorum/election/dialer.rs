@@ -49,6 +49,8 @@ fn call(
     let dialled = dial_any(&election.context.threads, settings, endpoints, limit)?;
     let host = dialled.host.clone();
     let stream = Arc::new(settings.protection.dialled(dialled, by)?);
+    let membership = election.context.membership();
+    settings.protection.check_dialled(&stream, &host, peer.id, &membership)?;
     // With the larger id it may have called meanwhile, and to ask it again would break that.
     if settings.my_id < peer.id && peer.is_connected() {
         return Ok(());

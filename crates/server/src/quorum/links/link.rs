@@ -54,6 +54,8 @@ pub(super) enum Loss {
         "{0} servers that are not in the membership are connected already, the most that may be"
     )]
     TooManyUnlisted(usize),
+    #[error("{0}")]
+    Impostor(io::Error),
     #[error("a learner wants to send a tree")]
     TreeFromLearner,
     #[error("the tree that came cannot be used: {0}")]

@@ -109,11 +109,17 @@ impl LinkReader {
 
     /// The other side says who it is, which anybody can say. It gets one of the places that there are for it.
     fn introduce(&mut self, server: ServerId) -> Result<(), Loss> {
+        let membership = self.context.membership();
+        if self.is_accepted() {
+            let protection = &self.context.settings.protection;
+            let checked = protection.check_caller(self.incoming.stream(), server, &membership);
+            checked.map_err(Loss::Impostor)?;
+        }
         if self.server.replace(server).is_some() {
             return Ok(());
         }
         let Some(place) = &self.place else { return Ok(()) };
-        if self.context.membership().members.contains_key(&server) {
+        if membership.members.contains_key(&server) {
             place.claim(server, SERVER_LIMITS);
         } else if !place.claim_unlisted(SERVER_LIMITS) {
             return Err(Loss::TooManyUnlisted(SERVER_LIMITS.unlisted_max));
