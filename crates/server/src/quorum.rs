@@ -24,6 +24,7 @@
 //! |---|---|---|
 //! | votes waiting for a peer | 1 | the newer replaces the older |
 //! | peers that are no members | 32 | the newcomer is refused |
+//! | connections for votes of one member | 1, kept while it works | the newcomer is refused |
 //! | accepted election connections | members + 64 | the oldest one of a stranger is cut |
 //! | accepted links | members × 5 + 64 | the oldest one that has not said who it is is cut |
 //! | accepted links that say they are one member | 4, and the one in use | one of the address with most is cut |

@@ -5,6 +5,10 @@
 //! something calls, says who it is ([`Hello`]) and hangs up; the other one drops what it had, and
 //! calls back. Apache: `QuorumCnxManager`.
 //!
+//! Anybody can say that it is a member. So a connection with a member is not dropped as long as it works, a
+//! member is called where the membership says that it is before it is called where somebody says so, and is
+//! asked there to call if somebody has called from elsewhere.
+//!
 //! How we differ: a vote that waits is tried again, with growing pauses, for a minute, while Apache
 //! waits for its next vote; votes of a connection that broke are sent again; a message that is no vote
 //! is ignored in both.
@@ -16,7 +20,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use herdsman_proto::notification::Hello;
 use herdsman_proto::{DecodeError, Membership, Notification, Reader, ServerId};
@@ -30,7 +34,7 @@ mod peer;
 #[cfg(test)]
 pub(crate) use connection::frame as frame_of;
 
-use super::address::{election_endpoints, endpoints_in_hello};
+use super::address::{election_endpoints, endpoints_in_hello, resolve};
 use super::context::{Context, NoDelay};
 use super::incoming::{Fill, Incoming};
 use super::places::{Place, Places};
@@ -43,6 +47,10 @@ const STRANGERS_MAX: usize = 32;
 /// Accepted connections beyond one for each member.
 const STRANGER_CONNECTIONS_MAX: usize = 64;
 const ROOM_BYTES: usize = 4 * 1024;
+/// A connection over which nothing gets in this time is given up when somebody else says that it is the peer.
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The system takes somewhat longer than that to notice.
+const ALIVE_WAIT: Duration = Duration::from_secs(3);
 
 pub(crate) struct Election {
     context: Arc<Context>,
@@ -200,6 +208,7 @@ impl Election {
             )));
         }
         self.context.settings.protection.check_caller(&stream, id, &members)?;
+        self.check_newcomer(id, from)?;
         let peer = self.caller(&hello, &receiver)?;
         if !peer.is_stranger() {
             place.keep();
@@ -208,7 +217,40 @@ impl Election {
             debug!("server {id} asks from {from} to be called");
             return Ok(());
         }
+        if !peer.is_stranger() && !self.is_at_its_address(id, from) {
+            peer.doubt(Instant::now());
+        }
         connection::serve_accepted(self, &peer, incoming, &stream, receiver)
+    }
+
+    /// Refuses somebody who says that it is a member with which there is a connection that works: anybody can say so.
+    /// A member that connects again has closed the old connection, or its host knows nothing of it. Only who
+    /// calls from an address of the member's replaces one that does not, at once.
+    fn check_newcomer(&self, id: ServerId, from: SocketAddr) -> io::Result<()> {
+        let known = self.peers.lock().get(&id).cloned();
+        let Some(peer) = known.filter(|peer| !peer.is_stranger()) else { return Ok(()) };
+        let Some((serial, stream)) = peer.connection() else { return Ok(()) };
+        let Ok(at) = stream.socket().peer_addr() else { return Ok(()) };
+        if self.is_at_its_address(id, from) && !self.is_at_its_address(id, at) {
+            return Ok(());
+        }
+        let hello_timeout = self.context.settings.hello_timeout;
+        connection::give_up_after(ALIVE_TIMEOUT.min(hello_timeout), stream.socket());
+        let is_alive = peer.is_alive(serial, ALIVE_WAIT, &self.context.threads);
+        connection::give_up_after(hello_timeout, stream.socket());
+        if !is_alive {
+            return Ok(());
+        }
+        let problem = format!("it says that it is server {id}, which is connected from {at}");
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, problem))
+    }
+
+    /// Whether the membership lists an address for a member, as names resolve at the moment.
+    fn is_at_its_address(&self, id: ServerId, address: SocketAddr) -> bool {
+        let membership = self.context.membership();
+        let own = membership.members.get(&id).map(election_endpoints).unwrap_or_default();
+        let is_there = |at: &SocketAddr| at.ip().to_canonical() == address.ip().to_canonical();
+        own.iter().any(|endpoint| resolve(endpoint).is_ok_and(|found| found.iter().any(is_there)))
     }
 
     fn read_hello(&self, incoming: &mut Incoming, by: Instant) -> io::Result<Hello> {

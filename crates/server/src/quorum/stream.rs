@@ -113,6 +113,11 @@ impl PeerStream {
         Some(session.peer_certificates()?.first()?.clone())
     }
 
+    /// Whether the other side has proven anything.
+    pub fn is_proven(&self) -> bool {
+        self.login.get().is_some() || self.certificate().is_some()
+    }
+
     /// As whom the other side has logged in.
     pub fn login(&self) -> Option<&str> {
         self.login.get().map(String::as_str)

@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use herdsman_proto::notification::Hello;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
-use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
+use herdsman_proto::{LearnerKind, Notification, QuorumPacket, ServerId, ServerState, Vote, Zxid};
 use herdsman_server::{ServesAs, TestEnsemble};
+use socket2::{Domain, Socket, Type};
 
 use crate::client::{Client, open};
 
@@ -232,4 +234,66 @@ fn a_voter_that_has_promised_a_later_epoch_joins() {
         epochs(&ensemble).iter().all(|epoch| *epoch > promised).then_some(())
     });
     ensemble.await_leader();
+}
+
+/// Says on a new connection to an election port that it is a member, and votes. It has an address of its own.
+fn vote_as(port: u16, server: i64, votes: &[Notification]) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 66], 0)).into()).unwrap();
+    // The server may be down.
+    _ = socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into());
+    let mut bytes = Vec::new();
+    let addresses = "127.0.0.66:1".to_owned();
+    Hello { server: ServerId(server), addresses }.encode(&mut bytes);
+    for vote in votes {
+        let mut payload = Vec::new();
+        vote.encode(&mut payload);
+        bytes.extend((payload.len() as i32).to_be_bytes());
+        bytes.extend(payload);
+    }
+    let mut stream = TcpStream::from(socket);
+    _ = stream.write_all(&bytes);
+    stream
+}
+
+/// What makes others elect whom a hostile host wants, in a round behind which there is none.
+fn false_votes(server: i64) -> Vec<Notification> {
+    let leader = ServerId(server % 3 + 1);
+    let vote = Vote { leader, zxid: Zxid(i64::MAX - 1), epoch: i64::MAX };
+    let states = [ServerState::Leading, ServerState::Following, ServerState::Looking];
+    let say = |state| Notification { state, vote, round: i64::MAX, config: String::new() };
+    states.map(say).to_vec()
+}
+
+/// Members that are connected stay so. One that comes back finds its number in use, but not from its address.
+#[test]
+fn votes_in_the_name_of_members_do_not_keep_them_apart() {
+    let mut ensemble = TestEnsemble::start();
+    let leader = ensemble.await_leader();
+    let handle = ensemble.handle(leader);
+    let members = handle.config().quorum.membership.members.values();
+    let ports: Vec<_> = members.map(|member| member.addresses[0].election_port).collect();
+    drop(handle);
+    let mut held = Vec::new();
+    let vote = || {
+        for (to, port) in (1..).zip(&ports) {
+            for server in (1..=3).filter(|server| *server != to) {
+                held.push(vote_as(*port, server, &false_votes(server)));
+            }
+        }
+        held.retain(is_open);
+    };
+    during(vote, || {
+        let mut client = Client::connect(ensemble.address(leader));
+        let follower = ensemble.follower();
+        ensemble.stop(follower);
+        client.create("/a", b"", 0).ok();
+        ensemble.start_again(follower);
+        ensemble.await_role(follower, ServesAs::Follower);
+        assert_eq!(ensemble.serves_as(leader), Some(ServesAs::Leader));
+        ensemble.stop(leader);
+        ensemble.start_again(leader);
+        let next = ensemble.await_leader();
+        Client::connect(ensemble.address(next)).create("/c", b"", 0).ok();
+    });
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use herdsman_proto::{Notification, Reader};
@@ -68,7 +68,7 @@ fn begin(
     peer: &Arc<Peer>,
     stream: &Arc<PeerStream>,
 ) -> io::Result<Option<u64>> {
-    give_up_in_time(election, stream.socket());
+    give_up_after(election.context.settings.hello_timeout, stream.socket());
     let address = stream.socket().peer_addr()?;
     let Some(serial) = peer.connected(Arc::clone(stream), Instant::now()) else {
         return Ok(None);
@@ -88,15 +88,14 @@ fn begin(
 /// After a partition, TCP may wait minutes before it sends again what was lost. A connection that gets
 /// nothing across is worth less than a new one.
 #[cfg(target_os = "linux")]
-fn give_up_in_time(election: &Election, stream: &TcpStream) {
-    let timeout = election.context.settings.hello_timeout;
+pub(super) fn give_up_after(timeout: Duration, stream: &TcpStream) {
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(timeout)) {
         debug!("cannot limit the time that votes take: {error}");
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn give_up_in_time(_election: &Election, _stream: &TcpStream) {}
+pub(super) fn give_up_after(_timeout: Duration, _stream: &TcpStream) {}
 
 fn write(election: &Election, peer: &Peer, serial: u64, stream: &PeerStream) {
     let mut next = peer.first_frame(serial);
@@ -160,7 +159,13 @@ impl Connection {
         while let Some(length) = frame_length(incoming.bytes())? {
             let Some(payload) = incoming.bytes().get(4..4 + length) else { break };
             match Notification::decode(payload) {
-                Ok(message) => inputs.push(Input::Notification { from: self.peer.id, message }),
+                Ok(mut message) => {
+                    // A server without a leader takes over a later membership, and keeps it: not from just anybody.
+                    if self.peer.is_stranger() && !incoming.stream().is_proven() {
+                        message.config.clear();
+                    }
+                    inputs.push(Input::Notification { from: self.peer.id, message });
+                }
                 Err(error) => {
                     let id = self.peer.id;
                     self.election.warnings.warn(format_args!(

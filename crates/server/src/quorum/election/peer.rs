@@ -25,6 +25,11 @@ const CALL_BACK_WAIT: Duration = Duration::from_secs(1);
 /// A vote that is older waits until the peer calls. While votes matter, there are newer ones.
 const WORTH_A_CALL: Duration = Duration::from_secs(60);
 
+/// A peer is asked again only after so long whether it is really the one that is connected.
+const DOUBT_EVERY: Duration = Duration::from_secs(60);
+/// So long after a connection was found to work, it is not looked at again.
+const PROVEN_FOR: Duration = Duration::from_secs(1);
+
 pub(super) struct Peer {
     pub id: ServerId,
     /// About calls that fail.
@@ -50,6 +55,14 @@ struct State {
     last: Option<Message>,
     connection: Option<(u64, Arc<PeerStream>)>,
     serial: u64,
+    /// How often something came over a connection.
+    heard: u64,
+    /// The connection comes from where the peer is not: it is asked to call where it is.
+    is_doubtful: bool,
+    /// When it was last asked so.
+    doubted_at: Option<Instant>,
+    /// Until then the connection counts as one that works, without another look.
+    proven_until: Option<Instant>,
     next_call: Instant,
     pause: Duration,
     retired: bool,
@@ -61,7 +74,7 @@ impl State {
         let worth = |message: &Message| now.duration_since(message.since) < WORTH_A_CALL;
         let is_told = !self.addresses.is_empty() && self.waiting.as_ref().is_some_and(worth);
         let is_due = self.connection.is_none() && (is_told || self.call_back.is_some());
-        is_due.then(|| self.next_call.saturating_duration_since(now))
+        (is_due || self.is_doubtful).then(|| self.next_call.saturating_duration_since(now))
     }
 
     fn is_current(&self, serial: u64) -> bool {
@@ -69,6 +82,7 @@ impl State {
     }
 
     fn hang_up(&mut self) {
+        self.proven_until = None;
         if let Some((_, stream)) = self.connection.take() {
             cut(stream.socket());
         }
@@ -90,6 +104,10 @@ impl Peer {
             last: None,
             connection: None,
             serial: 0,
+            heard: 0,
+            proven_until: None,
+            is_doubtful: false,
+            doubted_at: None,
             next_call: Instant::now(),
             pause: PAUSE_MIN,
             retired: false,
@@ -147,8 +165,8 @@ impl Peer {
         self.changed.notify_all();
     }
 
-    /// Waits until it should be called, and says where. What it has just said comes first: it may
-    /// have moved.
+    /// Waits until it should be called, and says where. What the membership says comes first: anybody can say
+    /// that a member has moved.
     pub fn next_call(&self, threads: &Threads) -> Option<Vec<Endpoint>> {
         let mut state = self.state.lock();
         loop {
@@ -157,8 +175,8 @@ impl Peer {
             }
             match state.until_call(Instant::now()) {
                 Some(Duration::ZERO) => {
-                    let mut endpoints = state.call_back.clone().unwrap_or_default();
-                    for endpoint in &state.addresses {
+                    let mut endpoints = state.addresses.clone();
+                    for endpoint in state.call_back.iter().flatten() {
                         if !endpoints.contains(endpoint) {
                             endpoints.push(endpoint.clone());
                         }
@@ -171,9 +189,28 @@ impl Peer {
         }
     }
 
+    /// Somebody connects as this peer from an address that is not its own: it may be behind another one, or
+    /// somebody else. So it is asked to call, at its own address; but not always, because there are servers that drop
+    /// what they had whenever they are asked.
+    pub fn doubt(&self, now: Instant) {
+        let mut state = self.state.lock();
+        if state.doubted_at.is_none_or(|at| now.duration_since(at) >= DOUBT_EVERY) {
+            state.doubted_at = Some(now);
+            state.is_doubtful = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Whether it is connected, and nothing is wrong with that.
+    pub fn is_connected(&self) -> bool {
+        let state = self.state.lock();
+        state.connection.is_some() && !state.is_doubtful
+    }
+
     /// A call has failed.
     pub fn call_failed(&self, now: Instant) {
         let mut state = self.state.lock();
+        state.is_doubtful = false;
         let pause = state.pause;
         state.postpone(now, pause);
     }
@@ -181,12 +218,9 @@ impl Peer {
     /// It was asked to call.
     pub fn asked_to_call(&self, now: Instant) {
         let mut state = self.state.lock();
+        state.is_doubtful = false;
         let pause = state.pause.max(CALL_BACK_WAIT);
         state.postpone(now, pause);
-    }
-
-    pub fn is_connected(&self) -> bool {
-        self.state.lock().connection.is_some()
     }
 
     /// Talks over this connection from now on, and no longer over the one before. `None` if the peer
@@ -212,9 +246,42 @@ impl Peer {
         let mut state = self.state.lock();
         if state.is_current(serial) {
             state.pause = PAUSE_MIN;
+            state.heard += 1;
+            self.changed.notify_all();
             return true;
         }
         false
+    }
+
+    /// The connection in use, if it can be found out whether it works: something was said over it before.
+    pub fn connection(&self) -> Option<(u64, Arc<PeerStream>)> {
+        let state = self.state.lock();
+        state.last.as_ref().and(state.connection.clone())
+    }
+
+    /// Whether a connection works: says the last vote again, which does no harm, and waits that long. A host that
+    /// knows nothing of the connection any more refuses it, and one that is away lets it time out.
+    pub fn is_alive(&self, serial: u64, wait: Duration, threads: &Threads) -> bool {
+        let until = Instant::now() + wait;
+        let mut state = self.state.lock();
+        if state.proven_until.is_some_and(|until| Instant::now() < until) {
+            return state.is_current(serial);
+        }
+        let heard = state.heard;
+        if state.waiting.is_none() {
+            state.waiting = state.last.clone();
+            self.changed.notify_all();
+        }
+        while state.is_current(serial) && state.heard == heard && !threads.is_stopping() {
+            if self.changed.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        let is_alive = state.is_current(serial);
+        if is_alive {
+            state.proven_until = Some(Instant::now() + PROVEN_FOR);
+        }
+        is_alive
     }
 
     /// A connection has ended.

@@ -339,3 +339,96 @@ fn a_member_that_is_up_to_date_keeps_its_link() {
     }
     server.stop();
 }
+
+/// Otherwise anybody could keep two members from hearing each other, and vote for one of them.
+#[test]
+fn a_member_keeps_its_connection_for_votes_while_others_use_its_number() {
+    // A larger number calls here, a smaller one is called.
+    for number in [3, 1] {
+        let server = Server::alone(2);
+        let (listener, member) = stand_in();
+        server.know(&[(number, member)]);
+        server.tell(number, 5);
+        let mut good = Raw::accept(&listener);
+        good.read_hello();
+        if number == 3 {
+            good = Raw::connect(server.election());
+            good.hello(3, "127.0.0.1:1");
+        }
+        assert_eq!(good.read_vote(), 5);
+        let (elsewhere, _) = stand_in();
+        for _ in 0..3 {
+            let mut hostile = Raw::connect(server.election());
+            hostile.hello(number, &elsewhere.local_addr().unwrap().to_string());
+            hostile.send_vote(666);
+            assert!(hostile.is_ended());
+        }
+        // To find out whether it is there, it was told the last vote again.
+        assert_eq!(good.read_vote(), 5);
+        good.send_vote(6);
+        assert_eq!(server.vote(), (number, 6));
+        elsewhere.set_nonblocking(true).unwrap();
+        let called = elsewhere.accept().map(|_| ());
+        assert_eq!(called.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        server.stop();
+    }
+}
+
+/// Who says that a member has moved does not get its calls, as long as it has not.
+#[test]
+fn a_member_is_called_where_the_membership_says_first() {
+    let server = Server::alone(2);
+    let (listener, one) = stand_in();
+    let (elsewhere, _) = stand_in();
+    server.know(&[(1, one)]);
+    let mut hostile = Raw::connect(server.election());
+    hostile.hello(1, &elsewhere.local_addr().unwrap().to_string());
+    let mut called = Raw::accept(&listener);
+    assert_eq!(called.read_hello().server, ServerId(2));
+    called.send_vote(6);
+    assert_eq!(server.vote(), (1, 6));
+    server.stop();
+}
+
+/// A server without a leader would take it over, and keep it.
+#[test]
+fn a_membership_is_not_taken_from_somebody_who_is_not_a_member() {
+    let server = Server::alone(2);
+    let (_listener, three) = stand_in();
+    server.know(&[(3, three)]);
+    let config = || {
+        server.wait(|event| match event {
+            Event::Input(Input::Notification { message, .. }) => Some(message.config),
+            _ => None,
+        })
+    };
+    for (number, expected) in [(9, ""), (3, "version=0")] {
+        let mut peer = Raw::connect(server.election());
+        peer.hello(number, "127.0.0.1:1");
+        peer.send_vote(1);
+        assert_eq!(config(), expected);
+    }
+    server.stop();
+}
+
+/// A server that has just started does not know better than to take who comes first.
+#[test]
+fn a_member_is_asked_to_call_if_its_number_comes_from_elsewhere() {
+    let server = Server::alone(2);
+    let (listener, three) = stand_in();
+    server.know(&[(3, three)]);
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 66], 0)).into()).unwrap();
+    socket.connect(&server.election().into()).unwrap();
+    let mut hostile = Raw::over(socket.into());
+    hostile.hello(3, "127.0.0.66:1");
+    hostile.send_vote(666);
+    assert_eq!(server.vote(), (3, 666));
+    assert_eq!(Raw::accept(&listener).read_hello().server, ServerId(2));
+    let mut three = Raw::connect(server.election());
+    three.hello(3, "127.0.0.1:1");
+    assert!(hostile.is_ended());
+    three.send_vote(6);
+    assert_eq!(server.vote(), (3, 6));
+    server.stop();
+}
