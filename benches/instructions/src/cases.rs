@@ -45,6 +45,12 @@ pub const CASES: &[Case] = &[
     case("read-exists", 1000, read::exists, "the stat of a znode, encoded"),
     case("read-get-children", 100, read::get_children, "100 names, encoded"),
     case("read-and-watch", read::WATCHED, read::and_watch, "getData that leaves a new watch"),
+    case(
+        "read-refused",
+        20,
+        read::refused,
+        "1,024 entries of an ACL and 64 ids of 1,000 bytes each",
+    ),
     case("prepare-set-data", 500, write::prepare_set_data, "a setData becomes a txn"),
     case("prepare-create", 500, write::prepare_create, "a create becomes a txn"),
     case("apply-set-data", 500, write::apply_set_data, "a txn replaces a znode's data"),

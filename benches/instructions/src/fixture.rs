@@ -76,6 +76,19 @@ pub fn tree(groups: usize) -> Tree {
     loader.finish(LAST_ZXID).expect("the root came first")
 }
 
+/// A tree of one znode with this ACL.
+pub fn guarded_tree(path: &str, acl: Vec<Acl>) -> Tree {
+    let mut loader = Loader::new(TreeOptions { hash_seed: HASH_SEED, ..TreeOptions::default() });
+    loader.acl(1, open_acl());
+    loader.acl(2, acl);
+    let stat = StatPersisted::created(Zxid(1), WALL_MS, 0);
+    for (path, acl) in [("", 1), ("/zookeeper", 1), ("/zookeeper/quota", 1), (path, 2)] {
+        let loaded = loader.node(path, None, acl, stat);
+        loaded.expect("parents come before their children, once each");
+    }
+    loader.finish(LAST_ZXID).expect("the root came first")
+}
+
 /// Everybody may do everything: what nearly all znodes have.
 pub fn open_acl() -> Vec<Acl> {
     vec![Acl::world(Perms::ALL)]

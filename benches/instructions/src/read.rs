@@ -3,7 +3,8 @@
 
 use std::hint::black_box;
 
-use herdsman_proto::{Id, ReadRequest, Xid, reply};
+use herdsman_proto::limits::{ACL_ENTRIES_MAX, CONNECTION_IDS_MAX};
+use herdsman_proto::{Acl, ErrorCode, Id, Perms, ReadRequest, Xid, reply};
 use herdsman_tree::watches::TableKind;
 use herdsman_tree::{Tree, Watcher, read};
 
@@ -98,5 +99,20 @@ pub fn and_watch() -> Operation {
     Box::new(move |index| {
         desk.answer(black_box(&requests[index]));
         assert_eq!(desk.tree.watches().count(), WATCHED_BEFORE + index + 1);
+    })
+}
+
+/// getData of a znode with the longest ACL, by somebody with as many ids as one may have, none of which it names.
+pub fn refused() -> Operation {
+    let id = |user: &str, number: usize| Id::new("digest", &format!("{user}{number:0>980}:hash"));
+    let acl = (0..ACL_ENTRIES_MAX).map(|i| Acl { perms: Perms::ALL, id: id("entry", i) });
+    let tree = fixture::guarded_tree("/guarded", acl.collect());
+    let ids: Vec<_> = (0..CONNECTION_IDS_MAX).map(|i| id("other", i)).collect();
+    let request = ReadRequest::GetData { path: "/guarded".into(), watch: false };
+    let mut out = Vec::new();
+    Box::new(move |_| {
+        let reader = read::Reader { session: SESSION, watcher: WATCHER, ids: &ids };
+        let answer = tree.read(reader, black_box(&request), &mut out);
+        assert_eq!(answer, Err(ErrorCode::NoAuth));
     })
 }

@@ -11,6 +11,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use herdsman_proto::{Acl, Perms};
 
+use crate::acl_list::AclList;
+
 /// Where the ACL of a znode is stored in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AclSlot(u32);
@@ -30,7 +32,7 @@ pub(crate) const OPEN_KEY: i64 = -1;
 
 #[derive(Debug)]
 struct Stored {
-    acl: Arc<[Acl]>,
+    acl: Arc<AclList>,
     key: i64,
     uses: u64,
 }
@@ -38,7 +40,8 @@ struct Stored {
 /// The table of ACLs.
 #[derive(Debug)]
 pub struct Acls {
-    open: Arc<[Acl]>,
+    open: Arc<AclList>,
+    hash_seed: u64,
     slots: Vec<Option<Stored>>,
     by_acl: HashMap<Arc<[Acl]>, AclSlot, FixedState>,
     /// Slots that were in use and are not any more.
@@ -51,7 +54,8 @@ impl Acls {
     #[must_use]
     pub fn new(hash_seed: u64) -> Self {
         Acls {
-            open: Arc::from([Acl::world(Perms::ALL)]),
+            open: Arc::new(AclList::new(Arc::from([Acl::world(Perms::ALL)]), hash_seed)),
+            hash_seed,
             slots: Vec::new(),
             by_acl: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             free: Vec::new(),
@@ -61,10 +65,13 @@ impl Acls {
 
     /// The slot of an ACL, counted once more.
     pub fn acquire(&mut self, acl: &[Acl]) -> AclSlot {
-        if *acl == *self.open {
+        if *acl == **self.open.entries() {
             return AclSlot::OPEN;
         }
-        let slot = self.by_acl.get(acl).copied().unwrap_or_else(|| self.store(Arc::from(acl)));
+        let slot = match self.by_acl.get(acl) {
+            Some(&slot) => slot,
+            None => self.store(self.arrange(acl)),
+        };
         self.load_use(slot);
         slot
     }
@@ -80,8 +87,24 @@ impl Acls {
 
     /// The ACL in a slot.
     #[must_use]
-    pub fn get(&self, slot: AclSlot) -> &Arc<[Acl]> {
+    pub fn get(&self, slot: AclSlot) -> &Arc<AclList> {
         self.stored(slot).map_or(&self.open, |stored| &stored.acl)
+    }
+
+    /// A list that a txn in flight brings: the stored one, if there is one.
+    #[must_use]
+    pub fn find_or_arrange(&self, acl: &[Acl]) -> Arc<AclList> {
+        if *acl == **self.open.entries() {
+            return Arc::clone(&self.open);
+        }
+        match self.by_acl.get(acl) {
+            Some(&slot) => Arc::clone(self.get(slot)),
+            None => self.arrange(acl),
+        }
+    }
+
+    fn arrange(&self, acl: impl Into<Arc<[Acl]>>) -> Arc<AclList> {
+        Arc::new(AclList::new(acl.into(), self.hash_seed))
     }
 
     /// The key by which snapshots name the ACL in a slot.
@@ -92,7 +115,10 @@ impl Acls {
 
     /// Stores an ACL of a snapshot, not counted yet. It gets a key of ours.
     pub(crate) fn load(&mut self, acl: Vec<Acl>) -> AclSlot {
-        self.by_acl.get(&*acl).copied().unwrap_or_else(|| self.store(Arc::from(acl)))
+        match self.by_acl.get(&*acl) {
+            Some(&slot) => slot,
+            None => self.store(self.arrange(acl)),
+        }
     }
 
     /// Counts a znode of a snapshot.
@@ -116,18 +142,19 @@ impl Acls {
     #[must_use]
     pub fn sorted(&self) -> Vec<(i64, Arc<[Acl]>)> {
         let stored = self.slots.iter().flatten();
-        let mut all: Vec<_> = stored.map(|stored| (stored.key, Arc::clone(&stored.acl))).collect();
+        let mut all: Vec<_> =
+            stored.map(|stored| (stored.key, Arc::clone(stored.acl.entries()))).collect();
         all.sort_unstable_by_key(|&(key, _)| key);
         all
     }
 
-    fn store(&mut self, acl: Arc<[Acl]>) -> AclSlot {
+    fn store(&mut self, acl: Arc<AclList>) -> AclSlot {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             slot_at(self.slots.len() - 1)
         });
         self.last_key += 1;
-        self.by_acl.insert(Arc::clone(&acl), slot);
+        self.by_acl.insert(Arc::clone(acl.entries()), slot);
         let index = slot.index().expect("the open ACL is not stored");
         self.slots[index] = Some(Stored { acl, key: self.last_key, uses: 0 });
         slot
@@ -135,7 +162,7 @@ impl Acls {
 
     fn free(&mut self, slot: AclSlot) {
         if let Some(stored) = slot.index().and_then(|index| self.slots[index].take()) {
-            self.by_acl.remove(&stored.acl);
+            self.by_acl.remove(stored.acl.entries());
             self.free.push(slot);
         }
     }
@@ -170,7 +197,7 @@ mod tests {
         assert_eq!(acls.acquire(&digest_acl("a:x")), first);
         assert_ne!(acls.acquire(&digest_acl("b:x")), first);
         acls.release(first);
-        assert_eq!(**acls.get(first), *digest_acl("a:x"));
+        assert_eq!(**acls.get(first).entries(), *digest_acl("a:x"));
         acls.release(first);
         assert_eq!(acls.sorted().len(), 1);
         assert_eq!(acls.acquire(&[Acl::world(Perms::ALL)]), AclSlot::OPEN);

@@ -12,6 +12,7 @@ use herdsman_proto::{
     Acl, ErrorCode, EventType, SessionId, StatPersisted, Txn, TxnHeader, Zxid, path,
 };
 
+use crate::acl_list::AclList;
 use crate::nodes::NodeId;
 use crate::outcome::Outcome;
 use crate::owner::{self, ttl_owner};
@@ -28,7 +29,7 @@ pub struct Event {
     /// By which txn.
     pub zxid: Zxid,
     /// Who may know of it: the ACL of the znode it is about.
-    pub acl: Arc<[Acl]>,
+    pub acl: Arc<AclList>,
     /// Who asked, in order.
     pub watchers: Vec<Watcher>,
 }
@@ -173,7 +174,7 @@ impl Tree {
     }
 
     /// Takes a childless znode out, and gives the ACL it had.
-    fn remove_leaf(&mut self, id: NodeId, path: &str) -> Arc<[Acl]> {
+    fn remove_leaf(&mut self, id: NodeId, path: &str) -> Arc<AclList> {
         let (parent_path, name) = path::split(path).expect("a znode's path is absolute");
         self.touch(path);
         let node = self.nodes.get(id);
@@ -293,7 +294,7 @@ impl Tree {
     fn notify_deleted(
         &self,
         path: &str,
-        acl: &Arc<[Acl]>,
+        acl: &Arc<AclList>,
         parent: NodeId,
         zxid: Zxid,
         events: &mut Events,

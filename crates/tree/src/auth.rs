@@ -9,9 +9,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use herdsman_proto::{ErrorCode, Id};
+use herdsman_proto::{ErrorCode, Id, Perms};
 use herdsman_secret::Secret;
 use sha1::Digest;
+
+use crate::acl_list::AclList;
 
 /// Everybody.
 pub const WORLD: &str = "world";
@@ -147,7 +149,7 @@ impl Schemes {
         match id.scheme.as_str() {
             WORLD => id.id == "anyone",
             DIGEST if self.digest => is_digest_form(&id.id),
-            IP => parse_network(&id.id).is_some(),
+            IP => Network::parse(&id.id).is_some(),
             X509 if self.x509.is_some() => is_distinguished_name(&id.id),
             SASL if self.sasl.is_some() => is_kerberos_name(&id.id),
             _ => false,
@@ -165,24 +167,23 @@ impl Schemes {
         }
     }
 
-    /// `presented` is what the ACL's `wanted` means.
+    /// What an ACL grants to whoever has proven to be `presented`, beyond what everybody may do. `hash` is the
+    /// id's, by which the list finds it.
     #[must_use]
-    pub fn matches(&self, presented: &Id, wanted: &Id) -> bool {
-        if presented.scheme != wanted.scheme {
-            return false;
-        }
-        let is_same = presented.id == wanted.id;
-        match wanted.scheme.as_str() {
-            IP => ip_matches(&presented.id, &wanted.id),
-            DIGEST => self.digest && is_same,
-            X509 => self
-                .x509
-                .as_ref()
-                .is_some_and(|x509| is_same || x509.super_user.as_ref() == Some(&presented.id)),
-            SASL => self.sasl.as_ref().is_some_and(|sasl| {
-                is_same || presented.id == SASL_SUPER || sasl.anybody.as_ref() == Some(&wanted.id)
-            }),
-            _ => false,
+    pub fn granted(&self, acl: &AclList, presented: &Id, hash: u64) -> Perms {
+        let Id { scheme, id } = presented;
+        match (scheme.as_str(), &self.x509, &self.sasl) {
+            (IP, ..) => parse_address(id).map_or(Perms(0), |address| acl.to_address(address)),
+            (DIGEST, ..) if self.digest => acl.to_id(presented, hash),
+            (X509, Some(x509), _) if x509.super_user.as_ref() == Some(id) => acl.to_all_x509(),
+            (SASL, _, Some(_)) if id == SASL_SUPER => acl.to_all_sasl(),
+            (X509, Some(_), _) => acl.to_id(presented, hash),
+            (SASL, _, Some(sasl)) => {
+                let anybody = sasl.anybody.as_ref().map(|anybody| Id::new(SASL, anybody));
+                let to_anybody = anybody.map_or(Perms(0), |id| acl.to_other_id(&id));
+                acl.to_id(presented, hash).union(to_anybody)
+            }
+            _ => Perms(0),
         }
     }
 
@@ -264,31 +265,39 @@ pub fn ip_id(peer: IpAddr) -> Id {
     }
 }
 
-fn ip_matches(presented: &str, wanted: &str) -> bool {
-    let Some((network, bits)) = parse_network(wanted) else {
-        return false;
-    };
-    match (parse_address(presented), network) {
-        (Some(IpAddr::V4(a)), IpAddr::V4(b)) => {
-            (u32::from(a) ^ u32::from(b)).checked_shr(32 - bits).unwrap_or(0) == 0
-        }
-        (Some(IpAddr::V6(a)), IpAddr::V6(b)) => {
-            (u128::from(a) ^ u128::from(b)).checked_shr(128 - bits).unwrap_or(0) == 0
-        }
-        _ => false,
-    }
+/// Addresses that begin with the same bits: an id of the scheme `ip` in an ACL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Network {
+    address: IpAddr,
+    bits: u32,
 }
 
-fn parse_network(text: &str) -> Option<(IpAddr, u32)> {
-    let (address, bits) = match text.split_once('/') {
-        Some((address, bits)) => (address, Some(bits)),
-        None => (text, None),
-    };
-    let address = parse_address(address)?;
-    let bits_max = if address.is_ipv4() { 32 } else { 128 };
-    let bits =
-        bits.map_or(Some(bits_max), |bits| bits.parse().ok().filter(|&bits| bits <= bits_max))?;
-    Some((address, bits))
+impl Network {
+    /// Reads `10.0.0.0/8`, or one address.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address = parse_address(address)?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let bits =
+            bits.map_or(Some(bits_max), |bits| bits.parse().ok().filter(|&bits| bits <= bits_max))?;
+        Some(Network { address, bits })
+    }
+
+    /// The address is in the network.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (address, self.address) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                (u32::from(a) ^ u32::from(b)).checked_shr(32 - self.bits).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                (u128::from(a) ^ u128::from(b)).checked_shr(128 - self.bits).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
 }
 
 fn parse_address(text: &str) -> Option<IpAddr> {
@@ -310,7 +319,21 @@ fn parse_address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use herdsman_proto::Acl;
+
     use super::*;
+    use crate::acl_list::ProvenIds;
+
+    /// Whether an ACL that names `wanted` grants something to `presented`.
+    fn matches(schemes: &Schemes, presented: &Id, wanted: &Id) -> bool {
+        let entry = Acl { perms: Perms::READ, id: wanted.clone() };
+        let acl = AclList::new(Arc::from([entry]), 0);
+        let ids = [presented.clone()];
+        let ids = ProvenIds::new(&ids);
+        ids.hashed(0).any(|(id, hash)| schemes.granted(&acl, id, hash) == Perms::READ)
+    }
 
     #[test]
     fn digests_are_the_well_known_ones() {
@@ -347,26 +370,27 @@ mod tests {
         for invalid in ["kafka", "CN=a,b", "=a"] {
             assert!(!schemes.is_valid_id(&Id::new(X509, invalid)), "{invalid}");
         }
-        let matches =
-            |presented, wanted| schemes.matches(&Id::new(X509, presented), &Id::new(X509, wanted));
-        assert!(matches(subject, subject));
-        assert!(matches("CN=root", subject));
-        assert!(!matches("CN=other", subject));
+        let is_meant = |presented, wanted| {
+            matches(&schemes, &Id::new(X509, presented), &Id::new(X509, wanted))
+        };
+        assert!(is_meant(subject, subject));
+        assert!(is_meant("CN=root", subject));
+        assert!(!is_meant("CN=other", subject));
     }
 
     #[test]
     fn a_sasl_user_is_matched_only_where_the_scheme_exists() {
         let alice = Id::new(SASL, "alice");
-        assert!(!Schemes::default().matches(&alice, &alice));
+        assert!(!matches(&Schemes::default(), &alice, &alice));
         let sasl = Some(SaslScheme { anybody: Some("x".to_owned()) });
         let sasl_super_users = vec!["root".to_owned()];
         let schemes = Schemes { sasl, sasl_super_users, ..Schemes::default() };
         assert_eq!(schemes.of_sasl_user("alice"), std::slice::from_ref(&alice));
         assert_eq!(schemes.of_sasl_user("root"), [Id::new(SASL, "root"), Id::new(SUPER, "")]);
-        assert!(schemes.matches(&alice, &alice));
-        assert!(schemes.matches(&alice, &Id::new(SASL, "x")));
-        assert!(schemes.matches(&Id::new(SASL, "super"), &alice));
-        assert!(!schemes.matches(&Id::new(SASL, "bob"), &alice));
+        assert!(matches(&schemes, &alice, &alice));
+        assert!(matches(&schemes, &alice, &Id::new(SASL, "x")));
+        assert!(matches(&schemes, &Id::new(SASL, "super"), &alice));
+        assert!(!matches(&schemes, &Id::new(SASL, "bob"), &alice));
         assert!(schemes.is_valid_id(&Id::new(SASL, "hdfs/host@REALM")));
         assert!(!schemes.is_valid_id(&Id::new(SASL, "a@b@c")));
     }
@@ -375,7 +399,7 @@ mod tests {
     fn addresses_match_networks() {
         let check = |presented, wanted, expected| {
             let schemes = Schemes::default();
-            let matched = schemes.matches(&Id::new(IP, presented), &Id::new(IP, wanted));
+            let matched = matches(&schemes, &Id::new(IP, presented), &Id::new(IP, wanted));
             assert_eq!(matched, expected, "{presented} in {wanted}");
         };
         check("10.1.2.3", "10.1.2.3", true);

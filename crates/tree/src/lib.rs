@@ -10,6 +10,7 @@
 //! - Applying a txn a second time changes nothing, because a snapshot may already contain it.
 //! - A watch is registered under the same guard as the read that set it, so no change falls between.
 
+pub mod acl_list;
 pub mod acls;
 pub mod apply;
 pub mod auth;

@@ -11,8 +11,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::{Entry, EntryRef};
 use herdsman_proto::txn::Data;
-use herdsman_proto::{Acl, ErrorCode, SessionId, StatPersisted, TxnDigest, Zxid};
+use herdsman_proto::{ErrorCode, SessionId, StatPersisted, TxnDigest, Zxid};
 
+use crate::acl_list::AclList;
 use crate::apply::digest_path;
 use crate::digest::{TreeDigest, znode_digest};
 use crate::tree::Tree;
@@ -22,7 +23,7 @@ use crate::tree::Tree;
 pub(crate) struct Pending {
     pub stat: StatPersisted,
     pub children: usize,
-    pub acl: Arc<[Acl]>,
+    pub acl: Arc<AclList>,
     pub data: PendingData,
     digest: u32,
 }
@@ -56,7 +57,7 @@ impl PendingData {
 
 impl Pending {
     /// A znode about to be created.
-    pub fn new(stat: StatPersisted, acl: Arc<[Acl]>, data: Data) -> Self {
+    pub fn new(stat: StatPersisted, acl: Arc<AclList>, data: Data) -> Self {
         Pending { stat, children: 0, acl, data: PendingData::New(data), digest: 0 }
     }
 }

@@ -6,30 +6,35 @@ use herdsman_proto::limits::ACL_ENTRIES_MAX;
 use herdsman_proto::txn::acl_len;
 use herdsman_proto::{Acl, ErrorCode, Id, Perms};
 
+use crate::acl_list::{AclList, ProvenIds};
 use crate::auth::{AUTH, SUPER};
 use crate::nodes::NodeId;
 use crate::tree::Tree;
 
 impl Tree {
     /// Refuses unless some entry grants one of the `wanted` permissions to one of the ids.
-    pub fn check_acl(&self, acl: &[Acl], wanted: Perms, ids: &[Id]) -> Result<(), ErrorCode> {
+    /// Costs some steps for each id and a little for each network in the list; the first check of a request also
+    /// hashes the ids.
+    pub fn check_acl(
+        &self,
+        acl: &AclList,
+        wanted: Perms,
+        ids: &ProvenIds<'_>,
+    ) -> Result<(), ErrorCode> {
+        let granted =
+            |(id, hash): (&Id, u64)| self.options.schemes.granted(acl, id, hash).intersects(wanted);
         let allowed = self.options.skip_acl
-            || acl.is_empty()
-            || ids.iter().any(|id| id.scheme == SUPER)
-            || acl
-                .iter()
-                .any(|entry| entry.perms.intersects(wanted) && self.is_meant(&entry.id, ids));
+            || acl.entries().is_empty()
+            || acl.to_anyone().intersects(wanted)
+            || ids.as_slice().iter().any(|id| id.scheme == SUPER)
+            || ids.hashed(self.options.hash_seed).any(granted);
         if allowed { Ok(()) } else { Err(ErrorCode::NoAuth) }
     }
 
     /// The root's ACL, by which the right to everything at once is judged.
     #[must_use]
-    pub fn root_acl(&self) -> &[Acl] {
+    pub fn root_acl(&self) -> &AclList {
         self.acls.get(self.nodes.get(NodeId::ROOT).acl())
-    }
-
-    fn is_meant(&self, wanted: &Id, ids: &[Id]) -> bool {
-        is_anyone(wanted) || ids.iter().any(|id| self.options.schemes.matches(id, wanted))
     }
 
     /// Checks a list that a client wants to set, and spells out `auth` entries. Duplicates go.
@@ -69,8 +74,4 @@ impl Tree {
         }
         if settled.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(settled) }
     }
-}
-
-fn is_anyone(id: &Id) -> bool {
-    id.scheme == crate::auth::WORLD && id.id == "anyone"
 }

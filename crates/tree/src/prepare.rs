@@ -10,8 +10,9 @@ mod session;
 mod set;
 
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{ErrorCode, Id, Txn, TxnHeader, WriteRequest};
+use herdsman_proto::{ErrorCode, Id, Perms, Txn, TxnHeader, WriteRequest};
 
+use crate::acl_list::{AclList, ProvenIds};
 use crate::overlay::Overlay;
 use crate::tree::Tree;
 
@@ -48,6 +49,23 @@ pub(crate) struct Prepare<'a> {
     pub overlay: &'a mut Overlay,
     pub header: TxnHeader,
     pub caller: Caller<'a>,
+    ids: ProvenIds<'a>,
+}
+
+impl<'a> Prepare<'a> {
+    fn new(
+        tree: &'a Tree,
+        overlay: &'a mut Overlay,
+        header: TxnHeader,
+        caller: Caller<'a>,
+    ) -> Self {
+        Prepare { tree, overlay, header, caller, ids: ProvenIds::new(caller.ids) }
+    }
+
+    /// The caller may do this with a znode of this ACL.
+    fn check_acl(&self, acl: &AclList, wanted: Perms) -> Result<(), ErrorCode> {
+        self.tree.check_acl(acl, wanted, &self.ids)
+    }
 }
 
 impl Overlay {
@@ -59,7 +77,7 @@ impl Overlay {
         caller: Caller<'_>,
         request: &WriteRequest<'_>,
     ) -> Prepared {
-        let mut prepare = Prepare { tree, overlay: self, header, caller };
+        let mut prepare = Prepare::new(tree, self, header, caller);
         let result = match request {
             WriteRequest::Multi(writes) => prepare.multi(writes),
             single => prepare.single(single),
@@ -81,7 +99,7 @@ impl Overlay {
         caller: Caller<'_>,
         text: Result<String, ErrorCode>,
     ) -> Prepared {
-        let mut prepare = Prepare { tree, overlay: self, header, caller };
+        let mut prepare = Prepare::new(tree, self, header, caller);
         let result = prepare.set_config(text);
         self.settle(tree, header, result)
     }

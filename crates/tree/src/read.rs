@@ -15,6 +15,7 @@ use herdsman_proto::{
     path,
 };
 
+use crate::acl_list::ProvenIds;
 use crate::auth::DIGEST;
 use crate::nodes::{NodeId, Znode};
 use crate::tree::Tree;
@@ -31,6 +32,14 @@ pub struct Reader<'a> {
     pub ids: &'a [Id],
 }
 
+/// Who reads, for all checks of one request.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    session: SessionId,
+    watcher: Watcher,
+    ids: &'a ProvenIds<'a>,
+}
+
 type Reply = Result<(), ErrorCode>;
 
 /// The answer to a read whose reply would be larger than `reply_bytes_max`.
@@ -39,6 +48,11 @@ pub const REPLY_TOO_LARGE: ErrorCode = ErrorCode::MarshallingError;
 impl Tree {
     /// Answers a read by appending the body of its reply to `out`.
     pub fn read(&self, reader: Reader<'_>, request: &ReadRequest<'_>, out: &mut Vec<u8>) -> Reply {
+        let Reader { session, watcher, ids } = reader;
+        self.read_as(Asker { session, watcher, ids: &ProvenIds::new(ids) }, request, out)
+    }
+
+    fn read_as(&self, reader: Asker<'_>, request: &ReadRequest<'_>, out: &mut Vec<u8>) -> Reply {
         match request {
             ReadRequest::Exists { path, watch } => self.read_exists(reader, path, *watch, out),
             ReadRequest::GetData { path, watch } => self.read_data(reader, path, *watch, out),
@@ -69,7 +83,7 @@ impl Tree {
             }
             ReadRequest::MultiRead(reads) => self.read_multi(reader, reads, out),
             ReadRequest::WhoAmI => {
-                self.read_who_am_i(reader.ids, out);
+                self.read_who_am_i(reader.ids.as_slice(), out);
                 Ok(())
             }
             // Its events come before its reply, so it is not a body: see `set_watches`.
@@ -128,17 +142,21 @@ impl Tree {
         self.options.watches_per_watcher_max.is_some()
     }
 
-    fn readable(&self, reader: Reader<'_>, path: &str) -> Result<Znode<'_>, ErrorCode> {
+    fn readable(&self, reader: Asker<'_>, path: &str) -> Result<Znode<'_>, ErrorCode> {
         self.readable_by(reader.ids, path)
     }
 
-    pub(crate) fn readable_by(&self, ids: &[Id], path: &str) -> Result<Znode<'_>, ErrorCode> {
+    pub(crate) fn readable_by(
+        &self,
+        ids: &ProvenIds<'_>,
+        path: &str,
+    ) -> Result<Znode<'_>, ErrorCode> {
         let node = self.nodes.get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
         self.check_acl(self.acls.get(node.acl()), Perms::READ, ids)?;
         Ok(node)
     }
 
-    fn read_exists(&self, reader: Reader<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
+    fn read_exists(&self, reader: Asker<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
         if path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
@@ -153,7 +171,7 @@ impl Tree {
         Ok(())
     }
 
-    fn read_data(&self, reader: Reader<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
+    fn read_data(&self, reader: Asker<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
         let node = self.readable(reader, path)?;
         if watch {
             self.watches().add(TableKind::Data, path, reader.watcher)?;
@@ -165,7 +183,7 @@ impl Tree {
 
     fn read_children(
         &self,
-        reader: Reader<'_>,
+        reader: Asker<'_>,
         path: &str,
         watch: bool,
         out: &mut Vec<u8>,
@@ -189,7 +207,7 @@ impl Tree {
         Ok(node)
     }
 
-    fn read_acl(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
+    fn read_acl(&self, reader: Asker<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
         let node = self.nodes.get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
         let acl = self.acl_shown_to(reader.ids, node)?;
         out.put_vector(&acl, |out, entry| entry.encode(out));
@@ -200,19 +218,19 @@ impl Tree {
     /// Readers and administrators see the list; hashes of passwords only administrators.
     pub(crate) fn acl_shown_to(
         &self,
-        ids: &[Id],
+        ids: &ProvenIds<'_>,
         node: Znode<'_>,
     ) -> Result<Cow<'_, [Acl]>, ErrorCode> {
         let acl = self.acls.get(node.acl());
         self.check_acl(acl, Perms::READ.union(Perms::ADMIN), ids)?;
         let may_see_hashes = self.check_acl(acl, Perms::ADMIN, ids).is_ok();
         if may_see_hashes {
-            return Ok(Cow::Borrowed(acl));
+            return Ok(Cow::Borrowed(acl.entries()));
         }
-        Ok(acl.iter().map(masked).collect())
+        Ok(acl.entries().iter().map(masked).collect())
     }
 
-    fn read_descendants(&self, reader: Reader<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
+    fn read_descendants(&self, reader: Asker<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
         self.readable(reader, path)?;
         let top = self.nodes.find(path).ok_or(ErrorCode::NoNode)?;
         // Apache knows the root by two names, and asked by the empty one it counts the other.
@@ -251,12 +269,7 @@ impl Tree {
         Ok(())
     }
 
-    fn read_multi(
-        &self,
-        reader: Reader<'_>,
-        reads: &[ReadRequest<'_>],
-        out: &mut Vec<u8>,
-    ) -> Reply {
+    fn read_multi(&self, reader: Asker<'_>, reads: &[ReadRequest<'_>], out: &mut Vec<u8>) -> Reply {
         let all = out.len();
         for read in reads {
             let start = out.len();
@@ -265,7 +278,7 @@ impl Tree {
                 _ => OpCode::GetChildren,
             };
             MultiHeader::result(op).encode(out);
-            match self.read(reader, read, out) {
+            match self.read_as(reader, read, out) {
                 Err(REPLY_TOO_LARGE) => return Err(REPLY_TOO_LARGE),
                 Err(code) => {
                     out.truncate(start);
@@ -299,7 +312,9 @@ impl Tree {
         out: &mut Vec<u8>,
     ) -> Reply {
         let start = out.len();
-        let set = self.set_each_watch(reader, request, out);
+        let Reader { session, watcher, ids } = reader;
+        let asker = Asker { session, watcher, ids: &ProvenIds::new(ids) };
+        let set = self.set_each_watch(asker, request, out);
         if set.is_err() {
             out.truncate(start);
         }
@@ -308,7 +323,7 @@ impl Tree {
 
     fn set_each_watch(
         &self,
-        reader: Reader<'_>,
+        reader: Asker<'_>,
         request: &SetWatches<'_>,
         out: &mut Vec<u8>,
     ) -> Reply {
@@ -353,7 +368,7 @@ impl Tree {
 
     /// Events found late are filtered by the znode's ACL like all others; Apache does not do that
     /// here. A missing znode has no ACL to ask.
-    fn may_hear(&self, reader: Reader<'_>, node: Option<Znode<'_>>) -> bool {
+    fn may_hear(&self, reader: Asker<'_>, node: Option<Znode<'_>>) -> bool {
         node.is_none_or(|node| {
             self.check_acl(self.acls.get(node.acl()), Perms::READ, reader.ids).is_ok()
         })

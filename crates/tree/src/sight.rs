@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use herdsman_proto::txn::Data;
 use herdsman_proto::{Acl, ErrorCode, Id, Perms, Stat};
 
+use crate::acl_list::ProvenIds;
 use crate::nodes::Znode;
 use crate::owner::Owner;
 use crate::tree::Tree;
@@ -38,7 +39,7 @@ impl Tree {
 impl<'a> Sight<'a> {
     /// The znode at a path, as getData and exists would show it.
     pub fn znode(self, path: &str) -> Result<VisibleZnode<'a>, ErrorCode> {
-        let node = self.tree.readable_by(self.ids, path)?;
+        let node = self.tree.readable_by(&ProvenIds::new(self.ids), path)?;
         Ok(VisibleZnode { sight: self, node })
     }
 
@@ -47,13 +48,13 @@ impl<'a> Sight<'a> {
     pub fn acl(self, path: &str) -> Result<(Cow<'a, [Acl]>, Stat), ErrorCode> {
         let id = self.tree.nodes.find(path).ok_or(ErrorCode::NoNode)?;
         let node = self.tree.nodes.get(id);
-        Ok((self.tree.acl_shown_to(self.ids, node)?, self.tree.stat(node)))
+        Ok((self.tree.acl_shown_to(&ProvenIds::new(self.ids), node)?, self.tree.stat(node)))
     }
 
     /// The same znode, if it may be read.
     pub(crate) fn see(self, node: Znode<'a>) -> Option<VisibleZnode<'a>> {
         let acl = self.tree.acls.get(node.acl());
-        let may_read = self.tree.check_acl(acl, Perms::READ, self.ids).is_ok();
+        let may_read = self.tree.check_acl(acl, Perms::READ, &ProvenIds::new(self.ids)).is_ok();
         may_read.then_some(VisibleZnode { sight: self, node })
     }
 }
@@ -93,7 +94,8 @@ impl<'a> VisibleZnode<'a> {
     #[must_use]
     pub fn acl(self) -> Cow<'a, [Acl]> {
         // Who may read may see the list.
-        self.sight.tree.acl_shown_to(self.sight.ids, self.node).unwrap_or_default()
+        let ids = ProvenIds::new(self.sight.ids);
+        self.sight.tree.acl_shown_to(&ids, self.node).unwrap_or_default()
     }
 }
 

@@ -17,6 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use herdsman_proto::{Id, Perms};
 use herdsman_server::ServerHandle;
+use herdsman_tree::acl_list::ProvenIds;
 use herdsman_tree::auth::{DIGEST, X509};
 
 use crate::identity::CertificateSubject;
@@ -92,7 +93,8 @@ fn authenticate(server: &ServerHandle, header: &str, asker: &Asker) -> Option<Ve
 pub(crate) fn authorize(server: &ServerHandle, ids: &[Id]) -> Result<(), Refusal> {
     let tree = server.core().tree();
     let acl = tree.root_acl();
-    let is_allowed = |&perm: &Perms| tree.check_acl(acl, perm, ids).is_ok();
+    let ids = ProvenIds::new(ids);
+    let is_allowed = |&perm: &Perms| tree.check_acl(acl, perm, &ids).is_ok();
     if EACH_PERMISSION.iter().all(is_allowed) {
         Ok(())
     } else {

@@ -2,6 +2,7 @@
 
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, JuteWrite, Perms, SessionId, Txn, WatchedEvent, Zxid, reply};
+use herdsman_tree::acl_list::ProvenIds;
 use herdsman_tree::{Events, Outcome, Tree, read};
 
 use super::{Conn, Node, Role};
@@ -115,7 +116,7 @@ impl Node {
             for &watcher in &event.watchers {
                 let conn = ConnId::from(watcher);
                 let ids = self.conns.get(&conn).map_or(&[][..], |known| &known.ids);
-                if tree.check_acl(&event.acl, Perms::READ, ids).is_ok() {
+                if tree.check_acl(&event.acl, Perms::READ, &ProvenIds::new(ids)).is_ok() {
                     out.list.push(Output::Send { conn, frames: frames.clone(), answers: None });
                 }
             }

@@ -24,7 +24,7 @@ impl Prepare<'_> {
             .ok_or(ErrorCode::BadArguments)?;
         let acl = self.tree.settle_acl(&request.acl, self.caller.ids)?;
         let mut parent = self.overlay.require(self.tree, parent_path)?;
-        self.tree.check_acl(&parent.acl, Perms::CREATE, self.caller.ids)?;
+        self.check_acl(&parent.acl, Perms::CREATE)?;
         let full_path = full_path(&request.path, mode, parent.stat.cversion);
         if !path::is_valid(&full_path) {
             return Err(ErrorCode::BadArguments);
@@ -47,7 +47,7 @@ impl Prepare<'_> {
         let data = request.data.map(Arc::from);
         let owner = owner_of(kind, self.header.session);
         let stat = StatPersisted::created(zxid, self.header.time_ms, owner);
-        let znode = Pending::new(stat, Arc::from(&*acl), data.clone());
+        let znode = Pending::new(stat, self.tree.acls.find_or_arrange(&acl), data.clone());
         self.overlay.put(self.tree, zxid, parent_path, parent);
         self.overlay.put(self.tree, zxid, &full_path, znode);
         Ok(Txn::Create(CreateTxn { kind, path: full_path, data, acl, parent_cversion }))

@@ -18,7 +18,7 @@ impl Overlay {
     ) -> Prepared {
         let time = SweepTime { now_ms: header.time_ms, never_used_ms_max };
         let caller = Caller { ids: &[], refused: None, ephemerals_refused: None };
-        let mut prepare = Prepare { tree, overlay: self, header, caller };
+        let mut prepare = Prepare::new(tree, self, header, caller);
         let result = prepare.delete_container(path, time);
         self.settle(tree, header, result)
     }
@@ -29,7 +29,7 @@ impl Prepare<'_> {
         self.caller.check_session()?;
         let parent_path = parent_of_deletable(path)?;
         let parent = self.overlay.require(self.tree, parent_path)?;
-        self.tree.check_acl(&parent.acl, Perms::DELETE, self.caller.ids)?;
+        self.check_acl(&parent.acl, Perms::DELETE)?;
         let znode = self.overlay.require(self.tree, path)?;
         next_version(znode.stat.version, version)?;
         if znode.children > 0 {

@@ -17,7 +17,7 @@ impl Prepare<'_> {
         self.caller.check_session()?;
         check_path(path)?;
         let mut znode = self.overlay.require(self.tree, path)?;
-        self.tree.check_acl(&znode.acl, Perms::WRITE, self.caller.ids)?;
+        self.check_acl(&znode.acl, Perms::WRITE)?;
         let before = znode.data.len() as i64;
         let after = data.map_or(0, |data| data.len() as i64);
         self.tree.check_quota(path, after - before, 0)?;
@@ -35,7 +35,7 @@ impl Prepare<'_> {
         self.caller.check_session()?;
         let text = text?;
         let mut znode = self.overlay.require(self.tree, path::CONFIG)?;
-        self.tree.check_acl(&znode.acl, Perms::WRITE, self.caller.ids)?;
+        self.check_acl(&znode.acl, Perms::WRITE)?;
         let data = Some(Arc::from(text.into_bytes()));
         znode.stat.version = -1;
         znode.stat.mtime = self.header.time_ms;
@@ -55,10 +55,10 @@ impl Prepare<'_> {
         check_path(path)?;
         let acl = self.tree.settle_acl(acl, self.caller.ids)?;
         let mut znode = self.overlay.require(self.tree, path)?;
-        self.tree.check_acl(&znode.acl, Perms::ADMIN, self.caller.ids)?;
+        self.check_acl(&znode.acl, Perms::ADMIN)?;
         let version = next_version(znode.stat.aversion, version)?;
         znode.stat.aversion = version;
-        znode.acl = Arc::from(&*acl);
+        znode.acl = self.tree.acls.find_or_arrange(&acl);
         self.overlay.put(self.tree, self.header.zxid, path, znode);
         Ok(Txn::SetAcl { path: path.into(), acl, version })
     }
@@ -67,7 +67,7 @@ impl Prepare<'_> {
         self.caller.check_session()?;
         check_path(path)?;
         let znode = self.overlay.require(self.tree, path)?;
-        self.tree.check_acl(&znode.acl, Perms::READ, self.caller.ids)?;
+        self.check_acl(&znode.acl, Perms::READ)?;
         let version = next_version(znode.stat.version, version)?;
         Ok(Txn::Check { path: path.into(), version })
     }
