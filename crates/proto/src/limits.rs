@@ -13,6 +13,12 @@ pub const CONNECTION_IDS_MAX: usize = 64;
 pub const CONNECTION_IDS_BYTES_MAX: usize = 64 * 1024;
 /// Entries of an ACL that a client may set, `auth` spelled out.
 pub const ACL_ENTRIES_MAX: usize = 1024;
+/// Bytes that `auth` entries of one request may stand for, once for the request and once more for each of its
+/// operations. A short entry stands for all ids of its connection; without a limit, a request of some hundred bytes
+/// would be a txn of a megabyte, and a thousand of them a gigabyte in flight.
+pub const SPELLED_BYTES_MAX: usize = 2 * CONNECTION_IDS_BYTES_MAX;
+/// See [`SPELLED_BYTES_MAX`].
+pub const SPELLED_BYTES_OF_OPERATION: usize = 256;
 /// Sessions that one PING of a learner reports; for more it sends several.
 pub const PING_SESSIONS_MAX: usize = 4096;
 

@@ -40,15 +40,20 @@ impl Tree {
     /// Checks a list that a client wants to set, and spells out `auth` entries. Duplicates go.
     ///
     /// This comes before the permissions are checked, because clients see Apache's order of errors. So it must
-    /// be cheap for a list of any length.
-    pub(crate) fn settle_acl(&self, wanted: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, ErrorCode> {
+    /// be cheap for a list of any length. `spelled_room` is how many bytes the rest of the request may still be
+    /// spelled out to.
+    pub(crate) fn settle_acl(
+        &self,
+        wanted: &[Acl],
+        ids: &[Id],
+        spelled_room: &mut usize,
+    ) -> Result<Vec<Acl>, ErrorCode> {
         if wanted.len() > ACL_ENTRIES_MAX {
             return Err(ErrorCode::InvalidAcl);
         }
         let schemes = &self.options.schemes;
         let mut seen = HashSet::with_hasher(FixedState::with_seed(self.options.hash_seed));
         let mut settled = Vec::with_capacity(wanted.len());
-        let mut spelled_bytes = 0;
         for entry in wanted {
             // Most lists have one entry, which costs no allocation then.
             if wanted.len() > 1 && !seen.insert(entry) {
@@ -62,10 +67,8 @@ impl Tree {
                 if settled.len() == before || settled.len() > ACL_ENTRIES_MAX {
                     return Err(ErrorCode::InvalidAcl);
                 }
-                spelled_bytes += acl_len(&settled[before..]);
-                if spelled_bytes > self.options.txn_bytes_max {
-                    return Err(ErrorCode::BadArguments);
-                }
+                let left = spelled_room.checked_sub(acl_len(&settled[before..]));
+                *spelled_room = left.ok_or(ErrorCode::BadArguments)?;
             } else if schemes.is_valid_id(&entry.id) {
                 settled.push(entry.clone());
             } else {

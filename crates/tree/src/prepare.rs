@@ -9,8 +9,9 @@ mod multi;
 mod session;
 mod set;
 
+use herdsman_proto::limits::{SPELLED_BYTES_MAX, SPELLED_BYTES_OF_OPERATION};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{ErrorCode, Id, Perms, Txn, TxnHeader, WriteRequest};
+use herdsman_proto::{Acl, ErrorCode, Id, Perms, Txn, TxnHeader, WriteRequest};
 
 use crate::acl_list::{AclList, ProvenIds};
 use crate::overlay::Overlay;
@@ -50,6 +51,8 @@ pub(crate) struct Prepare<'a> {
     pub header: TxnHeader,
     pub caller: Caller<'a>,
     ids: ProvenIds<'a>,
+    /// Bytes that `auth` entries may still stand for.
+    spelled_room: usize,
 }
 
 impl<'a> Prepare<'a> {
@@ -59,7 +62,14 @@ impl<'a> Prepare<'a> {
         header: TxnHeader,
         caller: Caller<'a>,
     ) -> Self {
-        Prepare { tree, overlay, header, caller, ids: ProvenIds::new(caller.ids) }
+        let ids = ProvenIds::new(caller.ids);
+        Prepare { tree, overlay, header, caller, ids, spelled_room: SPELLED_BYTES_MAX }
+    }
+
+    /// A list that is to be set, as it will be stored.
+    fn settle_acl(&mut self, wanted: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
+        self.spelled_room = self.spelled_room.saturating_add(SPELLED_BYTES_OF_OPERATION);
+        self.tree.settle_acl(wanted, self.caller.ids, &mut self.spelled_room)
     }
 
     /// The caller may do this with a znode of this ACL.

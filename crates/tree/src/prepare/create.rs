@@ -22,7 +22,7 @@ impl Prepare<'_> {
         let (parent_path, _) = path::split(&request.path)
             .filter(|_| !request.path.contains('\0'))
             .ok_or(ErrorCode::BadArguments)?;
-        let acl = self.tree.settle_acl(&request.acl, self.caller.ids)?;
+        let acl = self.settle_acl(&request.acl)?;
         let mut parent = self.overlay.require(self.tree, parent_path)?;
         self.check_acl(&parent.acl, Perms::CREATE)?;
         let full_path = full_path(&request.path, mode, parent.stat.cversion);

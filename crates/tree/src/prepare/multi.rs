@@ -22,8 +22,7 @@ impl Prepare<'_> {
                     Txn::error(code)
                 })
             };
-            // The ids of `auth` are spelled out, so that a multi may grow far beyond its request. What is too
-            // long for the log in the end must not take memory until then.
+            // What is too long for the log in the end must not take memory until then.
             bytes += txn.encoded_len();
             if bytes > self.tree.options.txn_bytes_max {
                 self.overlay.roll_back(&savepoint);

@@ -53,7 +53,7 @@ impl Prepare<'_> {
     ) -> Result<Txn, ErrorCode> {
         self.caller.check_session()?;
         check_path(path)?;
-        let acl = self.tree.settle_acl(acl, self.caller.ids)?;
+        let acl = self.settle_acl(acl)?;
         let mut znode = self.overlay.require(self.tree, path)?;
         self.check_acl(&znode.acl, Perms::ADMIN)?;
         let version = next_version(znode.stat.aversion, version)?;
