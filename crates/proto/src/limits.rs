@@ -72,6 +72,11 @@ impl SizeLimits {
 /// One connection may have all of these ids.
 #[must_use]
 pub fn ids_fit(ids: &[Id]) -> bool {
-    let bytes: usize = ids.iter().map(|id| 8 + id.scheme.len() + id.id.len()).sum();
-    ids.len() <= CONNECTION_IDS_MAX && bytes <= CONNECTION_IDS_BYTES_MAX
+    ids.len() <= CONNECTION_IDS_MAX && ids_len(ids) <= CONNECTION_IDS_BYTES_MAX
+}
+
+/// What these ids take in a packet between servers.
+#[must_use]
+pub fn ids_len(ids: &[Id]) -> usize {
+    ids.iter().map(|id| 8 + id.scheme.len() + id.id.len()).sum()
 }

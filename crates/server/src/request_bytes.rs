@@ -1,15 +1,17 @@
 //! Bytes of requests that all connections together hold in memory.
 //!
 //! Two kinds count. Requests that are with the core count from the moment when they are handed on until they
-//! are answered; they cannot be refused, but while there are too many bytes, connections with requests of
-//! their own in flight are not read. The log answers them, so that passes by itself.
+//! are answered, in an ensemble with the ids of their connection, which a learner sends along with each. They cannot
+//! be refused, but while there are too many bytes, connections with requests of their own in flight are not read.
+//! The log answers them, so that passes by itself.
 //!
 //! A frame that is longer than what a connection reads at a time counts before the rest of it is read: its
 //! connection asks for room with [`RequestBytes::try_reserve`], and waits with [`RequestBytes::freed`] if there
 //! is none. So a crowd that announces long frames and never finishes them holds no more than the limit. Who
 //! holds room and stalls loses it with its session: only whole requests are signs of life.
 //!
-//! Shorter frames are free: what they take is bounded by the number of connections.
+//! Shorter frames are free: what they take is bounded by the number of connections. But whoever has long ids waits
+//! for room like one with a long frame.
 //!
 //! Apache counts large requests only (`largeRequestMaxBytes`), and closes the connection.
 

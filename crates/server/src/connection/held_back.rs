@@ -10,10 +10,14 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
+use herdsman_proto::limits::ids_len;
 use tokio::sync::futures::OwnedNotified;
 
 use super::Connection;
 use crate::stats::Counter;
+
+/// Ids of more bytes than this count as a long frame does: there must be room before a request is read.
+const IDS_BYTES_FREE: usize = 4096;
 
 /// The limit that a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +125,17 @@ impl Connection {
     pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self.intake.long_frame_bytes() {
             Some(bytes) if self.share.reserved == 0 => self.poll_reserve(bytes as u64, context),
+            // What they take is counted with the request.
+            None if self.in_flight == 0 && self.forwarded_ids_bytes() > IDS_BYTES_FREE => {
+                self.poll_reserve(0, context)
+            }
             _ => Poll::Ready(()),
         }
+    }
+
+    /// What a learner sends to the leader with each request that changes something: all that its client has proven.
+    pub(super) fn forwarded_ids_bytes(&self) -> usize {
+        if self.shared.core.peers().is_some() { ids_len(&self.ids) } else { 0 }
     }
 
     #[cold]

@@ -37,6 +37,8 @@ struct Submitted {
     op: OpCode,
     xid: Xid,
     bytes: usize,
+    /// What is kept of it until it is answered.
+    held_bytes: u64,
     arrived_us: u64,
     handed_on_us: u64,
     /// As it came, if there may be a line about it.
@@ -66,7 +68,7 @@ struct TakenAnswers {
 }
 
 impl SubmittedQueue {
-    /// What the requests in it took when they came.
+    /// What is kept of the requests in it.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -88,7 +90,7 @@ impl SubmittedQueue {
 
     fn pop(&mut self) -> Option<Submitted> {
         let first = self.requests.pop_front();
-        self.bytes -= first.as_ref().map_or(0, |request| request.bytes as u64);
+        self.bytes -= first.as_ref().map_or(0, |request| request.held_bytes);
         if self.requests.is_empty() && self.requests.capacity() > IDLE_MAX {
             self.requests = VecDeque::new();
         }
@@ -108,8 +110,9 @@ impl Connection {
             (None, None)
         };
         let (bytes, arrived_us, handed_on_us) = (payload.len(), now_us, now_us);
-        let request = Submitted { op, xid, bytes, arrived_us, handed_on_us, kept, ids };
-        self.submitted.bytes += bytes as u64;
+        let held_bytes = (bytes + self.forwarded_ids_bytes()) as u64;
+        let request = Submitted { op, xid, bytes, held_bytes, arrived_us, handed_on_us, kept, ids };
+        self.submitted.bytes += held_bytes;
         self.submitted.requests.push_back(request);
     }
 

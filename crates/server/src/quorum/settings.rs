@@ -106,7 +106,9 @@ impl NetworkSettings {
 }
 
 /// A learner's requests wait here, and a leader's proposals. What clients of one server may have in flight must
-/// find room, with their ids: else they could cost a server its link by writing fast.
+/// find room, with their ids: else they could cost a server its link by writing fast. The ids are counted among the
+/// bytes of requests; what is added for them is for connections of which each has one request in flight, which
+/// wait for no limit.
 fn queue_bytes_max(limits: &Limits) -> usize {
     let requests = crate::settings::request_bytes_max(limits);
     let ids = u64::from(limits.outstanding_max) * CONNECTION_IDS_BYTES_MAX as u64;

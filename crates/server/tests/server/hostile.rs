@@ -1,12 +1,15 @@
 //! Garbage, lies and stubbornness: the connection pays for it, nobody else.
 
 use std::io::Write;
+use std::num::NonZeroU64;
 
 use herdsman_proto::limits::CONNECTION_IDS_MAX;
 use herdsman_proto::{ErrorCode, JuteWrite, OpCode, ReadRequest, Request, WriteRequest, reply};
 use herdsman_server::{TestEnsemble, TestServer};
 
 use crate::client::{Client, code, create, open, receive_payload};
+use crate::metrics::scrape;
+use crate::words::wait_for;
 
 /// Sends raw bytes on a fresh connection; the server closes it and goes on serving others.
 fn check_first_bytes(server: &TestServer, bytes: &[u8]) {
@@ -192,6 +195,31 @@ fn ids_without_end_cost_their_connection_and_not_the_follower() {
     assert_eq!(refused, Some((CONNECTION_IDS_MAX - 1, code(ErrorCode::AuthFailed))));
     assert!(client.is_closed());
     witness.create("/witness", b"", 0).ok();
+}
+
+/// They go to the leader with each request, so they take room on the way like the request itself.
+#[test]
+fn long_ids_count_among_the_bytes_of_requests_at_a_learner() {
+    let ensemble = TestEnsemble::start_with("", |_, config| {
+        config.limits.request_bytes_per_connection_max = NonZeroU64::new(100_000);
+    });
+    ensemble.await_leader();
+    let follower = ensemble.follower();
+    let mut client = Client::connect(ensemble.address(follower));
+    let credentials = "u".repeat(50_000);
+    let credentials = Some(credentials.as_bytes());
+    client.call(&Request::Auth { scheme: "digest".into(), credentials }).ok();
+    let paths: Vec<_> = (0..300).map(|i| format!("/n{i}")).collect();
+    let creates: Vec<_> = paths.iter().map(|path| create(path, b"", 0)).collect();
+    client.send_all(&creates);
+    for _ in &paths {
+        client.receive_reply().unwrap().ok();
+    }
+    let metrics = scrape(&ensemble.handle(follower));
+    let held_back = metrics["herdsman_held_back_total{limit=\"requestBytesPerConnectionMax\"}"];
+    assert!(held_back >= 1.0, "the creates themselves take only some 20,000 bytes");
+    let held = || scrape(&ensemble.handle(follower))["herdsman_request_bytes"];
+    wait_for("all bytes to be given back", || held() == 0.0);
 }
 
 /// One small request makes the server look at a whole subtree, while nothing can be applied.
