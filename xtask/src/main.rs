@@ -8,6 +8,7 @@ mod digest;
 mod ensemble;
 mod failover;
 mod fixtures;
+mod hostile;
 mod instructions;
 mod interop;
 mod listing;
@@ -79,6 +80,11 @@ enum Task {
     Chaos(chaos::Options),
     /// Measure how long writes stand still when a leader is killed.
     Failover(failover::Options),
+    /// Attack servers with hostile clients, and measure what good clients notice of it.
+    ///
+    /// Fails if a good client gets an error or waits too long, if a server ends, takes too much memory, or keeps what
+    /// the attack took.
+    Hostile(hostile::Options),
     /// Measure Herdsman and Apache 3.9.5 beside each other and write docs/benchmarks.md.
     ///
     /// Takes hours in full; `--only` runs single parts, `--quick` shows within minutes that they
@@ -118,6 +124,7 @@ fn execute(task: Task) -> Result<()> {
         Task::Interop { suite, server, arguments } => interop::run(suite, server, &arguments),
         Task::Chaos(options) => chaos::run(&options),
         Task::Failover(options) => failover::run(&options),
+        Task::Hostile(options) => hostile::run(&options),
         Task::Instructions(options) => instructions::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Mistakes(options) => mistakes::run(&options),

@@ -328,11 +328,27 @@ impl Server {
 
     /// Bytes of memory that are its own at this moment.
     pub fn resident_bytes(&self) -> Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most of them that there ever were.
+    pub fn peak_resident_bytes(&self) -> Result<u64> {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> Result<u64> {
         let path = format!("/proc/{}/status", self.pid());
         let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()).context("no VmRSS line")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|rest| rest.split_whitespace().next());
+        let kib = kib.with_context(|| format!("no {name} line in {path}"))?;
         Ok(kib.parse::<u64>()? * 1024)
+    }
+
+    /// File descriptors that it has open.
+    pub fn descriptors(&self) -> Result<usize> {
+        let path = format!("/proc/{}/fd", self.pid());
+        Ok(fs::read_dir(&path).with_context(|| format!("reading {path}"))?.count())
     }
 
     /// Stops the process in its tracks (SIGSTOP): its connections stay open and say nothing.

@@ -48,7 +48,7 @@ struct Step {
 impl Step {
     /// Whether it needs the release build of this very source.
     fn runs_server(&self) -> bool {
-        let tasks = ["interop", "chaos"];
+        let tasks = ["interop", "chaos", "hostile"];
         matches!(self.command, ["xtask", task, ..] if tasks.contains(task))
     }
 }
@@ -154,6 +154,12 @@ const STEPS: &[Step] = &[
         about: "servers killed, paused and cut off under load: nothing is lost, all are equal",
         needs: &[],
         command: &["xtask", "chaos", "--seconds", "30", "--seed", "1"],
+    },
+    Step {
+        name: "hostile",
+        about: "floods, garbage and slow readers beside good clients, who are served all the while",
+        needs: &[],
+        command: &["xtask", "hostile", "--seconds", "0.5"],
     },
     Step {
         name: "secured",

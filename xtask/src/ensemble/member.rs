@@ -259,6 +259,14 @@ impl Member {
         matches!(self.process, Process::Running(_))
     }
 
+    /// Its process, if it has one.
+    pub fn server(&self) -> Option<&Server> {
+        match &self.process {
+            Process::Down => None,
+            Process::Running(server) | Process::Paused(server) => Some(server),
+        }
+    }
+
     /// Starts its process and waits for nothing.
     pub fn launch(&mut self) -> Result<()> {
         ensure!(!self.is_running(), "{self} runs already");

@@ -159,6 +159,24 @@ impl Session {
         send_frame(&mut self.stream, packet.bytes())
     }
 
+    /// Whether the server has not closed the connection.
+    pub fn is_connected(&self) -> bool {
+        if self.stream.set_nonblocking(true).is_err() {
+            return false;
+        }
+        let peeked = self.stream.peek(&mut [0]);
+        let is_open = match &peeked {
+            Ok(bytes) => *bytes > 0,
+            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+        };
+        self.stream.set_nonblocking(false).is_ok() && is_open
+    }
+
+    /// Sends bytes that need not be a request.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes).context("sending bytes")
+    }
+
     /// The reply to the oldest request not yet answered.
     pub fn receive(&mut self) -> Result<Reply> {
         let expected = self.in_flight.pop_front().context("no request is waiting for a reply")?;

@@ -1,0 +1,168 @@
+//! Attacks that need no more than a connection: floods, silence, garbage.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::attack::Hostility;
+use super::site::Target;
+use crate::wire::{EPHEMERAL, Op, SEQUENTIAL, Session, Ticket};
+
+const THREADS: usize = 4;
+/// Connections that are open at the same time, of all threads.
+const CROWD: usize = 800;
+/// An attacker waits this long for anything.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Sessions that are left alone expire while the attack still goes on, and soon after it.
+const SHORT_TIMEOUT_MS: i32 = 1_000;
+/// Those of the flood last as long as the longest attack turn that CI has.
+const LONG_TIMEOUT_MS: i32 = 10_000;
+/// So that the machine has something left for the others.
+const PAUSE: Duration = Duration::from_millis(1);
+
+fn connect(address: &str) -> Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address.parse()?, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Keeps a crowd of connections: each that the server closes is replaced by another.
+fn keep_crowd<T: Send>(
+    hostility: &Hostility,
+    open: impl Fn(usize) -> Result<T> + Sync,
+    is_open: impl Fn(&mut T) -> bool + Sync,
+    leave: impl Fn(T) + Sync,
+) {
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut crowd: Vec<T> = Vec::new();
+                let mut number = 0;
+                while !hostility.is_over() {
+                    crowd.retain_mut(&is_open);
+                    while crowd.len() < CROWD / THREADS && !hostility.is_over() {
+                        number += 1;
+                        hostility.note(1);
+                        crowd.extend(open(number).ok());
+                        std::thread::sleep(PAUSE);
+                    }
+                    std::thread::sleep(10 * PAUSE);
+                }
+                crowd.into_iter().for_each(&leave);
+            });
+        }
+    });
+}
+
+/// Connections with sessions, more than the server has descriptors for.
+pub fn flood(target: &Target, hostility: &Hostility) {
+    let open = |_| {
+        let ticket = Ticket::new(LONG_TIMEOUT_MS);
+        Session::open(&target.address, &ticket, PATIENCE)?.context("no session")
+    };
+    // Their sessions would stay open for long.
+    let leave = |mut session: Session| _ = session.send(&Op::CloseSession);
+    keep_crowd(hostility, open, |session| session.is_connected(), leave);
+}
+
+/// Connections that begin something and do not go on.
+pub fn stay_half_open(target: &Target, hostility: &Hostility) {
+    let open = |number: usize| {
+        let mut stream = connect(&target.address)?;
+        stream.set_nonblocking(false)?;
+        match number % 4 {
+            0 => {}
+            1 => stream.write_all(&[0, 0])?,
+            // A connect request without its end.
+            2 => stream.write_all(&[&44_i32.to_be_bytes()[..], &[0; 20]].concat())?,
+            // As much of a first frame as is allowed, but for the last byte.
+            _ => stream.write_all(&[&4096_i32.to_be_bytes()[..], &[0; 4095]].concat())?,
+        }
+        stream.set_nonblocking(true)?;
+        Ok(stream)
+    };
+    let is_open = |stream: &mut TcpStream| match stream.read(&mut [0; 64]) {
+        Ok(0) => false,
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    };
+    keep_crowd(hostility, open, is_open, drop);
+}
+
+/// What no client would send.
+fn nonsense(number: usize) -> Vec<u8> {
+    let noise = |bytes: usize| -> Vec<u8> {
+        let mix = |i: usize| ((i + number).wrapping_mul(2_654_435_761) >> 11) as u8;
+        (0..bytes).map(mix).collect()
+    };
+    match number % 6 {
+        0 => noise(2000),
+        1 => [&i32::MAX.to_be_bytes()[..], &noise(100)].concat(),
+        2 => (-1_i32).to_be_bytes().to_vec(),
+        3 => b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(),
+        4 => [&44_i32.to_be_bytes()[..], &noise(44)].concat(),
+        _ => vec![0; 4],
+    }
+}
+
+/// Garbage on new connections, and in sessions.
+pub fn send_garbage(target: &Target, hostility: &Hostility) {
+    let numbers = std::sync::atomic::AtomicUsize::new(0);
+    hostility.repeat(THREADS, |thread| {
+        let number = numbers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        hostility.note(1);
+        std::thread::sleep(PAUSE);
+        let bytes = nonsense(number);
+        if thread % 2 == 0 {
+            let mut stream = connect(&target.address)?;
+            stream.write_all(&bytes)?;
+            return Ok(_ = stream.read(&mut [0; 4096])?);
+        }
+        let ticket = Ticket::new(SHORT_TIMEOUT_MS);
+        let Some(mut session) = Session::open(&target.address, &ticket, PATIENCE)? else {
+            return Ok(());
+        };
+        session.send_raw(&bytes)?;
+        session.close()
+    });
+}
+
+/// Words, and what is sent behind them.
+pub fn ask_without_end(target: &Target, hostility: &Hostility) {
+    let more = vec![b'm'; 4 << 20];
+    let words = ["mntr", "cons", "dump", "wchp", "stat", "srvr"];
+    hostility.repeat(2 * THREADS, |thread| {
+        hostility.note(1);
+        let mut stream = connect(&target.address)?;
+        let word = words[(hostility.sent() % words.len() as u64) as usize];
+        stream.write_all(word.as_bytes())?;
+        if thread > 0 {
+            // In large pieces, so that the server has to work harder than this.
+            let deadline = Instant::now() + 2 * PATIENCE;
+            while Instant::now() < deadline && !hostility.is_over() {
+                stream.write_all(&more)?;
+            }
+            return Ok(());
+        }
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        std::thread::sleep(PAUSE);
+        Ok(())
+    });
+}
+
+/// Sessions that are left alone.
+pub fn open_sessions(target: &Target, hostility: &Hostility) {
+    hostility.repeat(THREADS, |_| {
+        let ticket = Ticket::new(SHORT_TIMEOUT_MS);
+        let Some(mut session) = Session::open(&target.address, &ticket, PATIENCE)? else {
+            return Ok(());
+        };
+        session.ok(&Op::create("/left-", None, EPHEMERAL | SEQUENTIAL))?;
+        hostility.note(1);
+        Ok(())
+    });
+}
