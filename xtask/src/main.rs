@@ -18,6 +18,7 @@ mod paths;
 mod peers;
 mod rng;
 mod run;
+mod scale;
 mod scenario;
 mod server;
 mod server_log;
@@ -91,6 +92,12 @@ enum Task {
     /// work. What a part measured is kept in target/bench, and the document is made of what is
     /// there.
     Bench(bench::Options),
+    /// Measure how costs grow up to 100,000 sessions, 1,000,000 children and 20,000,000 znodes.
+    ///
+    /// Compares the cost of one session, watcher, child or znode at the smallest and the largest size, and
+    /// measures what other clients notice meanwhile. Takes about an hour in full. What a part measured is kept
+    /// in target/scale, and docs/scale.md is made of what is there.
+    Scale(scale::Options),
     /// Count the instructions of single operations and compare with benches/instructions/baseline.txt.
     ///
     /// Counts do not depend on how busy the machine is. A case that needs more than the tolerance
@@ -127,6 +134,7 @@ fn execute(task: Task) -> Result<()> {
         Task::Hostile(options) => hostile::run(&options),
         Task::Instructions(options) => instructions::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Scale(options) => scale::run(&options),
         Task::Mistakes(options) => mistakes::run(&options),
         Task::Fixtures => {
             peers::install(&[Peer::Java, Peer::Zookeeper, Peer::Zookeeper38])?;

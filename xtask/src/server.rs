@@ -351,6 +351,19 @@ impl Server {
         Ok(fs::read_dir(&path).with_context(|| format!("reading {path}"))?.count())
     }
 
+    /// Seconds that its threads have run on a processor so far; those that ended do not count.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let tasks = format!("/proc/{}/task", self.pid());
+        let mut nanoseconds = 0;
+        for task in fs::read_dir(&tasks).with_context(|| format!("reading {tasks}"))? {
+            // A thread may end between the two reads.
+            let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+            let ran = text.split_whitespace().next().and_then(|ran| ran.parse::<u64>().ok());
+            nanoseconds += ran.unwrap_or(0);
+        }
+        Ok(nanoseconds as f64 / 1e9)
+    }
+
     /// Stops the process in its tracks (SIGSTOP): its connections stay open and say nothing.
     pub fn pause(&self) -> Result<()> {
         Ok(kill_process(self.pid(), Signal::STOP)?)

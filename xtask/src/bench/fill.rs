@@ -36,23 +36,23 @@ pub fn name(index: usize) -> String {
     format!("n{index:07}")
 }
 
-/// Sends all of these, many at a time; all must succeed.
-fn pipeline(session: &mut Session, ops: impl Iterator<Item = Op>) -> Result<()> {
+/// Sends all of these, many at a time; all must be answered with this error code, 0 for success.
+pub fn pipeline(session: &mut Session, err: i32, ops: impl Iterator<Item = Op>) -> Result<()> {
     let mut in_flight = 0;
     for op in ops {
         if in_flight == IN_FLIGHT_MAX {
-            receive_ok(session)?;
+            receive(session, err)?;
             in_flight -= 1;
         }
         session.send(&op)?;
         in_flight += 1;
     }
-    (0..in_flight).try_for_each(|_| receive_ok(session))
+    (0..in_flight).try_for_each(|_| receive(session, err))
 }
 
-fn receive_ok(session: &mut Session) -> Result<()> {
+fn receive(session: &mut Session, err: i32) -> Result<()> {
     let reply = session.receive()?;
-    ensure!(reply.err == 0, "a request was answered with error code {}", reply.err);
+    ensure!(reply.err == err, "error code {} where {err} was expected", reply.err);
     Ok(())
 }
 
@@ -60,6 +60,6 @@ fn write(address: &str, parent: &str, share: Range<usize>) -> Result<()> {
     let mut session = Session::connect(address, SESSION_TIMEOUT_MS)?;
     let value = [b'v'; VALUE_BYTES];
     let path = |index| format!("{parent}/{}", name(index));
-    pipeline(&mut session, share.map(|index| Op::create(&path(index), Some(&value), 0)))?;
+    pipeline(&mut session, 0, share.map(|index| Op::create(&path(index), Some(&value), 0)))?;
     session.close()
 }

@@ -15,12 +15,12 @@ use super::VALUE_BYTES;
 use super::generator::{self, Load, Znodes};
 use super::lab::{FILL_ROOT, Lab, PROGRAMS, spec, target, target_name};
 use super::raw::{LIMIT, Measured};
-use crate::server::Program;
+use crate::server::{Program, Spec};
 use crate::wire::{Op, Session, Ticket};
 
 /// After a fill, a server may still write a snapshot.
 const SETTLE: Duration = Duration::from_secs(5);
-const RESTART_MAX: Duration = Duration::from_secs(120);
+const RESTART_MAX: Duration = Duration::from_secs(600);
 const KNOCK: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(1);
 const SESSION_TIMEOUT_MS: i32 = 30_000;
@@ -60,7 +60,7 @@ pub fn restart(lab: &mut Lab) -> Result<Measured> {
             if program == Program::Herdsman {
                 measured.note("restart_s", LIMIT, time_to_read_newest(&copy)?.as_secs_f64());
             }
-            let took = restart_once(program, &copy)?.as_secs_f64();
+            let took = restart_once(&spec(program, &copy), FILL_ROOT)?.as_secs_f64();
             println!("{}: {took:.2} s", program.name());
             measured.note("restart_s", target_name(program), took);
         }
@@ -68,17 +68,18 @@ pub fn restart(lab: &mut Lab) -> Result<Measured> {
     Ok(measured)
 }
 
-/// A new client knocks every few milliseconds, whether the ones before have been answered or not:
-/// Apache accepts clients before it is ready and never answers some of those.
-fn restart_once(program: Program, dir: &Path) -> Result<Duration> {
+/// The time from the start of a server to the answer about a znode. A new client knocks every few
+/// milliseconds, whether the ones before have been answered or not: Apache accepts clients before it
+/// is ready and never answers some of those.
+pub fn restart_once(spec: &Spec, path: &'static str) -> Result<Duration> {
     let begun = Instant::now();
-    let mut server = spec(program, dir).launch()?;
+    let mut server = spec.launch()?;
     let (answered_in, answered) = channel();
     while begun.elapsed() < RESTART_MAX {
         server.ensure_alive()?;
         let (address, answered_in) = (server.address.clone(), answered_in.clone());
         std::thread::spawn(move || {
-            if reads(&address) {
+            if reads(&address, path) {
                 // Nobody listens any more once another client was answered.
                 let _ = answered_in.send(Instant::now());
             }
@@ -92,12 +93,12 @@ fn restart_once(program: Program, dir: &Path) -> Result<Duration> {
 }
 
 /// Whether a client that comes now gets its read answered soon.
-fn reads(address: &str) -> bool {
+fn reads(address: &str, path: &str) -> bool {
     let ticket = Ticket::new(SESSION_TIMEOUT_MS);
     let Ok(Some(mut session)) = Session::open(address, &ticket, PATIENCE) else {
         return false;
     };
-    session.ok(&Op::exists(FILL_ROOT)).is_ok()
+    session.ok(&Op::exists(path)).is_ok()
 }
 
 /// The time that it takes to read the newest snapshot and the newest log: no server that has its

@@ -7,16 +7,16 @@
 //! `herdsman bench`. A part that fails is named, and the others go on.
 //! Not here: measuring requests (`crates/bench`), and starting servers (`server`, `ensemble`).
 
-mod document;
-mod fill;
-mod generator;
+pub mod document;
+pub mod fill;
+pub mod generator;
 mod idle;
-mod lab;
-mod machine;
-mod million;
+pub mod lab;
+pub mod machine;
+pub mod million;
 mod outage;
 mod parts;
-mod raw;
+pub mod raw;
 mod scale;
 mod scaling;
 
@@ -137,7 +137,7 @@ fn measure(
 }
 
 /// The release build of this very source, unless `HERDSMAN` names another binary.
-fn build() -> Result<()> {
+pub fn build() -> Result<()> {
     if std::env::var_os("HERDSMAN").is_some() {
         return Ok(());
     }

@@ -23,7 +23,6 @@ const HOT_KEYS: usize = 1000;
 const SESSION_TIMEOUT_MS: i32 = 40_000;
 /// Calls that are not timed for each one that is.
 const WARM_UP: usize = 20;
-const IN_FLIGHT_MAX: usize = 256;
 /// A list of children is asked for until this time is over, or often enough.
 const LISTING_MAX: Duration = Duration::from_secs(5);
 const LISTINGS_MIN: usize = 3;
@@ -154,22 +153,11 @@ pub fn watches(lab: &mut Lab) -> Result<Measured> {
 fn leave_watches(server: &Server, count: usize) -> Result<f64> {
     let mut session = Session::connect(&server.address, SESSION_TIMEOUT_MS)?;
     let begun = Instant::now();
-    for index in 0..count {
-        if index >= IN_FLIGHT_MAX {
-            expect_no_node(&mut session)?;
-        }
-        session.send(&Op::exists(&format!("/{}", fill::name(index))).watched())?;
-    }
-    (0..count.min(IN_FLIGHT_MAX)).try_for_each(|_| expect_no_node(&mut session))?;
+    let watch = |index| Op::exists(&format!("/{}", fill::name(index))).watched();
+    fill::pipeline(&mut session, NO_NODE, (0..count).map(watch))?;
     let took = begun.elapsed().as_secs_f64() * 1000.0;
     session.close()?;
     Ok(took)
-}
-
-fn expect_no_node(session: &mut Session) -> Result<()> {
-    let err = session.receive()?.err;
-    anyhow::ensure!(err == NO_NODE, "a znode that nobody made: error code {err}");
-    Ok(())
 }
 
 fn start_pair(lab: &Lab) -> Result<Vec<(Program, Server)>> {

@@ -229,7 +229,8 @@ impl Op {
         }
     }
 
-    pub(super) fn encode(&self, out: &mut Encoder) {
+    /// The record behind the request's header.
+    pub fn encode(&self, out: &mut Encoder) {
         match self {
             Op::Create { kind, path, data, acl, flags, ttl_ms } => {
                 out.string(path).buffer(data.as_deref());

@@ -16,12 +16,13 @@ pub struct Growth {
     pub of: &'static str,
     /// The unit of its numbers.
     pub unit: Unit,
-    wanted: Wanted,
+    /// The condition.
+    pub wanted: Wanted,
 }
 
 /// A condition.
 #[derive(Clone, Copy)]
-enum Wanted {
+pub enum Wanted {
     /// At the largest size still this part of what it is at the smallest.
     Keeps(f64),
     /// At the largest size at most this many times what it is at the smallest.
@@ -29,6 +30,8 @@ enum Wanted {
     /// For each of the things counted, at the largest size at most `factor` times what it is at the
     /// first size from `from` on; below that, what every request costs hides it.
     Linear { from: f64, factor: f64 },
+    /// At no size more than this.
+    AtMost(f64),
 }
 
 /// A size, and a number at that size.
@@ -52,42 +55,86 @@ impl Growth {
             Wanted::Linear { from, factor } => {
                 format!("each ≤ {} × that at {}", digits(factor), thousands(from))
             }
+            Wanted::AtMost(most) => format!("≤ {}", self.unit.text(most)),
         }
+    }
+
+    /// Its row in a table of what, against, wanted, reached and verdict.
+    pub fn row(&self, judged: &Judged) -> String {
+        format!(
+            "| [{}](#{}) | {} | {} | {} | {} |\n",
+            self.title,
+            self.part,
+            self.of,
+            self.wanted_text(),
+            judged.reached,
+            judged.verdict.word()
+        )
     }
 
     /// Judges Herdsman's curve.
     pub fn judge(&self, measured: Option<&Measured>) -> Judged {
         let points = measured.map_or(&[][..], |measured| measured.curve(self.curve, HERDSMAN));
-        let Some((small, large, growth)) = self.growth(points) else {
-            return Judged { reached: "–".into(), verdict: Verdict::NotMeasured };
-        };
-        let (growth_text, is_enough) = match self.wanted {
-            Wanted::Keeps(part) => (format!("{} %", digits(growth * 100.0)), growth >= part),
-            Wanted::Flat(factor) | Wanted::Linear { factor, .. } => {
-                (format!("{} ×", digits(growth)), growth <= factor)
+        let times = |growth: f64| format!("{} ×", digits(growth));
+        match self.wanted {
+            Wanted::Keeps(part) => {
+                let percent = |growth: f64| format!("{} %", digits(growth * 100.0));
+                self.judge_ends(points, |(_, value)| value, percent, |growth| growth >= part)
             }
-        };
-        let at =
-            |(size, value): (f64, f64)| format!("{} at {}", self.unit.text(value), thousands(size));
-        Judged {
-            reached: format!("{}, {}: {growth_text}", at(small), at(large)),
-            verdict: if is_enough { Verdict::Met } else { Verdict::NotMet },
+            Wanted::Flat(factor) => {
+                self.judge_ends(points, |(_, value)| value, times, |growth| growth <= factor)
+            }
+            Wanted::Linear { from, factor } => {
+                let first = points.iter().position(|(size, _)| *size >= from);
+                let points = &points[first.unwrap_or(points.len())..];
+                self.judge_ends(
+                    points,
+                    |(size, value)| value / size,
+                    times,
+                    |growth| growth <= factor,
+                )
+            }
+            Wanted::AtMost(most) => self.judge_worst(points, most),
         }
     }
 
-    /// The two points that are compared, and how the one is to the other.
-    fn growth(&self, points: &[Point]) -> Option<(Point, Point, f64)> {
-        let from = match self.wanted {
-            Wanted::Linear { from, .. } => from,
-            Wanted::Keeps(_) | Wanted::Flat(_) => 0.0,
+    /// Compares the cost at the largest size with that at the smallest.
+    fn judge_ends(
+        &self,
+        points: &[Point],
+        cost: impl Fn(Point) -> f64,
+        words: impl Fn(f64) -> String,
+        is_enough: impl Fn(f64) -> bool,
+    ) -> Judged {
+        let (Some(&small), Some(&large)) = (points.first(), points.last()) else {
+            return Judged::nothing();
         };
-        let small = *points.iter().find(|(size, _)| *size >= from)?;
-        let large = *points.last()?;
-        let cost = |(size, value): Point| match self.wanted {
-            Wanted::Linear { .. } => value / size,
-            Wanted::Keeps(_) | Wanted::Flat(_) => value,
+        if large.0 <= small.0 || cost(small) <= 0.0 {
+            return Judged::nothing();
+        }
+        let growth = cost(large) / cost(small);
+        Judged {
+            reached: format!("{}, {}: {}", self.at(small), self.at(large), words(growth)),
+            verdict: if is_enough(growth) { Verdict::Met } else { Verdict::NotMet },
+        }
+    }
+
+    fn judge_worst(&self, points: &[Point], most: f64) -> Judged {
+        let Some(worst) = points.iter().max_by(|one, other| one.1.total_cmp(&other.1)) else {
+            return Judged::nothing();
         };
-        (large.0 > small.0 && cost(small) > 0.0).then(|| (small, large, cost(large) / cost(small)))
+        let verdict = if worst.1 <= most { Verdict::Met } else { Verdict::NotMet };
+        Judged { reached: format!("at most {}", self.at(*worst)), verdict }
+    }
+
+    fn at(&self, (size, value): Point) -> String {
+        format!("{} at {}", self.unit.text(value), thousands(size))
+    }
+}
+
+impl Judged {
+    fn nothing() -> Judged {
+        Judged { reached: "–".into(), verdict: Verdict::NotMeasured }
     }
 }
 
@@ -189,6 +236,15 @@ mod tests {
         assert_eq!(judge(Wanted::Flat(2.0), &[]).verdict, Verdict::NotMeasured);
         assert_eq!(judge(Wanted::Flat(2.0), &[(10, 1.0), (20, 2.0)]).verdict, Verdict::Met);
         assert_eq!(judge(Wanted::Flat(2.0), &[(10, 1.0), (20, 2.1)]).verdict, Verdict::NotMet);
+    }
+
+    #[test]
+    fn the_worst_size_counts_against_a_bound() {
+        let judged = judge(Wanted::AtMost(50.0), &[(10, 20.0), (100, 60.0), (1000, 40.0)]);
+        assert_eq!(judged.verdict, Verdict::NotMet);
+        assert_eq!(judged.reached, "at most 60 µs at 100");
+        assert_eq!(judge(Wanted::AtMost(60.0), &[(10, 60.0)]).verdict, Verdict::Met);
+        assert_eq!(judge(Wanted::AtMost(60.0), &[]).verdict, Verdict::NotMeasured);
     }
 
     #[test]

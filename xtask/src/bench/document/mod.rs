@@ -3,17 +3,16 @@
 //! In: the folder of raw files, and `benchmarks/notes.md` in the folder of documents. Out: the text,
 //! and one SVG file for each picture. Every number and every verdict comes from the raw files.
 
-mod details;
-mod goals;
-mod growth;
-mod notes;
-mod number;
+pub mod details;
+pub mod goals;
+pub mod growth;
+pub mod notes;
+pub mod number;
 mod plots;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -55,11 +54,8 @@ pub fn write(raw_dir: &Path, out: &Path) -> Result<()> {
     let raws = Raws::load(raw_dir)?;
     let pictures = out.join("benchmarks");
     fs::create_dir_all(&pictures).with_context(|| format!("creating {}", pictures.display()))?;
-    let notes = match fs::read_to_string(pictures.join("notes.md")) {
-        Ok(text) => Notes::parse(&text)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Notes::default(),
-        Err(error) => return Err(error).context("reading benchmarks/notes.md"),
-    };
+    let names: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
+    let notes = Notes::load(&pictures.join("notes.md"), &names)?;
     let mut drawn = Vec::new();
     for picture in PICTURES {
         if let Some(svg) = picture.draw(&raws)? {
@@ -99,7 +95,7 @@ fn text(raws: &Raws, notes: &Notes, pictures: &[&Picture]) -> String {
 
 fn how(raws: &Raws) -> String {
     let mut text = String::from("## How it was measured\n\n");
-    for line in machines(raws) {
+    for line in machines(&raws.0) {
         text.push_str(&line);
     }
     text += &format!(
@@ -125,9 +121,9 @@ cargo xtask bench --quick                    # see that it works; writes to targ
 }
 
 /// A sentence for each machine that parts ran on; more than one should not be.
-fn machines(raws: &Raws) -> Vec<String> {
+pub fn machines(raws: &[Raw]) -> Vec<String> {
     let mut machines: Vec<(&Machine, Vec<&str>)> = Vec::new();
-    for raw in &raws.0 {
+    for raw in raws {
         match machines.iter_mut().find(|(machine, _)| **machine == raw.machine) {
             Some((_, parts)) => parts.push(&raw.part),
             None => machines.push((&raw.machine, vec![&raw.part])),
@@ -192,16 +188,7 @@ timed (lists, creates and deletes, watches left), nothing is synced either: the 
     text += &summary(&verdicts);
     text += "\n\n| what | against | wanted | Herdsman | verdict |\n|---|---|---|---|---|\n";
     for (growth, judged) in judged {
-        let _ = writeln!(
-            text,
-            "| [{}](#{}) | {} | {} | {} | {} |",
-            growth.title,
-            growth.part,
-            growth.of,
-            growth.wanted_text(),
-            judged.reached,
-            judged.verdict.word()
-        );
+        text += &growth.row(&judged);
     }
     text += &shown(pictures.iter().filter(|picture| picture.shows_growth()));
     text.trim_end().to_string()
@@ -213,7 +200,8 @@ fn shown<'a>(pictures: impl Iterator<Item = &'a &'a Picture>) -> String {
     pictures.map(link).collect()
 }
 
-fn summary(verdicts: &[Verdict]) -> String {
+/// How many conditions hold.
+pub fn summary(verdicts: &[Verdict]) -> String {
     let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
     let asked = verdicts.len() - count(Verdict::Told);
     let mut text = format!("{} of {asked} are met", count(Verdict::Met));

@@ -3,9 +3,11 @@
 //! Text before the first heading goes to the top of the document; a section `## PART` goes below
 //! that part's numbers. A section of an unknown name is an error: it would vanish otherwise.
 
-use anyhow::{Result, ensure};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
 
-use crate::bench::parts::PARTS;
+use anyhow::{Context, Result, ensure};
 
 /// The notes, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -16,8 +18,17 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Takes the file apart.
-    pub fn parse(text: &str) -> Result<Notes> {
+    /// Reads a file of notes about the parts of these names; no file is no notes.
+    pub fn load(path: &Path, parts: &[&str]) -> Result<Notes> {
+        match fs::read_to_string(path) {
+            Ok(text) => Notes::parse(&text, parts),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Notes::default()),
+            Err(error) => Err(error).with_context(|| format!("reading {}", path.display())),
+        }
+    }
+
+    /// Takes the file's text apart.
+    pub fn parse(text: &str, parts: &[&str]) -> Result<Notes> {
         let mut notes = Notes::default();
         for line in text.lines() {
             if let Some(heading) = line.strip_prefix("## ") {
@@ -31,7 +42,7 @@ impl Notes {
         }
         notes.opening = notes.opening.trim().to_string();
         for (name, text) in &mut notes.sections {
-            let known = PARTS.iter().any(|part| part.name == name);
+            let known = parts.contains(&name.as_str());
             ensure!(known, "notes.md: no part is called `{name}`; `--list` shows them");
             *text = text.trim().to_string();
         }
@@ -49,20 +60,22 @@ impl Notes {
 mod tests {
     use super::*;
 
+    const PARTS: &[&str] = &["idle", "restart"];
+
     #[test]
     fn sections_belong_to_parts() {
         let text = "All of it.\n\n## idle\n\nSockets.\n\nMore.\n## restart\nReading.\n";
-        let notes = Notes::parse(text).unwrap();
+        let notes = Notes::parse(text, PARTS).unwrap();
         assert_eq!(notes.opening, "All of it.");
         assert_eq!(notes.about("idle"), "Sockets.\n\nMore.");
         assert_eq!(notes.about("restart"), "Reading.");
         assert_eq!(notes.about("memory"), "");
-        assert_eq!(Notes::parse("").unwrap(), Notes::default());
+        assert_eq!(Notes::parse("", PARTS).unwrap(), Notes::default());
     }
 
     #[test]
     fn a_section_of_nothing_is_refused() {
-        let error = Notes::parse("## iddle\nx\n").unwrap_err().to_string();
+        let error = Notes::parse("## iddle\nx\n", PARTS).unwrap_err().to_string();
         assert!(error.contains("`iddle`"), "{error}");
     }
 }

@@ -70,7 +70,8 @@ fn sample() -> Raws {
 
 #[test]
 fn the_document_is_made_of_what_is_there() {
-    let notes = Notes::parse("Read this first.\n\n## restart\n\nThe log is replayed.\n").unwrap();
+    let notes = "Read this first.\n\n## restart\n\nThe log is replayed.\n";
+    let notes = Notes::parse(notes, &["restart"]).unwrap();
     let files = ["rates.svg", "children.svg"];
     let drawn: Vec<&Picture> =
         PICTURES.iter().filter(|picture| files.contains(&picture.file)).collect();
@@ -104,7 +105,7 @@ fn a_quick_run_says_that_it_means_nothing() {
 fn two_machines_are_told_apart() {
     let mut raws = sample();
     raws.0[1].machine.cores = 64;
-    let told = machines(&raws);
+    let told = machines(&raws.0);
     assert_eq!(told.len(), 2);
     assert!(told[1].starts_with("Machine of set-1x1: 64 cores"), "{told:?}");
 }

@@ -1,0 +1,105 @@
+//! One znode with very many children: what a list, a create and a delete cost, and what other clients
+//! notice of them.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::busy::Busy;
+use super::lab::{Lab, Meter, STAYING_MS};
+use crate::bench::fill::{self, pipeline};
+use crate::bench::lab::target_name;
+use crate::bench::raw::Measured;
+use crate::server::{Program, Server};
+use crate::wire::{Op, Session};
+
+/// Names in all lists together.
+const LISTED: usize = 5_000_000;
+const LISTS_MAX: usize = 500;
+
+/// All sizes on one server, for one program.
+pub fn measure(lab: &Lab, program: Program, measured: &mut Measured) -> Result<()> {
+    let server = lab.start(program, "children")?;
+    // Java compiles what is used often; the first size must not pay for it.
+    cost(lab, &server, lab.wanted(lab.sizes.children).first().copied().unwrap_or(1), "/warm")?;
+    for size in lab.wanted(lab.sizes.children) {
+        let target = target_name(program);
+        let parent = format!("/c{size}");
+        let cost = cost(lab, &server, size, &parent)?;
+        println!(
+            "{target}: {size} children: CPU {:.3} µs for each one listed, create {:.1} µs, delete {:.1} µs",
+            cost.list_us, cost.create_us, cost.delete_us
+        );
+        measured.plot("cpu_per_listed_us", target, size, cost.list_us);
+        measured.plot("cpu_per_create_us", target, size, cost.create_us);
+        measured.plot("cpu_per_delete_us", target, size, cost.delete_us);
+        beside(lab, program, &server, size, &parent, measured)?;
+    }
+    server.kill()
+}
+
+/// The server's microseconds.
+struct Cost {
+    list_us: f64,
+    create_us: f64,
+    delete_us: f64,
+}
+
+fn cost(lab: &Lab, server: &Server, size: usize, parent: &str) -> Result<Cost> {
+    fill::children(&server.address, parent, size)?;
+    let mut session = Session::connect(&server.address, STAYING_MS)?;
+    let lists = (LISTED / size).clamp(3, LISTS_MAX);
+    let meter = Meter::start(server)?;
+    for _ in 0..lists {
+        session.ok(&Op::get_children(parent))?;
+    }
+    let list_us = meter.read()?.cpu_us_each(lists * size);
+    let meter = Meter::start(server)?;
+    change(&mut session, parent, lab.sizes.calls, |path| Op::create(path, Some(b"x"), 0))?;
+    let create_us = meter.read()?.cpu_us_each(lab.sizes.calls);
+    let meter = Meter::start(server)?;
+    change(&mut session, parent, lab.sizes.calls, |path| Op::delete(path, -1))?;
+    let delete_us = meter.read()?.cpu_us_each(lab.sizes.calls);
+    session.close()?;
+    Ok(Cost { list_us, create_us, delete_us })
+}
+
+fn change(session: &mut Session, parent: &str, count: usize, op: fn(&str) -> Op) -> Result<()> {
+    pipeline(session, 0, (0..count).map(|call| op(&format!("{parent}/extra-{call}"))))
+}
+
+/// Lists, creates and deletes, one after another, while other clients write.
+fn beside(
+    lab: &Lab,
+    program: Program,
+    server: &Server,
+    size: usize,
+    parent: &str,
+    measured: &mut Measured,
+) -> Result<()> {
+    let target = target_name(program);
+    let busy = Busy::start(std::slice::from_ref(&server.address), lab.sizes.writers)?;
+    let mut session = Session::connect(&server.address, STAYING_MS)?;
+    let begun = Instant::now();
+    std::thread::sleep(lab.sizes.quiet);
+    let working = Instant::now();
+    while working.elapsed() < lab.sizes.quiet {
+        let path = format!("{parent}/one-more");
+        session.ok(&Op::create(&path, Some(b"x"), 0))?;
+        session.ok(&Op::get_children(parent))?;
+        session.ok(&Op::delete(&path, -1))?;
+    }
+    let ended = Instant::now();
+    session.close()?;
+    let record = busy.finish()?;
+    record.ensure_whole()?;
+    let (quiet, during) = (record.between(begun, working), record.between(working, ended));
+    println!(
+        "{target}: {size} children: p99 of the others' writes {:.1} ms before, {:.1} ms during, at most {:.1} ms",
+        quiet.p99_ms, during.p99_ms, during.longest_ms
+    );
+    measured.plot("others_p99_before_ms", target, size, quiet.p99_ms);
+    measured.plot("others_p99_during_ms", target, size, during.p99_ms);
+    measured.plot("others_longest_during_ms", target, size, during.longest_ms);
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! A server with nothing joins two others that have millions of znodes and are written to all the
+//! time: does it catch up, how long does that take, and what do the writers notice?
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::busy::{Busy, Noticed, Shape};
+use super::lab::{HEAP_MIB, Lab, ensure_memory};
+use crate::bench::generator::{self, Target};
+use crate::bench::lab::{ensemble_settings, target_name};
+use crate::bench::raw::Measured;
+use crate::ensemble::{Ensemble, Member, Mode, Network, Role, Settings};
+use crate::server::{Jvm, Program};
+
+const SERVERS: usize = 3;
+const ROOT: &str = "/filled";
+/// Of a znode with 100 bytes of data, with room to spare.
+const BYTES_EACH: usize = 300;
+/// The share of the wanted writes that must be answered in time; otherwise fewer are asked for.
+const SUSTAINED: f64 = 0.95;
+const P99_MAX_MS: f64 = 50.0;
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+/// A server that is this little behind has caught up.
+const BEHIND_MAX: Duration = Duration::from_secs(1);
+
+/// All sizes, for one program.
+pub fn measure(lab: &Lab, program: Program, measured: &mut Measured) -> Result<()> {
+    for size in lab.wanted(lab.sizes.join) {
+        one(lab, program, size, measured)?;
+    }
+    Ok(())
+}
+
+fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Result<()> {
+    ensure_memory(size * BYTES_EACH * SERVERS)?;
+    let target = target_name(program);
+    let mut ensemble = start(lab, program)?;
+    let leader = ensemble.leader()?.context("no server leads")?;
+    let joining = ensemble.ids().find(|id| *id != leader).context("there are three")?;
+    let fill = Target { name: target, addresses: vec![ensemble.member(leader).address().into()] };
+    generator::fill(&fill, ROOT, size)?;
+    ensemble.member_mut(joining).stop()?;
+    ensemble.member_mut(joining).wipe()?;
+    let staying: Vec<String> = ensemble
+        .ids()
+        .filter(|id| *id != joining)
+        .map(|id| ensemble.member(id).address().to_string())
+        .collect();
+    let (shape, quiet) = sustained(&staying, lab)?;
+    let busy = Busy::start(&staying, shape)?;
+    let begun = Instant::now();
+    ensemble.member_mut(joining).launch()?;
+    let joined = await_joined(&mut ensemble, leader, joining, lab.sizes.join_max)?;
+    let ended = Instant::now();
+    let record = busy.finish()?;
+    let during = record.between(begun, ended);
+    let took_s = (ended - begun).as_secs_f64();
+    println!(
+        "{target}: {size} znodes, {:.0} writes a second: {} {took_s:.1} s; p99 of the writes {:.1} ms before, {:.1} ms \
+         during, at most {:.1} ms; {} lost{}",
+        quiet.per_second,
+        if joined { "joined in" } else { "did NOT catch up in" },
+        quiet.p99_ms,
+        during.p99_ms,
+        during.longest_ms,
+        record.lost,
+        record.first_loss.as_deref().map(|why| format!(" ({why})")).unwrap_or_default()
+    );
+    measured.plot("asked_per_s", target, size, f64::from(shape.per_second));
+    measured.plot("answered_per_s", target, size, during.per_second);
+    measured.plot("did_not_catch_up", target, size, f64::from(u8::from(!joined)));
+    measured.plot("caught_up_after_s", target, size, took_s);
+    measured.plot("join_per_znode_us", target, size, took_s * 1e6 / size as f64);
+    measured.plot("writes_lost", target, size, record.lost as f64);
+    measured.plot("others_p99_before_ms", target, size, quiet.p99_ms);
+    measured.plot("others_p99_during_ms", target, size, during.p99_ms);
+    measured.plot("others_longest_during_ms", target, size, during.longest_ms);
+    Ok(())
+}
+
+fn start(lab: &Lab, program: Program) -> Result<Ensemble> {
+    let jvm = Jvm::Usual { heap_mib: HEAP_MIB };
+    let settings = Settings { jvm, ..ensemble_settings() };
+    let servers = [(program, Role::Participant); SERVERS];
+    let mut ensemble = Ensemble::new(&lab.fresh("join")?, &servers, &settings, Network::Loopback)?;
+    ensemble.start_all()?;
+    Ok(ensemble)
+}
+
+/// The wanted rate of writes, or half of it and so on: what two servers can do on this machine.
+fn sustained(addresses: &[String], lab: &Lab) -> Result<(Shape, Noticed)> {
+    let mut shape = lab.sizes.join_writers;
+    loop {
+        let busy = Busy::start(addresses, shape)?;
+        std::thread::sleep(lab.sizes.quiet / 2);
+        let begun = Instant::now();
+        std::thread::sleep(lab.sizes.quiet);
+        let ended = Instant::now();
+        let record = busy.finish()?;
+        record.ensure_whole()?;
+        let noticed = record.between(begun, ended);
+        println!("  {} writes a second: p99 {:.1} ms", shape.per_second, noticed.p99_ms);
+        let wanted = f64::from(shape.per_second) * SUSTAINED;
+        if noticed.p99_ms <= P99_MAX_MS && noticed.per_second >= wanted {
+            return Ok((shape, noticed));
+        }
+        shape.per_second /= 2;
+        ensure!(shape.per_second >= 100, "two servers cannot take 100 writes a second here");
+    }
+}
+
+/// Whether the server serves and has all but the newest writes, before this time is over.
+fn await_joined(
+    ensemble: &mut Ensemble,
+    leader: usize,
+    joining: usize,
+    within: Duration,
+) -> Result<bool> {
+    let (begun, mut reported) = (Instant::now(), Instant::now());
+    // What the leader had at which moment, oldest first.
+    let mut led: Vec<(Instant, u64)> = Vec::new();
+    while begun.elapsed() < within {
+        std::thread::sleep(LOOK_EVERY);
+        ensemble.member_mut(joining).ensure_alive()?;
+        led.extend(zxid(ensemble.member(leader)).map(|zxid| (Instant::now(), zxid)));
+        let serves = ensemble.member(joining).mode() == Some(Mode::Follower);
+        let own = if serves { zxid(ensemble.member(joining)) } else { None };
+        let due = led.iter().rev().find(|(at, _)| at.elapsed() >= BEHIND_MAX);
+        if let (Some(own), Some((_, due))) = (own, due)
+            && own >= *due
+        {
+            return Ok(true);
+        }
+        if reported.elapsed() >= REPORT_EVERY {
+            let newest = led.last().map_or(0, |(_, zxid)| *zxid);
+            println!(
+                "  {:.0} s: leader at {newest:#x}, joining server at {own:x?}",
+                begun.elapsed().as_secs_f64()
+            );
+            reported = Instant::now();
+        }
+    }
+    Ok(false)
+}
+
+/// The newest txn that a server has applied; `None` if it does not say.
+fn zxid(member: &Member) -> Option<u64> {
+    let answer = member.word("srvr").ok()?;
+    let text = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"))?;
+    u64::from_str_radix(text.trim(), 16).ok()
+}
