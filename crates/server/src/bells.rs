@@ -4,14 +4,20 @@
 //! connections. So whoever filled outboxes names their owners and rings once for each thread; a task of that
 //! thread wakes the owners, which is cheap from there.
 //!
+//! One change may have an event for each of a hundred thousand connections, and sending it takes their thread a
+//! second. So owners who get nothing but events are woken a few at a time: between two steps the thread serves those
+//! who ask for something, or are answered.
+//!
 //! The other way round, what the ready connections of an I/O thread ask of the log's thread and of other servers is
 //! handed on once for all of them: the bell's task gets its turn behind theirs.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 
 use crate::clients::Client;
 
@@ -39,6 +45,19 @@ impl Extend<usize> for ThreadSet {
     }
 }
 
+/// Owners of outboxes with nothing but events that are woken at a time. The runtime looks for other work about as
+/// often.
+const EVENTS_PER_TURN: usize = 64;
+
+/// Whom to wake, and for what.
+#[derive(Debug, Default)]
+pub(crate) struct ToWake {
+    /// For replies, and whatever else is no event.
+    pub soon: Vec<Arc<Client>>,
+    /// For events.
+    pub for_events: Vec<Arc<Client>>,
+}
+
 /// The bells of all I/O threads.
 #[derive(Debug)]
 pub(crate) struct Bells(Box<[Bell]>);
@@ -46,6 +65,8 @@ pub(crate) struct Bells(Box<[Bell]>);
 #[derive(Debug, Default)]
 struct Bell {
     rung_for: Mutex<Vec<Arc<Client>>>,
+    /// An outbox rings once until it is emptied, so there are about as many as the thread has clients at most.
+    rung_for_events: Mutex<VecDeque<Arc<Client>>>,
     /// Something is to be handed on at the end of the turn.
     rung_for_turn: AtomicBool,
     notify: Notify,
@@ -69,6 +90,20 @@ impl Bells {
         clients.clear();
     }
 
+    /// The same for all that are to be woken.
+    pub fn ring(&self, to_wake: &mut ToWake) {
+        self.ring_for(&mut to_wake.soon);
+        for (thread, bell) in self.0.iter().enumerate() {
+            let mut theirs =
+                to_wake.for_events.iter().filter(|client| client.thread == thread).peekable();
+            if theirs.peek().is_some() {
+                bell.rung_for_events.lock().extend(theirs.cloned());
+                bell.notify.notify_one();
+            }
+        }
+        to_wake.for_events.clear();
+    }
+
     /// The thread itself has something to hand on, and may get more in this turn.
     pub fn ring_for_turn(&self, thread: usize) {
         let bell = &self.0[thread];
@@ -90,6 +125,78 @@ impl Bells {
             for client in rung_for.drain(..) {
                 client.outbox.wake();
             }
+            if bell.wake_for_events() {
+                bell.notify.notify_one();
+                yield_now().await;
+            }
         }
+    }
+}
+
+impl Bell {
+    /// Wakes the next few who get events. Tells whether there are more.
+    fn wake_for_events(&self) -> bool {
+        let mut rung_for = self.rung_for_events.lock();
+        let few = rung_for.len().min(EVENTS_PER_TURN);
+        for client in rung_for.drain(..few) {
+            client.outbox.wake();
+        }
+        !rung_for.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+    use crate::clients::{Clients, ConnLimits};
+
+    const WATCHERS: usize = 1000;
+
+    async fn until(is_so: impl Fn() -> bool) {
+        while !is_so() {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_does_not_wait_for_the_events_of_others() {
+        let limits = ConnLimits {
+            outbox_bytes_max: 1024,
+            unread_bytes_max: u64::MAX,
+            ..ConnLimits::default()
+        };
+        let clients = Arc::new(Clients::new(limits, 1));
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let all: Vec<_> =
+            (0..=WATCHERS).map(|_| clients.admit(peer, 0, 0).expect("no limit")).collect();
+        let (waiting, woken) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(Vec::new())));
+        for client in &all {
+            let (client, waiting, woken) = (client.clone(), waiting.clone(), woken.clone());
+            tokio::spawn(async move {
+                *waiting.lock() += 1;
+                client.outbox.filled().await;
+                woken.lock().push(client.id);
+            });
+        }
+        until(|| *waiting.lock() == all.len()).await;
+        let attended = clients.clone();
+        tokio::spawn(async move { attended.bells.attend(0, || ()).await });
+        let (asker, watchers) = all.split_last().expect("there are some");
+        let mut to_wake = ToWake::default();
+        for watcher in watchers {
+            assert!(watcher.outbox.send_event(b"event", 0));
+            to_wake.for_events.push(watcher.clone());
+        }
+        clients.bells.ring(&mut to_wake);
+        until(|| !woken.lock().is_empty()).await;
+        let before = woken.lock().len();
+        assert!(asker.outbox.send(b"reply", true));
+        to_wake.soon.push(asker.clone());
+        clients.bells.ring(&mut to_wake);
+        until(|| woken.lock().len() == all.len()).await;
+        let turn = woken.lock().iter().position(|id| *id == asker.id).expect("it was woken");
+        assert!(turn <= before + 2 * EVENTS_PER_TURN, "its turn came after {turn} events");
     }
 }

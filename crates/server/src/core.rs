@@ -19,7 +19,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
 use crate::audit::{self, Audit};
-use crate::bells::ThreadSet;
+use crate::bells::{ThreadSet, ToWake};
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::commit::CommitQueue;
@@ -71,7 +71,7 @@ impl Driver {
 struct Mind {
     node: Node,
     out: Outputs,
-    to_wake: Vec<Arc<Client>>,
+    to_wake: ToWake,
 }
 
 /// The shared heart of a server.
@@ -117,7 +117,7 @@ impl Core {
         peers: Option<Peers>,
     ) -> Self {
         let without_role_since_ms = node.serves_as().is_none().then(|| clock.monotonic_ms());
-        let mind = Mind { node, out: Outputs::default(), to_wake: Vec::new() };
+        let mind = Mind { node, out: Outputs::default(), to_wake: ToWake::default() };
         Core {
             mind: Mutex::new(mind),
             tree: RwLock::new(tree),
@@ -419,7 +419,7 @@ impl Core {
         }
         let mut to_wake = std::mem::take(&mut mind.to_wake);
         drop(mind);
-        self.clients.bells.ring_for(&mut to_wake);
+        self.clients.bells.ring(&mut to_wake);
         if let Some(appliers) = appliers {
             self.to_apply.store(true, Ordering::Release);
             appliers.iter().for_each(|thread| self.clients.bells.ring_for_turn(thread));
@@ -438,8 +438,9 @@ impl Core {
         node: &Node,
         out: &mut Outputs,
         asker: Option<usize>,
-        to_wake: &mut Vec<Arc<Client>>,
+        to_wake: &mut ToWake,
     ) -> bool {
+        let ToWake { soon, for_events } = to_wake;
         let mut is_for_others = false;
         self.note_role(now, node);
         stats::count_events(&self.stats, out);
@@ -454,26 +455,26 @@ impl Core {
                     is_for_others = true;
                 }
                 Output::Send { conn, frames, answers: Some(answered) } => {
-                    self.send_answer(now, *conn, &out.bytes[frames.clone()], *answered, to_wake);
+                    self.send_answer(now, *conn, &out.bytes[frames.clone()], *answered, soon);
                 }
                 Output::Send { conn, frames, answers: None } => {
                     let frame = &out.bytes[frames.clone()];
-                    self.tell(*conn, to_wake, |client| {
-                        if stats::is_event(frame) {
+                    if stats::is_event(frame) {
+                        self.tell(*conn, for_events, |client| {
                             client.outbox.send_event(frame, now_us)
-                        } else {
-                            client.outbox.send(frame, false)
-                        }
-                    });
+                        });
+                    } else {
+                        self.tell(*conn, soon, |client| client.outbox.send(frame, false));
+                    }
                 }
                 Output::Attached { conn, session, timeout_ms } => {
-                    self.tell(*conn, to_wake, |client| {
+                    self.tell(*conn, soon, |client| {
                         self.note_session(now, zxid, client);
                         client.outbox.attach(*session, *timeout_ms)
                     });
                 }
                 Output::Close { conn, reason } => {
-                    self.tell(*conn, to_wake, |client| client.outbox.close(Closing::Core(*reason)));
+                    self.tell(*conn, soon, |client| client.outbox.close(Closing::Core(*reason)));
                 }
                 Output::Peer(output) => {
                     if let Some(peers) = &self.peers {

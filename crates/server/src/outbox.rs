@@ -78,6 +78,8 @@ struct Waiting {
     taken: Taken,
     /// As much of `bytes` is in [`UnreadBytes`].
     counted: usize,
+    /// The owner was named to be woken for what is no event.
+    is_awaited: bool,
 }
 
 impl Waiting {
@@ -91,6 +93,15 @@ impl Waiting {
             self.taken.frames += 1;
         }
     }
+}
+
+/// How soon the owner must look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Urgency {
+    /// As soon as it can.
+    Soon,
+    /// When those who wait for something have been served: see [`crate::bells`].
+    Event,
 }
 
 /// The outbox of one connection.
@@ -127,18 +138,20 @@ impl Outbox {
         }
     }
 
-    /// Adds a frame; `answers` says whether it completes a request. True if the owner must be woken.
+    /// Adds a frame; `answers` says whether it completes a request. True if the owner must be woken, even if it
+    /// is about to be woken for events.
     pub fn send(&self, frame: &[u8], answers: bool) -> bool {
-        self.fill(|waiting| {
+        self.fill(Urgency::Soon, |waiting| {
             waiting.add(frame, self.bytes_max);
             // Requests count as answered even when their replies come too late.
             waiting.taken.answered += usize::from(answers);
         })
     }
 
-    /// Adds the frame of a watch event that happens now. True if the owner must be woken.
+    /// Adds the frame of a watch event that happens now. True if the owner must be woken when others have been
+    /// served.
     pub fn send_event(&self, frame: &[u8], now_us: u64) -> bool {
-        self.fill(|waiting| {
+        self.fill(Urgency::Event, |waiting| {
             waiting.add(frame, self.bytes_max);
             if waiting.taken.events == 0 {
                 waiting.taken.events_since_us = now_us;
@@ -149,22 +162,26 @@ impl Outbox {
 
     /// The session is established. True if the owner must be woken.
     pub fn attach(&self, session: SessionId, timeout_ms: i32) -> bool {
-        self.fill(|waiting| waiting.taken.attached = Some((session, timeout_ms)))
+        self.fill(Urgency::Soon, |waiting| waiting.taken.attached = Some((session, timeout_ms)))
     }
 
     /// Close once what was sent before is out. True if the owner must be woken.
     pub fn close(&self, why: Closing) -> bool {
-        self.fill(|waiting| _ = waiting.taken.closing.get_or_insert(why))
+        self.fill(Urgency::Soon, |waiting| _ = waiting.taken.closing.get_or_insert(why))
     }
 
-    fn fill(&self, fill: impl FnOnce(&mut Waiting)) -> bool {
+    fn fill(&self, urgency: Urgency, fill: impl FnOnce(&mut Waiting)) -> bool {
         let mut waiting = self.waiting.lock();
         fill(&mut waiting);
         if waiting.bytes.len() >= waiting.counted + STEP_BYTES {
             let bytes = waiting.bytes.len();
             self.count(&mut waiting, bytes);
         }
-        let is_first = !self.filled.swap(true, Ordering::AcqRel);
+        let is_first = match urgency {
+            Urgency::Event => !self.filled.load(Ordering::Acquire),
+            Urgency::Soon => !std::mem::replace(&mut waiting.is_awaited, true),
+        };
+        self.filled.store(true, Ordering::Release);
         let closes = waiting.taken.closing.is_some();
         is_first | (closes && !self.closing.swap(true, Ordering::AcqRel))
     }
@@ -214,6 +231,7 @@ impl Outbox {
         let mut waiting = self.waiting.lock();
         self.filled.store(false, Ordering::Release);
         self.closing.store(false, Ordering::Release);
+        waiting.is_awaited = false;
         out.append(&mut waiting.bytes);
         clear_or_free(&mut waiting.bytes);
         if waiting.counted > 0 {
@@ -256,6 +274,18 @@ mod tests {
         let taken = outbox.take(&mut out).unwrap();
         assert_eq!((&out[..], taken.answered, taken.frames), (&b"> event reply"[..], 1, 2));
         assert!(outbox.take(&mut out).is_none());
+    }
+
+    #[test]
+    fn a_reply_wakes_though_an_event_did() {
+        let outbox = outbox(100);
+        assert!(outbox.send_event(b"event", 7));
+        assert!(!outbox.send_event(b"event", 8));
+        assert!(outbox.send(b"reply", true), "the owner's turn for events may be far away");
+        assert!(!outbox.send(b"reply", true) && !outbox.send_event(b"event", 9));
+        outbox.take(&mut Vec::new()).unwrap();
+        assert!(outbox.send(b"reply", true));
+        assert!(!outbox.send_event(b"event", 9), "it is woken for the reply");
     }
 
     #[test]
