@@ -53,6 +53,8 @@ const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const FIRST_FRAME_BYTES_MAX: usize = 4096;
 /// How long a closing connection may take to send its last replies.
 const LINGER: Duration = Duration::from_secs(5);
+/// Watches of a connection that ended which are removed at a time: a fraction of a millisecond.
+const WATCHES_PER_TURN: usize = 1000;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +170,7 @@ impl Connection {
             self.note_end(&ended);
         }
         self.drop_output();
+        self.remove_watches().await;
         self.shared.core.step(Input::Disconnected { conn: self.client.id });
         self.release_all_room();
         self.await_last_answers().await;
@@ -176,6 +179,15 @@ impl Connection {
         self.shared.core.clients.remove(&self.client);
         self.release_outstanding(self.in_flight);
         self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
+    }
+
+    /// Removes its watches a few at a time: nobody reads or writes meanwhile. What it leaves at the same time through
+    /// the core goes with its end there.
+    async fn remove_watches(&self) {
+        let watcher = self.client.id.watcher();
+        while self.shared.core.tree().watches().remove_some(watcher, WATCHES_PER_TURN) {
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn serve_until_closed(&mut self) -> Result<Ended, Ended> {

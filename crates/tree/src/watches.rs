@@ -271,6 +271,14 @@ impl Watches {
         self.child.remove_watcher(watcher);
     }
 
+    /// Removes at most this many watches of a connection. Tells whether it has more: a connection may have a million,
+    /// and nobody reads or applies anything while they are removed.
+    pub fn remove_some(&mut self, watcher: Watcher, count_max: usize) -> bool {
+        let removed = self.data.remove_some(watcher, count_max);
+        self.child.remove_some(watcher, count_max - removed);
+        self.count_of(watcher) > 0
+    }
+
     /// Totals of the data table, which is what Apache reports.
     #[must_use]
     pub fn summary(&self) -> WatchSummary {
@@ -372,6 +380,17 @@ impl Table {
         let after = mode.map_or(Modes::default(), |mode| before.without(mode));
         self.set_modes(path, watcher, before, after);
         before != after
+    }
+
+    /// Returns how many were removed.
+    fn remove_some(&mut self, watcher: Watcher, count_max: usize) -> usize {
+        let paths = self.by_watcher.get(&watcher).into_iter().flatten();
+        let some: Vec<_> = paths.take(count_max).cloned().collect();
+        for path in &some {
+            let before = self.modes(path, watcher);
+            self.set_modes(path, watcher, before, Modes::default());
+        }
+        some.len()
     }
 
     fn remove_watcher(&mut self, watcher: Watcher) {
@@ -494,6 +513,22 @@ mod tests {
         watches.remove_watcher(left[0]);
         assert_eq!(watches.count(), 0);
         assert!(watches.watchers().is_empty() && watches.summary() == WatchSummary::default());
+    }
+
+    #[test]
+    fn watches_of_a_watcher_are_removed_piece_by_piece() {
+        let mut watches = Watches::new(0);
+        for path in ["/a", "/b", "/c"] {
+            watches.add(TableKind::Data, path, A).unwrap();
+            watches.add(TableKind::Child, path, A).unwrap();
+            watches.add(TableKind::Child, path, B).unwrap();
+        }
+        assert!(watches.remove_some(A, 2));
+        assert_eq!((watches.count_of(A), watches.count_of(B)), (4, 3));
+        assert!(watches.remove_some(A, 3));
+        assert_eq!(watches.trigger(TableKind::Child, "/c"), [A, B]);
+        assert!(!watches.remove_some(A, 1), "the last one was spent");
+        assert_eq!((watches.count_of(A), watches.count()), (0, 2));
     }
 
     #[test]
