@@ -9,33 +9,54 @@ use super::busy::Busy;
 use super::lab::{Lab, Meter, STAYING_MS};
 use crate::bench::fill::{self, pipeline};
 use crate::bench::lab::target_name;
-use crate::bench::raw::Measured;
+use crate::bench::raw::{Measured, median};
 use crate::server::{Program, Server};
 use crate::wire::{Op, Session};
 
 /// Names in all lists together.
-const LISTED: usize = 5_000_000;
-const LISTS_MAX: usize = 500;
+const LISTED: usize = 3_000_000;
+const LISTS_MAX: usize = 300;
 
-/// All sizes on one server, for one program.
+const ROUNDS: usize = 5;
+
+/// All sizes on one server, for one program. They take turns, so that what else the machine does falls
+/// on all of them.
 pub fn measure(lab: &Lab, program: Program, measured: &mut Measured) -> Result<()> {
+    let target = target_name(program);
     let server = lab.start(program, "children")?;
-    // Java compiles what is used often; the first size must not pay for it.
-    cost(lab, &server, lab.wanted(lab.sizes.children).first().copied().unwrap_or(1), "/warm")?;
-    for size in lab.wanted(lab.sizes.children) {
-        let target = target_name(program);
-        let parent = format!("/c{size}");
-        let cost = cost(lab, &server, size, &parent)?;
-        println!(
-            "{target}: {size} children: CPU {:.3} µs for each one listed, create {:.1} µs, delete {:.1} µs",
-            cost.list_us, cost.create_us, cost.delete_us
+    let sizes = lab.wanted(lab.sizes.children);
+    for size in &sizes {
+        fill::children(&server.address, &parent(*size), *size)?;
+        // Java compiles what is used often; the first round must not pay for it.
+        cost(lab, &server, *size)?;
+    }
+    let mut rounds: Vec<Vec<Cost>> = sizes.iter().map(|_| Vec::new()).collect();
+    for _ in 0..ROUNDS {
+        for (size, rounds) in sizes.iter().zip(&mut rounds) {
+            rounds.push(cost(lab, &server, *size)?);
+        }
+    }
+    for (size, rounds) in sizes.into_iter().zip(&rounds) {
+        let middle = |of: fn(&Cost) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
+        let (list_us, create_us, delete_us) = (
+            middle(|cost| cost.list_us),
+            middle(|cost| cost.create_us),
+            middle(|cost| cost.delete_us),
         );
-        measured.plot("cpu_per_listed_us", target, size, cost.list_us);
-        measured.plot("cpu_per_create_us", target, size, cost.create_us);
-        measured.plot("cpu_per_delete_us", target, size, cost.delete_us);
-        beside(lab, program, &server, size, &parent, measured)?;
+        println!(
+            "{target}: {size} children: CPU {list_us:.3} µs for each one listed, create {create_us:.1} µs, \
+             delete {delete_us:.1} µs"
+        );
+        measured.plot("cpu_per_listed_us", target, size, list_us);
+        measured.plot("cpu_per_create_us", target, size, create_us);
+        measured.plot("cpu_per_delete_us", target, size, delete_us);
+        beside(lab, program, &server, size, measured)?;
     }
     server.kill()
+}
+
+fn parent(size: usize) -> String {
+    format!("/c{size}")
 }
 
 /// The server's microseconds.
@@ -45,20 +66,20 @@ struct Cost {
     delete_us: f64,
 }
 
-fn cost(lab: &Lab, server: &Server, size: usize, parent: &str) -> Result<Cost> {
-    fill::children(&server.address, parent, size)?;
+fn cost(lab: &Lab, server: &Server, size: usize) -> Result<Cost> {
+    let parent = parent(size);
     let mut session = Session::connect(&server.address, STAYING_MS)?;
     let lists = (LISTED / size).clamp(3, LISTS_MAX);
     let meter = Meter::start(server)?;
     for _ in 0..lists {
-        session.ok(&Op::get_children(parent))?;
+        session.ok(&Op::get_children(&parent))?;
     }
     let list_us = meter.read()?.cpu_us_each(lists * size);
     let meter = Meter::start(server)?;
-    change(&mut session, parent, lab.sizes.calls, |path| Op::create(path, Some(b"x"), 0))?;
+    change(&mut session, &parent, lab.sizes.calls, |path| Op::create(path, Some(b"x"), 0))?;
     let create_us = meter.read()?.cpu_us_each(lab.sizes.calls);
     let meter = Meter::start(server)?;
-    change(&mut session, parent, lab.sizes.calls, |path| Op::delete(path, -1))?;
+    change(&mut session, &parent, lab.sizes.calls, |path| Op::delete(path, -1))?;
     let delete_us = meter.read()?.cpu_us_each(lab.sizes.calls);
     session.close()?;
     Ok(Cost { list_us, create_us, delete_us })
@@ -74,10 +95,9 @@ fn beside(
     program: Program,
     server: &Server,
     size: usize,
-    parent: &str,
     measured: &mut Measured,
 ) -> Result<()> {
-    let target = target_name(program);
+    let (target, parent) = (target_name(program), parent(size));
     let busy = Busy::start(std::slice::from_ref(&server.address), lab.sizes.writers)?;
     let mut session = Session::connect(&server.address, STAYING_MS)?;
     let begun = Instant::now();
@@ -86,7 +106,7 @@ fn beside(
     while working.elapsed() < lab.sizes.quiet {
         let path = format!("{parent}/one-more");
         session.ok(&Op::create(&path, Some(b"x"), 0))?;
-        session.ok(&Op::get_children(parent))?;
+        session.ok(&Op::get_children(&parent))?;
         session.ok(&Op::delete(&path, -1))?;
     }
     let ended = Instant::now();

@@ -96,19 +96,19 @@ fn how(raws: &[Raw]) -> String {
         "\
 ## How it was measured
 
-{machines}Each size has a server of its own with an empty tree, `forceSync=yes` and snapshots only where the part asks for
-one; Java has a heap of {HEAP_MIB} MB. *CPU* is the processor time of the server's process, from `/proc`, for each of the
-things counted; unlike elapsed time it does not depend on what else the machine does. Other clients send writes at
-fixed moments, whether earlier ones were answered or not, and a write's time counts from the moment at which it was due. The
-cost of one thing at the largest size is compared with that at the smallest. Sizes in connections end at the limit on
-descriptors of the machine.
+{machines}Each size has a server of its own with an empty tree, `forceSync=yes` and snapshots only where
+the part asks for one; Java has a heap of {HEAP_MIB} MB. *CPU* is the processor time of the server's process,
+from `/proc`, for each of the things counted; unlike elapsed time it hardly depends on what else the machine
+does. Other clients send writes at fixed moments, whether earlier ones were answered or not, and a write's
+time counts from the moment at which it was due. The cost of one thing at the largest size is compared with
+that at the smallest. Sizes in connections end at the machine's limit on descriptors.
 
 ```
 cargo xtask scale                          # everything; about an hour
 cargo xtask scale --list                   # the parts
 cargo xtask scale --only sessions,expiry   # some of them; the document keeps the others' numbers
 cargo xtask scale --only znodes --largest 5000000
-cargo xtask scale --apache                 # Apache 3.9.5, too
+cargo xtask scale --apache                 # Apache 3.9.5; the document shows both
 cargo xtask scale --quick                  # see that it works; writes to target/scale/quick
 ```"
     )

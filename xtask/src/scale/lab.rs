@@ -90,7 +90,7 @@ impl Lab {
         if let Some(largest) = wanted.iter().find(|size| **size > most) {
             println!(
                 "{largest} connections need {} descriptors in each of two processes; the hard limit is {}, so \
-                 the largest size is {}; `ulimit -Hn` as root raises it",
+                 the largest size is {}; raise the limit (`ulimit -Hn`) for more",
                 largest + beside + RESERVE_MAX + OTHER_FILES,
                 self.connections_max + RESERVE_MAX + OTHER_FILES,
                 fitting.last().copied().unwrap_or(0)

@@ -43,6 +43,7 @@ Examples:
   cargo xtask scale --quick                           see that it works, within minutes
   cargo xtask scale --only sessions,expiry            two parts
   cargo xtask scale --only znodes --largest 5000000   up to 5 million znodes
+  cargo xtask scale --only watchers --data /dev/shm   without the disk
   cargo xtask scale --only document                   write docs/scale.md again")]
 pub struct Options {
     /// Measure only these parts, with commas between them; `document` only writes the document.
@@ -54,9 +55,12 @@ pub struct Options {
     /// Leave out sizes above this.
     #[arg(long, value_name = "N")]
     largest: Option<usize>,
-    /// Measure Apache 3.9.5, too (`cargo xtask peers zookeeper` installs it).
+    /// Measure Apache 3.9.5 instead (`cargo xtask peers zookeeper` installs it). The document shows both.
     #[arg(long)]
     apache: bool,
+    /// Where the servers keep their data. In memory (/dev/shm), a busy disk spoils no numbers.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Where scale.md and its plots go; docs, or target/scale/quick with --quick.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -70,8 +74,8 @@ impl Options {
         if self.quick { Sizes::QUICK } else { Sizes::FULL }
     }
 
-    fn programs(&self) -> &'static [Program] {
-        if self.apache { &[Program::Herdsman, Program::Apache] } else { &[Program::Herdsman] }
+    fn program(&self) -> Program {
+        if self.apache { Program::Apache } else { Program::Herdsman }
     }
 
     fn raw_dir(&self) -> PathBuf {
@@ -110,21 +114,21 @@ pub fn run(options: &Options) -> Result<()> {
 /// Measures one part after another; returns the names of those that failed.
 fn measure_all(parts: &[&Part], options: &Options) -> Result<Vec<&'static str>> {
     crate::bench::build()?;
-    options.programs().iter().try_for_each(|program| program.ensure_here())?;
-    let lab = Lab::open(&paths::target().join("scale/data"), options.sizes(), options.largest)?;
+    let program = options.program();
+    program.ensure_here()?;
+    let data = options.data.clone().unwrap_or_else(|| paths::target().join("scale"));
+    let lab = Lab::open(&data.join("herdsman-scale"), options.sizes(), options.largest)?;
     let machine = Machine::look(lab.work())?;
     let mut failed = Vec::new();
     for part in parts {
         println!("\n== {}: {}", part.name, part.about);
         let begun = Instant::now();
         let mut measured = Measured::default();
-        for program in options.programs() {
-            if let Err(error) = (part.measure)(&lab, *program, &mut measured) {
-                println!("{} of {} FAILED: {error:#}", part.name, program.name());
-                failed.push(part.name);
-            }
+        if let Err(error) = (part.measure)(&lab, program, &mut measured) {
+            println!("{} of {} FAILED: {error:#}", part.name, program.name());
+            failed.push(part.name);
         }
-        keep_others(part, options, &mut measured)?;
+        keep_other(part, options, &mut measured)?;
         let (name, machine) = (part.name.to_string(), machine.clone());
         Raw { part: name, quick: options.quick, machine, measured }.save(&options.raw_dir())?;
         println!("== {}: {:.0} s", part.name, begun.elapsed().as_secs_f64());
@@ -132,12 +136,11 @@ fn measure_all(parts: &[&Part], options: &Options) -> Result<Vec<&'static str>> 
     Ok(failed)
 }
 
-/// Numbers of a program that was not measured this time stay in the part's file.
-fn keep_others(part: &Part, options: &Options, measured: &mut Measured) -> Result<()> {
+/// Numbers of the other program stay in the part's file.
+fn keep_other(part: &Part, options: &Options, measured: &mut Measured) -> Result<()> {
     let Some(before) = raw::load(&options.raw_dir(), part.name)? else { return Ok(()) };
-    let is_new =
-        |target: &str| options.programs().iter().any(|program| target_name(*program) == target);
-    let others = before.measured.curves.into_iter().filter(|curve| !is_new(&curve.target));
-    measured.curves.extend(others);
+    let target = target_name(options.program());
+    let other = before.measured.curves.into_iter().filter(|curve| curve.target != target);
+    measured.curves.extend(other);
     Ok(())
 }

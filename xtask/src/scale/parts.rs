@@ -153,7 +153,7 @@ pub const WANTED: &[Growth] = &[
     flat("children", "CPU of a delete", "cpu_per_delete_us", "children", Unit::Us),
     others("children", "children"),
     flat("znodes", "memory of a znode", "bytes_per_znode", "znodes", Unit::Bytes),
-    flat("znodes", "snapshot, time for each", "snapshot_per_znode_us", "znodes", Unit::Us),
+    flat("znodes", "CPU of a znode in a snapshot", "snapshot_cpu_per_znode_us", "znodes", Unit::Us),
     flat("znodes", "restart, time for each", "restart_per_znode_us", "znodes", Unit::Us),
     others("znodes", "znodes"),
     none("join", "servers that did not catch up", "did_not_catch_up"),

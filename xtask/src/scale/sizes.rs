@@ -44,7 +44,7 @@ pub struct Sizes {
 impl Sizes {
     /// What the document is about.
     pub const FULL: Sizes = Sizes {
-        sessions: &[10_000, 30_000, 100_000],
+        sessions: &[3000, 10_000, 30_000, 100_000],
         expiry: &[10_000, 30_000, 100_000],
         watchers: &[1000, 5000, 10_000, 50_000],
         recursive: &[1000, 3000, 10_000],

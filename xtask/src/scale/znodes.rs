@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::busy::Busy;
-use super::lab::{Lab, ensure_memory, settled_bytes};
+use super::lab::{Lab, Meter, ensure_memory, settled_bytes};
 use crate::bench::generator;
 use crate::bench::lab::{target, target_name};
 use crate::bench::million::restart_once;
@@ -38,19 +38,21 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     let bytes_each = (settled_bytes(&server)? - before) / size as f64;
 
     let busy = Busy::start(std::slice::from_ref(&server.address), lab.sizes.writers)?;
-    let begun = Instant::now();
+    let (begun, meter) = (Instant::now(), Meter::start(&server)?);
     std::thread::sleep(lab.sizes.quiet);
-    let taking = Instant::now();
+    let usual = meter.read()?;
+    let (taking, meter) = (Instant::now(), Meter::start(&server)?);
     take_snapshot(&admin)?;
+    let snapshot = meter.read()?.without(&usual);
     let ended = Instant::now();
     let record = busy.finish()?;
     record.ensure_whole()?;
     let (quiet, during) = (record.between(begun, taking), record.between(taking, ended));
-    let snapshot_us = (ended - taking).as_secs_f64() * 1e6 / size as f64;
     println!(
-        "{label}: {size} znodes: {bytes_each:.0} bytes, made in {fill_us:.2} µs each; snapshot in {:.1} s; p99 of the \
+        "{label}: {size} znodes: {bytes_each:.0} bytes, made in {fill_us:.2} µs each; snapshot in {:.1} s, {:.2} µs of CPU each; p99 of the \
          others' writes {:.1} ms before, {:.1} ms during, at most {:.1} ms",
-        (ended - taking).as_secs_f64(),
+        snapshot.wall_s,
+        snapshot.cpu_us_each(size),
         quiet.p99_ms,
         during.p99_ms,
         during.longest_ms
@@ -60,7 +62,8 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     println!("{label}: {size} znodes: restart in {restart_s:.1} s");
     measured.plot("bytes_per_znode", label, size, bytes_each);
     measured.plot("time_to_make_us", label, size, fill_us);
-    measured.plot("snapshot_per_znode_us", label, size, snapshot_us);
+    measured.plot("snapshot_s", label, size, snapshot.wall_s);
+    measured.plot("snapshot_cpu_per_znode_us", label, size, snapshot.cpu_us_each(size));
     measured.plot("restart_per_znode_us", label, size, restart_s * 1e6 / size as f64);
     measured.plot("restart_s", label, size, restart_s);
     measured.plot("others_p99_before_ms", label, size, quiet.p99_ms);
