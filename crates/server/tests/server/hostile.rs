@@ -7,7 +7,8 @@ use herdsman_proto::limits::CONNECTION_IDS_MAX;
 use herdsman_proto::{ErrorCode, JuteWrite, OpCode, ReadRequest, Request, WriteRequest, reply};
 use herdsman_server::{TestEnsemble, TestServer};
 
-use crate::client::{Client, code, create, open, receive_payload};
+use crate::client::{Client, code, create, exists, open, receive_payload};
+use crate::limits::long_frame;
 use crate::metrics::scrape;
 use crate::words::wait_for;
 
@@ -220,6 +221,38 @@ fn long_ids_count_among_the_bytes_of_requests_at_a_learner() {
     assert!(held_back >= 1.0, "the creates themselves take only some 20,000 bytes");
     let held = || scrape(&ensemble.handle(follower))["herdsman_request_bytes"];
     wait_for("all bytes to be given back", || held() == 0.0);
+}
+
+/// Who has no request in flight is never held back, but for long frames. Very many connections with long ids could
+/// fill the way to the leader, one request each.
+#[test]
+fn long_ids_wait_for_room_at_a_learner() {
+    let ensemble = TestEnsemble::start_with("", |_, config| {
+        config.limits.request_bytes_max = NonZeroU64::new(1_000_000);
+    });
+    ensemble.await_leader();
+    let follower = ensemble.follower();
+    let metric = |name: &str| scrape(&ensemble.handle(follower))[name];
+    let [mut witness, mut client, mut first, mut second] =
+        [(); 4].map(|()| Client::connect(ensemble.address(follower)));
+    let credentials = "u".repeat(50_000);
+    let credentials = Some(credentials.as_bytes());
+    client.call(&Request::Auth { scheme: "digest".into(), credentials }).ok();
+    // Frames that do not end take all the room.
+    let frame = long_frame();
+    for stalled in [&mut first, &mut second] {
+        stalled.send_raw(&frame[..frame.len() - 1]);
+    }
+    let held = || metric("herdsman_request_bytes") as usize;
+    wait_for("two frames", || held() == 2 * frame.len());
+    client.send(&create("/waits", b"", 0));
+    let held_back = || metric("herdsman_held_back_total{limit=\"requestBytesMax\"}");
+    wait_for("the one with ids to wait", || held_back() >= 1.0);
+    witness.create("/does-not-wait", b"", 0).ok();
+    let is_there = witness.call(&exists("/waits")).error == 0;
+    assert!(!is_there, "it was sent to the leader before the witness's");
+    drop((first, second));
+    client.receive_reply().unwrap().ok();
 }
 
 /// One small request makes the server look at a whole subtree, while nothing can be applied.

@@ -205,7 +205,7 @@ fn bytes_in_flight_are_limited_in_all() {
 }
 
 /// A frame that is longer than one read, and its reply.
-fn long_frame() -> Vec<u8> {
+pub fn long_frame() -> Vec<u8> {
     let mut frame = Vec::new();
     reply::frame(&mut frame, |out| {
         let request = set("/witness", &[7; 600_000]);
