@@ -6,8 +6,9 @@
 //! file descriptor if there is none left to open a file: the batch stays, the node refuses new writes
 //! meanwhile. Any other failure is final.
 //!
-//! The queue needs no limit of its own: `globalOutstandingLimit` bounds what clients put in, and
-//! the server's own txns (ends of sessions, sweeps) stop while the log takes nothing.
+//! The queue has no limit of its own: `globalOutstandingLimit` bounds what clients put in, and
+//! the server's own txns (ends of sessions, sweeps) stop while the log takes nothing. On a learner it holds what the
+//! leader sends faster than this disk writes; while it catches up that may be much (docs/architecture.md, Limits).
 
 use std::collections::VecDeque;
 use std::ops::Range;
