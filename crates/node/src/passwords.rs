@@ -1,4 +1,4 @@
-//! Session passwords: what a client shows to take its session up again.
+//! Session passwords: what a client sends to resume its session.
 //!
 //! In: a session's id, and the bytes that a client shows with it. Out: the password, or what is wrong with those
 //! bytes. Servers exchange no passwords, each computes them, so all servers of an ensemble have to agree
@@ -19,7 +19,7 @@ use sha2::Sha256;
 pub struct SessionKey(Hmac<Sha256>);
 
 impl SessionKey {
-    /// A shorter secret can be guessed from a password.
+    /// The least length of a secret: a shorter one could be found by trial from a password.
     pub const BYTES_MIN: usize = 32;
 
     /// Takes the secret in; `None` if it is shorter than [`Self::BYTES_MIN`].
@@ -29,7 +29,7 @@ impl SessionKey {
         mac.ok().map(SessionKey)
     }
 
-    /// What nobody without the key can compute from the id.
+    /// Computes a session's password, which is infeasible without the key.
     #[must_use]
     pub fn password(&self, session: SessionId) -> Password {
         let tag = self.tag(session).finalize().into_bytes();
@@ -61,7 +61,7 @@ pub enum KeyUse {
     Only,
 }
 
-/// Which passwords sessions get and have.
+/// Which passwords are issued and accepted.
 #[derive(Clone, Debug, Default)]
 pub enum SessionPasswords {
     /// Apache's, which follow from the id.
@@ -81,7 +81,7 @@ pub enum SessionPasswords {
 pub enum PasswordFault {
     /// It is Apache's, which is no longer accepted.
     Apache,
-    /// It is neither kind, or of another key.
+    /// Neither Apache's nor made with this key.
     Wrong,
 }
 
@@ -96,7 +96,7 @@ impl SessionPasswords {
         }
     }
 
-    /// Judges what a client shows.
+    /// Checks what a client sent.
     pub(crate) fn check(&self, session: SessionId, password: &[u8]) -> Result<(), PasswordFault> {
         let is_apache = || *password == session.apache_password();
         let accepts_apache = !self.only_keyed();
@@ -108,7 +108,7 @@ impl SessionPasswords {
         }
     }
 
-    /// Whether an id alone is of no use to anybody.
+    /// Whether only keyed passwords are accepted, so that an id alone is useless.
     pub(crate) fn only_keyed(&self) -> bool {
         matches!(self, SessionPasswords::Keyed { key_use: KeyUse::Only, .. })
     }

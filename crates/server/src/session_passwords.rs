@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::config::{Config, SessionPasswordUse};
 
-/// No secret is longer; a file that is, is another file.
+/// A longer file is probably the wrong file.
 const FILE_BYTES_MAX: usize = 4096;
 
 /// Why there is no key.
@@ -23,17 +23,17 @@ pub enum SessionKeyError {
     #[error("herdsman.sessionPasswords needs a key: set herdsman.sessionKeyFile")]
     NoFile,
     /// The file cannot be read.
-    #[error("cannot read the key of sessions {path}: {source} (herdsman.sessionKeyFile)", path = path.display())]
+    #[error("cannot read the session key file {path}: {source} (herdsman.sessionKeyFile)", path = path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// What is in the file is no key.
+    /// The file does not hold a key of valid length.
     #[error(
-        "the key of sessions {path} has {found}, and a key has {} to {FILE_BYTES_MAX} bytes: make one with \
-         `head -c 32 /dev/urandom | base64` (herdsman.sessionKeyFile)",
+        "the session key file {path} has {found}; a key has {} to {FILE_BYTES_MAX} bytes: create one with \
+         `head -c 32 /dev/urandom | base64` and copy it to all servers (herdsman.sessionKeyFile)",
         SessionKey::BYTES_MIN,
         path = path.display()
     )]
@@ -71,7 +71,7 @@ fn read_key(path: &Path) -> Result<SessionKey, SessionKeyError> {
     key.ok_or_else(|| SessionKeyError::Length {
         path: path_buf(),
         found: match bytes.trim_ascii().len() {
-            _ if too_long => "more bytes".to_owned(),
+            _ if too_long => format!("more than {FILE_BYTES_MAX} bytes"),
             1 => "1 byte".to_owned(),
             count => format!("{count} bytes"),
         },
@@ -137,7 +137,7 @@ mod tests {
         assert!(short.contains("has 9 bytes") && short.contains("/dev/urandom"), "{short}");
         assert!(!short.contains("too short"), "{short}");
         assert!(error(&[b' '; 40]).contains("0 bytes"));
-        assert!(error(&[b'k'; FILE_BYTES_MAX + 1]).contains("more bytes"));
+        assert!(error(&[b'k'; FILE_BYTES_MAX + 1]).contains("more than"));
         let none = load_with(None, Some(SessionPasswordUse::KeyedOnly)).unwrap_err();
         assert!(none.contains("herdsman.sessionKeyFile"), "{none}");
     }

@@ -311,7 +311,7 @@ pub(crate) fn snapshot_policy(
     let storage = &config.storage;
     let log_bytes_max = storage.snapshot_log_bytes.map(NonZeroU64::get);
     let txns_max = SnapshotTxns {
-        at_least: u64::from(storage.snapshot_txns),
+        small_tree_max: u64::from(storage.snapshot_txns),
         follow_tree: storage.snapshots_follow_tree,
     };
     SnapshotPolicy::new(txns_max, log_bytes_max, txns_replayed, requests)

@@ -47,19 +47,19 @@ const SPILL_BYTES: usize = 256 * 1024;
 /// txn, however large the tree is.
 const ZNODES_PER_TXN: u64 = 4;
 
-/// Txns between two snapshots.
+/// The most txns between two snapshots; the actual number is random between half of it and all of it.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotTxns {
-    /// At least this many.
-    pub at_least: u64,
-    /// More of them if the tree is large.
+    /// The limit for a small tree.
+    pub small_tree_max: u64,
+    /// Whether a large tree raises the limit to a quarter of its znodes.
     pub follow_tree: bool,
 }
 
 impl SnapshotTxns {
     fn max(self, znodes: u64) -> u64 {
         let for_tree = if self.follow_tree { znodes / ZNODES_PER_TXN } else { 0 };
-        self.at_least.max(for_tree)
+        self.small_tree_max.max(for_tree)
     }
 }
 
@@ -437,8 +437,8 @@ mod tests {
     use super::*;
 
     /// The number of txns after which a snapshot is asked for.
-    fn due_after(at_least: u64, follow_tree: bool, znodes: u64) -> u64 {
-        let txns = SnapshotTxns { at_least, follow_tree };
+    fn due_after(small_tree_max: u64, follow_tree: bool, znodes: u64) -> u64 {
+        let txns = SnapshotTxns { small_tree_max, follow_tree };
         let mut policy = SnapshotPolicy::new(txns, None, 0, Arc::default());
         (1..).find(|_| policy.count(1, 0, || znodes)).unwrap()
     }

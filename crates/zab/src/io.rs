@@ -174,7 +174,7 @@ pub enum CloseReason {
     Replaced,
     /// The server whose number it has uses another link.
     AlreadyConnected,
-    /// The membership has changed since NEWLEADER told it of one: it has to hear of the new one.
+    /// The membership has changed since NEWLEADER was sent: it must reconnect to learn the new one.
     MembershipChanged,
     /// Too many at once.
     TooMany,

@@ -11,8 +11,8 @@ use crate::io::{CloseReason, LinkId, Output};
 use crate::replica::Replica;
 use crate::sync::{Plan, plan_sync};
 
-/// The most that is queued for a learner at once when it goes on with proposals: it has to read this before it can give
-/// a sign of life. What is more comes from the log, at the pace of the learner.
+/// The most that is queued for a learner at once before it gets live proposals: it must read all of this before it
+/// can answer a ping. Anything more is read from the log, at the learner's pace.
 const REST_BYTES_MAX: usize = 8 << 20;
 /// What PROPOSAL and COMMIT take besides a payload, about.
 const PACKET_EXTRA_BYTES: usize = 64;
@@ -98,14 +98,14 @@ impl LearnerPeer {
         }
     }
 
-    /// It gets every proposal and commit. One that is still being sent what it lacks, or stores it, does not: however
-    /// long that takes, nothing gathers for it here or there.
+    /// It gets every proposal and commit. A learner that is still receiving or storing what it lacks does not, so
+    /// nothing piles up for it on either side, however long that takes.
     pub fn is_forwarding(&self) -> bool {
         matches!(self.step, Step::Synced | Step::Active)
     }
 
-    /// A tree or a part of the log is being sent to it.
-    pub fn is_sent_to(&self) -> bool {
+    /// A tree or a part of the log is being streamed to it.
+    pub fn is_streaming(&self) -> bool {
         matches!(self.step, Step::Sending | Step::Resuming)
     }
 
@@ -220,7 +220,7 @@ impl LearnerPeer {
         self.sent_to = self.sent_to.max(agreed);
     }
 
-    /// Whether a membership has been put in force since NEWLEADER was sent. It was not told with the txn.
+    /// Whether a membership has taken effect since NEWLEADER was sent; the txn alone does not tell the learner.
     pub fn has_old_membership(&self, replica: &Replica) -> bool {
         self.membership_version != replica.memberships.in_force().version
     }
@@ -300,12 +300,12 @@ pub(crate) enum Sent {
     InPart,
 }
 
-/// How long the log is kept for a learner that is being sent something; who takes longer may have to begin again.
+/// How long log files are kept for a learner that is catching up; a slower one may have to start over.
 const LOG_KEPT_MS: u64 = 60 * 60 * 1000;
 
 /// It will be sent what is agreed on meanwhile.
 fn is_behind(peer: &LearnerPeer) -> bool {
-    peer.is_sent_to() || peer.step == Step::Syncing
+    peer.is_streaming() || peer.step == Step::Syncing
 }
 
 /// Whether one of them will be sent what is agreed on meanwhile.

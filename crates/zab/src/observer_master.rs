@@ -197,7 +197,7 @@ impl ObserverMaster {
         replica: &Replica,
         out: &mut Vec<Output>,
     ) {
-        if let Some(peer) = self.observers.get_mut(&link).filter(|peer| peer.is_sent_to()) {
+        if let Some(peer) = self.observers.get_mut(&link).filter(|peer| peer.is_streaming()) {
             peer.sent_to = log_to.unwrap_or(peer.sent_to);
             self.send_more(now_ms, link, replica, out);
         }
@@ -218,7 +218,7 @@ impl ObserverMaster {
         }
     }
 
-    /// The log on disk does not help an observer.
+    /// The log on disk cannot be used for this observer: sends the tree.
     pub fn handle_log_missed(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
         let sending = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Sending);
         if let Some(peer) = sending {

@@ -137,7 +137,7 @@ pub struct Storage {
     pub preallocate_bytes: u64,
     /// Transactions between two snapshots, at least 2; the actual point is random in its upper half.
     pub snapshot_txns: u32,
-    /// Whether a large tree takes more of them; not if `snapCount` is set.
+    /// Whether a large tree raises this number; false if `snapCount` is set.
     pub snapshots_follow_tree: bool,
     /// Log bytes between two snapshots.
     pub snapshot_log_bytes: Option<NonZeroU64>,

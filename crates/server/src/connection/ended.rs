@@ -53,8 +53,8 @@ fn wording(closing: &Closing) -> String {
         Closing::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Apache }) => {
             format!(
                 "the password of session {session} is Apache's, and only those made with the key are accepted \
-             (herdsman.sessionPasswords=keyed-only): another server gives such passwords, or somebody has \
-             computed it from the id"
+             (herdsman.sessionPasswords=keyed-only): if clients lose sessions, set issue-keyed on all servers and wait \
+             for the longest session timeout; otherwise someone may be trying to take over the session"
             )
         }
         closing => closing.to_string(),

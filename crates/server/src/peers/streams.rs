@@ -1,7 +1,7 @@
 //! What is sent to a learner in one long stream: the tree, and parts of the log.
 //!
 //! Both are read by the thread that writes to the learner, as fast as the learner takes them, while the tree and the
-//! log go on changing. The core hears that the learner takes them, and when all was read.
+//! log go on changing. The core is notified while the learner keeps reading, and when everything was sent.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
@@ -24,17 +24,17 @@ const LOG_BYTES_PER_STEP: usize = 32 * 1024;
 /// About what a znode takes in a snapshot besides its path and data.
 const ZNODE_EXTRA_BYTES: u64 = 80;
 
-/// Tells the core now and then that a learner takes what it is sent.
+/// Notifies the core from time to time that a learner is still reading.
 struct Report {
     core: Weak<Core>,
     link: LinkId,
-    told: Instant,
+    notified_at: Instant,
 }
 
 impl Report {
     fn heard(&mut self, core: &Core) {
-        if self.told.elapsed() >= HEARD_EVERY {
-            self.told = Instant::now();
+        if self.notified_at.elapsed() >= HEARD_EVERY {
+            self.notified_at = Instant::now();
             core.step(Input::Peer(PeerInput::Heard { link: self.link }));
         }
     }
@@ -49,7 +49,7 @@ pub(super) struct TreeWalk {
 
 impl TreeWalk {
     pub(super) fn new(core: Weak<Core>, link: LinkId, zxid: Zxid) -> Self {
-        let report = Report { core, link, told: Instant::now() };
+        let report = Report { core, link, notified_at: Instant::now() };
         TreeWalk { report, zxid, walk: None }
     }
 }
@@ -81,18 +81,18 @@ impl StreamSource for TreeWalk {
     }
 }
 
-/// Where the log is, and when it is sent to a learner that is far behind.
+/// Where the log is, and when it is sent instead of the tree.
 #[derive(Clone)]
 pub struct LogFiles {
     /// The disk.
     pub disk: Arc<dyn Disk>,
     /// The directories.
     pub dirs: Dirs,
-    /// Nothing before this txn is sent: some of it may be missing.
+    /// Nothing before this txn is sent, because the log before it may be incomplete.
     pub floor: Zxid,
-    /// How much log is sent rather than a tree, as a part of the tree's size; `None` sends none.
+    /// The most log that is sent instead of a tree, as a fraction of the tree's size; `None` never sends log files.
     pub size_factor: Option<f64>,
-    /// How long it may take to find out how much it is: the learner waits, and hears nothing.
+    /// How long measuring the log may take; the learner gets no packets meanwhile.
     pub measuring_max: Duration,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct LogWalk {
     files: LogFiles,
     after: Zxid,
     to: Zxid,
-    /// DIFF goes first, if the log is any good for this learner.
+    /// DIFF is sent first, if the log can be used for this learner.
     diff: Option<Zxid>,
     /// Where to begin, if the part before this one was sent on the same link.
     position: Option<LogPosition>,
@@ -118,11 +118,11 @@ impl LogWalk {
         diff: Option<Zxid>,
         position: Option<LogPosition>,
     ) -> Self {
-        let report = Report { core, link, told: Instant::now() };
+        let report = Report { core, link, notified_at: Instant::now() };
         LogWalk { report, files, after, to, diff, position, range: None }
     }
 
-    /// Opens the log. `None`: it does not help this learner, which has been sent nothing.
+    /// Opens the log. `None`: the log cannot be used for this learner, and nothing has been sent.
     fn open(
         &self,
         core: &Core,
@@ -159,7 +159,10 @@ impl LogWalk {
     }
 
     fn break_off(&self, error: &RangeError) -> StreamStep {
-        warn!("a learner has to start again: {error}");
+        let link = self.report.link.0;
+        warn!(
+            "stopped sending log files to the learner on link {link}: {error}; it will reconnect and start over"
+        );
         StreamStep::Broken
     }
 }

@@ -5,9 +5,9 @@
 //! something calls, says who it is ([`Hello`]) and hangs up; the other one drops what it had, and
 //! calls back. Apache: `QuorumCnxManager`.
 //!
-//! Anybody can say that it is a member. So a connection with a member is not dropped as long as it works, a
-//! member is called where the membership says that it is before it is called where somebody says so, and is
-//! asked there to call if somebody has called from elsewhere.
+//! Any host can claim to be a member. So a member's connection is kept while it works; a member is called at its
+//! listed addresses before any address it is said to have; and if a connection comes from an unlisted address, the
+//! member is asked at its listed address to connect.
 //!
 //! How we differ: a vote that waits is tried again, with growing pauses, for a minute, while Apache
 //! waits for its next vote; votes of a connection that broke are sent again; a message that is no vote
@@ -47,9 +47,9 @@ const STRANGERS_MAX: usize = 32;
 /// Accepted connections beyond one for each member.
 const STRANGER_CONNECTIONS_MAX: usize = 64;
 const ROOM_BYTES: usize = 4 * 1024;
-/// A connection over which nothing gets in this time is given up when somebody else says that it is the peer.
+/// TCP user timeout of a member's connection while another host claims the member's number.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The system takes somewhat longer than that to notice.
+/// How long to wait for that timeout, which the kernel detects somewhat late.
 const ALIVE_WAIT: Duration = Duration::from_secs(3);
 
 pub(crate) struct Election {
@@ -241,7 +241,9 @@ impl Election {
         if !is_alive {
             return Ok(());
         }
-        let problem = format!("it says that it is server {id}, which is connected from {at}");
+        let problem = format!(
+            "it claims to be server {id}, which is already connected from {at}: two servers may have the same myid"
+        );
         Err(io::Error::new(io::ErrorKind::AlreadyExists, problem))
     }
 

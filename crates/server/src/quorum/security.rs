@@ -108,8 +108,8 @@ impl QuorumProtection {
         self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.log_in(incoming, host, by))
     }
 
-    /// Refuses a caller that says it is a member, but has shown a certificate or a name of another host. One
-    /// that is not a member, has shown nothing, or whose host nobody checks, is taken at its word.
+    /// Refuses a caller that claims to be a member but has presented a certificate or login for another host. The claim
+    /// is accepted from a caller that is not a member, has presented nothing, or whose host is not verified.
     pub(super) fn check_caller(
         &self,
         stream: &PeerStream,
@@ -166,7 +166,7 @@ impl QuorumProtection {
     }
 }
 
-/// The member with this number, if its hosts say something. A wildcard does not.
+/// The member with this number, unless it is listed with a wildcard address.
 fn named_member(id: ServerId, membership: &Membership) -> Option<&Member> {
     let is_wildcard = |address: &PeerAddress| {
         Endpoint { host: Some(address.host.clone()), port: 0 }.is_wildcard()
@@ -196,7 +196,10 @@ fn check_certificate(stream: &PeerStream, id: ServerId, member: &Member) -> io::
 
 fn impostor(id: ServerId, shown: &str, member: &Member) -> io::Error {
     let own: Vec<_> = member.addresses.iter().map(|address| address.host.as_str()).collect();
-    let problem = format!("it says that it is server {id} ({}), but {shown}", own.join(", "));
+    let problem = format!(
+        "it claims to be server {id} ({}), but {shown}; check its myid, and its certificate or principal",
+        own.join(", ")
+    );
     io::Error::new(io::ErrorKind::PermissionDenied, problem)
 }
 

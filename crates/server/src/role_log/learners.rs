@@ -229,7 +229,7 @@ impl Learners {
         let learner = self.known.get(&link)?;
         let last = learner.said.map_or(Zxid::ZERO, |(_, last)| last);
         let text = format!(
-            "sending the whole tree to server {}: what it lacks since {last} is not kept here",
+            "sending the whole tree to server {}: the log after {last} is incomplete, or too long (snapshotSizeFactor)",
             learner.server
         );
         let (server, line) = (learner.server, Line::new(Level::INFO, text));
@@ -247,7 +247,9 @@ impl Learners {
             Plan::Diff if lacks_nothing => "it lacked nothing (DIFF)".to_owned(),
             Plan::Diff => format!("it got {txns} (DIFF)"),
             Plan::Log { after } => {
-                format!("it got what follows {after} in the log files, and {txns} (DIFF)")
+                format!(
+                    "it got the log after {after} from the log files, and {txns} from memory (DIFF)"
+                )
             }
             Plan::Trunc { to } => format!("it cut its log after {to} and got {txns} (TRUNC)"),
             Plan::Snap { zxid } => format!("it got the whole tree at {zxid} and {txns} (SNAP)"),

@@ -254,7 +254,7 @@ fn a_leader_tells_how_its_learners_caught_up() {
     let snap = Output::SendSnapshot { link: LinkId(2), zxid: Zxid(2) };
     told.check(
         &[diff, send(1, proposal(1)), send(1, proposal(2)), snap],
-        &["INFO sending the whole tree to server 3: what it lacks since 0x0 is not kept here"],
+        &["INFO sending the whole tree to server 3: the log after 0x0 is incomplete, or too long (snapshotSizeFactor)"],
     );
     told.now_ms = 50;
     let leading = Output::Standing(Standing::Leading { epoch: 1 });

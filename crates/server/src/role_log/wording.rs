@@ -50,7 +50,7 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
         CloseReason::Gap => "what it sent does not continue what came before",
         CloseReason::Replaced => "it has connected again",
         CloseReason::MembershipChanged => {
-            "the membership changed while it caught up, it has to connect again"
+            "the membership changed while it was catching up; it must reconnect"
         }
         CloseReason::AlreadyConnected => "the server with its number is connected already",
         CloseReason::TooMany => "too many servers are connected",

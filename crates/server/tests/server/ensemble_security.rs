@@ -200,7 +200,7 @@ fn a_members_certificate_is_good_for_its_own_number_only() {
     };
     refused(ports.election_port, hello(3));
     refused(ports.quorum_port, introduction(3));
-    let why = "it says that it is server 3 (127.0.0.3), but has a certificate for 127.0.0.2";
+    let why = "it claims to be server 3 (127.0.0.3), but has a certificate for 127.0.0.2";
     ensemble.await_that("two lines", || (log::lines_with(&why).len() == 2).then_some(()));
     // Under its own number it is told the vote of server 1.
     let mut stream = call(ports.election_port, &authority, &two);

@@ -4,7 +4,7 @@
 //! payloads in order.
 //!
 //! Invariants: each txn is the very next one after the one before ([`crate::history`] has the same rule, and says
-//! why); nothing after the last wanted txn is looked at, so the log may be written and rolled meanwhile. A file that is
+//! why); nothing after the last wanted txn is read, so the log may be written and rolled meanwhile. A file that is
 //! purged while it is read stays readable; one that is purged before ends the reading with
 //! [`RangeError::Missing`].
 //!
@@ -38,11 +38,11 @@ pub enum RangeError {
         /// What the system said.
         source: io::Error,
     },
-    /// The caller did not want to go on.
-    #[error("reading the log was given up")]
+    /// The caller stopped the read.
+    #[error("reading the log was stopped: it took too long, or the link was closed")]
     Stopped,
-    /// Txns are not in the log any more, cannot be read, or cannot be shown to be all.
-    #[error("the log does not hold all txns after {after}")]
+    /// Txns are no longer in the log, are unreadable, or cannot be shown to be complete.
+    #[error("the log files do not hold all txns after {after}: some were purged or are damaged")]
     Missing {
         /// The last one before.
         after: Zxid,
@@ -55,7 +55,7 @@ impl From<IoAt> for RangeError {
     }
 }
 
-/// What must be known about the txn before the first wanted one.
+/// What is known about the txn before the first wanted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
     /// It is in this server's history.
@@ -82,12 +82,12 @@ pub struct LogRange {
     /// The one that is being read.
     file: Option<LogName>,
     reader: Option<RecordReader>,
-    /// Txns that have been: snapshots and log files are named by them.
+    /// Zxids that are known to exist, because snapshots and log files are named after them.
     known: Vec<Zxid>,
     /// The last txn that was handed out, or the one before the first.
     last: Zxid,
     to: Zxid,
-    /// About how much is in the files between the first and the last one: it is all wanted.
+    /// About how many bytes are in the files between the first and the last, all of which are wanted.
     closed_bytes: u64,
     /// Only the next txn of the same epoch may follow `last`: nothing else shows that none is missing.
     exactly_next: bool,
@@ -163,8 +163,8 @@ impl LogRange {
         Ok(None)
     }
 
-    /// The same for a part that begins at a place that was found before, or behind it: what comes before in the same
-    /// file is not read again. The txn before is in this server's history.
+    /// Like `open`, but starts at a position found earlier, so that the part of the file before it is not read again.
+    /// The txn before the first wanted one is in this server's history.
     pub fn resume(
         disk: Arc<dyn Disk>,
         dirs: &Dirs,
@@ -190,8 +190,8 @@ impl LogRange {
         Some(LogPosition { file, offset: reader.offset(), last: self.last })
     }
 
-    /// Where it begins, if all of it can be read and takes at most this many bytes in the log. `step` says now and then
-    /// whether to go on looking.
+    /// Returns where the part begins, if all of it can be read and takes at most this many bytes in the log. `step` is
+    /// called for each record and can stop the read.
     pub fn fits(
         mut self,
         bytes_max: u64,
@@ -236,7 +236,7 @@ impl LogRange {
         Ok(())
     }
 
-    /// There may be txns in what is damaged, so only the very next one may follow it.
+    /// A damaged end may have held txns, so after it only the very next txn is accepted.
     fn leave_file(&mut self) -> Result<(), RangeError> {
         let Some(reader) = self.reader.take() else { return Ok(()) };
         let is_continued = self.files.front().is_some_and(|next| next.zxid == self.last.next());

@@ -33,7 +33,7 @@ impl Leader {
         replica: &Replica,
         out: &mut Vec<Output>,
     ) {
-        if let Some(peer) = self.learners.get_mut(&link).filter(|peer| peer.is_sent_to()) {
+        if let Some(peer) = self.learners.get_mut(&link).filter(|peer| peer.is_streaming()) {
             peer.sent_to = log_to.unwrap_or(peer.sent_to);
             self.send_more(now_ms, link, replica, out);
         }
@@ -55,7 +55,7 @@ impl Leader {
         }
     }
 
-    /// The log on disk does not help a learner.
+    /// The log on disk cannot be used for this learner: sends the tree.
     pub fn handle_log_missed(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
         let sending = self.learners.get_mut(&link).filter(|peer| peer.step == Step::Sending);
         if let Some(peer) = sending {

@@ -151,7 +151,7 @@ impl Zab {
         }
     }
 
-    /// The log on disk does not help a learner.
+    /// The log on disk cannot be used for a learner: sends the tree.
     pub(super) fn handle_log_missed(&mut self, link: LinkId, out: &mut Vec<Output>) {
         if let Role::Leading(leader) = &mut self.role {
             leader.handle_log_missed(link, &self.replica, out);

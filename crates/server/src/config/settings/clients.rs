@@ -29,9 +29,9 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "closeSessionTxn.enabled", Property Flag => sessions.close_lists_ephemerals, Is("true"), "", Acted,
         "Whether the transaction that ends a session lists the ephemerals it deletes.";
     "herdsman.sessionKeyFile", PropertyOrBare Path => sessions.key_file, Unset, "", Acted,
-        "File of a secret of at least 32 bytes, the same on all servers, that passwords of sessions are made with; without one they follow from the session's id, as in Apache.";
+        "File with a secret of 32 to 4,096 bytes, the same on all servers, from which session passwords are computed; without it they are computed from the session id alone, as in Apache. In a running ensemble, follow the steps in security.md.";
     "herdsman.sessionPasswords", PropertyOrBare Word => sessions.passwords, Derived("keyed-only with a key file"), "", Acted,
-        "Which passwords sessions get and may have: accept-keyed gives Apache's and accepts both, issue-keyed gives those made with the key and accepts both, keyed-only accepts no others.";
+        "Which session passwords are issued and accepted: accept-keyed issues Apache's and accepts both, issue-keyed issues keyed ones and accepts both, keyed-only issues and accepts only keyed ones. Needs herdsman.sessionKeyFile.";
     "localSessionsEnabled", File Bool => quorum.local_sessions, Is("false"), "", Acted,
         "Whether new sessions of an ensemble are known to their own server only.";
     "localSessionsUpgradingEnabled", File Bool => quorum.local_sessions_upgrade, Is("false"), "", Acted,

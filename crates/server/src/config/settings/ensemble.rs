@@ -93,7 +93,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "commitLogCount", Property LooseDecimal => raw.commit_log_txns, Is("500"), "txns", Ensemble,
         "Committed changes kept in memory for learners, at least 500.";
     "snapshotSizeFactor", Property LooseFloat => raw.snapshot_size_factor, Is("0.33"), "", Ensemble,
-        "How much log is sent to a learner rather than the tree, as a part of the tree's size; negative never.";
+        "A learner that lacks more than is kept in memory is sent log files if they are at most this fraction of the tree's size, up to 1, and the whole tree otherwise; a negative value never sends log files.";
     "tcpKeepAlive", Property Flag => quorum_tuning.tcp_keep_alive, Is("false"), "", Ensemble,
         "Whether connections between servers get keep-alive probes.";
     "leader.nodelay", Bare OnlyTrue => quorum_tuning.leader_no_delay, Is("true"), "", Ensemble,

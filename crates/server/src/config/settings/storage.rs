@@ -28,7 +28,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "preAllocSize", Property LooseDecimal => raw.preallocate_kib, Is("65536"), "KiB", Acted,
         "How much a log file grows at once, filled with zeros; 0 does not grow it ahead.";
     "snapCount", Property LooseInt => raw.snapshot_txns, Is("100000"), "txns", Acted,
-        "Changes between two snapshots, at least 2; the actual number is random between half of it and all. Unless it is set, a quarter of the number of znodes if that is more.";
+        "Changes between two snapshots, at least 2; the actual number is random between half of it and all of it. If not set, 100,000 or a quarter of the number of znodes, whichever is more.";
     "snapSizeLimitInKb", Property LooseLong => raw.snapshot_log_kib, Is("4194304"), "KiB", Acted,
         "Log size that also brings on a snapshot, randomised in the same way; 0 or less is off.";
     "txnLogSizeLimitInKb", Property LooseLong => raw.log_file_kib, Is("-1"), "KiB", Acted,

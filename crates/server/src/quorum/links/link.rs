@@ -60,7 +60,7 @@ pub(super) enum Loss {
     TreeFromLearner,
     #[error("the tree that came cannot be used: {0}")]
     Tree(io::Error),
-    #[error("the tree or the log that it was sent is gone")]
+    #[error("the tree was replaced, or the log could not be read, while it was being sent")]
     StreamGone,
     #[error("it does not read: {0} bytes wait to be sent")]
     QueueFull(usize),
