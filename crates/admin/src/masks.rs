@@ -11,6 +11,8 @@ use herdsman_proto::SessionId;
 
 /// How a masked id begins where ids are text.
 pub(crate) const PREFIX: &str = "masked-";
+/// How many hexadecimal digits follow.
+pub(crate) const MASKED_DIGITS: usize = 13;
 
 /// What makes masked ids of ids: a key that nobody else knows and that goes with the process.
 #[derive(Debug)]
@@ -35,6 +37,11 @@ impl Masks {
     /// As text, which no id can be.
     pub fn text(&self, session: SessionId) -> String {
         format!("{PREFIX}{:013x}", self.masked(session))
+    }
+
+    /// Whether this is the masked id of a session, of which only the digits behind [`PREFIX`] are given.
+    pub fn is_of(&self, digits: u64, session: SessionId) -> bool {
+        self.masked(session) == digits
     }
 
     /// As a number. It is negative, which ids are only in ensembles with server numbers above 127.

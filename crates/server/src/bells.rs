@@ -45,9 +45,11 @@ impl Extend<usize> for ThreadSet {
     }
 }
 
-/// Owners of outboxes with nothing but events that are woken at a time. The runtime looks for other work about as
-/// often.
+/// Owners of outboxes with nothing but events that are woken at a time, at least. The runtime looks for other work about
+/// as often.
 const EVENTS_PER_TURN: usize = 64;
+/// If very many wait, this part of them.
+const EVENTS_PER_TURN_DIVISOR: usize = 16;
 
 /// Whom to wake, and for what.
 #[derive(Debug, Default)]
@@ -65,7 +67,7 @@ pub(crate) struct Bells(Box<[Bell]>);
 #[derive(Debug, Default)]
 struct Bell {
     rung_for: Mutex<Vec<Arc<Client>>>,
-    /// An outbox rings once until it is emptied, so there are about as many as the thread has clients at most.
+    /// Each of the thread's clients is there once at most.
     rung_for_events: Mutex<VecDeque<Arc<Client>>>,
     /// Something is to be handed on at the end of the turn.
     rung_for_turn: AtomicBool,
@@ -137,9 +139,15 @@ impl Bell {
     /// Wakes the next few who get events. Tells whether there are more.
     fn wake_for_events(&self) -> bool {
         let mut rung_for = self.rung_for_events.lock();
-        let few = rung_for.len().min(EVENTS_PER_TURN);
-        for client in rung_for.drain(..few) {
-            client.outbox.wake();
+        let mut few = EVENTS_PER_TURN.max(rung_for.len() / EVENTS_PER_TURN_DIVISOR);
+        while few > 0
+            && let Some(client) = rung_for.pop_front()
+        {
+            // Many have looked already, because they asked for something.
+            if client.outbox.leave_queue() {
+                client.outbox.wake();
+                few -= 1;
+            }
         }
         !rung_for.is_empty()
     }

@@ -170,9 +170,9 @@ impl Connection {
             self.note_end(&ended);
         }
         self.drop_output();
+        self.release_all_room();
         self.remove_watches().await;
         self.shared.core.step(Input::Disconnected { conn: self.client.id });
-        self.release_all_room();
         self.await_last_answers().await;
         self.give_up_submitted();
         self.count_submitted_bytes();

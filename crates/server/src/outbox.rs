@@ -110,6 +110,8 @@ pub struct Outbox {
     waiting: Mutex<Waiting>,
     /// Something waits. Lets the owner look without taking the lock.
     filled: AtomicBool,
+    /// The owner waits for its turn among those who get events. It is named once, however often it looks meanwhile.
+    queued: AtomicBool,
     /// Word of a close waits: the owner must look, whatever else it is busy with.
     closing: AtomicBool,
     /// The task that owns the connection, while it waits.
@@ -132,6 +134,7 @@ impl Outbox {
             unread,
             waiting: Mutex::default(),
             filled: AtomicBool::new(false),
+            queued: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             owner: AtomicWaker::new(),
             bytes_max,
@@ -177,11 +180,12 @@ impl Outbox {
             let bytes = waiting.bytes.len();
             self.count(&mut waiting, bytes);
         }
+        // Before it is looked whether the owner is queued: see `leave_queue`.
+        let was_filled = self.filled.swap(true, Ordering::SeqCst);
         let is_first = match urgency {
-            Urgency::Event => !self.filled.load(Ordering::Acquire),
+            Urgency::Event => !was_filled && !self.queued.swap(true, Ordering::SeqCst),
             Urgency::Soon => !std::mem::replace(&mut waiting.is_awaited, true),
         };
-        self.filled.store(true, Ordering::Release);
         let closes = waiting.taken.closing.is_some();
         is_first | (closes && !self.closing.swap(true, Ordering::AcqRel))
     }
@@ -194,6 +198,12 @@ impl Outbox {
     /// As much as is counted of what waits.
     pub fn unread_bytes(&self) -> u64 {
         self.waiting.lock().counted as u64
+    }
+
+    /// The owner's turn among those who get events has come. Returns whether there is still something to look at.
+    pub fn leave_queue(&self) -> bool {
+        self.queued.store(false, Ordering::SeqCst);
+        self.filled.load(Ordering::SeqCst)
     }
 
     /// Wakes the owner. From another thread than its own that costs a system call: see [`crate::bells`].

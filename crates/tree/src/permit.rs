@@ -75,6 +75,7 @@ impl Tree {
                 return Err(ErrorCode::InvalidAcl);
             }
         }
-        if settled.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(settled) }
+        let fits = (1..=ACL_ENTRIES_MAX).contains(&settled.len());
+        if fits { Ok(settled) } else { Err(ErrorCode::InvalidAcl) }
     }
 }

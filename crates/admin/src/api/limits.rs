@@ -49,7 +49,7 @@ impl Limits {
     }
 
     /// One more long walk.
-    pub(super) fn walk(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+    pub(crate) fn walk(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         Arc::clone(&self.walks).try_acquire_owned().map_err(|_| {
             ApiError::too_many("too many searches and the like are under way; try again later")
         })

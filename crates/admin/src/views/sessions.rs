@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
 use crate::identity::Identity;
-use crate::masks::{IdView, Masks, PREFIX};
+use crate::masks::{IdView, MASKED_DIGITS, Masks, PREFIX};
 use crate::state::AdminState;
 
 /// Sessions on one page, unless asked for fewer or more.
@@ -102,7 +102,7 @@ pub async fn sessions(
     let core = state.server.core();
     let ids = state.ids_seen_by(&identity);
     let after = match &paging.after {
-        Some(text) => read_id(core, text, ids)?,
+        Some(text) => read_id(&state, text, ids).await?,
         None => SessionId(i64::MIN),
     };
     let limit = paging.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
@@ -134,7 +134,7 @@ pub async fn session(
     let core = state.server.core();
     let ids = state.ids_seen_by(&identity);
     let text = id;
-    let id = read_id(core, &text, ids)?;
+    let id = read_id(&state, &text, ids).await?;
     let known = known(core, id).ok_or_else(|| no_session(&text))?;
     let client = client_of(core, id);
     let tree = core.tree();
@@ -163,11 +163,13 @@ fn no_session(id: &str) -> ApiError {
 }
 
 /// Finds the session that somebody means. Who may not see ids does not learn here which of them exist.
-fn read_id(core: &Core, text: &str, ids: IdView<'_>) -> Result<SessionId, ApiError> {
+async fn read_id(state: &AdminState, text: &str, ids: IdView<'_>) -> Result<SessionId, ApiError> {
     match ids {
         IdView::Whole => parse_id(text),
         IdView::Masked(masks) if text.starts_with(PREFIX) => {
-            find_masked(core, text, masks).ok_or_else(|| no_session(text))
+            let _permit = state.limits.walk()?;
+            let found = find_masked(state.server.core(), text, masks).await;
+            found.ok_or_else(|| no_session(text))
         }
         IdView::Masked(_) => {
             let message = "log in with all permissions on the root znode to ask by id; \
@@ -178,15 +180,18 @@ fn read_id(core: &Core, text: &str, ids: IdView<'_>) -> Result<SessionId, ApiErr
     }
 }
 
-/// Masks the ids of all sessions until one fits, in steps of a page.
-fn find_masked(core: &Core, text: &str, masks: &Masks) -> Option<SessionId> {
+/// Masks the ids of all sessions until one fits, in steps between which others are served.
+async fn find_masked(core: &Core, text: &str, masks: &Masks) -> Option<SessionId> {
+    let digits = text.strip_prefix(PREFIX).filter(|digits| digits.len() == MASKED_DIGITS)?;
+    let digits = u64::from_str_radix(digits, 16).ok()?;
     let mut after = SessionId(i64::MIN);
     loop {
         let page = known_after(core, after, PAGE_MAX);
-        if let Some(known) = page.iter().find(|known| masks.text(known.id) == text) {
+        if let Some(known) = page.iter().find(|known| masks.is_of(digits, known.id)) {
             return Some(known.id);
         }
         after = page.last()?.id;
+        tokio::task::yield_now().await;
     }
 }
 

@@ -1,5 +1,7 @@
 //! Commit → apply → reply: what happens once a txn is durable.
 
+use std::collections::BTreeMap;
+
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, JuteWrite, Perms, SessionId, Txn, WatchedEvent, Zxid, reply};
 use herdsman_tree::acl_list::ProvenIds;
@@ -109,14 +111,21 @@ impl Node {
 
     /// Watchers who may not read the znode hear nothing (CVE-2024-23944).
     fn send_events(&self, events: &Events, tree: &Tree, out: &mut Outputs) {
+        // Ids may be many and long: they are hashed once, however many events there are.
+        let mut proven: BTreeMap<ConnId, ProvenIds<'_>> = BTreeMap::new();
         for event in events {
+            let is_open = event.acl.to_anyone().intersects(Perms::READ);
             let frames = out.fill(|out| {
                 WatchedEvent { kind: event.kind, path: &event.path }.encode_frame(event.zxid, out);
             });
             for &watcher in &event.watchers {
                 let conn = ConnId::from(watcher);
                 let ids = self.conns.get(&conn).map_or(&[][..], |known| &known.ids);
-                if tree.check_acl(&event.acl, Perms::READ, &ProvenIds::new(ids)).is_ok() {
+                let may_read = is_open || {
+                    let ids = proven.entry(conn).or_insert_with(|| ProvenIds::new(ids));
+                    tree.check_acl(&event.acl, Perms::READ, ids).is_ok()
+                };
+                if may_read {
                     out.list.push(Output::Send { conn, frames: frames.clone(), answers: None });
                 }
             }

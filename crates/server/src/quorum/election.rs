@@ -18,10 +18,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use herdsman_proto::membership::Endpoint;
 use herdsman_proto::notification::Hello;
 use herdsman_proto::{DecodeError, Membership, Notification, Reader, ServerId};
 use parking_lot::Mutex;
@@ -51,6 +52,15 @@ const ROOM_BYTES: usize = 4 * 1024;
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait for that timeout, which the kernel detects somewhat late.
 const ALIVE_WAIT: Duration = Duration::from_secs(3);
+
+/// What is done about members that are listed by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    /// They are looked up, which may take long.
+    LookedUp,
+    /// Only addresses count.
+    Skipped,
+}
 
 pub(crate) struct Election {
     context: Arc<Context>,
@@ -217,8 +227,8 @@ impl Election {
             debug!("server {id} asks from {from} to be called");
             return Ok(());
         }
-        if !peer.is_stranger() && !self.is_at_its_address(id, from) {
-            peer.doubt(Instant::now());
+        if !peer.is_stranger() {
+            self.doubt_if_elsewhere(&peer, from)?;
         }
         connection::serve_accepted(self, &peer, incoming, &stream, receiver)
     }
@@ -231,14 +241,25 @@ impl Election {
         let Some(peer) = known.filter(|peer| !peer.is_stranger()) else { return Ok(()) };
         let Some((serial, stream)) = peer.connection() else { return Ok(()) };
         let Ok(at) = stream.socket().peer_addr() else { return Ok(()) };
-        if self.is_at_its_address(id, from) && !self.is_at_its_address(id, at) {
+        if self.is_listed(id, from, Names::Skipped) && !self.is_listed(id, at, Names::Skipped) {
             return Ok(());
         }
-        let hello_timeout = self.context.settings.hello_timeout;
-        connection::give_up_after(ALIVE_TIMEOUT.min(hello_timeout), stream.socket());
-        let is_alive = peer.is_alive(serial, ALIVE_WAIT, &self.context.threads);
-        connection::give_up_after(hello_timeout, stream.socket());
-        if !is_alive {
+        // One at a time: whoever floods this port must not fill it with threads that wait.
+        let is_free = peer.begin_check();
+        let is_replaced = is_free && {
+            let hello_timeout = self.context.settings.hello_timeout;
+            connection::give_up_after(ALIVE_TIMEOUT.min(hello_timeout), stream.socket());
+            let is_alive = peer.is_alive(serial, ALIVE_WAIT, &self.context.threads);
+            connection::give_up_after(hello_timeout, stream.socket());
+            let is_its_own = || {
+                self.is_listed(id, from, Names::LookedUp)
+                    && !self.is_listed(id, at, Names::LookedUp)
+            };
+            let is_replaced = !is_alive || is_its_own();
+            peer.end_check();
+            is_replaced
+        };
+        if is_replaced {
             return Ok(());
         }
         let problem = format!(
@@ -247,12 +268,34 @@ impl Election {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, problem))
     }
 
+    /// Finds out whether a member's connection comes from where the member is. That may take long if names are looked
+    /// up, so the connection does not wait for it.
+    fn doubt_if_elsewhere(self: &Arc<Self>, peer: &Arc<Peer>, from: SocketAddr) -> io::Result<()> {
+        if !peer.begin_look() {
+            return Ok(());
+        }
+        let (election, looked_for) = (Arc::clone(self), Arc::clone(peer));
+        let started = self.context.threads.spawn(format!("election-at-{}", peer.id), move || {
+            if !election.is_listed(looked_for.id, from, Names::LookedUp) {
+                looked_for.doubt(Instant::now());
+            }
+            looked_for.end_look();
+        });
+        started.inspect_err(|_| peer.end_look())
+    }
+
     /// Whether the membership lists an address for a member, as names resolve at the moment.
-    fn is_at_its_address(&self, id: ServerId, address: SocketAddr) -> bool {
+    fn is_listed(&self, id: ServerId, address: SocketAddr, names: Names) -> bool {
         let membership = self.context.membership();
         let own = membership.members.get(&id).map(election_endpoints).unwrap_or_default();
         let is_there = |at: &SocketAddr| at.ip().to_canonical() == address.ip().to_canonical();
-        own.iter().any(|endpoint| resolve(endpoint).is_ok_and(|found| found.iter().any(is_there)))
+        let is_wanted = |endpoint: &&Endpoint| {
+            let is_address =
+                || endpoint.host.as_ref().is_some_and(|it| it.parse::<IpAddr>().is_ok());
+            names == Names::LookedUp || is_address()
+        };
+        let mut own = own.iter().filter(is_wanted);
+        own.any(|endpoint| resolve(endpoint).is_ok_and(|found| found.iter().any(is_there)))
     }
 
     fn read_hello(&self, incoming: &mut Incoming, by: Instant) -> io::Result<Hello> {

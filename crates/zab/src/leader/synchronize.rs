@@ -34,7 +34,7 @@ impl Leader {
         out: &mut Vec<Output>,
     ) {
         if let Some(peer) = self.learners.get_mut(&link).filter(|peer| peer.is_streaming()) {
-            peer.sent_to = log_to.unwrap_or(peer.sent_to);
+            peer.sent_to = peer.sent_to.max(log_to.unwrap_or(peer.sent_to));
             self.send_more(now_ms, link, replica, out);
         }
     }

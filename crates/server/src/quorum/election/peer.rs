@@ -4,6 +4,7 @@
 //! a serial number, so that what an old one still does is not taken for the new one's.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -36,6 +37,10 @@ pub(super) struct Peer {
     pub warnings: Reports,
     state: Mutex<State>,
     changed: Condvar,
+    /// Somebody finds out whether the connection works.
+    is_checked: AtomicBool,
+    /// Somebody finds out where the peer is.
+    is_looked_for: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -117,6 +122,8 @@ impl Peer {
             warnings: Reports::once_a_minute(),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            is_checked: AtomicBool::new(false),
+            is_looked_for: AtomicBool::new(false),
         }
     }
 
@@ -251,6 +258,26 @@ impl Peer {
             return true;
         }
         false
+    }
+
+    /// Whether the caller may find out whether the connection works: nobody else does.
+    pub fn begin_check(&self) -> bool {
+        !self.is_checked.swap(true, Ordering::AcqRel)
+    }
+
+    /// It has.
+    pub fn end_check(&self) {
+        self.is_checked.store(false, Ordering::Release);
+    }
+
+    /// Whether the caller may find out where the peer is: nobody else does.
+    pub fn begin_look(&self) -> bool {
+        !self.is_looked_for.swap(true, Ordering::AcqRel)
+    }
+
+    /// It has.
+    pub fn end_look(&self) {
+        self.is_looked_for.store(false, Ordering::Release);
     }
 
     /// The connection in use, if it can be found out whether it works: something was said over it before.

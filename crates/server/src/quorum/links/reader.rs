@@ -109,14 +109,14 @@ impl LinkReader {
 
     /// The other side says who it is, which anybody can say. It gets one of the places that there are for it.
     fn introduce(&mut self, server: ServerId) -> Result<(), Loss> {
+        if self.server.replace(server).is_some() {
+            return Ok(());
+        }
         let membership = self.context.membership();
         if self.is_accepted() {
             let protection = &self.context.settings.protection;
             let checked = protection.check_caller(self.incoming.stream(), server, &membership);
             checked.map_err(Loss::Impostor)?;
-        }
-        if self.server.replace(server).is_some() {
-            return Ok(());
         }
         let Some(place) = &self.place else { return Ok(()) };
         if membership.members.contains_key(&server) {
