@@ -20,6 +20,12 @@ pub const STAYING_MS: i32 = 3_600_000;
 const OTHER_FILES: usize = 200;
 /// A server keeps a quarter of its descriptors for itself, but not more than this.
 const RESERVE_MAX: usize = 1024;
+/// What a znode with 100 bytes of data takes at the most: in memory; in the log and a snapshot, with room for a
+/// part of another one.
+const MEMORY_EACH: u64 = 300;
+const DISK_EACH: u64 = 500;
+/// The type of a file system in memory.
+const TMPFS: i64 = 0x0102_1994;
 /// After something large, before memory is looked at.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -75,6 +81,27 @@ impl Lab {
         Ok(Spec { jvm: Jvm::Usual { heap_mib: HEAP_MIB }, ..spec })
     }
 
+    /// Fails if the machine has less to spare than servers with this many znodes in all take, their logs and
+    /// snapshots included.
+    pub fn ensure_room(&self, znodes: usize) -> Result<()> {
+        let (memory, disk) = (znodes as u64 * MEMORY_EACH, znodes as u64 * DISK_EACH);
+        let place = rustix::fs::statfs(&self.work)?;
+        let memory = if place.f_type == TMPFS { memory + disk } else { memory };
+        let free = place.f_bavail * u64::try_from(place.f_bsize)?;
+        for (what, needed, spare) in [("memory", memory, available_memory()?), ("disk", disk, free)]
+        {
+            let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
+            ensure!(
+                spare >= needed,
+                "{znodes} znodes in all need about {:.1} GiB of {what}, {:.1} GiB are available; --largest leaves \
+                 out large sizes",
+                gib(needed),
+                gib(spare)
+            );
+        }
+        Ok(())
+    }
+
     /// The sizes up to the largest that is wanted.
     pub fn wanted(&self, sizes: &[usize]) -> Vec<usize> {
         let largest = self.largest.unwrap_or(usize::MAX);
@@ -121,20 +148,11 @@ fn raise_descriptors() -> Result<usize> {
     Ok(usize::try_from(maximum.unwrap_or(1 << 20))?)
 }
 
-/// Fails if the machine has less memory to spare than this.
-pub fn ensure_memory(bytes: usize) -> Result<()> {
+fn available_memory() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|rest| rest.split_whitespace().next()).context("no MemAvailable")?;
-    let spare = kib.parse::<usize>()? * 1024;
-    let gib = |bytes: usize| bytes as f64 / (1 << 30) as f64;
-    ensure!(
-        spare >= bytes,
-        "this needs about {:.1} GiB of memory, {:.1} GiB are available",
-        gib(bytes),
-        gib(spare)
-    );
-    Ok(())
+    Ok(kib.parse::<u64>()? * 1024)
 }
 
 /// Waits until a server has settled after something large; returns its memory.

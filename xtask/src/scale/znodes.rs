@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::busy::Busy;
-use super::lab::{Lab, Meter, ensure_memory, settled_bytes};
+use super::lab::{Lab, Meter, settled_bytes};
 use crate::bench::generator;
 use crate::bench::lab::{target, target_name};
 use crate::bench::million::restart_once;
@@ -14,8 +14,6 @@ use crate::bench::raw::Measured;
 use crate::server::{Program, SUPER_AUTH, SUPER_DIGEST, Spec, free_ports};
 
 const ROOT: &str = "/filled";
-/// Of a znode with 100 bytes of data, with room to spare.
-const BYTES_EACH: usize = 300;
 const SNAPSHOT_MAX: Duration = Duration::from_secs(900);
 
 /// All sizes, for one program.
@@ -27,7 +25,7 @@ pub fn measure(lab: &Lab, program: Program, measured: &mut Measured) -> Result<(
 }
 
 fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Result<()> {
-    ensure_memory(size * BYTES_EACH)?;
+    lab.ensure_room(size)?;
     let label = target_name(program);
     let (spec, admin) = with_admin(lab.spec(program, "znodes")?)?;
     let server = spec.start()?;
