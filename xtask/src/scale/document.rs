@@ -77,7 +77,7 @@ fn text(raws: &[Raw], notes: &Notes) -> String {
         sections.push(notes.opening.clone());
     }
     sections.push(how(raws));
-    sections.push(format!("## Wanted and reached\n\n{}", verdicts(raws, &[])));
+    sections.push(format!("## Goals and results\n\n{}", verdicts(raws, &[])));
     sections.push(format!("![What other clients notice](scale/{OTHERS})"));
     sections.push("## Details".into());
     for part in PARTS {

@@ -37,7 +37,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "watchers",
-        about: "sessions that watch one znode and its children: leaving a watch, and one change",
+        about: "sessions that watch one znode and its children: setting a watch, and one change",
         of: "watchers",
         measure: watchers::one_shot,
     },
@@ -124,7 +124,7 @@ pub const WANTED: &[Growth] = &[
     ),
     flat("expiry", "CPU of a session's end", "cpu_per_end_us", "sessions", Unit::Us),
     others("expiry", "sessions"),
-    flat("watchers", "CPU to leave a watch", "cpu_to_watch_us", "watchers", Unit::Us),
+    flat("watchers", "CPU to set a watch", "cpu_to_watch_us", "watchers", Unit::Us),
     flat("watchers", "CPU to notify, data", "data_cpu_per_watcher_us", "watchers", Unit::Us),
     flat(
         "watchers",
@@ -134,11 +134,11 @@ pub const WANTED: &[Growth] = &[
         Unit::Us,
     ),
     others("watchers", "watchers"),
-    flat("recursive", "CPU to leave a watch", "cpu_to_watch_us", "watchers", Unit::Us),
+    flat("recursive", "CPU to set a watch", "cpu_to_watch_us", "watchers", Unit::Us),
     flat("recursive", "CPU to notify, subtree", "subtree_cpu_per_watcher_us", "watchers", Unit::Us),
     others("recursive", "watchers"),
     flat("watches", "memory of a watch", "bytes_per_watch", "watches", Unit::Bytes),
-    flat("watches", "CPU to leave a watch", "cpu_to_watch_us", "watches", Unit::Us),
+    flat("watches", "CPU to set a watch", "cpu_to_watch_us", "watches", Unit::Us),
     flat("watches", "CPU of a change that fires one", "cpu_to_fire_us", "watches", Unit::Us),
     flat(
         "watches",

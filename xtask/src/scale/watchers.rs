@@ -36,7 +36,7 @@ pub fn one_shot(lab: &Lab, program: Program, measured: &mut Measured) -> Result<
         scene.fire(&data)?;
         let data_fired = scene.repeat(&data)?;
         let children_fired = scene.repeat(&children)?;
-        println!("{}: {size} watchers: leaving a watch costs {leave:.2} µs", target_name(program));
+        println!("{}: {size} watchers: setting a watch costs {leave:.2} µs", target_name(program));
         measured.plot("cpu_to_watch_us", target_name(program), size, leave);
         note(measured, program, size, "data", &data_fired);
         note(measured, program, size, "children", &children_fired);

@@ -149,7 +149,7 @@ fn goals_section(raws: &Raws, pictures: &[&Picture]) -> String {
             (goal, measured.map(|measured| goal.outcome(measured)).unwrap_or_default())
         })
         .collect();
-    let mut text = String::from("## Wanted and reached\n\n");
+    let mut text = String::from("## Goals and results\n\n");
     let verdicts: Vec<Verdict> = rows.iter().map(|(goal, outcome)| goal.verdict(outcome)).collect();
     text += &summary(&verdicts);
     text += "\n\n| workload | Apache 3.9.5 | limit | Herdsman | wanted | reached | verdict |\n";
