@@ -84,7 +84,13 @@ pub fn run(options: &Options) -> Result<()> {
     options.kind.programs().iter().try_for_each(|program| program.ensure_here())?;
     if !options.no_partitions && !ensemble::inside() {
         match Peer::Iproute.ensure().err().or_else(ensemble::why_not) {
-            None => return Err(ensemble::enter()),
+            None => {
+                // Inside there is no network to install it from. A failure is reported there.
+                if options.kind == Kind::Herdsman {
+                    _ = Peer::Faketime.ensure();
+                }
+                return Err(ensemble::enter());
+            }
             Some(error) => println!("partitions are left out, there are no namespaces: {error:#}"),
         }
     }
