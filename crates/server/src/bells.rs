@@ -45,8 +45,8 @@ impl Extend<usize> for ThreadSet {
     }
 }
 
-/// Owners of outboxes with nothing but events that are woken at a time, at least. The runtime looks for other work about
-/// as often.
+/// Owners of outboxes with nothing but events that are woken at a time, at least. The runtime looks for other work
+/// about as often.
 const EVENTS_PER_TURN: usize = 64;
 /// If very many wait, this part of them.
 const EVENTS_PER_TURN_DIVISOR: usize = 16;

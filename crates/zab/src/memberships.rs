@@ -102,9 +102,8 @@ impl Memberships {
         self.set_pending(Some(Arc::new(membership)), out);
     }
 
-    /// What the history of this server brings, found when it starts or when a leader has replaced it. Without a
-    /// version this server has never been told of a membership: what it finds is another ensemble's, of
-    /// which its history is a copy.
+    /// What the history of this server brings, found when it starts. Without a version this server has never been told
+    /// of a membership: what it finds is another ensemble's, of which its history is a copy.
     pub fn found(&mut self, brought: impl IntoIterator<Item = Membership>, out: &mut Vec<Output>) {
         if self.in_force.version != 0 {
             for membership in brought {

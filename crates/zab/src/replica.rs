@@ -119,7 +119,10 @@ impl Replica {
         self.start_over = false;
         self.log.handle_installed(zxid);
         self.memberships.forget_pending(out);
-        self.memberships.found(in_tree, out);
+        // A tree from a leader is of this ensemble, also if this server was never told of a membership.
+        if let Some(membership) = in_tree {
+            self.memberships.logged(membership, out);
+        }
         // All is on disk now, and stays there from here on if the tree makes this server a voter.
         if self.memberships.kind() == LearnerKind::Follower {
             self.log.keep_on_disk();
@@ -205,6 +208,11 @@ mod tests {
         assert_eq!(replica.memberships.pending().map(|pending| &**pending), Some(&next));
         replica.handle_installed(zxid(1, 3), Some((*in_force).clone()), &mut out);
         assert_eq!(replica.memberships.pending(), None);
+        // Also if it was never told of one.
+        let never = Arc::new(Membership { version: 0, ..(*in_force).clone() });
+        replica.memberships = Memberships::new(ServerId(1), reconfig, never);
+        replica.handle_installed(zxid(1, 3), Some(next.clone()), &mut out);
+        assert_eq!(replica.memberships.pending().map(|pending| &**pending), Some(&next));
     }
 
     /// What follows must not leave a hole on disk when the membership is put in force.
