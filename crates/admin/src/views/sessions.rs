@@ -134,7 +134,11 @@ pub async fn session(
     let core = state.server.core();
     let ids = state.ids_seen_by(&identity);
     let text = id;
-    let id = read_id(&state, &text, ids).await?;
+    // A whole id may be known from an ephemeral znode. That it exists, the client port tells, too.
+    let id = match text.starts_with(PREFIX) {
+        true => read_id(&state, &text, ids).await?,
+        false => parse_id(&text)?,
+    };
     let known = known(core, id).ok_or_else(|| no_session(&text))?;
     let client = client_of(core, id);
     let tree = core.tree();
@@ -162,7 +166,8 @@ fn no_session(id: &str) -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "NoSession", message)
 }
 
-/// Finds the session that somebody means. Who may not see ids does not learn here which of them exist.
+/// Finds the session that a page begins after. Requests that may not see ids must not give a whole one: what follows it
+/// would tell which ids there are.
 async fn read_id(state: &AdminState, text: &str, ids: IdView<'_>) -> Result<SessionId, ApiError> {
     match ids {
         IdView::Whole => parse_id(text),
@@ -172,8 +177,8 @@ async fn read_id(state: &AdminState, text: &str, ids: IdView<'_>) -> Result<Sess
             found.ok_or_else(|| no_session(text))
         }
         IdView::Masked(_) => {
-            let message = "log in with all permissions on the root znode to ask by id; \
-                           /api/v1/sessions shows masked ids to ask by";
+            let message = "log in with all permissions on the root znode to page by whole ids, or use the masked \
+                           id in `next`";
             parse_id(text)?;
             Err(ApiError::new(StatusCode::FORBIDDEN, "NoAuth", message))
         }

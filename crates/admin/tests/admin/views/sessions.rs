@@ -140,11 +140,15 @@ async fn ids_are_masked_for_who_may_not_see_everything() {
     }
     owned.sort();
     assert_eq!(owned, ["/e0", "/e1", "/e2"]);
-    // Whether there is such a session is not told either.
+    // Pages that begin after a whole id would tell which ids there are.
     for id in [session_of(&clients[0]), "0x7".to_owned()] {
-        let refusal = rest.get(&format!("/api/v1/sessions/{id}")).refusal();
+        let refusal = rest.get(&format!("/api/v1/sessions?after={id}")).refusal();
         assert_eq!(refusal, (403, "NoAuth".to_owned()));
     }
+    // The owner of a znode is known to those who may read it.
+    let view = rest.get(&format!("/api/v1/sessions/{}", session_of(&clients[0]))).ok();
+    assert_eq!(view["ephemeral_paths"], json!(["/e0"]));
+    assert!(view["id"].as_str().unwrap().starts_with("masked-"));
     let refusal = rest.get("/api/v1/sessions/masked-0000000000007").refusal();
     assert_eq!(refusal, (404, "NoSession".to_owned()));
     let root = Ask::get("/api/v1/sessions").user(ROOT_USER);
