@@ -29,7 +29,7 @@ use std::time::Duration;
 use herdsman_node::Input;
 use herdsman_proto::limits::ids_fit;
 use herdsman_proto::{Id, SessionId};
-use herdsman_tree::auth;
+use herdsman_tree::{Watcher, auth};
 use tokio::sync::watch;
 use tokio::time::Sleep;
 use tracing::debug;
@@ -110,6 +110,14 @@ pub(crate) struct Connection {
     events: (u64, u64),
 }
 
+/// Removes the watches of a connection that ended a few at a time, because the tree is blocked meanwhile. Watches that
+/// are set at the same time through the core are removed when the connection ends there.
+async fn remove_watches(shared: Arc<Shared>, watcher: Watcher) {
+    while shared.core.tree().watches().remove_some(watcher, WATCHES_PER_TURN) {
+        tokio::task::yield_now().await;
+    }
+}
+
 impl Connection {
     /// `subject` is whose certificate the other end has shown.
     pub fn new(
@@ -171,7 +179,7 @@ impl Connection {
         }
         self.drop_output();
         self.release_all_room();
-        self.remove_watches().await;
+        remove_watches(Arc::clone(&self.shared), self.client.id.watcher()).await;
         self.shared.core.step(Input::Disconnected { conn: self.client.id });
         self.await_last_answers().await;
         self.give_up_submitted();
@@ -179,15 +187,6 @@ impl Connection {
         self.shared.core.clients.remove(&self.client);
         self.release_outstanding(self.in_flight);
         self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
-    }
-
-    /// Removes its watches a few at a time: nobody reads or writes meanwhile. What it leaves at the same time through
-    /// the core goes with its end there.
-    async fn remove_watches(&self) {
-        let watcher = self.client.id.watcher();
-        while self.shared.core.tree().watches().remove_some(watcher, WATCHES_PER_TURN) {
-            tokio::task::yield_now().await;
-        }
     }
 
     async fn serve_until_closed(&mut self) -> Result<Ended, Ended> {
