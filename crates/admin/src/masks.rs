@@ -14,7 +14,7 @@ pub(crate) const PREFIX: &str = "masked-";
 /// How many hexadecimal digits follow.
 pub(crate) const MASKED_DIGITS: usize = 13;
 
-/// What makes masked ids of ids: a key that nobody else knows and that goes with the process.
+/// Computes masked ids, with a random key that exists only in this process.
 #[derive(Debug)]
 pub(crate) struct Masks(SessionKey);
 

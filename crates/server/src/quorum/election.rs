@@ -244,7 +244,7 @@ impl Election {
         if self.is_listed(id, from, Names::Skipped) && !self.is_listed(id, at, Names::Skipped) {
             return Ok(());
         }
-        // One at a time: whoever floods this port must not fill it with threads that wait.
+        // One at a time: a flood of such claims must not fill this port with threads that wait.
         let is_free = peer.begin_check();
         let is_replaced = is_free && {
             let hello_timeout = self.context.settings.hello_timeout;

@@ -260,7 +260,7 @@ impl Peer {
         false
     }
 
-    /// Whether the caller may find out whether the connection works: nobody else does.
+    /// Returns whether the caller may check that the connection works; one caller at a time may.
     pub fn begin_check(&self) -> bool {
         !self.is_checked.swap(true, Ordering::AcqRel)
     }
@@ -270,7 +270,7 @@ impl Peer {
         self.is_checked.store(false, Ordering::Release);
     }
 
-    /// Whether the caller may find out where the peer is: nobody else does.
+    /// Returns whether the caller may look up the peer's addresses; one caller at a time may.
     pub fn begin_look(&self) -> bool {
         !self.is_looked_for.swap(true, Ordering::AcqRel)
     }
