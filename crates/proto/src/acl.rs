@@ -1,5 +1,9 @@
 //! Access control lists: who (`scheme:id`) may do what (permission bits) with a znode.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha1::Digest;
+
 use crate::jute::{JuteWrite, Reader, Result};
 
 /// Permission bits.
@@ -85,6 +89,33 @@ impl Acl {
         Acl { perms, id: Id::anyone() }
     }
 
+    /// Everybody may do everything. Apache: `Ids.OPEN_ACL_UNSAFE`.
+    #[must_use]
+    pub fn open() -> Self {
+        Acl::world(Perms::ALL)
+    }
+
+    /// Everybody may read, nobody may change anything. Apache: `Ids.READ_ACL_UNSAFE`.
+    #[must_use]
+    pub fn read_only() -> Self {
+        Acl::world(Perms::READ)
+    }
+
+    /// Everything for whoever creates the znode: the server replaces this entry by one for each
+    /// identity of the connection, and rejects it if there is none. Apache: `Ids.CREATOR_ALL_ACL`.
+    #[must_use]
+    pub fn creator_all() -> Self {
+        Acl { perms: Perms::ALL, id: Id::new("auth", "") }
+    }
+
+    /// A user of the scheme `digest`, who presents `user:password`. The hash is SHA-1, the default
+    /// of servers; see [`digest_id`] for others. The user's name must not contain a colon.
+    #[must_use]
+    pub fn digest(user: &str, password: &str, perms: Perms) -> Self {
+        let id = digest_id(&format!("{user}:{password}"), DigestAlgorithm::Sha1);
+        Acl { perms, id: Id::new("digest", &id) }
+    }
+
     /// Reads an entry.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(Acl { perms: Perms(reader.int()?), id: Id::decode(reader)? })
@@ -94,5 +125,55 @@ impl Acl {
     pub fn encode(&self, out: &mut impl JuteWrite) {
         out.put_int(self.perms.0);
         self.id.encode(out);
+    }
+}
+
+/// A list of one entry.
+impl From<Acl> for Vec<Acl> {
+    fn from(entry: Acl) -> Self {
+        vec![entry]
+    }
+}
+
+/// How the passwords of the scheme `digest` are hashed
+/// (`zookeeper.DigestAuthenticationProvider.digestAlg`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DigestAlgorithm {
+    /// The default everywhere.
+    #[default]
+    Sha1,
+    /// Of the SHA-2 family.
+    Sha256,
+    /// Of the SHA-2 family.
+    Sha384,
+    /// Of the SHA-2 family.
+    Sha512,
+}
+
+/// `user:password` → `user:base64(hash(user:password))`, the id of the scheme `digest`.
+/// Apache: `DigestAuthenticationProvider.generateDigest`.
+#[must_use]
+pub fn digest_id(credentials: &str, algorithm: DigestAlgorithm) -> String {
+    let hash = match algorithm {
+        DigestAlgorithm::Sha1 => STANDARD.encode(sha1::Sha1::digest(credentials)),
+        DigestAlgorithm::Sha256 => STANDARD.encode(sha2::Sha256::digest(credentials)),
+        DigestAlgorithm::Sha384 => STANDARD.encode(sha2::Sha384::digest(credentials)),
+        DigestAlgorithm::Sha512 => STANDARD.encode(sha2::Sha512::digest(credentials)),
+    };
+    let user = credentials.split(':').next().unwrap_or_default();
+    format!("{user}:{hash}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_the_well_known_ones() {
+        // From the ZooKeeper documentation's super user example.
+        let known = "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=";
+        assert_eq!(digest_id("super:admin", DigestAlgorithm::Sha1), known);
+        let entry = Acl::digest("super", "admin", Perms::READ);
+        assert_eq!(entry, Acl { perms: Perms::READ, id: Id::new("digest", known) });
     }
 }

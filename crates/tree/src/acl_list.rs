@@ -4,32 +4,63 @@
 //! can also have it checked, thousands of times in one multi, while others wait for the node's lock. So no id is
 //! compared with every entry: entries are found by a hash of scheme and id, and networks are parsed once. What is
 //! left to scan is the networks of a list, for the address of the connection. [`ProvenIds`] keeps the hashes of the
-//! caller's ids for all checks of one request.
+//! caller's ids for all checks of one request, and what long lists grant to them.
 //!
 //! A list is arranged once, when it is set or loaded; that costs as much as sorting it.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use herdsman_proto::{Acl, Id, Perms};
 
 use crate::auth::{IP, Network, SASL, WORLD, X509};
+
+/// What a check costs, in entries and ids together, from which on its result is kept for the rest of the request.
+const CACHED_COST_MIN: usize = 32;
 
 /// The ids of whoever asks. They are hashed once, when a list is looked at that does not admit everybody.
 #[derive(Debug)]
 pub struct ProvenIds<'a> {
     ids: &'a [Id],
     hashes: OnceCell<Vec<u64>>,
+    granted: RefCell<GrantCache>,
 }
+
+/// What long lists grant to all ids together, by the address of their entries, which are kept with it: no other list
+/// can get that address meanwhile.
+type GrantCache = HashMap<usize, (Arc<[Acl]>, Perms), FixedState>;
 
 impl<'a> ProvenIds<'a> {
     /// Of one request.
     #[must_use]
     pub fn new(ids: &'a [Id]) -> Self {
-        ProvenIds { ids, hashes: OnceCell::new() }
+        let granted = RefCell::new(HashMap::with_hasher(FixedState::with_seed(0)));
+        ProvenIds { ids, hashes: OnceCell::new(), granted }
+    }
+
+    /// What a list grants to these ids together. `granted` says what it grants to one of them, whose hash comes with
+    /// it; a long list is not asked twice.
+    pub(crate) fn granted_by(
+        &self,
+        acl: &AclList,
+        hash_seed: u64,
+        granted: impl Fn(&Id, u64) -> Perms,
+    ) -> Perms {
+        let all = || {
+            let each = self.hashed(hash_seed).map(|(id, hash)| granted(id, hash));
+            each.fold(Perms(0), Perms::union)
+        };
+        if acl.entries.len() + self.ids.len() < CACHED_COST_MIN {
+            return all();
+        }
+        let mut kept = self.granted.borrow_mut();
+        kept.entry(acl.entries.as_ptr().addr())
+            .or_insert_with(|| (Arc::clone(&acl.entries), all()))
+            .1
     }
 
     /// The ids.
@@ -39,7 +70,7 @@ impl<'a> ProvenIds<'a> {
     }
 
     /// Each with its hash, by which lists of a tree with this seed find it.
-    pub(crate) fn hashed(&self, hash_seed: u64) -> impl Iterator<Item = (&'a Id, u64)> {
+    fn hashed(&self, hash_seed: u64) -> impl Iterator<Item = (&'a Id, u64)> {
         let hash = |id: &Id| hash_of(hash_seed, &id.scheme, &id.id);
         let hashes = self.hashes.get_or_init(|| self.ids.iter().map(hash).collect());
         self.ids.iter().zip(hashes.iter().copied())
@@ -60,6 +91,7 @@ struct Grant {
 #[derive(Debug, PartialEq, Eq)]
 pub struct AclList {
     entries: Arc<[Acl]>,
+    entry_bytes: usize,
     hash_seed: u64,
     /// One for each id, sorted by hash.
     grants: Box<[Grant]>,
@@ -82,8 +114,10 @@ impl AclList {
         };
         let network = |entry: &Acl| Some((Network::parse(&entry.id.id)?, entry.perms));
         let networks = entries.iter().filter(|entry| entry.id.scheme == IP).filter_map(network);
+        let text_bytes = |entry: &Acl| entry.id.scheme.len() + entry.id.id.len();
         AclList {
             hash_seed,
+            entry_bytes: size_of_val(&*entries) + entries.iter().map(text_bytes).sum::<usize>(),
             grants: grants(&entries, hash_seed),
             networks: networks.collect(),
             anyone: of(&|id| id.scheme == WORLD && id.id == "anyone"),
@@ -97,6 +131,12 @@ impl AclList {
     #[must_use]
     pub fn entries(&self) -> &Arc<[Acl]> {
         &self.entries
+    }
+
+    /// What the entries take in memory, which is also what a copy of them takes.
+    #[must_use]
+    pub fn entry_bytes(&self) -> usize {
+        self.entry_bytes
     }
 
     /// What everybody may do.
@@ -200,6 +240,27 @@ mod tests {
         assert_eq!(compared(&ids(1000..1064)), 24);
         assert_eq!(list.to_other_id(&ids(5..6)[0]), Perms::READ);
         assert_eq!(list.to_other_id(&Id::new("sasl", &user(5))), Perms(0));
+    }
+
+    /// A multi may have 50,000 operations on one list, for each of which all ids were looked up.
+    #[test]
+    fn a_long_list_is_asked_once_in_a_request() {
+        let ann = Id::new("digest", "ann:hash");
+        let of = |perms| list((0..1024).map(|i| (perms, Id::new("digest", &format!("u{i}:hash")))));
+        let (first, second) = (of(Perms::READ), of(Perms::WRITE));
+        let ids = [ann, Id::new("digest", "u7:hash")];
+        let (ids, asked) = (ProvenIds::new(&ids), std::cell::Cell::new(0));
+        let granted_by = |acl: &AclList| {
+            ids.granted_by(acl, 7, |id, hash| {
+                asked.set(asked.get() + 1);
+                acl.to_id(id, hash)
+            })
+        };
+        for _ in 0..100 {
+            assert_eq!(granted_by(&first), Perms::READ);
+            assert_eq!(granted_by(&second), Perms::WRITE);
+        }
+        assert_eq!(asked.get(), 2 * 2);
     }
 
     /// There are as many values of permissions as a list may have entries.

@@ -7,11 +7,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+pub use herdsman_proto::acl::{DigestAlgorithm, digest_id};
 use herdsman_proto::{ErrorCode, Id, Perms};
 use herdsman_secret::Secret;
-use sha1::Digest;
 
 use crate::acl_list::AclList;
 
@@ -29,20 +27,6 @@ pub const X509: &str = "x509";
 pub const SASL: &str = "sasl";
 /// May do everything.
 pub const SUPER: &str = "super";
-
-/// How passwords are hashed (`…DigestAuthenticationProvider.digestAlg`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DigestAlgorithm {
-    /// The default everywhere.
-    #[default]
-    Sha1,
-    /// Of the SHA-2 family.
-    Sha256,
-    /// Of the SHA-2 family.
-    Sha384,
-    /// Of the SHA-2 family.
-    Sha512,
-}
 
 /// Which schemes this server knows, and their settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,19 +184,6 @@ impl Schemes {
     }
 }
 
-/// `user:password` → `user:base64(hash(user:password))`.
-#[must_use]
-pub fn digest_id(credentials: &str, algorithm: DigestAlgorithm) -> String {
-    let hash = match algorithm {
-        DigestAlgorithm::Sha1 => STANDARD.encode(sha1::Sha1::digest(credentials)),
-        DigestAlgorithm::Sha256 => STANDARD.encode(sha2::Sha256::digest(credentials)),
-        DigestAlgorithm::Sha384 => STANDARD.encode(sha2::Sha384::digest(credentials)),
-        DigestAlgorithm::Sha512 => STANDARD.encode(sha2::Sha512::digest(credentials)),
-    };
-    let user = credentials.split(':').next().unwrap_or_default();
-    format!("{user}:{hash}")
-}
-
 /// Exactly two parts, counted as Java's `split` does: empty parts at the end do not count.
 fn is_digest_form(id: &str) -> bool {
     let mut parts: Vec<_> = id.split(':').collect();
@@ -332,16 +303,7 @@ mod tests {
         let acl = AclList::new(Arc::from([entry]), 0);
         let ids = [presented.clone()];
         let ids = ProvenIds::new(&ids);
-        ids.hashed(0).any(|(id, hash)| schemes.granted(&acl, id, hash) == Perms::READ)
-    }
-
-    #[test]
-    fn digests_are_the_well_known_ones() {
-        // From the ZooKeeper documentation's super user example.
-        assert_eq!(
-            digest_id("super:admin", DigestAlgorithm::Sha1),
-            "super:xQJmxLMiHGwaqBvst5y6rkB6HQs="
-        );
+        ids.granted_by(&acl, 0, |id, hash| schemes.granted(&acl, id, hash)) == Perms::READ
     }
 
     #[test]

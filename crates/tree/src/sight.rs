@@ -10,7 +10,7 @@ use herdsman_proto::txn::Data;
 use herdsman_proto::{Acl, ErrorCode, Id, Perms, Stat};
 
 use crate::acl_list::ProvenIds;
-use crate::nodes::Znode;
+use crate::nodes::{NodeId, Znode};
 use crate::owner::Owner;
 use crate::tree::Tree;
 
@@ -37,6 +37,19 @@ impl Tree {
 }
 
 impl<'a> Sight<'a> {
+    /// The number of leading bytes of a path that name a znode which is there: 0 if only the root is. Each name is
+    /// looked up once.
+    #[must_use]
+    pub fn existing_prefix(self, path: &str) -> usize {
+        let nodes = &self.tree.nodes;
+        let (mut node, mut end) = (NodeId::ROOT, 0);
+        for name in path.split('/').skip(1) {
+            let Some(child) = nodes.child(node, name) else { break };
+            (node, end) = (child, end + 1 + name.len());
+        }
+        end
+    }
+
     /// The znode at a path, as getData and exists would show it.
     pub fn znode(self, path: &str) -> Result<VisibleZnode<'a>, ErrorCode> {
         let node = self.tree.readable_by(&ProvenIds::new(self.ids), path)?;
@@ -51,11 +64,19 @@ impl<'a> Sight<'a> {
         Ok((self.tree.acl_shown_to(&ProvenIds::new(self.ids), node)?, self.tree.stat(node)))
     }
 
+    /// Whether these ids have a permission on the znode at a path, whether they may read it or not.
+    pub fn check(self, path: &str, wanted: Perms) -> Result<(), ErrorCode> {
+        let id = self.tree.nodes.find(path).ok_or(ErrorCode::NoNode)?;
+        self.check_acl(self.tree.nodes.get(id), wanted)
+    }
+
+    fn check_acl(self, node: Znode<'a>, wanted: Perms) -> Result<(), ErrorCode> {
+        self.tree.check_acl(self.tree.acls.get(node.acl()), wanted, &ProvenIds::new(self.ids))
+    }
+
     /// The same znode, if it may be read.
     pub(crate) fn see(self, node: Znode<'a>) -> Option<VisibleZnode<'a>> {
-        let acl = self.tree.acls.get(node.acl());
-        let may_read = self.tree.check_acl(acl, Perms::READ, &ProvenIds::new(self.ids)).is_ok();
-        may_read.then_some(VisibleZnode { sight: self, node })
+        self.check_acl(node, Perms::READ).is_ok().then_some(VisibleZnode { sight: self, node })
     }
 }
 
@@ -88,6 +109,17 @@ impl<'a> VisibleZnode<'a> {
     #[must_use]
     pub fn owner(self) -> Owner {
         self.sight.tree.options.owner_rules.owner(self.node.stat().ephemeral_owner)
+    }
+
+    /// Whether its ACL gives the permission to the ids that see it.
+    #[must_use]
+    pub fn allows(self, wanted: Perms) -> bool {
+        self.sight.check_acl(self.node, wanted).is_ok()
+    }
+
+    /// What its data and its ACL take, shared or copied.
+    pub(crate) fn bytes(self) -> usize {
+        self.node.data_len() + self.sight.tree.acls.get(self.node.acl()).entry_bytes()
     }
 
     /// Its ACL as getACL would show it.
@@ -126,6 +158,18 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn permissions_are_those_of_the_acl() {
+        let tree =
+            tree(&[("/open", Perms(Perms::READ.0 | Perms::DELETE.0)), ("/shut", Perms::DELETE)]);
+        let sight = tree.seen_by(&[]);
+        let open = sight.znode("/open").unwrap();
+        assert!(open.allows(Perms::DELETE) && !open.allows(Perms::ADMIN));
+        assert_eq!(sight.check("/shut", Perms::DELETE), Ok(()));
+        assert_eq!(sight.check("/shut", Perms::ADMIN), Err(ErrorCode::NoAuth));
+        assert_eq!(sight.check("/none", Perms::ADMIN), Err(ErrorCode::NoNode));
+    }
+
+    #[test]
     fn only_readers_see_a_znode() {
         let tree = tree(&[("/open", Perms::READ), ("/shut", Perms::ADMIN)]);
         let sight = tree.seen_by(&[]);
@@ -151,5 +195,15 @@ pub(crate) mod tests {
         assert_eq!(shown(&[], "/a").unwrap(), "alice:x");
         assert_eq!(shown(&ids, "/c").unwrap(), "alice:hash");
         assert_eq!(shown(&[], "/c"), Err(ErrorCode::NoAuth));
+    }
+
+    #[test]
+    fn the_prefix_that_exists_is_found_name_by_name() {
+        let tree = tree(&[("/a", Perms(0)), ("/a/bc", Perms::ALL)]);
+        let sight = tree.seen_by(&[]);
+        let rows = [("", 0), ("/", 0), ("/x/y", 0), ("/a", 2), ("/a/b", 2), ("/a/bc/d/e", 5)];
+        for (path, end) in rows {
+            assert_eq!(sight.existing_prefix(path), end, "{path}");
+        }
     }
 }
