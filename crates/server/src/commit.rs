@@ -7,8 +7,9 @@
 //! meanwhile. Any other failure is final.
 //!
 //! The queue has no limit of its own: `globalOutstandingLimit` bounds what clients put in, and
-//! the server's own txns (ends of sessions, sweeps) stop while the log takes nothing. On a learner it holds what the
-//! leader sends faster than this disk writes; while it catches up that may be much (docs/architecture.md, Limits).
+//! the server's own txns (ends of sessions, sweeps) stop while the log takes nothing. On a learner that catches up the
+//! thread that reads the leader's link waits while the queue holds too much ([`CommitQueue::room`]). Once it has caught
+//! up the link is read whatever the queue holds, and lost when that is far too much.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,6 +27,7 @@ use crate::bells::ThreadSet;
 use crate::clock::millis;
 use crate::core::Core;
 use crate::disk_keeper::{DiskChange, DiskKeeper};
+use crate::quorum::Room;
 use crate::snapshots::SnapshotPolicy;
 
 /// Why the thread ends for good; `None`: the server stops while the disk takes nothing.
@@ -33,12 +35,21 @@ type Failure = Option<String>;
 
 /// How often a disk that is full, or a file that cannot be opened, is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+/// Bytes of txns in the queue beyond which a learner that catches up does not read its leader's link.
+const LEARNER_QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of txns in a batch, unless it is one txn. A batch is freed as a whole, so this is how much more memory the
+/// queue may take than it counts.
+const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What a txn in the queue counts besides its payload.
+const TXN_BYTES: usize = size_of::<Queued>();
 
 /// Txns on their way to the log.
 #[derive(Debug, Default)]
 pub struct CommitQueue {
     queue: Mutex<Queue>,
     filled: Condvar,
+    /// The thread has done some of its work.
+    emptied: Condvar,
     /// Somebody takes from it.
     attended: AtomicBool,
 }
@@ -63,8 +74,53 @@ impl Drop for Attendance {
 #[derive(Debug, Default)]
 struct Queue {
     works: VecDeque<Work>,
+    /// Of all works, and of the one that the thread has taken.
+    load: Load,
+    /// Of the work that the thread has taken.
+    taken: Load,
     stopping: bool,
     abandoned: bool,
+}
+
+/// How much work there is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    /// Of txns.
+    bytes: usize,
+    /// Changes after which the history on disk is another one.
+    replacements: usize,
+}
+
+impl Load {
+    fn of_txn(payload: &[u8]) -> Self {
+        Load { bytes: payload.len() + TXN_BYTES, replacements: 0 }
+    }
+
+    fn of_change(change: &DiskChange) -> Self {
+        Load { bytes: 0, replacements: usize::from(change.replaces_history()) }
+    }
+
+    fn of_txns(txns: &[Queued]) -> Self {
+        let bytes = txns.iter().map(|txn| txn.payload.len() + TXN_BYTES).sum();
+        Load { bytes, replacements: 0 }
+    }
+
+    fn of(work: &Work) -> Self {
+        match work {
+            Work::Append(Batch { txns, .. }) => Load::of_txns(txns),
+            Work::Change(change) => Load::of_change(change),
+        }
+    }
+
+    fn add(&mut self, other: Load) {
+        self.bytes += other.bytes;
+        self.replacements += other.replacements;
+    }
+
+    fn remove(&mut self, other: Load) {
+        self.bytes -= other.bytes;
+        self.replacements -= other.replacements;
+    }
 }
 
 /// What the thread takes at a time.
@@ -82,6 +138,18 @@ struct Batch {
     askers: ThreadSet,
 }
 
+impl Batch {
+    /// With memory for a whole batch, so that it need not grow, which could take twice as much.
+    fn with_room_for(load: Load) -> Self {
+        let bytes = Vec::with_capacity(load.bytes.max(BATCH_BYTES_MAX));
+        Batch { bytes, ..Batch::default() }
+    }
+
+    fn has_room_for(&self, load: Load) -> bool {
+        self.bytes.len() + self.txns.len() * TXN_BYTES + load.bytes <= BATCH_BYTES_MAX
+    }
+}
+
 #[derive(Debug)]
 struct Queued {
     zxid: Zxid,
@@ -93,9 +161,15 @@ impl CommitQueue {
     /// Adds a txn, for a connection of this I/O thread if it is one's. Zxids go up.
     pub fn push(&self, zxid: Zxid, payload: &[u8], asker: Option<usize>) {
         let mut queue = self.queue.lock();
-        if !matches!(queue.works.back(), Some(Work::Append(_))) {
-            queue.works.push_back(Work::Append(Batch::default()));
-        }
+        let load = Load::of_txn(payload);
+        queue.load.add(load);
+        let batch = match queue.works.back() {
+            Some(Work::Append(batch)) if batch.has_room_for(load) => None,
+            // As the disk is behind, this one will be filled too.
+            Some(Work::Append(_)) => Some(Batch::with_room_for(load)),
+            Some(Work::Change(_)) | None => Some(Batch::default()),
+        };
+        queue.works.extend(batch.map(Work::Append));
         if let Some(Work::Append(Batch { txns, bytes, askers })) = queue.works.back_mut() {
             askers.extend(asker);
             let start = bytes.len();
@@ -106,7 +180,24 @@ impl CommitQueue {
 
     /// Adds a change of the data directory, to be done after what was added before.
     pub fn push_change(&self, change: DiskChange) {
-        self.queue.lock().works.push_back(Work::Change(change));
+        let mut queue = self.queue.lock();
+        queue.load.add(Load::of_change(&change));
+        queue.works.push_back(Work::Change(change));
+    }
+
+    /// Whether a learner may read more from its leader. One that serves clients may at once. One that catches up waits
+    /// for it, up to `wait`: until the txns that are not durable take little memory, and the log is not about to be cut
+    /// or replaced.
+    #[must_use]
+    pub fn room(&self, is_active: bool, wait: Duration) -> Room {
+        let mut queue = self.queue.lock();
+        if is_active {
+            return Room::Active { queued_bytes: queue.load.bytes };
+        }
+        if !queue.has_room() {
+            self.emptied.wait_for(&mut queue, wait);
+        }
+        if queue.has_room() { Room::Free } else { Room::Full }
     }
 
     /// Whether somebody takes from it.
@@ -115,9 +206,26 @@ impl CommitQueue {
         self.attended.load(Ordering::Acquire)
     }
 
+    /// A part of the batch that the thread has taken is durable. The rest of it counts as done when the next one is
+    /// taken.
+    fn written(&self, part: Load) {
+        let mut queue = self.queue.lock();
+        queue.taken.remove(part);
+        queue.load.remove(part);
+        self.emptied.notify_all();
+    }
+
     /// Drops the txns that are not written yet: another history has taken the place of theirs.
     pub fn forget_txns(&self) {
-        self.queue.lock().works.retain(|work| !matches!(work, Work::Append(_)));
+        let mut queue = self.queue.lock();
+        let Queue { works, load, .. } = &mut *queue;
+        works.retain(|work| {
+            let is_forgotten = matches!(work, Work::Append(_));
+            if is_forgotten {
+                load.remove(Load::of(work));
+            }
+            !is_forgotten
+        });
     }
 
     /// Wakes the thread, if it waits for something to do.
@@ -143,6 +251,12 @@ impl CommitQueue {
     /// should end.
     fn take(&self, delay: Duration, txns_max: usize) -> Option<Work> {
         let mut queue = self.queue.lock();
+        // What was taken before is done.
+        let done = std::mem::take(&mut queue.taken);
+        queue.load.remove(done);
+        if done.bytes > 0 || done.replacements > 0 {
+            self.emptied.notify_all();
+        }
         while queue.works.is_empty() || queue.abandoned {
             if queue.stopping {
                 return None;
@@ -156,7 +270,9 @@ impl CommitQueue {
             };
             while wait(&queue) && !self.filled.wait_until(&mut queue, deadline).timed_out() {}
         }
-        queue.works.pop_front()
+        let work = queue.works.pop_front()?;
+        queue.taken = Load::of(&work);
+        Some(work)
     }
 
     /// The thread has been told to end.
@@ -175,6 +291,11 @@ impl CommitQueue {
 }
 
 impl Queue {
+    fn has_room(&self) -> bool {
+        let Load { bytes, replacements } = self.load;
+        self.stopping || (bytes <= LEARNER_QUEUE_BYTES_MAX && replacements == 0)
+    }
+
     /// A change of the directory counts as more than any batch: it need not wait for company.
     fn txns_in_front(&self) -> usize {
         match self.works.front() {
@@ -240,10 +361,14 @@ impl Committer {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), Failure> {
-        for txns in batch.txns.chunks(self.settings.batch_txns_max) {
+        let mut chunks = batch.txns.chunks(self.settings.batch_txns_max).peekable();
+        while let Some(txns) = chunks.next() {
             self.append(txns, &batch.bytes)?;
             let zxid = self.flush()?;
             self.report(zxid, txns, batch.askers);
+            if chunks.peek().is_some() {
+                self.queue.written(Load::of_txns(txns));
+            }
         }
         Ok(())
     }
@@ -304,8 +429,8 @@ impl Committer {
                 Ok(flushed) => {
                     self.note_sync(start.elapsed());
                     if waited {
-                        info!("the log can be written again: writes are taken");
                         self.core.step(Input::Storage(StorageState::Writable));
+                        info!("the log can be written again: writes are taken");
                     }
                     return Ok(flushed.last_zxid);
                 }
@@ -382,7 +507,7 @@ mod tests {
     use herdsman_node::{Node, SessionPasswords};
     use herdsman_store::{Dirs, Disk, EpochFile, MemoryDisk};
     use herdsman_tree::Tree;
-    use herdsman_zab::EpochKind;
+    use herdsman_zab::{EpochKind, TreeAfterCut};
 
     use crate::clients::Clients;
     use crate::clock::Clock;
@@ -433,6 +558,90 @@ mod tests {
         queue.stop();
         committer.run();
         assert!(!queue.is_attended());
+    }
+
+    fn take(queue: &CommitQueue) -> Option<Work> {
+        queue.take(Duration::ZERO, 1)
+    }
+
+    /// What the leader sent used to gather in memory, however slow the disk was.
+    #[test]
+    fn a_learner_waits_until_its_disk_has_written_most_of_what_came() {
+        let queue = CommitQueue::default();
+        let has_room = || queue.room(false, Duration::ZERO) == Room::Free;
+        let payload = vec![0; LEARNER_QUEUE_BYTES_MAX / 2];
+        queue.push(Zxid(1), &payload, None);
+        assert!(has_room());
+        queue.push(Zxid(2), &payload, None);
+        assert!(!has_room());
+        assert!(matches!(take(&queue), Some(Work::Append(_))));
+        assert!(!has_room(), "it is not durable yet");
+        queue.written(Load { bytes: payload.len() + TXN_BYTES, replacements: 0 });
+        assert!(has_room(), "half of it is");
+        queue.push(Zxid(3), &payload, None);
+        assert!(!has_room());
+        queue.stop();
+        assert!(has_room(), "no thread waits for a disk that is given up");
+        queue.queue.lock().stopping = false;
+        assert!(take(&queue).is_some() && take(&queue).is_some());
+        assert!(has_room());
+    }
+
+    /// It would not read the leader's PINGs, and with the answers to them the leader hears of its clients: their
+    /// sessions used to expire while the disk was behind.
+    #[test]
+    fn a_learner_that_serves_clients_does_not_wait_for_its_disk() {
+        let queue = CommitQueue::default();
+        let queued_bytes = 2 * LEARNER_QUEUE_BYTES_MAX;
+        queue.push(Zxid(1), &vec![0; queued_bytes - TXN_BYTES], None);
+        assert_eq!(queue.room(false, Duration::ZERO), Room::Full);
+        assert_eq!(queue.room(true, Duration::MAX), Room::Active { queued_bytes });
+    }
+
+    /// All that waited used to be one batch, which is freed when all of it is written, and which had grown by doubling.
+    #[test]
+    fn the_queue_takes_little_more_memory_than_it_counts() {
+        let queue = CommitQueue::default();
+        let payload = vec![0; 1000];
+        for number in 1..=50_000 {
+            queue.push(Zxid(number), &payload, None);
+        }
+        queue.push(Zxid(50_001), &vec![0; 2 * BATCH_BYTES_MAX], None);
+        queue.push(Zxid(50_002), &payload, None);
+        let queue = queue.queue.lock();
+        let mut taken_bytes = 0;
+        for work in &queue.works {
+            let Work::Append(Batch { txns, bytes, .. }) = work else { panic!("{work:?}") };
+            taken_bytes += bytes.capacity() + txns.capacity() * TXN_BYTES;
+            assert!(Load::of(work).bytes <= BATCH_BYTES_MAX || txns.len() == 1);
+        }
+        let counted_bytes = queue.load.bytes;
+        assert!(taken_bytes < counted_bytes * 5 / 4, "{taken_bytes}, counted {counted_bytes}");
+    }
+
+    #[test]
+    fn a_learner_waits_until_its_log_is_cut() {
+        let queue = CommitQueue::default();
+        let has_room = || queue.room(false, Duration::ZERO) == Room::Free;
+        queue.push_change(DiskChange::SaveEpoch { kind: EpochKind::Accepted, epoch: 7 });
+        assert!(has_room());
+        queue.push_change(DiskChange::Truncate { zxid: Zxid(1), tree: TreeAfterCut::Kept });
+        queue.push_change(DiskChange::AllowVoting);
+        for _ in 0..2 {
+            assert!(!has_room());
+            assert!(take(&queue).is_some());
+        }
+        assert!(!has_room(), "it is being cut");
+        assert!(take(&queue).is_some());
+        assert!(has_room());
+    }
+
+    #[test]
+    fn forgotten_txns_take_no_room() {
+        let queue = CommitQueue::default();
+        queue.push(Zxid(1), &vec![0; 2 * LEARNER_QUEUE_BYTES_MAX], None);
+        queue.forget_txns();
+        assert_eq!(queue.room(false, Duration::ZERO), Room::Free);
     }
 
     /// An epoch that could not be saved for want of a file descriptor is saved by the next try.

@@ -168,7 +168,7 @@ impl Core {
         let old = std::mem::replace(&mut *current, tree);
         self.tree_generation.fetch_add(1, Ordering::Release);
         drop(current);
-        drop_elsewhere(old);
+        drop_on_thread(old);
     }
 
     /// Asks the thread that owns the log for a change of the data directory.
@@ -197,7 +197,7 @@ impl Core {
             old
         };
         drop(mind);
-        drop_elsewhere(old);
+        drop_on_thread(old);
         let count = clients.len();
         self.clients.bells.ring_for(&mut clients);
         self.close_orphans();
@@ -572,6 +572,6 @@ fn apply_audited(
 
 /// Frees a tree on a thread of its own: with tens of millions of znodes it takes seconds, for which neither readers
 /// nor the log must wait. Without a thread it is freed here.
-fn drop_elsewhere(tree: Tree) {
+pub(crate) fn drop_on_thread(tree: Tree) {
     _ = spawn("old-tree", move || drop(tree));
 }

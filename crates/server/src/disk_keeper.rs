@@ -7,9 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use herdsman_node::membership_of;
-use herdsman_proto::txn::Entry;
 use herdsman_proto::{Membership, Zxid};
 use herdsman_store::{
     Dirs, Disk, EpochError, EpochFile, InstallError, LogOptions, LogWriter, Progress,
@@ -53,13 +51,17 @@ pub enum DiskChange {
     InstallSnapshot {
         /// The tree, if it is still there.
         tree: Option<Box<Tree>>,
-        /// Its zxid.
-        zxid: Zxid,
-        /// What to apply to it.
-        entries: Vec<(Zxid, Bytes)>,
     },
     /// Replace everything by a tree from an operator; a standalone server's. `None` once it was tried.
     Restore(Option<RestoreOrder>),
+}
+
+impl DiskChange {
+    /// Whether another history takes the place of the one on disk. A learner takes no txns before that is done.
+    #[must_use]
+    pub fn replaces_history(&self) -> bool {
+        matches!(self, DiskChange::Truncate { .. } | DiskChange::InstallSnapshot { .. })
+    }
 }
 
 /// Why a change could not be made. What is on disk is whole, but this process cannot go on.
@@ -142,9 +144,9 @@ impl DiskKeeper {
                 Ok(Some(Input::EpochSaved { kind, epoch }))
             }
             &mut DiskChange::Truncate { zxid, tree } => self.cut(core, zxid, tree, log).map(Some),
-            DiskChange::InstallSnapshot { tree, zxid, entries } => {
+            DiskChange::InstallSnapshot { tree } => {
                 let Some(tree) = tree.take() else { return Ok(Some(Input::InstallMissed)) };
-                self.install(core, *tree, *zxid, entries, log).map(Some)
+                self.install(core, *tree, log).map(Some)
             }
             DiskChange::Restore(order) => {
                 let Some(RestoreOrder { tree, done }) = order.take() else { return Ok(None) };
@@ -240,14 +242,8 @@ impl DiskKeeper {
         &self,
         core: &Core,
         mut tree: Tree,
-        zxid: Zxid,
-        entries: &[(Zxid, Bytes)],
         log: &mut LogWriter,
     ) -> Result<Input, ChangeError> {
-        assert!(tree.last_zxid() <= zxid, "the tree that came is of {}", tree.last_zxid());
-        for (_, payload) in entries {
-            tree.replay(&Entry::decode(payload).expect("was decoded when it came in"));
-        }
         tree.forget_digests_before(tree.last_zxid());
         let _held = self.requests.hold();
         let SnapshotSettings { compression, last_zxid, .. } = self.snapshots;

@@ -3,6 +3,7 @@
 //! In: what agreement asks for, under the core's lock, so nothing here may block. Out: inputs for the
 //! core, from the network's threads. Deliberately not here: any decision.
 
+mod leader_link;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -15,17 +16,18 @@ use herdsman_proto::{QuorumPacket, ServerId, Zxid};
 use herdsman_store::{LogPosition, receive_snapshot};
 use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::log::Kept;
-use herdsman_zab::{LinkId, Output, SnapshotBase, Standing};
+use herdsman_zab::{LinkId, Output, Standing};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use crate::commit::CommitQueue;
 use crate::core::Core;
 use crate::disk_keeper::DiskChange;
-use crate::quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver};
+use crate::quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver, Room};
 use crate::role_log::{RoleChange, RoleLog, View};
 use crate::stats::EnsembleStats;
 
+use leader_link::LeaderLink;
 pub use streams::LogFiles;
 use streams::{LogWalk, TreeWalk};
 
@@ -41,10 +43,8 @@ pub struct Peers {
     core: Weak<Core>,
     /// Where the last part of the log that was sent on a link ends.
     log_positions: Mutex<BTreeMap<LinkId, LogPosition>>,
-    /// The attempt to connect to a leader whose result is wanted.
-    attempt: Mutex<Option<LinkId>>,
-    /// The tree that came behind SNAP and has not been put in place.
-    received: Mutex<Option<(LinkId, Tree)>>,
+    /// The link to the leader, from the attempt to connect on.
+    leader_link: Mutex<LeaderLink>,
     /// What is told and counted about all this. Taken behind the core's lock, or alone.
     role_log: Mutex<RoleLog>,
 }
@@ -82,8 +82,7 @@ impl Peers {
             settings,
             core,
             log_positions: Mutex::default(),
-            attempt: Mutex::default(),
-            received: Mutex::default(),
+            leader_link: Mutex::default(),
             role_log: Mutex::new(role_log),
         }
     }
@@ -135,8 +134,8 @@ impl Peers {
             Output::Notify { to, message } => self.network.notify(*to, message),
             Output::Connect { to, door } => {
                 // Taken before: the result may come before this thread goes on.
-                let mut attempt = self.attempt.lock();
-                *attempt = Some(self.network.connect(*to, *door));
+                let mut leader_link = self.leader_link.lock();
+                leader_link.begin(self.network.connect(*to, *door));
             }
             Output::Send { link, packet } => {
                 if matches!(packet, QuorumPacket::Diff { .. } | QuorumPacket::Trunc { .. }) {
@@ -169,14 +168,15 @@ impl Peers {
                 let change = DiskChange::Truncate { zxid: *zxid, tree: *tree };
                 self.commit_queue.push_change(change);
             }
-            Output::InstallSnapshot { base, zxid, entries } => {
-                let tree = match base {
-                    SnapshotBase::Received(link) => self.take_received(*link),
-                    SnapshotBase::Empty => Some(Tree::new(self.settings.tree.clone())),
-                };
-                let (tree, zxid, entries) = (tree.map(Box::new), *zxid, entries.clone());
-                let change = DiskChange::InstallSnapshot { tree, zxid, entries };
-                self.commit_queue.push_change(change);
+            Output::BeginEmpty { link } => {
+                let tree = Tree::new(self.settings.tree.clone());
+                self.leader_link.lock().keep_tree(*link, tree);
+            }
+            // The thread that reads the link does this, so the leader can send no faster than it is done.
+            Output::Replay { link, payload, .. } => self.leader_link.lock().replay(*link, payload),
+            Output::InstallSnapshot { link, .. } => {
+                let tree = self.leader_link.lock().take_tree(*link).map(Box::new);
+                self.commit_queue.push_change(DiskChange::InstallSnapshot { tree });
             }
             Output::MembershipPending { membership } => self.network.add_members(membership),
             Output::AllowVoting => self.commit_queue.push_change(DiskChange::AllowVoting),
@@ -194,23 +194,16 @@ impl Peers {
     fn standing_changed(&self, standing: Standing) {
         match standing {
             Standing::Looking => {
-                *self.received.lock() = None;
-                *self.attempt.lock() = None;
+                self.leader_link.lock().end();
                 self.log_positions.lock().clear();
                 self.network.cancel_connect();
             }
             Standing::Leading { .. } => {}
             Standing::Following { link, .. } | Standing::Observing { link, .. } => {
+                self.leader_link.lock().activate(link);
                 self.network.set_idle_limit(link, self.settings.sync_limit_ms);
             }
         }
-    }
-
-    /// One tree is kept at the most: a server has one leader at a time, and a tree that came too late
-    /// goes when the next one comes.
-    fn take_received(&self, link: LinkId) -> Option<Tree> {
-        let mut received = self.received.lock();
-        received.take_if(|(from, _)| *from == link).map(|(_, tree)| tree)
     }
 
     fn send_snapshot(&self, link: LinkId, zxid: Zxid) {
@@ -258,6 +251,16 @@ impl Receiver for PeerReceiver {
         self.core.step_all(inputs.drain(..).map(Input::Peer));
     }
 
+    fn wait_for_room(&self, link: LinkId, wait: Duration) -> Room {
+        let Some(peers) = self.core.peers() else { return Room::Free };
+        let is_active = peers.leader_link.lock().is_active(link);
+        let room = peers.commit_queue.room(is_active, wait);
+        if room == Room::Full {
+            self.core.step(Input::Peer(herdsman_zab::Input::Heard { link }));
+        }
+        room
+    }
+
     fn handle_connect(&self, link: LinkId, result: ConnectResult) {
         let Some(peers) = self.core.peers() else { return };
         let input = match result {
@@ -265,7 +268,7 @@ impl Receiver for PeerReceiver {
             ConnectResult::Failed => herdsman_zab::Input::ConnectFailed,
         };
         // Under the core's lock, where another attempt may just have taken this one's place.
-        let wanted = || *peers.attempt.lock() == Some(link);
+        let wanted = || peers.leader_link.lock().is_current(link);
         if !self.core.step_if(wanted, Input::Peer(input)) && result == ConnectResult::Connected {
             peers.network.close(link);
         }
@@ -282,7 +285,7 @@ impl Receiver for PeerReceiver {
             io::Error::other(error)
         })?;
         info!("received {} znodes, {} bytes, from the leader", received.nodes, received.bytes);
-        *peers.received.lock() = Some((link, received.tree));
+        peers.leader_link.lock().keep_tree(link, received.tree);
         Ok(())
     }
 

@@ -65,7 +65,9 @@ mod stream;
 mod threads;
 
 pub use links::LinkReport;
-pub use receiver::{ConnectResult, PortFailure, PortKind, Receiver, StreamSource, StreamStep};
+pub use receiver::{
+    ConnectResult, PortFailure, PortKind, Receiver, Room, StreamSource, StreamStep,
+};
 pub use settings::NetworkSettings;
 
 use connect::Connector;

@@ -284,10 +284,14 @@ impl RoleLog {
                     catching_up.cut_to = Some(*zxid);
                 }
             }
-            Output::InstallSnapshot { entries, .. } => {
+            Output::Replay { .. } => {
+                if let Role::Joining { catching_up, .. } = &mut self.role {
+                    catching_up.txns += 1;
+                }
+            }
+            Output::InstallSnapshot { .. } => {
                 if let Role::Joining { catching_up, .. } = &mut self.role {
                     catching_up.took_tree = true;
-                    catching_up.txns += entries.len();
                 }
             }
             // Votes, epochs and the like concern nobody but the servers.

@@ -32,7 +32,7 @@ pub(crate) fn open_dirs(
         |path: &std::path::Path, source| StartError::Directory { path: path.to_owned(), source };
     disk.create_dir(&dirs.data).map_err(|source| made(&dirs.data, source))?;
     disk.create_dir(&dirs.log).map_err(|source| made(&dirs.log, source))?;
-    let lock = lock_dirs(disk, &storage.data_dir, &storage.log_dir, std::process::id())?;
+    let lock = lock_dirs(disk, &storage.data_dir, &storage.log_dir, dirs, std::process::id())?;
     // A standalone server needs no epochs, but files that cannot be read are a sign that more than they may
     // be damaged.
     for file in [EpochFile::Current, EpochFile::Accepted] {

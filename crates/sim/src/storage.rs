@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use herdsman_proto::Zxid;
-use herdsman_proto::txn::Entry;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
 use herdsman_store::{
@@ -190,10 +189,7 @@ impl Storage {
     ///
     /// # Errors
     /// In the words of `store`.
-    pub fn install(&self, mut tree: Tree, entries: &[(Zxid, Bytes)]) -> Result<Tree, InstallError> {
-        for (_, payload) in entries {
-            tree.replay(&Entry::decode(payload).expect("was decoded when it came in"));
-        }
+    pub fn install(&self, tree: Tree) -> Result<Tree, InstallError> {
         install_snapshot(&self.shared(), &self.dirs, &tree, Compression::None, LastZxid::Write)?;
         Ok(tree)
     }

@@ -44,12 +44,19 @@ pub trait Disk: Send + Sync {
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
+    /// Makes the content of a file that exists durable. It need not be writable.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
+
     /// Bytes that an ordinary user can still write below a directory.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 
     /// Takes an exclusive lock on a file, making it if needed, and writes `note` into it. The lock
     /// ends with the returned value or with the process.
     fn lock(&self, path: &Path, note: &str) -> Result<Box<dyn DiskLock>, LockError>;
+
+    /// Takes an exclusive lock on directories that exist, by whatever paths they are reached, where the file system can
+    /// lock a directory. Two of them may be the same.
+    fn lock_directories(&self, dirs: &[&Path]) -> Result<Vec<Box<dyn DiskLock>>, LockError>;
 }
 
 /// A file being written.

@@ -41,7 +41,9 @@ pub enum EpochFile {
 }
 
 impl EpochFile {
-    fn name(self) -> &'static str {
+    /// The file's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             EpochFile::Current => "currentEpoch",
             EpochFile::Accepted => "acceptedEpoch",

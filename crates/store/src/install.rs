@@ -17,15 +17,16 @@
 //!   not be seen (ZOOKEEPER-2846). Likewise a leader must not offer txns from before the hole.
 //!
 //! # Steps, and a crash between any two of them
-//! 1. The snapshot is written as `tmp.snapshot.<zxid>` and synced. *Crash:* nobody reads such a file;
-//!    recovery gives the old state and removes it.
+//! 1. The snapshot is written as `tmp.snapshot.<zxid>` and synced, and so is [`crate::names::GUARD`], which keeps
+//!    Apache from starting: it would not see what step 2 decides, and acknowledge txns that the next start of Herdsman
+//!    removes. *Crash:* Herdsman reads neither of them; recovery gives the old state and removes both.
 //! 2. It is renamed to `install.snapshot.<zxid>`, and the directory is synced. A rename is all or nothing,
 //!    and this is the only step that decides. *Crash before:* the old state. *Crash after:* recovery sees
 //!    the name, reads this file and no other, and carries out the steps below itself.
 //! 3. The logs are removed, newest first, then the snapshots, oldest first; both directories are synced.
 //!    *Crash:* as after 2, whatever is left of the old files, since none of them is looked at.
-//! 4. It is renamed to `snapshot.<zxid>`, and the directory is synced. *Crash:* it has the one name or
-//!    the other, alone in its directory: the new state both times.
+//! 4. It is renamed to `snapshot.<zxid>`, the directory is synced, and the guard is removed. *Crash:* it has the one
+//!    name or the other, alone in its directory: the new state both times.
 //!
 //! So there are two states and no third. Cutting the old log and its snapshots first and renaming last
 //! would do with one name less, but it gives up the old state before there is a new one whenever the old
@@ -33,6 +34,9 @@
 //!
 //! The order inside step 3 is for a program that does not know step 2's name: while anything is left, it
 //! is the newest snapshot with a prefix of the log.
+//!
+//! [`crate::replace`] goes the same way with a snapshot that an operator restores, and adds two things, which step 3
+//! and step 4 see to: epoch files that take effect with the snapshot, and voting that is no longer suspended.
 //!
 //! # What the caller must see to
 //! - The old [`crate::LogWriter`] is dropped before, without a flush; a new one is made after, from the
@@ -56,6 +60,7 @@ use herdsman_tree::{Loader, Tree};
 use crate::disk::{Dirs, Disk, IoAt, io_at};
 use crate::names::{Compression, INSTALLING, SnapshotName, list_logs, list_snapshots};
 use crate::recover::remove_unfinished;
+use crate::replace::{check_guard, remove_guard, remove_others, take_epochs, write_guard};
 use crate::snapshot::writer::{SnapshotFile, SnapshotWriteError, write_nodes};
 use crate::snapshot::{LastZxid, Trailer};
 
@@ -65,7 +70,7 @@ pub enum InstallError {
     /// The tree is between two times: txns that the leader sent behind it are missing. Nothing was
     /// changed.
     #[error(
-        "the tree from the leader is as of txn {last}, but shows effects of txns up to {newest_effect}, which did not come"
+        "the tree is as of txn {last}, but shows effects of txns up to {newest_effect}, which did not come"
     )]
     Fuzzy {
         /// As of which txn.
@@ -78,7 +83,7 @@ pub enum InstallError {
     Write(#[from] SnapshotWriteError),
     /// The disk failed when the old files were to make way. What is decided is finished by the next
     /// recovery; until then nothing may be written.
-    #[error("cannot put the snapshot from the leader in place at {path}: {source}", path = path.display())]
+    #[error("cannot put the new snapshot in place at {path}: {source}", path = path.display())]
     Io {
         /// Which file or directory.
         path: PathBuf,
@@ -112,6 +117,11 @@ pub fn install_snapshot(
     finish_installing(&**disk, dirs)?;
     let name = SnapshotName { zxid: tree.last_zxid(), compression };
     let bytes = write_unnamed(disk, dirs, tree, name, last_zxid)?;
+    write_guard(&**disk, dirs, &[]).map_err(|IoAt { path, source }| {
+        // What cannot be removed is removed by the next start.
+        let _ = remove_guard(&**disk, dirs);
+        SnapshotWriteError { path, source }
+    })?;
     let temporary = dirs.data.join(name.temporary_name());
     let installing = dirs.data.join(name.installing_name());
     disk.rename(&temporary, &installing).map_err(io_at(&installing))?;
@@ -120,7 +130,7 @@ pub fn install_snapshot(
 }
 
 /// Writes the snapshot under its temporary name, durably. Its length comes back.
-fn write_unnamed(
+pub(crate) fn write_unnamed(
     disk: &Arc<dyn Disk>,
     dirs: &Dirs,
     tree: &Tree,
@@ -140,17 +150,21 @@ fn write_unnamed(
 
 /// The snapshot that is to take the place of everything else, if that was decided and not finished.
 pub(crate) fn find_installing(disk: &dyn Disk, dir: &Path) -> Result<Option<SnapshotName>, IoAt> {
+    match list_installing(disk, dir)?.as_slice() {
+        [] => Ok(None),
+        [name] => Ok(Some(*name)),
+        // Each is finished before the next is begun, unless it cannot be read and a restore replaces it.
+        _ => Err(io_at(dir)(io::Error::other(format!(
+            "several files are called {INSTALLING}snapshot.*: a restore was interrupted. Run it again"
+        )))),
+    }
+}
+
+/// Every snapshot that was to take the place of everything else.
+pub(crate) fn list_installing(disk: &dyn Disk, dir: &Path) -> Result<Vec<SnapshotName>, IoAt> {
     let entries = disk.list(dir).map_err(io_at(dir))?;
     let parse = |name: &str| SnapshotName::parse(name.strip_prefix(INSTALLING)?);
-    let mut found = entries.iter().filter_map(|entry| parse(&entry.name));
-    let first = found.next();
-    match found.next() {
-        None => Ok(first),
-        // There is never more than one, because each is finished before the next is begun.
-        Some(_) => {
-            Err(io_at(dir)(io::Error::other(format!("several files are called {INSTALLING}*"))))
-        }
-    }
+    Ok(entries.iter().filter_map(|entry| parse(&entry.name)).collect())
 }
 
 /// Finishes what was decided before a crash or an error. Only for a file that this process has written
@@ -168,6 +182,7 @@ pub(crate) fn clear_and_name(
     dirs: &Dirs,
     name: SnapshotName,
 ) -> Result<PathBuf, IoAt> {
+    check_guard(disk, dirs)?;
     // Nothing may go before the decision is durable.
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
     for log in list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?.iter().rev() {
@@ -179,12 +194,15 @@ pub(crate) fn clear_and_name(
         let path = snapshot.path(&dirs.data);
         disk.remove(&path).map_err(io_at(&path))?;
     }
+    remove_others(disk, dirs)?;
     remove_unfinished(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
+    take_epochs(disk, dirs)?;
     let path = name.path(&dirs.data);
     disk.rename(&dirs.data.join(name.installing_name()), &path).map_err(io_at(&path))?;
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
-    tracing::info!(path = %path.display(), "a tree from the leader has taken the place of what was here");
+    remove_guard(disk, dirs)?;
+    tracing::info!(path = %path.display(), "a new tree has taken the place of what was here");
     Ok(path)
 }
 

@@ -4,6 +4,7 @@ use herdsman_proto::txn::Entry;
 
 use super::*;
 use crate::disk::MemoryDisk;
+use crate::names::GUARD;
 use crate::recover::{RecoverError, RecoverOptions, recover};
 use crate::testing::*;
 
@@ -53,6 +54,9 @@ fn check(before: impl Fn() -> Before, new: &[Entry]) {
                 asked += 1;
                 asked <= survivors
             });
+            // Apache does not know the name, and must not start from what is left of the old files.
+            let is_decided = names(&disk).iter().any(|name| name.starts_with(INSTALLING));
+            assert!(!is_decided || disk.content(&dirs().log.join(GUARD)).is_some());
             let tree = recovered(&disk).tree;
             let old = same(&tree, &tree_of(&entries)) && !installed;
             assert!(old || same(&tree, &new_tree), "power {power}, {survivors} survivors");

@@ -33,6 +33,7 @@ pub mod names;
 pub mod purge;
 pub mod recover;
 pub mod reload;
+pub mod replace;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;

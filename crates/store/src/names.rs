@@ -13,8 +13,12 @@ use crate::disk::{DirEntry, Disk};
 
 /// Starts the name of a file that is not complete yet.
 pub const TEMPORARY: &str = "tmp.";
-/// Starts the name of a snapshot that takes the place of everything else; see [`crate::install`].
+/// Starts the names of a snapshot that takes the place of everything else, and of the epoch files that go with it; see
+/// [`crate::install`].
 pub const INSTALLING: &str = "install.";
+/// Not a log: while this file is in the directory of the logs, Apache refuses to start; see [`crate::replace`]. The
+/// name is that of the latest log that can be, so Apache reads it whatever else there is.
+pub const GUARD: &str = "log.7fffffffffffffff";
 /// Starts the name of what recovery was told to give up.
 pub const DAMAGED: &str = "damaged.";
 
@@ -124,6 +128,15 @@ fn parse_zxid(hex: &str) -> Option<Zxid> {
     i64::from_str_radix(hex, 16).ok().map(Zxid)
 }
 
+/// Whether Apache takes a file for a log or a snapshot: it looks only at the first two parts between dots.
+#[must_use]
+pub fn is_read_by_apache(name: &str) -> bool {
+    let mut parts = name.split('.');
+    let (kind, zxid) = (parts.next(), parts.next());
+    matches!(kind, Some("log" | "snapshot"))
+        && zxid.is_some_and(|zxid| i64::from_str_radix(zxid, 16).is_ok())
+}
+
 /// The snapshots in a directory, oldest first.
 pub fn list_snapshots(disk: &dyn Disk, dir: &Path) -> std::io::Result<Vec<SnapshotName>> {
     list(disk, dir, |entry| {
@@ -136,7 +149,7 @@ pub fn list_snapshots(disk: &dyn Disk, dir: &Path) -> std::io::Result<Vec<Snapsh
 pub fn list_logs(disk: &dyn Disk, dir: &Path) -> std::io::Result<Vec<LogName>> {
     list(disk, dir, |entry| {
         let name = LogName::parse(&entry.name)?;
-        (name.file_name() == entry.name).then_some(name)
+        (name.file_name() == entry.name && entry.name != GUARD).then_some(name)
     })
 }
 
@@ -186,9 +199,19 @@ mod tests {
     }
 
     #[test]
+    fn apache_reads_more_names() {
+        for name in ["log.5", "log.5.bak", "snapshot.99.bak", "snapshot.1f.gz", "log.0F"] {
+            assert!(is_read_by_apache(name), "{name}");
+        }
+        for name in ["log", "log.", "log.bak.5", "tmp.log.5", "install.snapshot.5", "logs.5"] {
+            assert!(!is_read_by_apache(name), "{name}");
+        }
+    }
+
+    #[test]
     fn lists_are_sorted_by_number_not_by_text() {
         let disk = crate::disk::MemoryDisk::new();
-        for name in ["log.10", "log.9", "log.100", "snapshot.2", "myid", "log.0f"] {
+        for name in ["log.10", "log.9", "log.100", "snapshot.2", "myid", "log.0f", GUARD] {
             disk.put(&Path::new("/d").join(name), Vec::new());
         }
         let logs = list_logs(&disk, Path::new("/d")).unwrap();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use herdsman_proto::Zxid;
 
-use crate::disk::{Dirs, Disk};
+use crate::disk::{Dirs, Disk, is_out_of_descriptors};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::reader::looks_whole;
 
@@ -80,7 +80,12 @@ pub fn plan_purge_of(
 ) -> io::Result<PurgePlan> {
     let mut snapshots = Vec::new();
     for name in list_snapshots(disk, &dirs.data)? {
-        snapshots.push(Candidate { name, whole: looks_whole(disk, &dirs.data, name)? });
+        let whole = match looks_whole(disk, &dirs.data, name) {
+            Err(error) if is_out_of_descriptors(&error) => return Err(error),
+            // One that cannot be read must not keep all others from being purged.
+            looked => looked.unwrap_or(false),
+        };
+        snapshots.push(Candidate { name, whole });
     }
     let logs = list_logs(disk, &dirs.log)?;
     Ok(plan_purge(&snapshots, &logs, keep.max(SNAPSHOTS_KEPT_MIN), needed_after))
@@ -160,6 +165,18 @@ mod tests {
         check(&[10, 10, 20, 30], &[11], 3, (&[], &[]));
         // No log is old enough to matter.
         check(&[10, 20, 30, 40], &[50], 3, (&[10], &[]));
+    }
+
+    #[test]
+    fn a_snapshot_that_cannot_be_opened_does_not_stop_a_purge() {
+        let root = tempfile::tempdir().unwrap();
+        let dirs = Dirs::below(root.path(), root.path());
+        dirs.create(&crate::RealDisk).unwrap();
+        let missing = root.path().join("missing");
+        let link = dirs.data.join("snapshot.5");
+        std::os::unix::fs::symlink(missing, &link).unwrap();
+        let plan = plan_purge_of(&crate::RealDisk, &dirs, 3, None).unwrap();
+        assert_eq!(plan, PurgePlan::default());
     }
 
     #[test]

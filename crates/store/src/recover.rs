@@ -209,11 +209,12 @@ pub fn load(
     progress: &mut ReportProgress<'_>,
 ) -> Result<(Recovered, Plan), RecoverError> {
     let source = Source { disk, dirs, options };
-    let (snapshots, logs) = source.list()?;
+    // Nothing else counts then, wherever it is.
     if let Some(name) = find_installing(disk, &dirs.data)? {
         let base = source.installing(name, progress)?;
         return source.replay(base, &[], None, progress);
     }
+    let (snapshots, logs) = source.list()?;
     let base = if snapshots.is_empty() {
         source.without_snapshot(&logs)?
     } else {

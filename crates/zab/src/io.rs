@@ -59,11 +59,11 @@ pub enum Input {
         /// On this link.
         link: LinkId,
         /// What. Behind [`QuorumPacket::Snap`] the driver reads the whole tree before it delivers
-        /// this input, and keeps it for [`Output::InstallSnapshot`].
+        /// this input, and keeps it for [`Output::Replay`] and [`Output::InstallSnapshot`].
         packet: QuorumPacket,
     },
-    /// A tree behind SNAP takes its time: bytes of it come in that do not make a packet yet, or the other side takes
-    /// the bytes that are sent to it.
+    /// Something takes its time while a learner catches up: bytes of a tree come in that do not make a packet yet, the
+    /// other side takes the bytes that are sent to it, or nothing is read because this server's own disk is behind.
     Heard {
         /// On this link.
         link: LinkId,
@@ -129,15 +129,6 @@ pub enum Input {
     StorageBack,
     /// Time has passed.
     Tick,
-}
-
-/// What a received tree is put on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SnapshotBase {
-    /// The tree that came behind SNAP on this link.
-    Received(LinkId),
-    /// Nothing: everything comes from the leader.
-    Empty,
 }
 
 /// What becomes of the tree when the log is cut.
@@ -287,15 +278,27 @@ pub enum Output {
         /// Whether the tree shows what is cut off.
         tree: TreeAfterCut,
     },
-    /// Apply txns to a tree from the leader, write it as a snapshot, only then drop the old log, and
-    /// put it in the old tree's place. Report `SnapshotInstalled`.
-    InstallSnapshot {
-        /// The tree.
-        base: SnapshotBase,
-        /// Its zxid.
+    /// Keep an empty tree, as if it had come behind SNAP on this link: all txns come from the leader.
+    BeginEmpty {
+        /// It.
+        link: LinkId,
+    },
+    /// Apply a txn to the tree that came behind SNAP. Nothing on disk changes.
+    Replay {
+        /// The link on which the tree came.
+        link: LinkId,
+        /// The txn's zxid.
         zxid: Zxid,
-        /// What to apply to it.
-        entries: Vec<(Zxid, Bytes)>,
+        /// Its bytes.
+        payload: Bytes,
+    },
+    /// Write the tree that came behind SNAP, with the txns that were applied to it, as a snapshot, only then drop the
+    /// old log, and put the tree in the old one's place. Report `SnapshotInstalled`.
+    InstallSnapshot {
+        /// The link on which the tree came.
+        link: LinkId,
+        /// The zxid of SNAP.
+        zxid: Zxid,
     },
     /// A membership is pending: its servers have a say, so they must be reachable. Its txn is in the log;
     /// nothing else has to remember it.

@@ -8,12 +8,12 @@
 //! logged and acknowledged, commits are believed.
 //!
 //! After DIFF and TRUNC txns go straight to the log. After SNAP nothing on disk changes until
-//! NEWLEADER: txns are collected beside the received tree and both become one snapshot, which takes
+//! NEWLEADER: txns are applied to the received tree, and this becomes one snapshot, which takes
 //! the place of the old log in one step. A link that is lost before leaves this server as it was
 //! (ZOOKEEPER-2872, 3642, 5094).
 //!
-//! Apache: `Learner`, `Follower`, `Observer`. How we differ: no txn is applied before UPTODATE, and
-//! none before it is durable here.
+//! Apache: `Learner`, `Follower`, `Observer`. How we differ: no txn of an earlier epoch than the leader's is applied
+//! before UPTODATE, and none at all before it is durable here.
 
 mod catching_up;
 
@@ -176,6 +176,14 @@ impl Learner {
         self.deadline_ms = now_ms + limit_ms;
     }
 
+    /// This server is busy with what the leader has sent. While it catches up, that may take any time. Once it serves
+    /// clients, it must hear from the leader itself: they may not be shown an old tree for longer than syncLimit.
+    pub fn handle_still_busy(&mut self, now_ms: u64, replica: &Replica) {
+        if !self.is_active() {
+            self.handle_heard(now_ms, replica);
+        }
+    }
+
     pub fn handle_packet(
         &mut self,
         now_ms: u64,
@@ -252,7 +260,9 @@ impl Learner {
         // No quorum counts on an observer's promise, and no leader looks at it to choose a later epoch. But one that
         // only may not vote yet is a voter to its leader, and Apache's counts its ack.
         let is_observer = self.kind == LearnerKind::Observer && replica.voting == Voting::Allowed;
-        let earliest = if is_observer { current } else { accepted };
+        // What it knows to be agreed on may be of a later epoch than it has followed to the end.
+        let committed = replica.log.committed().epoch();
+        let earliest = if is_observer { current.max(committed) } else { accepted };
         let is_possible = (earliest..EPOCH_MAX).contains(&epoch);
         if self.stage != Stage::AwaitingLeaderInfo || !is_possible {
             return Err(Fall::LeaderRefused);

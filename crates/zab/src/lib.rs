@@ -33,7 +33,7 @@ pub mod sync;
 mod testing;
 pub mod zab;
 
-pub use io::{Door, EpochKind, Input, LinkId, Output, SnapshotBase, Standing, TreeAfterCut};
+pub use io::{Door, EpochKind, Input, LinkId, Output, Standing, TreeAfterCut};
 pub use replica::{Epochs, Fall, Voting};
 pub use settings::{Mistake, ZabSettings};
 pub use zab::{Origin, Zab};

@@ -18,6 +18,8 @@ pub struct Log {
     history: History,
     flushed: Zxid,
     committed: Zxid,
+    /// The last zxid up to `committed` that is known to name a txn.
+    committed_txn: Zxid,
     announced: Zxid,
     applied: Zxid,
     /// Whether txns are written to disk at all; an observer may do without.
@@ -42,7 +44,15 @@ impl Log {
             history.push(zxid, payload);
         }
         let last = history.last();
-        Log { history, flushed: last, committed: Zxid::ZERO, announced: last, applied: last, kept }
+        Log {
+            history,
+            flushed: last,
+            committed: Zxid::ZERO,
+            committed_txn: Zxid::ZERO,
+            announced: last,
+            applied: last,
+            kept,
+        }
     }
 
     /// The window over its end.
@@ -63,10 +73,18 @@ impl Log {
         self.flushed
     }
 
-    /// The last txn that is known to be agreed on.
+    /// Everything up to here is known to be agreed on. May be the start of an epoch, with which a tree is labelled
+    /// that contains everything before this epoch.
     #[must_use]
     pub fn committed(&self) -> Zxid {
         self.committed
+    }
+
+    /// The last txn that is known to be agreed on. Every later leader has it in its history, which may well end before
+    /// [`committed`](Log::committed) if that is only the start of an epoch.
+    #[must_use]
+    pub fn committed_txn(&self) -> Zxid {
+        self.committed_txn
     }
 
     /// A txn that the tree contains by now; it may be further on.
@@ -117,6 +135,9 @@ impl Log {
     /// Everything up to here is agreed on.
     pub fn commit(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
         self.committed = self.committed.max(zxid);
+        if zxid.counter() != 0 {
+            self.committed_txn = self.committed_txn.max(zxid);
+        }
         self.announce(out);
     }
 

@@ -162,6 +162,13 @@ pub enum Fall {
     LeaderLost,
     /// The leader broke the protocol, or has no right to lead.
     LeaderRefused,
+    /// The leader's history lacks a txn that this server knows to be agreed on.
+    LeaderBehind {
+        /// Where the history that the leader sent ends, or where it wants the log to be cut.
+        end: Zxid,
+        /// The last txn that is known to be agreed on.
+        committed: Zxid,
+    },
     /// Nothing came from the leader for too long.
     LeaderSilent,
     /// The log could not be cut: everything has to come anew.

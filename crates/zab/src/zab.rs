@@ -250,7 +250,12 @@ impl Zab {
             },
             Input::Packet { link, packet } => self.handle_packet(now_ms, link, packet, out),
             Input::Heard { link } => {
-                self.heard(now_ms, link);
+                match &mut self.role {
+                    Role::Learning(learner) if learner.link() == Some(link) => {
+                        learner.handle_still_busy(now_ms, &self.replica);
+                    }
+                    _ => self.heard(now_ms, link),
+                }
                 Ok(())
             }
             Input::SnapshotSent { link } => {
@@ -379,7 +384,7 @@ impl Zab {
     fn fall(&mut self, now_ms: u64, fall: Fall, out: &mut Vec<Output>) {
         self.end_role(Role::Settling, out);
         self.rest_until_ms = None;
-        if fall == Fall::LeaderRefused {
+        if matches!(fall, Fall::LeaderRefused | Fall::LeaderBehind { .. }) {
             // Nothing is gained by trying again at once, over and over.
             self.rest_until_ms = Some(now_ms + (self.refusals * REST_STEP_MS).min(REST_MS_MAX));
             self.refusals += 1;

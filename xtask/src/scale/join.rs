@@ -55,25 +55,29 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     ensemble.member_mut(joining).launch()?;
     let joined = await_joined(&mut ensemble, leader, joining, lab.sizes.join_max)?;
     let ended = Instant::now();
+    let joiner = ensemble.member(joining).server().context("the server that joined has ended")?;
+    let peak_bytes = joiner.peak_resident_bytes()? as f64;
     let record = busy.finish()?;
     let during = record.between(begun, ended);
     let took_s = (ended - begun).as_secs_f64();
     println!(
         "{target}: {size} znodes, {:.0} writes a second: {} {took_s:.1} s; p99 of the writes {:.1} ms before, {:.1} ms \
-         during, at most {:.1} ms; {} lost{}",
+         during, at most {:.1} ms; {} lost{}; it took {:.0} MB of memory at most",
         quiet.per_second,
         if joined { "joined in" } else { "did NOT catch up in" },
         quiet.p99_ms,
         during.p99_ms,
         during.longest_ms,
         record.lost,
-        record.first_loss.as_deref().map(|why| format!(" ({why})")).unwrap_or_default()
+        record.first_loss.as_deref().map(|why| format!(" ({why})")).unwrap_or_default(),
+        peak_bytes / 1e6
     );
     measured.plot("asked_per_s", target, size, f64::from(shape.per_second));
     measured.plot("answered_per_s", target, size, during.per_second);
     measured.plot("did_not_catch_up", target, size, f64::from(u8::from(!joined)));
     measured.plot("caught_up_after_s", target, size, took_s);
     measured.plot("join_per_znode_us", target, size, took_s * 1e6 / size as f64);
+    measured.plot("peak_bytes_per_znode", target, size, peak_bytes / size as f64);
     measured.plot("writes_lost", target, size, record.lost as f64);
     measured.plot("others_p99_before_ms", target, size, quiet.p99_ms);
     measured.plot("others_p99_during_ms", target, size, during.p99_ms);

@@ -159,6 +159,13 @@ pub const WANTED: &[Growth] = &[
     none("join", "servers that did not catch up", "did_not_catch_up"),
     none("join", "writes that were lost", "writes_lost"),
     flat("join", "catching up, time for each", "join_per_znode_us", "znodes", Unit::Us),
+    flat(
+        "join",
+        "catching up, most memory for each",
+        "peak_bytes_per_znode",
+        "znodes",
+        Unit::Bytes,
+    ),
     others("join", "znodes"),
 ];
 

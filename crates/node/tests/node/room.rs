@@ -13,7 +13,6 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{Membership, QuorumPacket, ServerId, Zxid};
 use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::history::HistoryLimits;
-use herdsman_zab::io::SnapshotBase;
 use herdsman_zab::log::Kept;
 use herdsman_zab::settings::{ObserverMasters, Reconfig};
 use herdsman_zab::{
@@ -273,9 +272,13 @@ impl Room {
             PeerOutput::SendLog { link, after, to, diff } => {
                 self.send_log(place, link, (after, to), diff);
             }
-            PeerOutput::InstallSnapshot { base, zxid, entries } => {
-                self.install_tree(place, base, zxid, entries);
+            PeerOutput::BeginEmpty { link } => {
+                self.trees.insert(link, Log::new());
             }
+            PeerOutput::Replay { link, zxid, payload } => {
+                self.trees.get_mut(&link).expect("it was sent").push((zxid, payload));
+            }
+            PeerOutput::InstallSnapshot { link, zxid } => self.install_tree(place, link, zxid),
             PeerOutput::Standing(Standing::Looking) => {
                 self.failing.remove(&place);
             }
@@ -329,12 +332,8 @@ impl Room {
         self.queue.push_back((place, PeerInput::LogSent { link, to }));
     }
 
-    fn install_tree(&mut self, place: Place, base: SnapshotBase, zxid: Zxid, entries: Log) {
-        let mut log = match base {
-            SnapshotBase::Received(link) => self.trees.remove(&link).expect("it was sent"),
-            SnapshotBase::Empty => Log::new(),
-        };
-        log.extend(entries);
+    fn install_tree(&mut self, place: Place, link: LinkId, zxid: Zxid) {
+        let log = self.trees.remove(&link).expect("it was sent");
         let zxid = log.last().map_or(zxid, |(last, _)| *last);
         let seat = self.seat(place);
         seat.log = log;

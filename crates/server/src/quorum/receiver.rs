@@ -1,6 +1,7 @@
 //! What the network asks of the rest of the server.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 use herdsman_proto::Zxid;
 use herdsman_proto::membership::Endpoint;
@@ -17,6 +18,10 @@ pub trait Receiver: Send + Sync + 'static {
     /// or not, as it likes.
     fn handle(&self, inputs: &mut Vec<Input>);
 
+    /// Waits, up to `wait`, until there is room for more of what a leader sends, and returns whether there is. A
+    /// link that was opened here is not read before.
+    fn wait_for_room(&self, link: LinkId, wait: Duration) -> Room;
+
     /// An attempt to connect has ended. If it is not the one that is wanted now, a link that stands
     /// has to be closed, and a failure means nothing.
     fn handle_connect(&self, link: LinkId, result: ConnectResult);
@@ -32,6 +37,21 @@ pub trait Receiver: Send + Sync + 'static {
     /// A port could not be opened, at none of its addresses, and is given up. Apache ends the process
     /// then, with exit code 14.
     fn handle_port_failed(&self, failure: PortFailure);
+}
+
+/// Whether a leader's link is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It is.
+    Free,
+    /// Not yet: this server catches up, and its disk is behind.
+    Full,
+    /// It is, whatever waits for the disk, because this server has caught up and serves clients: what the leader hears
+    /// of them are answers to packets on this link. The link is lost when too much waits.
+    Active {
+        /// Bytes that wait for the disk.
+        queued_bytes: usize,
+    },
 }
 
 /// How an attempt to connect ended.

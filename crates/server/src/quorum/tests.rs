@@ -4,6 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,8 +17,8 @@ use herdsman_proto::{
 use herdsman_zab::{Door, Input, LinkId};
 
 use super::{
-    ConnectResult, NetworkSettings, PortFailure, PortKind, QuorumNetwork, Receiver, StreamSource,
-    StreamStep,
+    ConnectResult, NetworkSettings, PortFailure, PortKind, QuorumNetwork, Receiver, Room,
+    StreamSource, StreamStep,
 };
 
 mod connecting;
@@ -38,12 +39,20 @@ enum Event {
 }
 
 /// Hands everything to the test.
-struct Probe(mpsc::Sender<Event>);
+struct Probe {
+    events: mpsc::Sender<Event>,
+    /// What waits for the disk of a server that is up to date.
+    queued_bytes: AtomicUsize,
+}
 
 impl Probe {
+    fn new(events: mpsc::Sender<Event>) -> Self {
+        Probe { events, queued_bytes: AtomicUsize::new(0) }
+    }
+
     fn tell(&self, event: Event) {
         // A test that has seen enough does not listen.
-        _ = self.0.send(event);
+        _ = self.events.send(event);
     }
 }
 
@@ -52,6 +61,10 @@ impl Receiver for Probe {
         for input in inputs.drain(..) {
             self.tell(Event::Input(input));
         }
+    }
+
+    fn wait_for_room(&self, _: LinkId, _: Duration) -> Room {
+        Room::Active { queued_bytes: self.queued_bytes.load(Ordering::Relaxed) }
     }
 
     fn handle_connect(&self, link: LinkId, result: ConnectResult) {
@@ -86,7 +99,7 @@ impl Server {
         let id = settings.my_id;
         let network = QuorumNetwork::new(settings);
         let (sender, events) = mpsc::channel();
-        let probe = Arc::new(Probe(sender));
+        let probe = Arc::new(Probe::new(sender));
         let weak = Arc::downgrade(&probe);
         network.start(probe).unwrap();
         Server { id, network, events, probe: weak }

@@ -1,5 +1,6 @@
 //! From one role to the next: what is told when a leader is found, a role begins, or it ends.
 
+use std::mem::Discriminant;
 use std::time::Duration;
 
 use herdsman_node::Now;
@@ -42,7 +43,7 @@ pub(super) struct CatchingUp {
 /// Attempts that fail one after the other in the same way.
 #[derive(Debug)]
 pub(super) struct Failures {
-    pub last: Option<(Option<ServerId>, Fall)>,
+    pub last: Option<(Option<ServerId>, Discriminant<Fall>)>,
     pub lines: LineLimit,
 }
 
@@ -217,8 +218,10 @@ impl RoleLog {
     /// An attempt has failed. The same again is told after a while only.
     fn failed(&mut self, now_ms: u64, leader: Option<ServerId>, fall: Fall, text: &str) {
         let failures = &mut self.failures;
-        if failures.last != Some((leader, fall)) {
-            *failures = Failures { last: Some((leader, fall)), ..Failures::default() };
+        // The same for the same reason, whatever zxids it was about.
+        let failure = Some((leader, std::mem::discriminant(&fall)));
+        if failures.last != failure {
+            *failures = Failures { last: failure, ..Failures::default() };
         }
         let Some(untold) = failures.lines.admit(Duration::from_millis(now_ms)) else { return };
         let times = match untold {

@@ -133,22 +133,22 @@ fn a_follower_tells_how_it_caught_up_and_why_it_left() {
 #[test]
 fn cuts_and_whole_trees_are_named() {
     let joined = Output::Standing(Standing::Observing { link: LinkId(1), leader: ServerId(2) });
-    let install = Output::InstallSnapshot {
-        base: herdsman_zab::SnapshotBase::Received(LinkId(1)),
-        zxid: Zxid(9),
-        entries: vec![(Zxid(10), Bytes::new())],
-    };
+    let link = LinkId(1);
+    let install = vec![
+        Output::Replay { link, zxid: Zxid(10), payload: Bytes::new() },
+        Output::InstallSnapshot { link, zxid: Zxid(9) },
+    ];
     for (how, expected) in [
         (install, "took the whole tree and 1 txn behind it, up to 0xa (SNAP)"),
         (
-            Output::Truncate { zxid: Zxid(8), tree: TreeAfterCut::Reloaded },
+            vec![Output::Truncate { zxid: Zxid(8), tree: TreeAfterCut::Reloaded }],
             "cut its log after 0x8 and took no txns, up to 0xa (TRUNC)",
         ),
     ] {
         let mut told = Told::new();
         told.view.state = ServerState::Observing;
         told.view.last = Zxid(10);
-        let lines = told.note(&[connect(2), how, joined.clone()]);
+        let lines = told.note(&[vec![connect(2)], how, vec![joined.clone()]].concat());
         assert!(lines[1].contains(expected), "{lines:?}");
         assert!(lines[1].contains("observing server 2"), "{lines:?}");
         assert_eq!(told.stats.election.get().count, 0, "observers do not elect");
@@ -186,6 +186,25 @@ fn a_server_with_newer_data_is_told_what_to_do() {
     for piece in ["leads epoch 1", "promised epoch 5", "move its version-2 directories away"] {
         assert!(lines[0].contains(piece), "{lines:?}");
     }
+}
+
+/// It used to be told that the leader did not keep to the protocol, and nothing else.
+#[test]
+fn a_leader_that_lacks_what_is_agreed_on_is_told_once_a_minute() {
+    let mut told = Told::new();
+    let mut lines = Vec::new();
+    for end in 0..100 {
+        told.now_ms += 1000;
+        told.view.state = ServerState::Following;
+        lines.extend(told.note(&[connect(3)]));
+        lines.extend(told.fall(Fall::LeaderBehind { end: Zxid(end), committed: Zxid(500) }));
+    }
+    lines.retain(|line| line.starts_with("WARN"));
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for piece in ["join server 3", "ends with 0x0", "txn 0x1f4 was agreed on", "version-2"] {
+        assert!(lines[0].contains(piece), "{lines:?}");
+    }
+    assert!(lines[1].contains("(and 59 more times before)"), "{lines:?}");
 }
 
 #[test]

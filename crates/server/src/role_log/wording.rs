@@ -1,16 +1,19 @@
 //! Reasons, lists and times in words.
 
-use herdsman_proto::ServerId;
+use std::borrow::Cow;
+
+use herdsman_proto::{ServerId, Zxid};
 use herdsman_zab::Fall;
 use herdsman_zab::io::CloseReason;
 
 /// Why a role is given up.
-pub(super) fn fall_in_words(fall: Fall) -> &'static str {
-    match fall {
+pub(super) fn fall_in_words(fall: Fall) -> Cow<'static, str> {
+    Cow::Borrowed(match fall {
         Fall::NoQuorum => "too few voters answer",
         Fall::NotSupported => "most voters support another server",
         Fall::LeaderLost => "there is no connection to it",
         Fall::LeaderRefused => "it does not keep to the protocol, or has no right to lead",
+        Fall::LeaderBehind { end, committed } => return Cow::Owned(leader_behind(end, committed)),
         Fall::LeaderSilent => "nothing came from it for too long",
         Fall::StartOver => "the log cannot be cut where it says, so everything is taken from it",
         Fall::StorageLost => "the disk takes no writes",
@@ -23,7 +26,18 @@ pub(super) fn fall_in_words(fall: Fall) -> &'static str {
         }
         Fall::Reconfigured { .. } => "the list of servers has changed",
         Fall::VotingAllowed { .. } => "this server is up to date and may vote",
-    }
+    })
+}
+
+/// What the leader lacks may come a moment later if it is Apache's. If not, only a person can know who is right.
+fn leader_behind(end: Zxid, committed: Zxid) -> String {
+    format!(
+        "its history ends with {end}, but this server knows that the txn {committed} was agreed on, and does not give \
+         it up. If this message goes on: if the other servers have lost data, keep this server's version-2 \
+         directories, stop the others and start them again with the data that they should have; if they were put \
+         back to an earlier state on purpose, stop this server and move its version-2 directories away, so that it \
+         takes everything from the leader"
+    )
 }
 
 /// Why a server is sent away.

@@ -44,11 +44,11 @@ pub enum RestoreError {
          Stop all servers, run `herdsman restore FILE --data-dir DIR` for each, and start them again"
     )]
     InEnsemble,
-    /// The bytes are no snapshot, or not a whole one.
+    /// The bytes are not a snapshot, or not a whole one.
     #[error(transparent)]
     Unreadable(#[from] SnapshotError),
-    /// The bytes begin like nothing that is known.
-    #[error("this is no snapshot: it begins like none")]
+    /// The bytes begin with none of the known magic numbers.
+    #[error("not a snapshot (bad magic)")]
     NoSnapshot,
     /// A snapshot of a server before 3.6, or one with those settings off.
     #[error(

@@ -250,7 +250,9 @@ fn an_observer_learns_from_a_follower() {
     assert!(at_observer.is_closed());
     ensemble.start_again(follower);
     ensemble.await_role(4, ServesAs::Observer);
-    let mut back = Client::reattach(ensemble.address(4), moved.session).unwrap();
+    // The observer may change to another master once more, which closes connections.
+    let mut back = ensemble
+        .await_that("the session is back", || Client::reattach(ensemble.address(4), moved.session));
     assert_eq!(back.get("/e", false).unwrap().0, b"z");
     back.call(&Request::CloseSession).ok();
 }

@@ -8,11 +8,10 @@ use bytes::Bytes;
 use herdsman_node::{Input, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Trailer, purge};
-use herdsman_tree::{Dump, Tree};
-use herdsman_zab::{EpochKind, Input as PeerInput, SnapshotBase, TreeAfterCut};
+use herdsman_tree::Dump;
+use herdsman_zab::{EpochKind, Input as PeerInput, LinkId, TreeAfterCut};
 
-use super::{Event, Mirror, Place, Process, Server, World};
-use crate::plan::Plan;
+use super::{Event, Place, Process, Server, World};
 use crate::storage::Storage;
 
 /// How often a full disk is tried again.
@@ -50,12 +49,10 @@ pub enum Job {
     AllowVoting,
     /// Put a tree in the place of everything.
     Install {
-        /// The tree.
-        base: SnapshotBase,
-        /// Its zxid.
+        /// The link on which it came.
+        link: LinkId,
+        /// The zxid of its SNAP.
         zxid: Zxid,
-        /// What to apply to it.
-        entries: Vec<(Zxid, Bytes)>,
     },
 }
 
@@ -75,23 +72,6 @@ enum Done {
     Failed(String),
     /// The process ends itself: it cannot go on from here.
     Exit(String),
-}
-
-/// The tree that an install begins with, and the log that it stands for with the txns behind it.
-pub(super) fn base_tree(
-    plan: &Plan,
-    process: &mut Process,
-    base: SnapshotBase,
-    entries: &[(Zxid, Bytes)],
-) -> Option<(Tree, Mirror)> {
-    let (tree, mut mirror) = match base {
-        SnapshotBase::Received(link) => process.received.remove(&link)?,
-        SnapshotBase::Empty => (Tree::new(plan.tree_options()), Mirror::default()),
-    };
-    for (zxid, payload) in entries {
-        mirror.push(*zxid, payload.clone());
-    }
-    Some((tree, mirror))
 }
 
 impl World {
@@ -201,9 +181,7 @@ impl World {
                 }
                 Err(why) => Done::Failed(why),
             },
-            Job::Install { base, entries, .. } => {
-                self.install(place, process, &storage, base, &entries)
-            }
+            Job::Install { link, .. } => self.install(place, process, &storage, link),
         };
         if !matches!(done, Done::Full) {
             process.jobs[lane].pop_front();
@@ -278,19 +256,19 @@ impl World {
         place: Place,
         process: &mut Process,
         storage: &Storage,
-        base: SnapshotBase,
-        entries: &[(Zxid, Bytes)],
+        link: LinkId,
     ) -> Done {
         process.snapshot = None;
         if self.servers[place].full {
             return Done::Full;
         }
-        let Some((tree, mirror)) = base_tree(&self.plan, process, base, entries) else {
+        let Some((tree, mirror)) = process.received.remove(&link) else {
             return Done::Failed("the tree is gone".to_owned());
         };
-        match storage.install(tree, entries) {
+        match storage.install(tree) {
             Ok(tree) => {
                 let zxid = tree.last_zxid();
+                self.check_uncommitted(place, process, zxid);
                 let in_tree = membership_of(&tree);
                 process.writer = storage.writer(&self.plan, zxid);
                 process.tree = tree;

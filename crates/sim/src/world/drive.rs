@@ -15,7 +15,7 @@ use herdsman_zab::quorum::Electorate;
 use herdsman_zab::{Fall, Mistake, Output as PeerOutput, Standing, TreeAfterCut, Zab};
 
 use super::disks::Job;
-use super::{Event, Place, Process, Server, World};
+use super::{Event, Mirror, Place, Process, Server, World};
 use crate::checkers::Fact;
 use crate::chronicle::fingerprint;
 
@@ -247,14 +247,26 @@ impl World {
             PeerOutput::Truncate { zxid, tree } => {
                 self.note(|| format!("{place} cuts to {zxid}"));
                 let kept = if tree == TreeAfterCut::Kept { ", tree kept" } else { "" };
+                self.check_uncommitted(place, process, zxid);
                 let last = self.servers[place].mirror.last();
                 self.remark(place, format!("trunc {last} -> {zxid}{kept}"));
                 process.jobs[0].push_back(Job::Truncate { zxid, tree });
             }
-            PeerOutput::InstallSnapshot { base, zxid, entries } => {
-                self.note(|| format!("{place} installs {zxid} and {} txns", entries.len()));
+            PeerOutput::BeginEmpty { link } => {
+                let tree = Tree::new(self.plan.tree_options());
+                process.received.insert(link, (tree, Mirror::default()));
+            }
+            PeerOutput::Replay { link, zxid, payload } => {
+                self.note(|| format!("{place} applies {zxid} to the tree that it received"));
+                if let Some((tree, mirror)) = process.received.get_mut(&link) {
+                    tree.replay(&Entry::decode(&payload).expect("was decoded when it came in"));
+                    mirror.push(zxid, payload);
+                }
+            }
+            PeerOutput::InstallSnapshot { link, zxid } => {
+                self.note(|| format!("{place} installs {zxid}"));
                 self.remark(place, format!("snap {zxid}"));
-                process.jobs[0].push_back(Job::Install { base, zxid, entries });
+                process.jobs[0].push_back(Job::Install { link, zxid });
             }
             PeerOutput::MembershipPending { .. } => {}
             PeerOutput::Activate { membership } => {
@@ -265,6 +277,15 @@ impl World {
             PeerOutput::AllowVoting => process.jobs[0].push_back(Job::AllowVoting),
             PeerOutput::Commit { .. } => unreachable!("the node keeps it to itself"),
             PeerOutput::Standing(standing) => self.stands(place, process, standing),
+        }
+    }
+
+    /// What a server knows to be agreed on is never cut off or replaced by less.
+    pub(super) fn check_uncommitted(&mut self, place: Place, process: &Process, end: Zxid) {
+        let committed = process.node.zab().map_or(Zxid::ZERO, |zab| zab.log().committed_txn());
+        if end < committed {
+            let why = format!("server {place} goes back to {end}, but has committed {committed}");
+            self.fail("durability", why);
         }
     }
 

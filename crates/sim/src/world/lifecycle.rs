@@ -12,7 +12,7 @@ use herdsman_store::SyncMode;
 use herdsman_tree::Tree;
 use herdsman_zab::{Epochs, Origin, Voting};
 
-use super::disks::{Job, base_tree};
+use super::disks::Job;
 use super::{Event, Place, Process, World};
 use crate::storage::{Found, Storage};
 
@@ -150,12 +150,12 @@ impl World {
                         let tree = storage.truncate(&self.plan, zxid);
                         self.go_on_behind(process, &storage, tree.ok().flatten())
                     }
-                    Job::Install { base, entries, .. } => {
+                    Job::Install { link, .. } => {
                         self.servers[place].flushed = Zxid::ZERO;
-                        let found = base_tree(&self.plan, process, base, &entries);
-                        let tree = found.and_then(|(tree, mirror)| {
+                        let received = process.received.remove(&link);
+                        let tree = received.and_then(|(tree, mirror)| {
                             self.servers[place].mirror_installed = mirror;
-                            storage.install(tree, &entries).ok()
+                            storage.install(tree).ok()
                         });
                         self.go_on_behind(process, &storage, tree)
                     }

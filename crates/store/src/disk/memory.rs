@@ -391,6 +391,10 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.open_write(path)?.sync_data()
+    }
+
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
         Ok(self.state().room())
     }
@@ -406,6 +410,11 @@ impl Disk for MemoryDisk {
             path: path.to_owned(),
             crashes: state.crashes,
         }))
+    }
+
+    /// There are no links, so the lock file does.
+    fn lock_directories(&self, _: &[&Path]) -> Result<Vec<Box<dyn DiskLock>>, LockError> {
+        Ok(Vec::new())
     }
 }
 

@@ -2,13 +2,20 @@
 //!
 //! `sync_data` is `fdatasync`, `allocate` is `fallocate` and falls back to a sparse file where the
 //! file system has no such thing. Everything is positional, so no file keeps a cursor.
+//!
+//! Symbolic links to files are files: they are listed, read, cut and written as what they point to, as in
+//! Apache. Renaming and removing concern the link itself. A link to something that cannot be reached is listed too,
+//! so that opening it fails: a log that is missing must not look like one that never was. A new file is never
+//! created through a link, and neither is the lock file, which an administrator's tools may open where
+//! the server's user can create links.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::Errno;
 
 use super::{DirEntry, Disk, DiskLock, LockError, ReadFile, WriteFile, out_of_descriptors};
 
@@ -19,29 +26,32 @@ pub struct RealDisk;
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let file = opened(OpenOptions::new().write(true).create_new(true).open(path))?;
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(file))
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(RealFile(opened(OpenOptions::new().write(true).open(path))?)))
+        Ok(Box::new(opened_at(path, OpenOptions::new().write(true).open(path))?))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(RealFile(opened(File::open(path))?)))
+        Ok(Box::new(opened_at(path, File::open(path))?))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         let mut entries = Vec::new();
         for entry in opened(fs::read_dir(dir))? {
             let entry = entry?;
-            let metadata = match entry.metadata() {
-                Ok(metadata) => metadata,
+            let bytes = match (fs::metadata(entry.path()), entry.file_type()?.is_symlink()) {
+                (Ok(metadata), _) if metadata.is_file() => metadata.len(),
+                (Ok(_), _) => continue,
+                // It leads nowhere.
+                (Err(_), true) => 0,
                 // Removed since the directory was read.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
+                (Err(error), false) if error.kind() == io::ErrorKind::NotFound => continue,
+                (Err(error), false) => return Err(error),
             };
-            if let (true, Ok(name)) = (metadata.is_file(), entry.file_name().into_string()) {
-                entries.push(DirEntry { name, bytes: metadata.len() });
+            if let Ok(name) = entry.file_name().into_string() {
+                entries.push(DirEntry { name, bytes });
             }
         }
         entries.sort();
@@ -74,35 +84,86 @@ impl Disk for RealDisk {
         opened(File::open(dir))?.sync_all()
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        opened_at(path, File::open(path))?.sync_data()
+    }
+
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         let stat = rustix::fs::statvfs(dir)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
     fn lock(&self, path: &Path, note: &str) -> Result<Box<dyn DiskLock>, LockError> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut file = open_lock_file(path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
-                file.set_len(0)?;
-                file.write_all(note.as_bytes())?;
+                // With a second name it may be a file of another user, and is not overwritten.
+                if file.metadata()?.nlink() == 1 {
+                    file.set_len(0)?;
+                    file.write_all(note.as_bytes())?;
+                }
                 Ok(Box::new(RealLock { _file: file }))
             }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Errno::WOULDBLOCK) => {
                 Err(LockError::Held { note: io::read_to_string(&file)?.trim().to_owned() })
             }
             Err(error) => Err(LockError::Io(error.into())),
         }
     }
+
+    fn lock_directories(&self, dirs: &[&Path]) -> Result<Vec<Box<dyn DiskLock>>, LockError> {
+        let (mut locks, mut locked) = (Vec::<Box<dyn DiskLock>>::new(), Vec::new());
+        for dir in dirs {
+            let file = opened(File::open(dir))?;
+            let metadata = file.metadata()?;
+            let identity = (metadata.dev(), metadata.ino());
+            if locked.contains(&identity) {
+                continue;
+            }
+            // Other errors are of file systems that cannot lock what is open for reading (NFS). The lock file is locked
+            // there all the same.
+            let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+            if lock == Err(Errno::WOULDBLOCK) {
+                return Err(LockError::Held { note: String::new() });
+            }
+            locked.push(identity);
+            locks.push(Box::new(RealLock { _file: file }));
+        }
+        Ok(locks)
+    }
 }
 
 /// What came of opening a file. `ENOMEM` is recognized here and nowhere else: from a sync it would be final.
 fn opened<T>(result: io::Result<T>) -> io::Result<T> {
-    use rustix::io::Errno;
     result.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => out_of_descriptors(error),
         _ => error,
     })
+}
+
+/// As [`opened`]. The error of a link says where it leads: a listing shows it as a file.
+fn opened_at<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
+    opened(result).map_err(|error| match fs::read_link(path) {
+        Ok(target) if !crate::is_out_of_descriptors(&error) => io::Error::new(
+            error.kind(),
+            format!("link to {}, which cannot be opened: {error}", target.display()),
+        ),
+        _ => error,
+    })
+}
+
+/// Opens or creates the lock file, never through a symbolic link.
+fn open_lock_file(path: &Path) -> io::Result<File> {
+    let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).expect("the flag is a small number");
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).custom_flags(no_follow);
+    let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => io::Error::other(
+            "it is a link to a file that may be of another user. Remove the link and try again",
+        ),
+        _ => error,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
 }
 
 /// The lock lives as long as the open file.
@@ -111,8 +172,6 @@ struct RealLock {
 }
 
 impl DiskLock for RealLock {}
-
-struct RealFile(File);
 
 /// Whether a file system has reserved room.
 #[derive(Debug, PartialEq, Eq)]
@@ -125,45 +184,45 @@ enum Reserved {
 fn reserved(fallocate: impl FnMut() -> rustix::io::Result<()>) -> io::Result<Reserved> {
     match rustix::io::retry_on_intr(fallocate) {
         Ok(()) => Ok(Reserved::Yes),
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(Reserved::NotSupported),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Reserved::NotSupported),
         Err(error) => Err(error.into()),
     }
 }
 
-impl WriteFile for RealFile {
+impl WriteFile for File {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        FileExt::write_all_at(self, bytes, offset)
     }
 
     fn allocate(&mut self, bytes: u64) -> io::Result<()> {
-        let from = self.0.metadata()?.len();
+        let from = self.metadata()?.len();
         let Some(more) = bytes.checked_sub(from).filter(|more| *more > 0) else {
             return Ok(());
         };
-        let reserve = || rustix::fs::fallocate(&self.0, FallocateFlags::empty(), from, more);
+        let reserve = || rustix::fs::fallocate(&*self, FallocateFlags::empty(), from, more);
         match reserved(reserve)? {
             Reserved::Yes => Ok(()),
-            Reserved::NotSupported => self.0.set_len(bytes),
+            Reserved::NotSupported => File::set_len(self, bytes),
         }
     }
 
     fn set_len(&mut self, bytes: u64) -> io::Result<()> {
-        self.0.set_len(bytes)
+        File::set_len(self, bytes)
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        File::sync_data(self)
     }
 
     fn bytes(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.metadata()?.len())
     }
 }
 
-impl ReadFile for RealFile {
+impl ReadFile for File {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.0.read_at(buffer, offset) {
+            match FileExt::read_at(self, buffer, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
@@ -171,7 +230,7 @@ impl ReadFile for RealFile {
     }
 
     fn bytes(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.metadata()?.len())
     }
 }
 
@@ -204,7 +263,6 @@ mod tests {
     /// An error here is final for the log, so a signal must not be one.
     #[test]
     fn an_interrupted_fallocate_is_tried_again() {
-        use rustix::io::Errno;
         let check = |answers: &[Errno], expected: Option<Reserved>| {
             let mut answers = answers.iter();
             let result = reserved(|| answers.next().map_or(Ok(()), |error| Err(*error)));
@@ -219,7 +277,6 @@ mod tests {
 
     #[test]
     fn only_an_open_is_out_of_descriptors() {
-        use rustix::io::Errno;
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
             let error = opened::<()>(Err(errno.into())).unwrap_err();
             assert!(super::super::is_out_of_descriptors(&error));
@@ -241,5 +298,47 @@ mod tests {
         }
         drop(lock);
         RealDisk.lock(&path, "third").unwrap();
+    }
+
+    /// Operators move logs to another disk and leave links.
+    #[test]
+    fn links_to_files_are_files() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let (here, elsewhere) = (dir.path().join("here"), dir.path().join("elsewhere"));
+        RealDisk.create_dir(&here).unwrap();
+        RealDisk.create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("file"), "content").unwrap();
+        symlink("../elsewhere/file", here.join("linked")).unwrap();
+        symlink("../elsewhere", here.join("directory")).unwrap();
+        symlink("../nowhere/file", here.join("dangling")).unwrap();
+        symlink("loop", here.join("loop")).unwrap();
+        let entry = |name: &str, bytes| DirEntry { name: name.to_owned(), bytes };
+        let expected = [entry("dangling", 0), entry("linked", 7), entry("loop", 0)];
+        assert_eq!(RealDisk.list(&here).unwrap(), expected);
+        RealDisk.open_write(&here.join("linked")).unwrap().set_len(4).unwrap();
+        assert_eq!(fs::read(elsewhere.join("file")).unwrap(), b"cont");
+        let error = RealDisk.open_read(&here.join("dangling")).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("link to ../nowhere/file, which cannot be opened"));
+        RealDisk.open_read(&here.join("loop")).err().unwrap();
+        assert!(RealDisk.create(&here.join("dangling")).is_err());
+        RealDisk.remove(&here.join("linked")).unwrap();
+        assert!(elsewhere.join("file").exists());
+    }
+
+    #[test]
+    fn a_lock_is_not_written_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, precious) = (dir.path().join("lock"), dir.path().join("precious"));
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        let error = RealDisk.lock(&path, "note").err().unwrap();
+        assert!(error.to_string().contains("is a link"), "{error}");
+        fs::remove_file(&path).unwrap();
+        // A copy of the directory that is made of second names must not keep the server from starting.
+        fs::hard_link(&precious, &path).unwrap();
+        let _lock = RealDisk.lock(&path, "note").unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
     }
 }

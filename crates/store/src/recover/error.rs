@@ -54,9 +54,9 @@ pub enum RecoverError {
         /// What is wrong with each, newest first.
         damaged: Vec<SnapshotError>,
     },
-    /// A tree from a leader was to take the place of everything else, and cannot be read.
+    /// A tree from a leader or a backup was to take the place of everything else, and cannot be read.
     #[error(
-        "{0}. It was taking the place of all other files when the server stopped, and some of those may be gone already. Restore both version-2 directories from one backup; if all other servers of the ensemble are up, empty ones are safe too: this one then takes everything from them"
+        "{0}. It was taking the place of all other files when the server or a restore stopped, and some of those may be gone already (a restore has kept them in version-2/before-restore-*). Restore a backup with herdsman restore --force; if all other servers of the ensemble are up, empty version-2 directories are safe too: this one then takes everything from them"
     )]
     InstallingDamaged(SnapshotError),
     /// The log cannot be read to its end.

@@ -11,6 +11,7 @@ use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
 use crate::log::walk::{Tail, TailRest, Walked};
 use crate::names::{DAMAGED, LogName, SnapshotName, TEMPORARY, list_logs};
+use crate::replace::remove_staged;
 
 /// Copied at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -22,9 +23,9 @@ pub(super) fn mend(
     recovered: &Recovered,
     walked: &Walked,
 ) -> Result<Option<Cut>, RecoverError> {
-    remove_unfinished(disk, &dirs.data).map_err(io_at(&dirs.data))?;
+    remove_staged(disk, dirs)?;
     if let Some(snapshot) = &recovered.snapshot {
-        sync_file(disk, &snapshot.path).map_err(io_at(&snapshot.path))?;
+        disk.sync_file(&snapshot.path).map_err(io_at(&snapshot.path))?;
     }
     for snapshot in &recovered.damaged_snapshots {
         put_snapshot_aside(disk, &dirs.data, &snapshot.path, recovered)
@@ -48,10 +49,10 @@ pub(super) fn mend(
 /// Makes the log and all names durable, and a snapshot.
 pub(crate) fn sync_all(disk: &dyn Disk, dirs: &Dirs, snapshot: Option<&Path>) -> Result<(), IoAt> {
     if let Some(path) = snapshot {
-        sync_file(disk, path).map_err(io_at(path))?;
+        disk.sync_file(path).map_err(io_at(path))?;
     }
     for name in list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))? {
-        sync_file(disk, &name.path(&dirs.log)).map_err(io_at(&name.path(&dirs.log)))?;
+        disk.sync_file(&name.path(&dirs.log)).map_err(io_at(&name.path(&dirs.log)))?;
     }
     for dir in [&dirs.data, &dirs.log] {
         disk.sync_dir(dir).map_err(io_at(dir))?;
@@ -59,12 +60,13 @@ pub(crate) fn sync_all(disk: &dyn Disk, dirs: &Dirs, snapshot: Option<&Path>) ->
     Ok(())
 }
 
-/// Removes snapshots that were never finished.
+/// Removes snapshots that were never finished, and logs that a repair did not finish.
 pub(crate) fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let is_ours =
+        |name: &str| SnapshotName::parse(name).is_some() || LogName::parse(name).is_some();
     for entry in disk.list(dir)? {
-        let unfinished = entry.name.strip_prefix(TEMPORARY);
-        if unfinished.and_then(SnapshotName::parse).is_some() {
-            tracing::info!(name = entry.name, "removing an unfinished snapshot");
+        if entry.name.strip_prefix(TEMPORARY).is_some_and(is_ours) {
+            tracing::info!(name = entry.name, "removing an unfinished file");
             disk.remove(&dir.join(&entry.name))?;
         }
     }
@@ -140,8 +142,4 @@ fn copy_rest(disk: &dyn Disk, dir: &Path, tail: &Tail) -> io::Result<()> {
     }
     target.sync_data()?;
     disk.sync_dir(dir)
-}
-
-fn sync_file(disk: &dyn Disk, path: &Path) -> io::Result<()> {
-    disk.open_write(path)?.sync_data()
 }

@@ -1,27 +1,30 @@
 //! Catching up: DIFF, TRUNC or SNAP, the txns behind it, and NEWLEADER.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use herdsman_proto::{QuorumPacket, Zxid};
 
 use super::{Learner, Stage};
 use crate::history::continues;
-use crate::io::{Output, SnapshotBase, TreeAfterCut};
+use crate::io::{LinkId, Output, TreeAfterCut};
 use crate::replica::{Fall, Replica};
 use crate::settings::Mistake;
 
-/// Txns that come behind a whole tree, until NEWLEADER makes one snapshot of it all.
+/// A whole tree from the leader, to which txns are applied as soon as they are agreed on. At NEWLEADER it becomes a
+/// snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Collected {
-    base: SnapshotBase,
+    link: LinkId,
+    /// The zxid of SNAP.
     zxid: Zxid,
-    entries: Vec<(Zxid, Bytes)>,
+    /// The last txn that came, or that the tree contains.
+    last: Zxid,
+    /// Txns that are not known to be agreed on: no more than the leader has in flight.
+    uncommitted: VecDeque<(Zxid, Bytes)>,
 }
 
 impl Collected {
-    fn last(&self) -> Zxid {
-        self.entries.last().map_or(self.zxid, |(zxid, _)| *zxid)
-    }
-
     /// What the tree contains for sure is skipped.
     fn push(&mut self, zxid: Zxid, payload: Bytes) -> Result<(), Fall> {
         if zxid <= self.zxid {
@@ -29,12 +32,29 @@ impl Collected {
         }
         // The first one may leave a gap to the tree only in counting: a tree may be labelled with
         // the start of an epoch.
-        if !continues(self.last(), zxid) {
+        if !continues(self.last, zxid) {
             return Err(Fall::LeaderRefused);
         }
-        self.entries.push((zxid, payload));
+        self.last = zxid;
+        self.uncommitted.push_back((zxid, payload));
         Ok(())
     }
+
+    /// Everything up to here is agreed on, and need not be kept any more.
+    fn replay_to(&mut self, agreed: Zxid, out: &mut Vec<Output>) {
+        let link = self.link;
+        while let Some((zxid, payload)) = self.uncommitted.pop_front_if(|(zxid, _)| *zxid <= agreed)
+        {
+            out.push(Output::Replay { link, zxid, payload });
+        }
+    }
+}
+
+/// Refuses a leader whose history, which would take the place of the one here, ends before a txn that is known to be
+/// agreed on: nothing agreed on is ever cut off or replaced by less, whatever a leader says.
+fn check_keeps_committed(end: Zxid, replica: &Replica) -> Result<(), Fall> {
+    let committed = replica.log.committed_txn();
+    if end < committed { Err(Fall::LeaderBehind { end, committed }) } else { Ok(()) }
 }
 
 impl Learner {
@@ -48,10 +68,12 @@ impl Learner {
             return Err(Fall::LeaderRefused);
         }
         let last = replica.log.last();
+        let link = self.link.expect("packets come over a link");
         self.stage = match *plan {
             // Our log had to be given up, so whatever follows is put on an empty tree.
             QuorumPacket::Diff { .. } if replica.start_over => {
-                self.collect(SnapshotBase::Empty, Zxid::ZERO)
+                out.push(Output::BeginEmpty { link });
+                self.collect(link, Zxid::ZERO)
             }
             QuorumPacket::Diff { .. } => self.catch_up_from(last),
             QuorumPacket::Trunc { zxid } if zxid == last => self.catch_up_from(last),
@@ -61,6 +83,7 @@ impl Learner {
                 self.catch_up_from(last)
             }
             QuorumPacket::Trunc { zxid } if zxid < last && !replica.start_over => {
+                check_keeps_committed(zxid, replica)?;
                 // What was never announced is not in the tree.
                 let tree = if replica.log.is_unannounced_after(zxid) {
                     TreeAfterCut::Kept
@@ -70,18 +93,15 @@ impl Learner {
                 out.push(Output::Truncate { zxid, tree });
                 Stage::Truncating
             }
-            QuorumPacket::Snap { zxid } if zxid.epoch() <= self.epoch => {
-                let link = self.link.expect("packets come over a link");
-                self.collect(SnapshotBase::Received(link), zxid)
-            }
+            QuorumPacket::Snap { zxid } if zxid.epoch() <= self.epoch => self.collect(link, zxid),
             _ => return Err(Fall::LeaderRefused),
         };
         Ok(())
     }
 
-    fn collect(&mut self, base: SnapshotBase, zxid: Zxid) -> Stage {
+    fn collect(&mut self, link: LinkId, zxid: Zxid) -> Stage {
         self.agreed = zxid;
-        Stage::Collecting(Collected { base, zxid, entries: Vec::new() })
+        Stage::Collecting(Collected { link, zxid, last: zxid, uncommitted: VecDeque::new() })
     }
 
     /// The log up to here is a prefix of the leader's, and agreed on once the leader is established.
@@ -158,7 +178,10 @@ impl Learner {
         Ok(())
     }
 
-    /// A txn is agreed on. Before UPTODATE it is only noted: the leader itself is not agreed on yet.
+    /// A txn is agreed on, if its leader is. A txn of the leader's own epoch shows that: it was proposed, and
+    /// acknowledged by a quorum, after the leader was established, and the history before it is agreed on, too. Such
+    /// a txn is committed at once, so that what is written while this server catches up does not gather in memory.
+    /// All others are only noted until UPTODATE.
     fn believe(
         &mut self,
         zxid: Zxid,
@@ -166,16 +189,27 @@ impl Learner {
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
         let last = match &self.stage {
-            Stage::Collecting(collected) => collected.last(),
+            Stage::Collecting(collected) => collected.last,
             _ => replica.log.last(),
         };
         if zxid > last {
             return Err(Fall::LeaderRefused);
         }
-        self.agreed = self.agreed.max(zxid);
-        if self.stage == Stage::Active {
-            replica.log.commit(zxid, out);
+        match &mut self.stage {
+            Stage::Collecting(collected) => collected.replay_to(zxid, out),
+            Stage::Active => replica.log.commit(zxid, out),
+            Stage::CatchingUp
+            | Stage::FlushingHistory { .. }
+            | Stage::SavingCurrentEpoch
+            | Stage::AwaitingUpToDate => {
+                if zxid.epoch() == self.epoch {
+                    replica.log.commit(zxid, out);
+                }
+            }
+            // It is not known yet whether the log here is the leader's.
+            _ => return Err(Fall::LeaderRefused),
         }
+        self.agreed = self.agreed.max(zxid);
         Ok(())
     }
 
@@ -199,6 +233,8 @@ impl Learner {
                 Ok(())
             }
             Stage::Collecting(collected) => {
+                // Where the snapshot will end: a crash may come before the rest is in the log.
+                check_keeps_committed(self.agreed, replica)?;
                 self.install(collected, out);
                 Ok(())
             }
@@ -206,14 +242,13 @@ impl Learner {
         }
     }
 
-    /// What is agreed on becomes part of the snapshot, the rest goes to the log behind it.
+    /// What is agreed on is part of the snapshot, the rest goes to the log behind it.
     fn install(&mut self, collected: Collected, out: &mut Vec<Output>) {
-        let Collected { base, zxid, mut entries } = collected;
-        let agreed = entries.iter().take_while(|(zxid, _)| *zxid <= self.agreed).count();
-        let rest = entries.split_off(agreed);
-        let rest = rest.into_iter().map(|(zxid, payload)| QuorumPacket::Proposal { zxid, payload });
+        let Collected { link, zxid, uncommitted, .. } = collected;
+        let rest = uncommitted.into_iter();
+        let rest = rest.map(|(zxid, payload)| QuorumPacket::Proposal { zxid, payload });
         self.stage = Stage::Installing { rest: rest.collect() };
-        out.push(Output::InstallSnapshot { base, zxid, entries });
+        out.push(Output::InstallSnapshot { link, zxid });
     }
 
     pub fn handle_installed(

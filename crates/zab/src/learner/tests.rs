@@ -1,6 +1,9 @@
 //! A learner by itself, packet by packet.
 
+use bytes::Bytes;
+
 use super::*;
+use crate::io::TreeAfterCut;
 use crate::testing::{replica, zxid};
 
 const LINK: LinkId = LinkId(3);
@@ -89,4 +92,179 @@ fn a_promise_is_never_taken_back() {
     let mut replica = replica(1, zxid(1, 0), &[]);
     replica.epochs.accepted = 5;
     replica.save_epoch(EpochKind::Accepted, 4, &mut Vec::new());
+}
+
+/// A follower in epoch 5 that has got these packets; what it asked for since the last one.
+fn after_packets(
+    packets: impl IntoIterator<Item = QuorumPacket>,
+) -> (Learner, Replica, Vec<Output>) {
+    let (mut learner, mut replica, _, mut out) = told_of(LearnerKind::Follower, 5);
+    for packet in packets {
+        out.clear();
+        learner.handle_packet(0, packet, &mut replica, &mut out).unwrap();
+    }
+    (learner, replica, out)
+}
+
+fn proposal(zxid: Zxid) -> QuorumPacket {
+    QuorumPacket::Proposal { zxid, payload: "txn".into() }
+}
+
+/// All that was written while the tree was sent used to be kept until NEWLEADER.
+#[test]
+fn txns_behind_a_tree_are_handed_on_as_they_are_agreed_on() {
+    let snap = QuorumPacket::Snap { zxid: zxid(5, 1) };
+    let committed = QuorumPacket::Commit { zxid: zxid(5, 2) };
+    let packets =
+        [snap, proposal(zxid(5, 1)), proposal(zxid(5, 2)), proposal(zxid(5, 3)), committed];
+    let (mut learner, mut replica, mut out) = after_packets(packets);
+    assert_eq!(out, [Output::Replay { link: LINK, zxid: zxid(5, 2), payload: "txn".into() }]);
+    out.clear();
+    let new_leader = QuorumPacket::NewLeader { zxid: zxid(5, 0), config: Bytes::new() };
+    learner.handle_packet(0, new_leader, &mut replica, &mut out).unwrap();
+    assert_eq!(out, [Output::InstallSnapshot { link: LINK, zxid: zxid(5, 1) }]);
+    let Stage::Installing { rest } = &learner.stage else { panic!("{:?}", learner.stage) };
+    assert_eq!(rest, &[proposal(zxid(5, 3))], "it is not known to be agreed on");
+}
+
+/// The log had to be given up, and the leader still has everything: it is put on an empty tree.
+#[test]
+fn a_diff_for_a_server_that_starts_over_begins_with_an_empty_tree() {
+    let (mut learner, mut replica, _, mut out) = told_of(LearnerKind::Follower, 5);
+    replica.start_over = true;
+    out.clear();
+    let diff = QuorumPacket::Diff { zxid: zxid(1, 1) };
+    for packet in [diff, proposal(zxid(1, 1)), QuorumPacket::Commit { zxid: zxid(1, 1) }] {
+        learner.handle_packet(0, packet, &mut replica, &mut out).unwrap();
+    }
+    let replay = Output::Replay { link: LINK, zxid: zxid(1, 1), payload: "txn".into() };
+    assert_eq!(out, [Output::BeginEmpty { link: LINK }, replay]);
+}
+
+/// What a leader has committed in its own epoch is agreed on. What it has from before is so only when it is
+/// established itself, which nothing but UPTODATE, or a commit of its own epoch, shows.
+#[test]
+fn only_commits_of_the_leaders_own_epoch_count_before_up_to_date() {
+    let from_before = [
+        QuorumPacket::Diff { zxid: zxid(4, 1) },
+        proposal(zxid(4, 1)),
+        QuorumPacket::Commit { zxid: zxid(4, 1) },
+    ];
+    let (mut learner, mut replica, mut out) = after_packets(from_before);
+    replica.log.handle_flushed(zxid(4, 1), &mut out);
+    assert_eq!(out, []);
+    for packet in [proposal(zxid(5, 1)), QuorumPacket::Commit { zxid: zxid(5, 1) }] {
+        learner.handle_packet(0, packet, &mut replica, &mut out).unwrap();
+    }
+    out.clear();
+    replica.log.handle_flushed(zxid(5, 1), &mut out);
+    assert_eq!(out, [Output::Commit { zxid: zxid(5, 1) }]);
+}
+
+#[test]
+fn a_busy_disk_extends_only_the_time_to_catch_up() {
+    let (mut learner, replica, ..) = told_of(LearnerKind::Follower, 5);
+    let first_ms = learner.next_deadline();
+    learner.handle_still_busy(1000, &replica);
+    let extended_ms = learner.next_deadline();
+    assert!(extended_ms > first_ms);
+    learner.stage = Stage::Active;
+    learner.handle_still_busy(2000, &replica);
+    assert_eq!(learner.next_deadline(), extended_ms);
+}
+
+/// An observer of epoch 1 that has been told of epoch 5, has committed a txn of it, and has lost its link before it
+/// could save that epoch. Another server, which still follows an earlier leader, must not take it back.
+#[test]
+fn an_observer_does_not_go_back_behind_what_it_has_committed() {
+    let (mut learner, mut replica, ..) = told_of(LearnerKind::Observer, 5);
+    let mut out = Vec::new();
+    let diff = QuorumPacket::Diff { zxid: zxid(5, 1) };
+    let inform = QuorumPacket::Inform { zxid: zxid(5, 1), payload: "txn".into() };
+    for packet in [diff, inform] {
+        learner.handle_packet(0, packet, &mut replica, &mut out).unwrap();
+    }
+    assert_eq!((replica.log.committed(), replica.epochs.current), (zxid(5, 1), 1));
+    let upstream =
+        Upstream { leader: ServerId(3), to: ServerId(3), door: Door::Quorum, not_ahead: true };
+    let mut join = |epoch| {
+        let mut learner = Learner::begin(0, upstream, &replica, &mut Vec::new());
+        learner.kind = LearnerKind::Observer;
+        learner.handle_connected(LINK, &replica, &mut Vec::new());
+        let info = QuorumPacket::LeaderInfo { epoch, protocol_version: PROTOCOL_VERSION };
+        let told = learner.handle_packet(0, info, &mut replica, &mut Vec::new());
+        let trunc = QuorumPacket::Trunc { zxid: zxid(1, 1) };
+        (told, learner.handle_packet(0, trunc, &mut replica, &mut Vec::new()))
+    };
+    assert_eq!(join(4).0, Err(Fall::LeaderRefused));
+    let behind = Fall::LeaderBehind { end: zxid(1, 1), committed: zxid(5, 1) };
+    assert_eq!(join(5), (Ok(()), Err(behind)));
+}
+
+/// A follower of epoch 6 whose log ends with (5, 2), and which knows that everything up to `committed` is agreed on;
+/// what comes of these packets of its leader.
+fn returns(committed: &[Zxid], packets: Vec<QuorumPacket>) -> (Result<(), Fall>, Vec<Output>) {
+    let mut replica = replica(5, zxid(5, 0), &[zxid(5, 1), zxid(5, 2)]);
+    let mut out = Vec::new();
+    for zxid in committed {
+        replica.log.commit(*zxid, &mut out);
+    }
+    let leader = ServerId(2);
+    let upstream = Upstream { leader, to: leader, door: Door::Quorum, not_ahead: true };
+    let mut learner = Learner::begin(0, upstream, &replica, &mut out);
+    learner.handle_connected(LINK, &replica, &mut out);
+    learner.epoch = 6;
+    learner.stage = Stage::AwaitingPlan;
+    out.clear();
+    let mut take = |packet| learner.handle_packet(0, packet, &mut replica, &mut out);
+    let result = packets.into_iter().try_for_each(&mut take);
+    (result, out)
+}
+
+/// Apache labels a tree with the start of an epoch of which it has no txn yet. Who took such a tree and then logged
+/// what nobody else has must cut it off, although the leader's history ends before this label.
+#[test]
+fn the_start_of_an_epoch_does_not_stand_in_the_way_of_a_cut() {
+    let cut = |to| vec![QuorumPacket::Trunc { zxid: to }];
+    let truncate = Output::Truncate { zxid: zxid(4, 9), tree: TreeAfterCut::Reloaded };
+    for committed in [vec![zxid(5, 0)], vec![zxid(4, 9), zxid(5, 0)]] {
+        let cuts = returns(&committed, cut(zxid(4, 9)));
+        assert_eq!(cuts, (Ok(()), vec![truncate.clone()]), "{committed:?}");
+    }
+    let behind = |end, committed| (Err(Fall::LeaderBehind { end, committed }), Vec::new());
+    let refused = returns(&[zxid(4, 9), zxid(5, 0)], cut(zxid(4, 8)));
+    assert_eq!(refused, behind(zxid(4, 8), zxid(4, 9)));
+    let refused = returns(&[zxid(5, 1)], cut(zxid(4, 9)));
+    assert_eq!(refused, behind(zxid(4, 9), zxid(5, 1)));
+}
+
+/// A tree that lacks what is agreed on used to take the place of the history here without a word.
+#[test]
+fn a_tree_without_what_is_agreed_on_is_refused() {
+    let tree = |txns: &[QuorumPacket]| {
+        let snap = QuorumPacket::Snap { zxid: zxid(4, 9) };
+        let new_leader = QuorumPacket::NewLeader { zxid: zxid(6, 0), config: Bytes::new() };
+        [&[snap], txns, &[new_leader]].concat()
+    };
+    let install = Output::InstallSnapshot { link: LINK, zxid: zxid(4, 9) };
+    let committed = zxid(5, 1);
+    let behind = Fall::LeaderBehind { end: zxid(4, 9), committed };
+    assert_eq!(returns(&[committed], tree(&[])), (Err(behind), Vec::new()));
+    // It would be in the log behind the snapshot, but not before the snapshot has taken the place of the old log.
+    let txn = proposal(committed);
+    assert_eq!(returns(&[committed], tree(std::slice::from_ref(&txn))), (Err(behind), Vec::new()));
+    let replay = Output::Replay { link: LINK, zxid: committed, payload: "txn".into() };
+    let taken = returns(&[committed], tree(&[txn, QuorumPacket::Commit { zxid: committed }]));
+    assert_eq!(taken, (Ok(()), vec![replay, install.clone()]));
+    // The start of an epoch stands for no txn.
+    assert_eq!(returns(&[zxid(4, 9), zxid(5, 0)], tree(&[])), (Ok(()), vec![install]));
+}
+
+/// Before the plan it is not known whether the log here is a part of the leader's.
+#[test]
+fn a_commit_before_the_plan_is_refused() {
+    let (mut learner, mut replica, ..) = told_of(LearnerKind::Follower, 5);
+    let commit = QuorumPacket::Commit { zxid: zxid(1, 1) };
+    let refused = learner.handle_packet(0, commit, &mut replica, &mut Vec::new());
+    assert_eq!(refused, Err(Fall::LeaderRefused));
 }

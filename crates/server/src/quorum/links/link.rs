@@ -62,6 +62,11 @@ pub(super) enum Loss {
     Tree(io::Error),
     #[error("the tree was replaced, or the log could not be read, while it was being sent")]
     StreamGone,
+    #[error(
+        "the disk of this server is too far behind: {0} bytes of txns wait for it; this server joins again when they \
+         are written"
+    )]
+    DiskBehind(usize),
     #[error("it does not read: {0} bytes wait to be sent")]
     QueueFull(usize),
     #[error("it has read nothing for {0} ms")]

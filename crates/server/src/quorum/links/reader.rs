@@ -13,7 +13,7 @@ use crate::clock::millis;
 use crate::quorum::context::Context;
 use crate::quorum::incoming::{Fill, Incoming};
 use crate::quorum::places::Place;
-use crate::quorum::receiver::Receiver;
+use crate::quorum::receiver::{Receiver, Room};
 
 /// How often a reader that waits for the other side looks whether it should go on.
 const LOOK: Duration = Duration::from_millis(250);
@@ -67,7 +67,8 @@ impl LinkReader {
             let read = self.read_packets();
             // What was understood before something went wrong did happen.
             self.deliver();
-            if let Err(loss) = read.and_then(|()| self.wait()) {
+            let waited = read.and_then(|()| self.wait_for_room()).and_then(|()| self.wait());
+            if let Err(loss) = waited {
                 return loss;
             }
         }
@@ -151,6 +152,29 @@ impl LinkReader {
             self.receiver.handle(&mut self.inputs);
         }
         self.inputs.clear();
+    }
+
+    /// While this server catches up, a leader is read only as fast as the disk takes what it sends. After that its link
+    /// is lost if the disk is too far behind: clients go to other servers then, and none of their sessions expires.
+    fn wait_for_room(&self) -> Result<(), Loss> {
+        if self.is_accepted() {
+            return Ok(());
+        }
+        // The receiver has to hear well before the link would count as silent.
+        let wait = LOOK.min(self.link.idle_limit() / 2);
+        loop {
+            match self.receiver.wait_for_room(self.link.id, wait) {
+                Room::Free => return Ok(()),
+                Room::Active { queued_bytes } => {
+                    let is_behind = queued_bytes > self.context.settings.queue_bytes_max;
+                    return if is_behind { Err(Loss::DiskBehind(queued_bytes)) } else { Ok(()) };
+                }
+                Room::Full if self.context.threads.is_stopping() || !self.link.is_open() => {
+                    return Err(Loss::Closed);
+                }
+                Room::Full => {}
+            }
+        }
     }
 
     /// Waits for bytes, no longer than the link may be idle. A learner that has introduced itself may be silent for as

@@ -184,6 +184,25 @@ fn a_link_that_is_idle_for_too_long_is_lost_on_both_sides() {
     learner.stop();
 }
 
+/// Else what the leader sends to a server whose disk is behind would gather in memory.
+#[test]
+fn a_server_whose_disk_is_too_far_behind_loses_its_leader() {
+    let (leader, down, learner, up) = linked();
+    let queue_bytes_max = settings(2).queue_bytes_max;
+    let send = |zxid, queued_bytes| {
+        let probe = learner.probe.upgrade().unwrap();
+        probe.queued_bytes.store(queued_bytes, Ordering::Relaxed);
+        leader.send(down, &commit(zxid));
+        assert_eq!(learner.packet(up), commit(zxid));
+    };
+    send(1, queue_bytes_max);
+    send(2, queue_bytes_max);
+    send(3, queue_bytes_max + 1);
+    learner.lost(up);
+    leader.stop();
+    learner.stop();
+}
+
 #[test]
 fn both_hear_of_it_when_one_stops() {
     let (leader, down, learner, up) = linked();

@@ -142,7 +142,7 @@ fn a_membership_without_this_server_does_not_start() {
     let network =
         QuorumNetwork::new(NetworkSettings { membership: membership(&[]), ..settings(1) });
     let (sender, _events) = mpsc::channel();
-    assert!(network.start(Arc::new(Probe(sender))).is_err());
+    assert!(network.start(Arc::new(Probe::new(sender))).is_err());
 }
 
 #[test]
