@@ -5,25 +5,23 @@
 //! directory the newest snapshot and the log give the state as of the last txn in the log; a member of an
 //! ensemble may have logged a txn or two that are not agreed on yet.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind};
+use std::fs;
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
+use herdsman_store::disk::WriteFile;
 use herdsman_store::recover::load;
 use herdsman_store::{
-    Compression, LastZxid, Progress, RealDisk, RecoverError, Recovered, write_snapshot,
+    Compression, Disk as _, LastZxid, Progress, RealDisk, RecoverError, Recovered, write_snapshot,
 };
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
-use tempfile::TempDir;
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
-use crate::durable::sync_dir;
+use crate::durable::{ScratchDir, ToolDisk};
 use crate::http::{AdminServer, ServerArguments};
-use crate::location::{Location, LogDirArgument};
+use crate::location::{Location, PlaceArguments, VERSION_DIR, refuse_no_dir};
 use crate::progress::Meter;
 use crate::show::size_text;
 use crate::snapshot_file::{DigestVerdict, LoadedSnapshot};
@@ -34,13 +32,13 @@ const ATTEMPTS: usize = 3;
 
 /// Write one snapshot file with the whole state, from a data directory or over the admin port.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("source").required(true).args(["data_dir", "server"]), after_help = help())]
+#[command(group = ArgGroup::new("source").required(true).args(["data_dir", "server", "config"]), after_help = help())]
 pub struct BackupArguments {
     /// Back up this server's dataDir; the server may run.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
-    log: LogDirArgument,
+    place: PlaceArguments,
     #[command(flatten)]
     server: ServerArguments,
     /// The file to write; .gz and .snappy are packed. In a directory it is named snapshot.<zxid>.
@@ -55,10 +53,12 @@ fn help() -> String {
     format!(
         "\
 Examples:
-  herdsman backup --data-dir /var/lib/zookeeper -o /backup/zk.snapshot
+  herdsman backup --config /etc/zookeeper/zoo.cfg -o /backup/zk.snapshot
+  herdsman backup --data-dir /var/lib/zookeeper --log-dir /var/log/zookeeper -o /backup/zk.gz
   HERDSMAN_AUTH=digest:super:secret herdsman backup --server http://127.0.0.1:8080 -o /backup/
   herdsman backup --server https://zk1:8080 --tls-trust-store ca.pem --tls-key-store me.pem -o /backup/
-  herdsman restore /backup/zk.snapshot --data-dir /var/lib/zookeeper
+
+The file is for the user alone who runs the command: it has everything in it, digests of passwords, too.
 
 {EXIT_CODES_OF_CHANGES}"
     )
@@ -68,13 +68,14 @@ impl BackupArguments {
     /// Carries the command out on the given console.
     pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
         let target = Target::new(&self.output, self.force)?;
-        match (self.server.open()?, &self.data_dir) {
-            (Some(server), _) => back_up_server(&server, &target, console),
-            (None, Some(dir)) => {
-                let location = Location::find(dir, self.log.log_dir.as_deref())?;
+        self.place.refuse_beside_server(&self.server)?;
+        match self.server.open()? {
+            Some(server) => back_up_server(&server, &target, console),
+            None => {
+                let location = self.place.locate(self.data_dir.as_deref())?;
+                location.refuse_missing_log()?;
                 back_up_dir(&location, &target, console)
             }
-            (None, None) => bail!("give --data-dir or --server"),
         }
     }
 }
@@ -91,6 +92,7 @@ struct Target {
 impl Target {
     fn new(output: &Path, force: bool) -> Result<Self> {
         if output.is_dir() {
+            refuse_version_dir(output)?;
             return Ok(Target { dir: output.to_owned(), name: None, force });
         }
         let name = output.file_name().and_then(|name| name.to_str());
@@ -99,11 +101,14 @@ impl Target {
             Some(dir) if dir != Path::new("") => dir.to_owned(),
             _ => PathBuf::from("."),
         };
-        if !dir.is_dir() {
-            bail!("{} is not a directory", dir.display());
+        if name == "-" {
+            bail!("a backup cannot be written to standard output: give a file with -o");
         }
+        refuse_no_dir(&dir)?;
+        refuse_version_dir(&dir)?;
+        refuse_no_file(output)?;
         if output.exists() && !force {
-            bail!("{} is there already; --force replaces it", output.display());
+            bail!("{} already exists; --force replaces it", output.display());
         }
         Ok(Target { dir, name: Some(name.to_owned()), force })
     }
@@ -117,8 +122,8 @@ impl Target {
     }
 
     /// A place beside the target that goes if the work is not finished.
-    fn scratch(&self) -> Result<TempDir> {
-        let dir = tempfile::Builder::new().prefix(".herdsman-backup-").tempdir_in(&self.dir);
+    fn scratch(&self) -> Result<ScratchDir> {
+        let dir = ScratchDir::new(".herdsman-backup-", &self.dir);
         dir.with_context(|| format!("cannot write in {}", self.dir.display()))
     }
 
@@ -126,29 +131,44 @@ impl Target {
     fn take(&self, finished: &Path, default_name: &str) -> Result<PathBuf> {
         let name = self.name.as_deref().unwrap_or(default_name);
         let path = if self.dir == Path::new(".") { name.into() } else { self.dir.join(name) };
-        let named =
-            if self.force { fs::rename(finished, &path) } else { rename_new(finished, &path) };
+        refuse_no_file(&path)?;
+        let disk = ToolDisk::private();
+        let named = match self.force {
+            true => disk.rename(finished, &path),
+            false => disk.rename_new(finished, &path),
+        };
         match named {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                bail!("{} is there already; --force replaces it", path.display())
+                bail!("{} already exists; --force replaces it", path.display())
             }
             named => named.with_context(|| format!("cannot write {}", path.display()))?,
         }
-        sync_dir(&self.dir)?;
+        disk.sync_dir(&self.dir).with_context(|| {
+            format!("{} is written, but cannot be made durable", path.display())
+        })?;
         Ok(path)
     }
 }
 
-/// Renames, but does not replace what came into being in the meantime.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system knows how.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if to.exists() => {
-            Err(ErrorKind::AlreadyExists.into())
+/// Refuses to replace a device, a FIFO, a link or anything else that is not a regular file.
+fn refuse_no_file(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            bail!("{} is not a regular file: it is not replaced", path.display())
         }
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::rename(from, to),
-        renamed => Ok(renamed?),
+        _ => Ok(()),
     }
+}
+
+/// In its `version-2` a server would take the backup for a snapshot of its own.
+fn refuse_version_dir(dir: &Path) -> Result<()> {
+    if dir.canonicalize().is_ok_and(|dir| dir.ends_with(VERSION_DIR)) {
+        bail!(
+            "{} is a directory in which a server reads every snapshot: write the backup elsewhere",
+            dir.display()
+        );
+    }
+    Ok(())
 }
 
 fn back_up_dir(location: &Location, target: &Target, console: &mut Console<'_>) -> Result<Outcome> {
@@ -160,7 +180,7 @@ fn back_up_dir(location: &Location, target: &Target, console: &mut Console<'_>) 
         console.remark(format_args!("{damaged}; an older one was used, and nothing is missing"));
     }
     let scratch = target.scratch()?;
-    let disk = Arc::new(RealDisk);
+    let disk = Arc::new(ToolDisk::private());
     let tree = recovered.tree;
     let written =
         write_snapshot(disk, scratch.path(), target.compression(), &tree, LastZxid::Write)?;
@@ -171,7 +191,7 @@ fn back_up_dir(location: &Location, target: &Target, console: &mut Console<'_>) 
         bail!("what was written does not read as it should: is the disk failing? Nothing was kept");
     }
     let path = target.take(&written.path, &written.name.file_name())?;
-    report(&path, &loaded, console)?;
+    report(&path, &loaded, "read back and sound", console)?;
     Ok(Outcome::Sound)
 }
 
@@ -207,25 +227,52 @@ fn back_up_server(
     let last_zxid = stream.last_zxid.clone();
     let mut meter = Meter::of_bytes(console, "receiving", stream.bytes.unwrap_or(0));
     let received = scratch.path().join("received");
-    let mut file = BufWriter::new(File::create(&received).context("cannot write here")?);
+    let file = ToolDisk::private().create(&received).context("cannot write here")?;
+    let mut file = BufWriter::new(Appending { file, at: 0 });
     stream.copy_to(&mut file, &mut |bytes| meter.add(bytes))?;
-    let file = file.into_inner().map_err(|error| error.into_error())?;
-    file.sync_all()?;
+    let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?.file;
+    file.sync_data().context("cannot write here")?;
     drop(meter);
-    let loaded = read_back(&received, console).context("what came is no sound snapshot")?;
+    let loaded =
+        read_back(&received, console).context("what the server sent is not a sound snapshot")?;
     let verdict = loaded.digest_verdict();
     let zxid = last_zxid.as_deref().and_then(|zxid| zxid.strip_prefix("0x")).unwrap_or("");
     let is_hex = !zxid.is_empty() && zxid.bytes().all(|byte| byte.is_ascii_hexdigit());
     let name =
         if is_hex { format!("snapshot.{zxid}") } else { format!("snapshot.{:x}", loaded.as_of.0) };
     let path = target.take(&received, &name)?;
-    report(&path, &loaded, console)?;
     if matches!(verdict, DigestVerdict::Fuzzy | DigestVerdict::Differs { .. }) {
+        report(
+            &path,
+            &loaded,
+            "read back, but its znodes do not have the digest it records",
+            console,
+        )?;
         console.remark(
-            "it was taken while writes went on, so it is not exactly of one moment. Its digest shows that; for an exact one, back up a data directory, or repeat this when it is quiet",
+            "it was taken while writes went on, so it is not exactly of one moment, and restore needs --accept-fuzzy for it. For an exact one, back up a data directory, or repeat this when no client writes",
         );
+        return Ok(Outcome::Problems);
     }
+    report(&path, &loaded, "read back and sound", console)?;
     Ok(Outcome::Sound)
+}
+
+/// Writes one piece behind the other.
+struct Appending {
+    file: Box<dyn WriteFile>,
+    at: u64,
+}
+
+impl Write for Appending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(self.at, bytes)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads what was written, to its last byte.
@@ -235,9 +282,14 @@ fn read_back(path: &Path, console: &Console<'_>) -> Result<LoadedSnapshot> {
     Ok(LoadedSnapshot::load(path, &mut |read| meter.set(read))?)
 }
 
-fn report(path: &Path, loaded: &LoadedSnapshot, console: &mut Console<'_>) -> Result<()> {
+fn report(
+    path: &Path,
+    loaded: &LoadedSnapshot,
+    verdict: &str,
+    console: &mut Console<'_>,
+) -> Result<()> {
     console.say(format_args!(
-        "{}: {} znodes as of txn {}, {}, digest {}; read back and sound",
+        "{}: {} znodes as of txn {}, {}, digest {}; {verdict}",
         path.display(),
         loaded.tree.node_count(),
         loaded.as_of,

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::location::Location;
 use crate::show::json_line;
 
 /// Behind the help of the commands that look.
@@ -86,6 +87,14 @@ impl<'a> Console<'a> {
         let _ = writeln!(self.err, "herdsman: {line}");
     }
 
+    /// Remarks that a log is missing, if it is: what is shown may be an old state.
+    pub(crate) fn remark_missing_log(&mut self, location: &Location) -> Result<()> {
+        if let Some(reason) = location.missing_log()? {
+            self.remark(reason);
+        }
+        Ok(())
+    }
+
     /// Hands on what was printed, so that it stands before a question or a long silence.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(write_failed)
@@ -121,6 +130,20 @@ fn write_failed(error: io::Error) -> anyhow::Error {
     }
 }
 
+/// An error with its causes. Some name their cause themselves; it is printed once.
+#[must_use]
+pub fn describe(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Runs a command on the process's own streams.
 pub(crate) fn run(command: impl FnOnce(&mut Console<'_>) -> Result<Outcome>) -> ExitCode {
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
@@ -141,7 +164,7 @@ pub(crate) fn run(command: impl FnOnce(&mut Console<'_>) -> Result<Outcome>) -> 
         Err(error) => {
             // What was found before the failure comes before its reason.
             let _ = console.flush();
-            console.remark(format_args!("{error:#}"));
+            console.remark(describe(&error));
             ExitCode::from(2)
         }
     }

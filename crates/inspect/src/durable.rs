@@ -1,37 +1,305 @@
-//! What commands that write have in common: names in a directory made durable, moments in names, and files
-//! that the server can still write when an administrator has made them.
+//! Every change that the tools make on disk goes through this module.
+//!
+//! The tools are run by an administrator in directories of the server's user, who can put links there. So they work
+//! with that user's rights (`identity`). Besides, a new file is created and never opened if it exists already, its
+//! owner and mode are set through its descriptor before anything is in it, and no change follows a link in the last
+//! part of a path.
+//!
+//! Files with data belong to the owner of the directory and have the mode of the files beside them, or are
+//! for their owner alone. Only the super user can give files away; files that other users create are their own.
+//!
+//! In tests each change asks `faults` first, which can fail it, or fail it and all that follow, as a kill would.
 
-use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt as _, chown};
+#[cfg(test)]
+pub(crate) mod faults;
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, symlink,
+};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use herdsman_store::disk::{DirEntry, DiskLock, LockError, ReadFile, WriteFile};
+use herdsman_store::{Disk, RealDisk};
 use jiff::Timestamp;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use tempfile::TempDir;
 
-/// Makes the names in a directory durable.
-pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
-    let sync = File::open(dir).and_then(|dir| dir.sync_all());
-    sync.with_context(|| format!("cannot sync {}", dir.display()))
+/// A file that only its owner may read.
+const PRIVATE_FILE: u32 = 0o600;
+/// The same for a directory.
+const PRIVATE_DIR: u32 = 0o700;
+/// What of a mode is about who may do what.
+const PERMISSIONS: u32 = 0o777;
+
+/// Asked before each change.
+#[cfg(not(test))]
+fn before_change() -> io::Result<()> {
+    Ok(())
 }
+#[cfg(test)]
+use faults::before_change;
 
 /// This moment, as part of a name.
 pub(crate) fn stamp() -> String {
     Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
-/// Gives a new file or directory to the owner of another one. A repair by the super user must not leave
-/// files that the server's own user cannot write; everybody else owns what he makes, and may not give it
-/// away.
-pub(crate) fn give_to_owner_of(like: &Path, path: &Path) -> Result<()> {
-    let failed = || format!("cannot give {} to the owner of {}", path.display(), like.display());
-    let (owner, ours) =
-        (fs::metadata(like).with_context(failed)?, fs::metadata(path).with_context(failed)?);
-    if (owner.uid(), owner.gid()) == (ours.uid(), ours.gid()) {
-        return Ok(());
+/// Whose files are written, and who may read them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToolDisk {
+    /// User and group; `None` for those of this process.
+    owner: Option<(u32, u32)>,
+    file_mode: u32,
+    dir_mode: u32,
+}
+
+impl ToolDisk {
+    /// For files of the user who runs the tool.
+    pub(crate) fn private() -> Self {
+        ToolDisk { owner: None, file_mode: PRIVATE_FILE, dir_mode: PRIVATE_DIR }
     }
-    match chown(path, Some(owner.uid()), Some(owner.gid())) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
-        given => given.with_context(failed),
+
+    /// For files in a directory, which is there: of the same owner, and of the mode of the file `like`.
+    pub(crate) fn in_dir(dir: &Path, like: Option<&Path>) -> Result<Self> {
+        let failed = || format!("cannot look at {}", dir.display());
+        let metadata = fs::metadata(dir).with_context(failed)?;
+        let file_mode = match like {
+            None => PRIVATE_FILE,
+            Some(file) => permissions(&fs::metadata(file).with_context(failed)?),
+        };
+        let owner = Some((metadata.uid(), metadata.gid()));
+        Ok(ToolDisk { owner, file_mode, dir_mode: permissions(&metadata) })
+    }
+
+    fn create_file(&self, path: &Path) -> io::Result<File> {
+        before_change()?;
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(PRIVATE_FILE).open(path)?;
+        self.give(&file, self.file_mode)?;
+        Ok(file)
+    }
+
+    /// Gives a file or directory that was just created its owner and mode.
+    fn give(&self, file: &File, mode: u32) -> io::Result<()> {
+        let metadata = file.metadata()?;
+        if let Some((user, group)) = self.owner.filter(|it| *it != (metadata.uid(), metadata.gid()))
+        {
+            match fchown(file, Some(user), Some(group)) {
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
+                given => given?,
+            }
+        }
+        if permissions(&metadata) != mode {
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a directory that must not be there yet.
+    pub(crate) fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        before_change()?;
+        DirBuilder::new().mode(PRIVATE_DIR).create(dir)?;
+        self.give(&open_unlinked(dir, OFlags::DIRECTORY)?, self.dir_mode)
+    }
+
+    /// Makes a second name for a file, or a copy where there are no second names. Of a link, another one to the same
+    /// file. The directory is not synced.
+    pub(crate) fn keep(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let metadata = fs::symlink_metadata(from)?;
+        if metadata.is_symlink() {
+            let dir = from.parent().unwrap_or(Path::new("."));
+            let target = std::path::absolute(dir.join(fs::read_link(from)?))?;
+            before_change()?;
+            return symlink(target, to);
+        }
+        before_change()?;
+        if fs::hard_link(from, to).is_ok() {
+            // A server that does not sync may have left content in memory only.
+            return open_unlinked(to, OFlags::empty()).map_or(Ok(()), |file| file.sync_data());
+        }
+        let owner = Some((metadata.uid(), metadata.gid()));
+        let like = ToolDisk { owner, file_mode: permissions(&metadata), ..*self };
+        let mut target = like.create(to)?;
+        let source = open_unlinked(from, OFlags::empty())?;
+        copy_from(&source, 0..metadata.len(), &mut *target, 0)?;
+        target.sync_data()
+    }
+
+    /// Renames, but does not replace what came into being in the meantime.
+    pub(crate) fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        before_change()?;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // Not every file system knows how.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+                if fs::symlink_metadata(to).is_ok() =>
+            {
+                Err(ErrorKind::AlreadyExists.into())
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::rename(from, to),
+            renamed => Ok(renamed?),
+        }
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        before_change()?;
+        fs::remove_dir(dir)
+    }
+}
+
+/// Copies a part of a file.
+pub(crate) fn copy_from(
+    source: &File,
+    part: std::ops::Range<u64>,
+    target: &mut dyn WriteFile,
+    mut at: u64,
+) -> io::Result<()> {
+    let mut chunk = vec![0; 256 << 10];
+    let mut from = part.start;
+    while from < part.end {
+        let rest = usize::try_from(part.end - from).unwrap_or(chunk.len());
+        let wanted = rest.min(chunk.len());
+        let count = ReadFile::read_at(source, from, &mut chunk[..wanted])?;
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        target.write_at(at, &chunk[..count])?;
+        from += count as u64;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+fn permissions(metadata: &Metadata) -> u32 {
+    metadata.mode() & PERMISSIONS
+}
+
+/// Opens what is at this path itself and not what a link there points to.
+fn open_unlinked(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).expect("the flags are small numbers");
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+impl Disk for ToolDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        Ok(Box::new(ToolFile(self.create_file(path)?)))
+    }
+
+    fn open_write(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        RealDisk.open_write(path)
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
+        RealDisk.open_read(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        RealDisk.list(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        before_change()?;
+        RealDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        before_change()?;
+        RealDisk.remove(path)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().filter(|parent| *parent != Path::new(""));
+        let parent = parent.unwrap_or(Path::new("."));
+        self.create_dir(parent)?;
+        let like = fs::metadata(parent)?;
+        let owner = Some((like.uid(), like.gid()));
+        ToolDisk { owner, dir_mode: PRIVATE_DIR, ..*self }.make_dir(dir)?;
+        self.sync_dir(parent)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        before_change()?;
+        RealDisk.sync_dir(dir)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        RealDisk.sync_file(path)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        RealDisk.free_bytes(dir)
+    }
+
+    fn lock(&self, path: &Path, note: &str) -> Result<Box<dyn DiskLock>, LockError> {
+        before_change()?;
+        RealDisk.lock(path, note)
+    }
+
+    fn lock_directories(&self, dirs: &[&Path]) -> Result<Vec<Box<dyn DiskLock>>, LockError> {
+        RealDisk.lock_directories(dirs)
+    }
+}
+
+/// A file whose changes are asked for.
+struct ToolFile(File);
+
+impl WriteFile for ToolFile {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Err(error) = before_change() {
+            // A write that is interrupted has written some of it.
+            let _ = WriteFile::write_at(&mut self.0, offset, &bytes[..bytes.len() / 2]);
+            return Err(error);
+        }
+        WriteFile::write_at(&mut self.0, offset, bytes)
+    }
+
+    fn allocate(&mut self, bytes: u64) -> io::Result<()> {
+        before_change()?;
+        self.0.allocate(bytes)
+    }
+
+    fn set_len(&mut self, bytes: u64) -> io::Result<()> {
+        before_change()?;
+        WriteFile::set_len(&mut self.0, bytes)
+    }
+
+    fn sync_data(&mut self) -> io::Result<()> {
+        before_change()?;
+        WriteFile::sync_data(&mut self.0)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        WriteFile::bytes(&self.0)
+    }
+}
+
+/// A directory of a name that cannot be foreseen, for this user alone, which goes with this value.
+pub(crate) struct ScratchDir(Option<TempDir>);
+
+impl ScratchDir {
+    pub(crate) fn new(prefix: &str, parent: &Path) -> io::Result<Self> {
+        before_change()?;
+        Ok(ScratchDir(Some(tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?)))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.as_ref().expect("it is there until it is dropped").path()
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        if let (Some(dir), Err(_)) = (self.0.take(), before_change()) {
+            // A process that was killed removes nothing.
+            let _ = dir.keep();
+        }
     }
 }

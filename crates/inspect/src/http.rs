@@ -23,6 +23,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// What is read of an answer that is no snapshot.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 const PIECE_BYTES: usize = 128 << 10;
+/// What is shown of a server's reason.
+const REASON_CHARS_MAX: usize = 500;
+const NO_REASON: &str = "it does not say why";
 
 /// Which admin server, and who asks.
 #[derive(Args, Clone, Debug)]
@@ -114,12 +117,15 @@ impl AdminServer {
         Ok(SnapshotStream { body: response.into_body(), last_zxid, bytes })
     }
 
-    /// Sends a plain snapshot. The answer's last zxid comes back.
+    /// Sends a plain snapshot. Returns the last zxid of the answer.
     pub(crate) fn restore(&self, content: &mut dyn Read, bytes: Option<u64>) -> Result<String> {
         let mut request = self
             .agent
             .post(format!("{}/commands/restore", self.base))
-            .header("Content-Type", "application/octet-stream");
+            .header("Content-Type", "application/octet-stream")
+            // A server that refuses at once says so before the snapshot is on its way; else it would close
+            // meanwhile, and its reason would be lost.
+            .header("Expect", "100-continue");
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization.expose());
         }
@@ -137,7 +143,10 @@ impl AdminServer {
             Some(zxid) if answer.get("error").is_none_or(Value::is_null) => {
                 Ok(format!("{zxid:#x}"))
             }
-            _ => bail!("{} did not restore: {}", self.base, error_text(&answer)),
+            _ => {
+                let why = reason(&answer);
+                bail!("{} did not restore: {}", self.base, why.as_deref().unwrap_or(NO_REASON))
+            }
         }
     }
 
@@ -145,33 +154,50 @@ impl AdminServer {
         anyhow!("{}: {error}", self.base)
     }
 
-    /// Puts a refusal into one line that says what to do.
+    /// Puts a refusal into one line: the server's reason, and what to do.
     fn refusal(&self, response: Response<Body>, command: &str) -> anyhow::Error {
-        let status = response.status();
+        let status = response.status().as_u16();
         let answer = read_answer(response.into_body());
-        let hint = match status.as_u16() {
-            200 => return anyhow!("{}: no {command}: {}", self.base, error_text(&answer)),
-            401 => {
-                "it wants to know who asks: give --auth-file, or set HERDSMAN_AUTH=digest:user:password"
+        let reason = reason(&answer);
+        if status == 200 {
+            let why = reason.as_deref().unwrap_or(NO_REASON);
+            return anyhow!("{}: no {command}: {why}", self.base);
+        }
+        // Other parts of a server refuse with the same status for other reasons.
+        let is_of_command = answer.get("command").is_some();
+        let why = match (reason, hint(status)) {
+            (Some(reason), Some(hint)) if is_of_command && matches!(status, 401 | 403) => {
+                format!("{reason}; {hint}")
             }
-            403 => "these credentials do not have all permissions on /",
-            404 | 405 => {
-                "it has no such command: that takes the admin server of Herdsman or of Apache 3.9"
-            }
-            429 => {
-                "it was asked too often: one an interval is allowed (admin.rateLimiterIntervalInMS, 5 minutes unless set)"
-            }
-            503 => {
-                "the command is switched off there (admin.snapshot.enabled, admin.restore.enabled), or it does not serve"
-            }
-            300..=399 => "it sends elsewhere, perhaps to https",
-            500..=599 => {
-                "it failed; its log says why (serializeLastProcessedZxid.enabled must be true)"
-            }
-            _ => "that was not expected",
+            (Some(reason), _) => reason,
+            (None, hint) => hint.unwrap_or(NO_REASON).to_owned(),
         };
-        anyhow!("{} answered {} to {command}: {hint}", self.base, status.as_u16())
+        anyhow!("{} answered {status} to {command}: {why}", self.base)
     }
+}
+
+/// What to do about a status.
+fn hint(status: u16) -> Option<&'static str> {
+    Some(match status {
+        401 => {
+            "it wants to know who asks: give --auth-file, or set HERDSMAN_AUTH=digest:user:password"
+        }
+        403 => "these credentials do not have all permissions on /",
+        404 | 405 => {
+            "it has no such command: that takes the admin server of Herdsman or of Apache 3.9"
+        }
+        429 => {
+            "it was asked too often: one an interval is allowed (admin.rateLimiterIntervalInMS, 5 minutes unless set)"
+        }
+        503 => {
+            "the command is switched off there (admin.snapshot.enabled, admin.restore.enabled), or it does not serve"
+        }
+        300..=399 => "it sends elsewhere, perhaps to https",
+        500..=599 => {
+            "it failed; its log says why (serializeLastProcessedZxid.enabled must be true)"
+        }
+        _ => return None,
+    })
 }
 
 impl SnapshotStream {
@@ -219,9 +245,13 @@ fn read_answer(mut body: Body) -> Value {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-fn error_text(answer: &Value) -> String {
-    match answer.get("error").and_then(Value::as_str) {
-        Some(error) => crate::show::clean(error),
-        None => "it does not say why".to_owned(),
+/// The server's own words, safe to print: the sentence where it has one, else the error.
+fn reason(answer: &Value) -> Option<String> {
+    let text = |field| answer.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text = text("message").or(text("error"))?;
+    let mut short: String = text.chars().take(REASON_CHARS_MAX).collect();
+    if short.len() < text.len() {
+        short.push('…');
     }
+    Some(crate::show::clean(&short))
 }

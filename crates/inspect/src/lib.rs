@@ -8,8 +8,9 @@
 //! Invariants:
 //! - [`inspect`] opens files for reading only. It makes no file, takes no lock and can be pointed at the
 //!   directory of a running server or at a read-only mount.
-//! - [`repair`], [`backup`] and [`restore`] write a new file, sync it, and rename it. Whatever they take
-//!   away is kept beside it, and they say where.
+//! - [`repair`], [`backup`] and [`restore`] leave the old state or the new one, wherever they are stopped: they write
+//!   a new file, sync it, and rename it. Whatever they take away is kept, and they say where. All changes go
+//!   through `durable`, and a test stops them at each.
 //! - Whatever stands in a file is data: it is never printed in a way that a terminal would obey.
 //!
 //! Apache: `TxnLogToolkit`, `SnapshotFormatter`, `SnapshotComparer`, `SnapshotRecursiveSummary`, and the
@@ -20,20 +21,25 @@ mod census;
 mod console;
 mod durable;
 mod http;
+mod identity;
 pub mod inspect;
+mod keep;
 mod location;
 mod log_file;
+mod pending;
 mod progress;
 pub mod repair;
 pub mod restore;
 mod show;
 mod snapshot_file;
+#[cfg(test)]
+mod sweep_tests;
 mod verify;
 
 use std::process::ExitCode;
 
 pub use backup::BackupArguments;
-pub use console::{Console, Outcome};
+pub use console::{Console, Outcome, describe};
 pub use inspect::InspectArguments;
 pub use repair::RepairArguments;
 pub use restore::RestoreArguments;

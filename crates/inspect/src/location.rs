@@ -1,43 +1,119 @@
 //! Finds the directories of a server from what an operator has typed.
 //!
-//! In: `dataDir` or its `version-2`, and the same for `dataLogDir`. Out: the four paths, or a line that
-//! says what is missing. Nothing is made here.
+//! In: `dataDir` or its `version-2`, and the same for `dataLogDir`; or zoo.cfg, which names both. Out: the four paths,
+//! or a line that says what is missing. A dataLogDir that was forgotten is noticed by what the snapshots say.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use herdsman_store::lock::FILE_NAME as LOCK_FILE;
-use herdsman_store::names::{LogName, SnapshotName};
-use herdsman_store::{DirLock, Dirs, RealDisk, lock_dirs};
+use herdsman_properties::Properties;
+use herdsman_proto::Zxid;
+use herdsman_store::names::{LogName, SnapshotName, list_logs, list_snapshots};
+use herdsman_store::{DirLock, Dirs, RealDisk, lock_dirs, replace};
 
-use crate::durable::give_to_owner_of;
+use crate::durable::ToolDisk;
+use crate::http::ServerArguments;
+use crate::log_file::{Piece, read_log};
 
-const VERSION_DIR: &str = "version-2";
+pub(crate) const VERSION_DIR: &str = "version-2";
 
 /// Which server's files.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DirArguments {
     /// The server's dataDir, or the version-2 directory in it.
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "config", conflicts_with = "config")]
+    dir: Option<PathBuf>,
     #[command(flatten)]
-    log: LogDirArgument,
+    place: PlaceArguments,
 }
 
-/// Where the txn logs are, if elsewhere.
+/// Where the txn logs are, if elsewhere; or the file that says where everything is.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct LogDirArgument {
-    /// The server's dataLogDir, if it has one of its own.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) log_dir: Option<PathBuf>,
+pub(crate) struct PlaceArguments {
+    /// The server's dataLogDir, if it has one of its own. Its dataDir again says that it has none.
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    log_dir: Option<PathBuf>,
+    /// Take dataDir and dataLogDir from this zoo.cfg.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 impl DirArguments {
     /// The directories, which must be there.
     pub(crate) fn locate(&self) -> Result<Location> {
-        Location::find(&self.dir, self.log.log_dir.as_deref())
+        self.place.locate(self.dir.as_deref())
     }
+}
+
+impl PlaceArguments {
+    /// Whether zoo.cfg says where the directories are.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.config.is_some()
+    }
+
+    /// A running server knows its own directories.
+    pub(crate) fn refuse_beside_server(&self, server: &ServerArguments) -> Result<()> {
+        if self.log_dir.is_some() && server.server.is_some() {
+            bail!("--log-dir cannot be used with --server");
+        }
+        Ok(())
+    }
+
+    /// The directories, which must be there.
+    pub(crate) fn locate(&self, dir: Option<&Path>) -> Result<Location> {
+        let (dir, log_dir) = self.directories(dir)?;
+        let (data_dir, data) = find_one(&dir, "dataDir")?;
+        let (log_dir, log, log_is_assumed) = match log_dir {
+            Some(dir) => {
+                let (log_dir, log) = find_one(&dir, "dataLogDir")?;
+                (log_dir, log, false)
+            }
+            None => (data_dir.clone(), data.clone(), !self.is_configured()),
+        };
+        let dirs = Dirs { data, log };
+        Ok(Location { data_dir, log_dir, dirs, log_is_assumed }.with_one_name())
+    }
+
+    /// The directories to write a new state into, which need not be there yet.
+    pub(crate) fn target(&self, dir: Option<&Path>) -> Result<Location> {
+        let (dir, log_dir) = self.directories(dir)?;
+        let data_dir = target_dir(&dir)?;
+        let log_is_assumed = log_dir.is_none() && !self.is_configured();
+        let log_dir = log_dir.map(|dir| target_dir(&dir)).transpose()?;
+        let log_dir = log_dir.unwrap_or_else(|| data_dir.clone());
+        let dirs = Dirs::below(&data_dir, &log_dir);
+        Ok(Location { data_dir, log_dir, dirs, log_is_assumed }.with_one_name())
+    }
+
+    /// dataDir, and dataLogDir if there is one of its own.
+    fn directories(&self, dir: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
+        match (&self.config, dir) {
+            (Some(config), _) => configured(config),
+            (None, Some(dir)) => Ok((dir.to_owned(), self.log_dir.clone())),
+            (None, None) => bail!("give the server's dataDir, or its zoo.cfg with --config"),
+        }
+    }
+}
+
+/// What zoo.cfg says. Relative paths are those of this process, as for a server.
+fn configured(config: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
+    let name = config.display();
+    let bytes = fs::read(config).with_context(|| format!("cannot read {name}"))?;
+    let properties = match Properties::parse(&bytes) {
+        Ok(properties) => properties,
+        Err(error) => bail!("{name}, line {}: {error}", error.line),
+    };
+    let read = |key: &str| match properties.get(key) {
+        Some(entry) if properties.beyond_ascii.contains(&entry.line) => bail!(
+            "{name}: {key} is not ASCII, which Apache reads in another way. Give the directories with --data-dir and --log-dir"
+        ),
+        entry => Ok(entry.map(|entry| PathBuf::from(&entry.value))),
+    };
+    let data_dir = read("dataDir")?.with_context(|| format!("{name} has no dataDir"))?;
+    Ok((data_dir, read("dataLogDir")?))
 }
 
 /// The directories of a server.
@@ -49,34 +125,88 @@ pub(crate) struct Location {
     pub(crate) log_dir: PathBuf,
     /// What is below them.
     pub(crate) dirs: Dirs,
+    /// It was not said where the logs are.
+    log_is_assumed: bool,
 }
 
 impl Location {
-    /// The directories, which must be there.
-    pub(crate) fn find(dir: &Path, log_dir: Option<&Path>) -> Result<Self> {
-        let (data_dir, data) = find_one(dir, "dataDir")?;
-        let (log_dir, log) = match log_dir {
-            Some(dir) => find_one(dir, "dataLogDir")?,
-            None => (data_dir.clone(), data.clone()),
+    /// The directories of a server of which only this one was given.
+    pub(crate) fn find(dir: &Path) -> Result<Self> {
+        PlaceArguments { log_dir: None, config: None }.locate(Some(dir))
+    }
+
+    /// One directory that was given under two names gets one, so that it is known to be the same.
+    fn with_one_name(mut self) -> Self {
+        let is_same = |a: &Path, b: &Path| match (fs::metadata(a), fs::metadata(b)) {
+            (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+            _ => a == b,
         };
-        Ok(Location { data_dir, log_dir, dirs: Dirs { data, log } })
+        if is_same(&self.data_dir, &self.log_dir) || is_same(&self.dirs.data, &self.dirs.log) {
+            self.log_dir.clone_from(&self.data_dir);
+            self.dirs.log.clone_from(&self.dirs.data);
+        }
+        self
     }
 
     /// Makes sure that no server runs on these directories, until the lock is dropped.
     pub(crate) fn lock(&self) -> Result<DirLock> {
         self.refuse_if_apache_runs()?;
-        let lock = lock_dirs(&RealDisk, &self.data_dir, &self.log_dir, std::process::id())
-            .context("nothing was changed")?;
-        for dir in [&self.data_dir, &self.log_dir] {
-            give_to_owner_of(dir, &dir.join(LOCK_FILE))?;
+        let disk = ToolDisk::private();
+        lock_dirs(&disk, &self.data_dir, &self.log_dir, &self.dirs, std::process::id())
+            .context("nothing was changed")
+    }
+
+    /// For files beside those that are there: of their owner and mode.
+    pub(crate) fn disk(&self) -> Result<ToolDisk> {
+        let dir = if self.dirs.data.is_dir() { &self.dirs.data } else { &self.data_dir };
+        let snapshots = list_snapshots(&RealDisk, dir)?.into_iter().map(|name| name.path(dir));
+        let logs = list_logs(&RealDisk, &self.dirs.log).unwrap_or_default();
+        let logs = logs.into_iter().map(|name| name.path(&self.dirs.log));
+        // A link that leads nowhere has no mode.
+        let like = snapshots.rev().chain(logs.rev()).find(|path| path.exists());
+        ToolDisk::in_dir(dir, like.as_deref())
+    }
+
+    /// Why the logs must be elsewhere, if it was not said where they are and they are not here.
+    pub(crate) fn missing_log(&self) -> Result<Option<String>> {
+        let Dirs { data, log } = &self.dirs;
+        let is_pending = || !matches!(replace::pending(&RealDisk, &self.dirs), Ok(None));
+        if !self.log_is_assumed || !data.is_dir() || is_pending() {
+            return Ok(None);
         }
-        Ok(lock)
+        let Some(newest) = list_snapshots(&RealDisk, data)?.pop() else {
+            return Ok(None);
+        };
+        let advice = format!(
+            "does the server have a dataLogDir? Give it with --log-dir, or zoo.cfg with --config. --log-dir {} says that there is no other log",
+            self.data_dir.display()
+        );
+        let Some(last) = list_logs(&RealDisk, log)?.pop() else {
+            let dir = data.display();
+            return Ok(Some(format!("{dir} has snapshots, but no txn log: {advice}")));
+        };
+        if last.zxid > newest.zxid {
+            return Ok(None);
+        }
+        let end = last_txn(&last.path(log)).filter(|end| *end < newest.zxid);
+        Ok(end.map(|end| {
+            let newest = newest.file_name();
+            format!("the txn log in {} ends at txn {end}, before {newest}: {advice}", log.display())
+        }))
+    }
+
+    /// Refuses to take snapshots for everything whose log is elsewhere.
+    pub(crate) fn refuse_missing_log(&self) -> Result<()> {
+        match self.missing_log()? {
+            Some(reason) => bail!("{reason}. Nothing was changed"),
+            None => Ok(()),
+        }
     }
 
     /// Apache takes no lock, but its script leaves the process id.
     fn refuse_if_apache_runs(&self) -> Result<()> {
         let path = self.data_dir.join("zookeeper_server.pid");
-        let Ok(text) = std::fs::read_to_string(&path) else {
+        let Ok(text) = fs::read_to_string(&path) else {
             return Ok(());
         };
         let process_id = text.trim().parse::<u32>().ok();
@@ -91,17 +221,39 @@ impl Location {
     }
 }
 
+/// The last txn of a log that can be read; `None` if the file says nothing about it.
+fn last_txn(path: &Path) -> Option<Zxid> {
+    let mut last = None;
+    let read = read_log(path, &mut |piece| {
+        if let Piece::Txn { entry, .. } = piece {
+            last = Some(entry.header.zxid);
+        }
+        Ok(())
+    });
+    read.ok().and(last)
+}
+
+/// Refuses what does not exist or is not a directory.
+pub(crate) fn refuse_no_dir(dir: &Path) -> Result<()> {
+    match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => bail!("{} is not a directory", dir.display()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("{} does not exist", dir.display())
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot look at {}", dir.display())),
+    }
+}
+
 /// A configured directory and what is below it.
 fn find_one(dir: &Path, setting: &str) -> Result<(PathBuf, PathBuf)> {
-    if !dir.is_dir() {
-        bail!("{} is not a directory", dir.display());
-    }
+    refuse_no_dir(dir)?;
     let below = dir.join(VERSION_DIR);
     if below.is_dir() {
         return Ok((dir.to_owned(), below));
     }
     // `.` has no name of its own.
-    let absolute = dir.canonicalize()?;
+    let absolute = absolute(dir)?;
     if let (true, Some(parent)) = (is_version_dir(&absolute), absolute.parent()) {
         return Ok((parent.to_owned(), dir.to_owned()));
     }
@@ -111,13 +263,40 @@ fn find_one(dir: &Path, setting: &str) -> Result<(PathBuf, PathBuf)> {
     );
 }
 
-fn is_version_dir(dir: &Path) -> bool {
-    let has_files = || {
-        std::fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
-            entry.file_name().to_str().is_some_and(|name| {
-                SnapshotName::parse(name).is_some() || LogName::parse(name).is_some()
-            })
-        })
+/// A configured directory from its own path or that of its `version-2`.
+fn target_dir(dir: &Path) -> Result<PathBuf> {
+    // `.` has no name of its own, and `version-2` no parent.
+    let full = absolute(dir)?;
+    let real = full.canonicalize().unwrap_or_else(|_| full.clone());
+    let is_below = |dir: &Path| dir.ends_with(VERSION_DIR) && !dir.join(VERSION_DIR).is_dir();
+    let found = if full.ends_with(VERSION_DIR) {
+        full.parent().map(Path::to_owned)
+    } else if is_below(&real) {
+        real.parent().map(Path::to_owned)
+    } else {
+        None
     };
-    dir.ends_with(VERSION_DIR) || has_files()
+    let found = found.unwrap_or(full);
+    if found.exists() && !found.is_dir() {
+        bail!("{} is not a directory", found.display());
+    }
+    if has_files(&found) && !found.join(VERSION_DIR).is_dir() {
+        bail!(
+            "{} has snapshots or txn logs itself and is not called {VERSION_DIR}: give a dataDir, in which a server expects a directory {VERSION_DIR}",
+            found.display()
+        );
+    }
+    Ok(found)
+}
+
+fn is_version_dir(dir: &Path) -> bool {
+    dir.ends_with(VERSION_DIR) || has_files(dir)
+}
+
+fn has_files(dir: &Path) -> bool {
+    fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
+        entry.file_name().to_str().is_some_and(|name| {
+            SnapshotName::parse(name).is_some() || LogName::parse(name).is_some()
+        })
+    })
 }

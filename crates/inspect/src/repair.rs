@@ -9,7 +9,6 @@
 //! anything is touched, and each change is a new file that is synced and renamed.
 
 mod diagnosis;
-mod keep;
 mod loss;
 mod plan;
 mod rebuild;
@@ -20,8 +19,10 @@ use clap::{Args, ValueEnum};
 use herdsman_store::{EpochFile, RealDisk, read_epoch, voting};
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
-use crate::durable::give_to_owner_of;
+use crate::durable::ToolDisk;
+use crate::identity::OwnerRights;
 use crate::location::{DirArguments, Location};
+use crate::pending::finish_pending;
 use crate::verify::Verdict;
 use crate::verify::data_dir::verify_data_dir;
 
@@ -101,15 +102,14 @@ and does not vote before.
 
 /// A member of an ensemble that gives something up must not vote before a leader has brought it up to date.
 /// That must be durable before anything is given up.
-fn suspend_voting(location: &Location, console: &mut Console<'_>) -> Result<()> {
+fn suspend_voting(location: &Location, disk: &ToolDisk, console: &mut Console<'_>) -> Result<()> {
     let data = &location.dirs.data;
     let is_member = location.data_dir.join("myid").exists()
         || read_epoch(&RealDisk, data, EpochFile::Accepted)?.is_some_and(|epoch| epoch > 0);
     if !is_member {
         return Ok(());
     }
-    voting::suspend(&RealDisk, &location.dirs, "txns were given up by herdsman repair")?;
-    give_to_owner_of(data, &data.join(voting::SUSPENDED_FILE))?;
+    voting::suspend(disk, &location.dirs, "txns were given up by herdsman repair")?;
     console.say(format_args!(
         "a member of an ensemble: it will not vote before a leader has brought it up to date. If the whole ensemble starts from this state, create the empty file {} first",
         location.data_dir.join(voting::INITIALIZE_FILE).display()
@@ -132,10 +132,20 @@ impl RepairArguments {
     pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
         let location = self.dir.locate()?;
         let Some(action) = self.action.action() else {
+            if let Some(reason) = location.missing_log()? {
+                console.remark(format_args!("{reason}. Without it nothing can be said"));
+                return Ok(Outcome::Problems);
+            }
             return Diagnosis::of(&location).print(&location, console);
         };
+        let _rights = if self.dry_run { None } else { Some(OwnerRights::take(&location)?) };
+        location.refuse_missing_log()?;
+        let disk = location.disk()?;
         // Before anything is read: what is read must not change until it is repaired.
         let _lock = if self.dry_run { None } else { Some(location.lock()?) };
+        if !self.dry_run {
+            finish_pending(&location, &disk, console)?;
+        }
         let plan = Plan::make(&action, &location)?;
         plan.print(console)?;
         if plan.is_empty() {
@@ -150,9 +160,9 @@ impl RepairArguments {
             return Ok(Outcome::Problems);
         }
         if !plan.lost.is_empty() {
-            suspend_voting(&location, console)?;
+            suspend_voting(&location, &disk, console)?;
         }
-        plan.carry_out(&location, console)?;
+        plan.carry_out(&location, disk, console)?;
         let mut verdict = Verdict::default();
         verify_data_dir(&location, &mut verdict, console)?;
         verdict.print(false, console)

@@ -2,6 +2,7 @@
 //!
 //! In: a file. Out: its parts, or a whole tree and what its trailer claims about it.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
@@ -54,10 +55,20 @@ pub(crate) fn read_parts(
         .with_context(|| format!("cannot read {}", path.display()))
         .map_err(NotRead::Other)?;
     let Some(compression) = compression else {
-        let text = format!("{} is not a snapshot: it does not begin as one", path.display());
+        let text = format!("{}: not a snapshot ({})", path.display(), magic_text(path));
         return Err(NotRead::Other(anyhow!(text)));
     };
     read_snapshot_at(&RealDisk, path, compression, visitor, progress).map_err(NotRead::Damaged)
+}
+
+/// The first bytes of a file, where a snapshot has its magic number.
+fn magic_text(path: &Path) -> String {
+    let mut magic = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    match read {
+        Ok(()) => format!("bad magic 0x{:08x}", u32::from_be_bytes(magic)),
+        Err(_) => "shorter than 4 bytes".to_owned(),
+    }
 }
 
 /// A snapshot in memory.
@@ -105,6 +116,15 @@ impl LoadedSnapshot {
             NotRead::Damaged(SnapshotError { path: path.to_owned(), offset: 0, fault })
         })?;
         Ok(LoadedSnapshot { tree, summary, named, newest_effect, as_of })
+    }
+
+    /// Whether it was taken while writes went on, so that only the log makes it complete.
+    pub(crate) fn is_fuzzy(&self) -> bool {
+        match self.digest_verdict() {
+            DigestVerdict::Fuzzy => true,
+            DigestVerdict::Absent => self.named.is_some_and(|named| named < self.newest_effect),
+            DigestVerdict::Fits | DigestVerdict::Differs { .. } => false,
+        }
     }
 
     /// Compares the digest in the trailer with that of the znodes.

@@ -44,6 +44,9 @@ const CASES: &[Case] = &[
 /// The fixtures, and all cases in both directions.
 pub fn run(program: Program) -> Result<()> {
     fixtures(program)?;
+    if program == Program::Herdsman {
+        interrupted_restore()?;
+    }
     for case in CASES {
         let work = paths::fresh_dir(&format!("disk-{}-{}", program.name(), case.name))?;
         hand_over(case, Program::Apache, program, &work.join("to"))
@@ -74,6 +77,38 @@ fn fixtures(program: Program) -> Result<()> {
         server.stop()?;
         println!("ok      fixtures/{name}, opened by {program:?}");
     }
+    Ok(())
+}
+
+/// While a restore is not finished, Apache refuses to start, whatever else there is beside the file that is to keep
+/// it from that. Herdsman removes the file, and then Apache starts.
+fn interrupted_restore() -> Result<()> {
+    const GUARD: &str = "version-2/log.7fffffffffffffff";
+    let work = paths::fresh_dir("disk-herdsman-restore")?;
+    let fixture = paths::root().join("fixtures/apache-3.9.5/plain");
+    let expected = expected_nodes(&fs::read_to_string(fixture.join("expected.txt"))?);
+    for (name, missing) in [
+        ("all", &[][..]),
+        ("no-logs", &["log.1", "log.55"]),
+        ("nothing", &["log.1", "log.55", "snapshot.0", "snapshot.54"]),
+    ] {
+        let data_dir = copy(&fixture, &work.join(name))?;
+        for file in missing {
+            fs::remove_file(data_dir.join("version-2").join(file))?;
+        }
+        fs::write(data_dir.join(GUARD), "Not a txn log")?;
+        let started = Spec::new(Program::Apache, &data_dir).start();
+        ensure!(started.is_err(), "{name}: Apache starts although a restore is not finished");
+    }
+    let data_dir = work.join("all");
+    let server = Spec::new(Program::Herdsman, &data_dir).start()?;
+    listing::ensure_equal("all", &expected, &listing::read_all(&server.address)?)?;
+    server.stop()?;
+    ensure!(!data_dir.join(GUARD).exists(), "the file that keeps Apache from starting is left");
+    Spec::new(Program::Apache, &data_dir).start()?.stop()?;
+    println!(
+        "ok      an unfinished restore keeps Apache from starting, until Herdsman has started"
+    );
     Ok(())
 }
 

@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("recipes", &["client"]),
     ("bench", &["proto", "tls", "protection"]),
     ("shell", &["proto", "client", "protection"]),
-    ("inspect", &["proto", "tree", "store", "secret", "tls", "protection"]),
+    ("inspect", &["proto", "tree", "store", "secret", "tls", "protection", "properties"]),
     (
         "admin",
         &["proto", "tree", "store", "node", "server", "client", "recipes", "tls", "properties"],

@@ -1,5 +1,6 @@
 //! What comes with the binary: completions, manual pages, the health check.
 
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Output};
 
 use rustix::process::Signal;
@@ -59,7 +60,62 @@ fn health_is_what_the_server_says_of_itself() {
     server.end();
     let output = run(&["health", "--admin", &url]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{output:?}");
+    assert!(said.contains("connection refused. Is the server running"), "{said}");
+}
+
+/// What a health check says of what answers in this way.
+fn health_of(answer: &'static [u8]) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let stub = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        _ = stream.read(&mut [0; 4096]).expect("a request");
+        _ = stream.write_all(answer);
+    });
+    let output = run(&["health", "--admin", &url]);
+    stub.join().expect("the stub answers");
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_failed_health_check_says_what_to_do() {
+    assert!(health_of(b"").contains("is this the client port?"));
+    let said = health_of(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    assert!(said.contains("answered 404"), "{said}");
+    let moved = b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n";
+    assert!(health_of(moved).contains("answered 302"));
+    let turned = "HTTP/1.1 503 X\r\nContent-Length: 5\r\n\r\na\u{202e}b".as_bytes();
+    assert!(!health_of(turned).contains('\u{202e}'));
+    let output = run(&["health", "--admin", "zk1:8080"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("http://host:8080"), "{output:?}");
+    assert_eq!(run(&["health", "--timeout", "0"]).status.code(), Some(2));
+}
+
+/// What answers at an address need not be a server of ours.
+#[test]
+fn what_a_health_check_hears_can_neither_command_the_terminal_nor_fill_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let stub = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut head = [0; 4096];
+        _ = stream.read(&mut head).expect("a request");
+        let body = format!("\x1b[2Jgone\n{}", "x".repeat(100_000));
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 503 Service Unavailable\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
+        _ = stream.write_all(answer.as_bytes());
+    });
+    let output = run(&["health", "--admin", &url]);
+    stub.join().expect("the stub answers");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("gone") && !said.contains('\x1b'), "{said}");
+    assert!(said.lines().count() == 1 && said.len() < 2000, "{} bytes", said.len());
 }
 
 /// The console's way out is the shell's way in.

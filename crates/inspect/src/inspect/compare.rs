@@ -80,8 +80,8 @@ impl Counts {
 }
 
 pub(super) fn execute(arguments: &CompareArguments, console: &mut Console<'_>) -> Result<Outcome> {
-    let a = Side::read(&arguments.a, arguments.path.as_deref())?;
-    let b = Side::read(&arguments.b, arguments.path.as_deref())?;
+    let a = Side::read(&arguments.a, arguments.path.as_deref(), console)?;
+    let b = Side::read(&arguments.b, arguments.path.as_deref(), console)?;
     if !arguments.json {
         for (mark, side) in [("a", &a), ("b", &b)] {
             let Side { name, zxid, digest, nodes } = side;
@@ -122,10 +122,16 @@ fn print_counts(counts: &Counts, json: bool, console: &mut Console<'_>) -> Resul
 }
 
 impl Side {
-    fn read(path: &Path, prefix: Option<&str>) -> Result<Self> {
+    fn read(path: &Path, prefix: Option<&str>, console: &mut Console<'_>) -> Result<Self> {
         let name = path.display().to_string();
         let tree = if path.is_dir() {
-            let location = Location::find(path, None)?;
+            let location = Location::find(path)?;
+            if location.missing_log()?.is_some() {
+                console.remark(format_args!(
+                    "{}: the txn log is missing or ends before the newest snapshot, so this may be an old state. If the server has a dataLogDir, compare a file that herdsman backup has written",
+                    path.display()
+                ));
+            }
             load(&RealDisk, &location.dirs, &load_options(), &mut |_| {})
                 .with_context(|| format!("cannot load {name}"))?
                 .0

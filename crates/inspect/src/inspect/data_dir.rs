@@ -34,6 +34,7 @@ pub(super) fn execute(arguments: &DataDirArguments, console: &mut Console<'_>) -
         verify_data_dir(&location, &mut verdict, console)?;
         return verdict.print(arguments.json, console);
     }
+    console.remark_missing_log(&location)?;
     let summary = DirSummary::read(&location, arguments.retain.into(), &arguments.top, console)?;
     if arguments.json {
         console.say_json(&summary)?;

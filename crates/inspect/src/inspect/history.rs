@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::census::shown_path;
 use crate::console::{Console, Outcome};
-use crate::location::{Location, LogDirArgument};
+use crate::location::{Location, PlaceArguments};
 use crate::log_file::{Piece, read_log, short_name};
 use crate::show::{DataJson, DataShown, OWNER_RULES, acl_texts, clean, data_text, time_text};
 use crate::snapshot_file::read_parts;
@@ -33,10 +33,10 @@ pub(super) struct HistoryArguments {
     #[arg(value_name = "PATH")]
     path: String,
     /// The server's dataDir, or the version-2 directory in it.
-    #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "config", conflicts_with = "config")]
+    data_dir: Option<PathBuf>,
     #[command(flatten)]
-    log: LogDirArgument,
+    place: PlaceArguments,
     /// Also the znodes below it.
     #[arg(long, short)]
     recursive: bool,
@@ -55,7 +55,8 @@ pub(super) fn execute(arguments: &HistoryArguments, console: &mut Console<'_>) -
             clean(&arguments.path)
         );
     }
-    let location = Location::find(&arguments.data_dir, arguments.log.log_dir.as_deref())?;
+    let location = arguments.place.locate(arguments.data_dir.as_deref())?;
+    console.remark_missing_log(&location)?;
     let logs = list_logs(&RealDisk, &location.dirs.log)
         .with_context(|| format!("cannot list {}", location.dirs.log.display()))?;
     let mut history =

@@ -1,5 +1,7 @@
 //! Plans that write a snapshot anew, from an older one and the logs or from the logs alone.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail};
 use herdsman_proto::Zxid;
 use herdsman_proto::txn::Entry;
@@ -13,20 +15,18 @@ use super::diagnosis::Diagnosis;
 use super::plan::{Plan, not_first};
 use super::steps::Step;
 use crate::location::Location;
-use crate::snapshot_file::{read_parts, tree_options};
+use crate::snapshot_file::{LoadedSnapshot, read_parts, tree_options};
 
 /// From the newest snapshot that can be used, or from the logs alone if they are complete.
 pub(super) fn rebuild_snapshot(diagnosis: Diagnosis, location: &Location) -> Result<Plan> {
     let is_complete = diagnosis.logs_are_complete;
-    let (tree, damaged) = match diagnosis.loaded {
+    let tree = match diagnosis.loaded {
         Ok((recovered, _)) if recovered.fresh => bail!("there is nothing to make a snapshot of"),
-        Ok((recovered, _)) => {
-            let damaged = recovered.damaged_snapshots.into_iter().map(|error| error.path).collect();
-            (recovered.tree, damaged)
-        }
-        Err(RecoverError::NoSnapshot { .. }) if is_complete => (replay_all(location)?, Vec::new()),
-        Err(RecoverError::SnapshotsDamaged { damaged, .. }) if is_complete => {
-            (replay_all(location)?, damaged.into_iter().map(|error| error.path).collect())
+        Ok((recovered, _)) => recovered.tree,
+        Err(RecoverError::NoSnapshot { .. } | RecoverError::SnapshotsDamaged { .. })
+            if is_complete =>
+        {
+            replay_all(location)?
         }
         Err(error) => return Err(not_first(&error)),
     };
@@ -34,12 +34,25 @@ pub(super) fn rebuild_snapshot(diagnosis: Diagnosis, location: &Location) -> Res
     let written = Step::snapshot(tree, location);
     let replaced = written.target();
     plan.steps.push(written);
-    for path in damaged {
+    for path in damaged_snapshots(location)? {
         if path != replaced {
             plan.steps.push(Step::Remove { path, why: "it is damaged".to_owned() });
         }
     }
     Ok(plan)
+}
+
+/// Every snapshot that is damaged, also one that is older than the newest good one: a repair that was stopped has left
+/// it.
+fn damaged_snapshots(location: &Location) -> Result<Vec<PathBuf>> {
+    let data = &location.dirs.data;
+    let mut damaged = Vec::new();
+    for path in list_snapshots(&RealDisk, data)?.iter().rev().map(|name| name.path(data)) {
+        if LoadedSnapshot::load(&path, &mut |_| {}).is_err() {
+            damaged.push(path);
+        }
+    }
+    Ok(damaged)
 }
 
 /// From the snapshot that the operator trusts; all later ones make way.

@@ -2,22 +2,22 @@
 //! beside it, syncs and renames.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use herdsman_store::log::HEADER;
+use herdsman_store::log::{HEADER, HEADER_BYTES};
 use herdsman_store::names::TEMPORARY;
-use herdsman_store::{Compression, LastZxid, RealDisk, SnapshotName, write_snapshot};
+use herdsman_store::{Compression, Disk as _, LastZxid, SnapshotName, write_snapshot};
 use herdsman_tree::Tree;
 
-use super::keep::Keeper;
 use super::plan::Plan;
 use crate::console::Console;
-use crate::durable::{give_to_owner_of, sync_dir};
+use crate::durable::{ToolDisk, copy_from};
+use crate::keep::Keeper;
 use crate::location::Location;
 use crate::log_file::short_name;
 
@@ -63,80 +63,83 @@ impl Step {
         }
     }
 
-    fn carry_out(&self, keeper: &mut Keeper, location: &Location) -> Result<()> {
+    fn carry_out(&self, keeper: &mut Keeper, disk: ToolDisk, location: &Location) -> Result<()> {
         match self {
             Step::Rewrite { path, kept } => {
                 keeper.keep(path, &location.log_dir)?;
-                rewrite(path, kept)
+                rewrite(path, kept, disk)
             }
             Step::Remove { path, .. } => {
                 let dir = path.parent().unwrap_or(Path::new("."));
                 let is_log = dir == location.dirs.log;
                 keeper.keep(path, if is_log { &location.log_dir } else { &location.data_dir })?;
-                fs::remove_file(path)?;
-                sync_dir(dir)
+                let removed = disk.remove(path).and_then(|()| disk.sync_dir(dir));
+                removed.with_context(|| format!("cannot remove {}", path.display()))
             }
             Step::WriteSnapshot { path, tree } => {
-                if path.exists() {
+                if std::fs::symlink_metadata(path).is_ok() {
                     keeper.keep(path, &location.data_dir)?;
                 }
-                let disk = Arc::new(RealDisk);
-                write_snapshot(
-                    disk,
-                    &location.dirs.data,
-                    Compression::None,
-                    tree,
-                    LastZxid::Write,
-                )?;
-                give_to_owner_of(&location.dirs.data, path)
+                let (disk, dir) = (Arc::new(disk), &location.dirs.data);
+                write_snapshot(disk, dir, Compression::None, tree, LastZxid::Write)?;
+                Ok(())
             }
         }
     }
 }
 
-/// Writes a log anew from parts of it.
-fn rewrite(path: &Path, kept: &[Range<u64>]) -> Result<()> {
+/// Writes a log anew from parts of it. If it is a link, the new file takes the place of the link.
+fn rewrite(path: &Path, kept: &[Range<u64>], disk: ToolDisk) -> Result<()> {
     let dir = path.parent().context("a log lies in a directory")?;
     let temporary = dir.join(format!("{TEMPORARY}{}", short_name(path)));
-    let result = copy_parts(path, &temporary, kept)
-        .map_err(anyhow::Error::from)
-        .and_then(|()| give_to_owner_of(path, &temporary))
-        .and_then(|()| Ok(fs::rename(&temporary, path)?));
+    let result = copy_parts(path, &temporary, kept, disk)
+        .and_then(|()| Ok(disk.rename(&temporary, path)?))
+        .and_then(|()| Ok(disk.sync_dir(dir)?));
     if result.is_err() {
         // It may not even be there.
-        let _ = fs::remove_file(&temporary);
+        let _ = disk.remove(&temporary);
     }
-    result.with_context(|| format!("cannot rewrite {}", path.display()))?;
-    sync_dir(dir)
+    result.with_context(|| format!("cannot rewrite {}", path.display()))
 }
 
-fn copy_parts(from: &Path, to: &Path, kept: &[Range<u64>]) -> io::Result<()> {
-    let mut source = File::open(from)?;
-    let mut target = File::create(to)?;
-    target.write_all(&HEADER)?;
-    for range in kept {
-        source.seek(SeekFrom::Start(range.start))?;
-        let wanted = range.end - range.start;
-        let copied = io::copy(&mut (&source).take(wanted), &mut target)?;
-        if copied != wanted {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+fn copy_parts(from: &Path, to: &Path, kept: &[Range<u64>], disk: ToolDisk) -> Result<()> {
+    let source = File::open(from)?;
+    match disk.remove(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
     }
-    target.set_permissions(source.metadata()?.permissions())?;
-    target.sync_all()
+    let mut target =
+        ToolDisk::in_dir(from.parent().unwrap_or(Path::new(".")), Some(from))?.create(to)?;
+    target.write_at(0, &HEADER)?;
+    let mut at = HEADER_BYTES;
+    for part in kept {
+        copy_from(&source, part.clone(), &mut *target, at)?;
+        at += part.end - part.start;
+    }
+    Ok(target.sync_data()?)
 }
 
 impl Plan {
     /// Does it, in order. Says where the old files are, also when something fails in between.
-    pub(super) fn carry_out(&self, location: &Location, console: &mut Console<'_>) -> Result<()> {
-        let mut keeper = Keeper::new();
+    pub(super) fn carry_out(
+        &self,
+        location: &Location,
+        disk: ToolDisk,
+        console: &mut Console<'_>,
+    ) -> Result<()> {
+        let mut keeper = Keeper::new("repair-backup", disk);
+        let mut done = 0;
         let result = self.steps.iter().try_for_each(|step| {
-            step.carry_out(&mut keeper, location)?;
+            step.carry_out(&mut keeper, disk, location)?;
+            done += 1;
             console.say(format_args!("done: {step}"))
         });
         for dir in keeper.dirs() {
             console.say(format_args!("the files as they were are in {}", dir.display()))?;
         }
-        result
+        let steps = self.steps.len();
+        result.with_context(|| {
+            format!("{done} of {steps} steps are done; run the same command again for the others")
+        })
     }
 }

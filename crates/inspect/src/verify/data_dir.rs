@@ -3,11 +3,11 @@
 
 use anyhow::{Context, Result};
 use herdsman_proto::Zxid;
-use herdsman_store::names::{INSTALLING, TEMPORARY, list_logs, list_snapshots};
+use herdsman_store::names::{GUARD, INSTALLING, TEMPORARY, list_logs, list_snapshots};
 use herdsman_store::recover::{Plan, load};
 use herdsman_store::{
     Disk, EpochFile, OnMismatch, RealDisk, RecoverError, RecoverOptions, Recovered, read_epoch,
-    voting,
+    replace, voting,
 };
 
 use super::Verdict;
@@ -17,6 +17,9 @@ use super::snapshot::verify_snapshot;
 use crate::console::Console;
 use crate::location::Location;
 use crate::snapshot_file::tree_options;
+
+/// What a file is that was being written when its writer was stopped.
+const UNFINISHED: &str = "is not finished; it is not read, and the next start removes it";
 
 /// How a directory is loaded to be looked at.
 pub(crate) fn load_options() -> RecoverOptions {
@@ -56,12 +59,18 @@ pub(crate) fn verify_data_dir(
     if checks.len() == logs.len() {
         verify_digests(dirs, &snapshots, &logs, verdict, console)?;
     }
-    report_leftovers(location, verdict)?;
+    if let Some(reason) = location.missing_log()? {
+        verdict.note("logs", reason);
+    }
+    let is_pending = report_leftovers(location, verdict)?;
     if let Some(reason) = voting::suspended(&RealDisk, dirs)? {
         verdict.note(voting::SUSPENDED_FILE, format!("the server does not vote: {reason}"));
     }
     let last = report_start(load(&RealDisk, dirs, &load_options(), &mut |_| {}), verdict);
-    report_epochs(location, last, verdict);
+    // Those of a state that is being replaced say nothing about the new one.
+    if !is_pending {
+        report_epochs(location, last, verdict);
+    }
     Ok(())
 }
 
@@ -92,19 +101,31 @@ fn report_start(
     }
 }
 
-/// Files that a crash has left.
-fn report_leftovers(location: &Location, verdict: &mut Verdict) -> Result<()> {
-    for entry in RealDisk.list(&location.dirs.data)? {
-        if entry.name.starts_with(TEMPORARY) {
+/// Files that a crash has left. Returns whether a new tree is taking the place of all other files.
+fn report_leftovers(location: &Location, verdict: &mut Verdict) -> Result<bool> {
+    let dirs = &location.dirs;
+    let is_pending = !matches!(replace::pending(&RealDisk, dirs), Ok(None));
+    for entry in RealDisk.list(&dirs.data)? {
+        if entry.name.starts_with(TEMPORARY) || (entry.name.starts_with(INSTALLING) && !is_pending)
+        {
+            verdict.note(&entry.name, UNFINISHED);
+        } else if entry.name.starts_with(INSTALLING) {
             verdict.note(
                 &entry.name,
-                "is not finished; nobody reads it, and the next start removes it",
+                "the tree of a leader or a restore is taking the place of all other files; the next start finishes that",
             );
-        } else if entry.name.starts_with(INSTALLING) {
-            verdict.note(&entry.name, "a leader's tree is taking the place of all other files");
         }
     }
-    Ok(())
+    let logs = RealDisk.list(&dirs.log)?;
+    if dirs.log != dirs.data {
+        for entry in logs.iter().filter(|entry| entry.name.starts_with(TEMPORARY)) {
+            verdict.note(&entry.name, UNFINISHED);
+        }
+    }
+    if logs.iter().any(|entry| entry.name == GUARD) {
+        verdict.note(GUARD, "is not a log: it keeps Apache from starting until a restore is finished or given up, and the next start of Herdsman removes it");
+    }
+    Ok(is_pending)
 }
 
 /// The two epoch files, which only members of an ensemble have.

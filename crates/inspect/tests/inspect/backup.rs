@@ -41,7 +41,7 @@ fn a_directory_as_target_gives_the_name() {
         .expect(0, &["snapshot.71"]);
     assert!(target.path().join("snapshot.71").is_file());
     run(&["backup", "--data-dir", text(&dir), "-o", text(target.path())])
-        .expect(2, &["is there already; --force replaces it"]);
+        .expect(2, &["already exists; --force replaces it"]);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn nothing_is_overwritten_and_nothing_is_left_behind() {
     let file = target.path().join("zk.snapshot");
     fs::write(&file, "precious").unwrap();
     let dir = fixture("apache-3.9.5/plain");
-    run(&["backup", "--data-dir", text(&dir), "-o", text(&file)]).expect(2, &["is there already"]);
+    run(&["backup", "--data-dir", text(&dir), "-o", text(&file)]).expect(2, &["already exists"]);
     assert_eq!(fs::read(&file).unwrap(), b"precious");
     let copy = Copy::of("apache-3.9.5/plain");
     copy.flip("log.55", copy.offsets("log.55")[&0x60] + 20);
@@ -60,8 +60,7 @@ fn nothing_is_overwritten_and_nothing_is_left_behind() {
     assert_eq!(fs::read(&file).unwrap(), b"precious");
     assert_eq!(contents(copy.path()), before);
     let other = target.path().join("none/zk.snapshot");
-    run(&["backup", "--data-dir", text(&dir), "-o", text(&other)])
-        .expect(2, &["is not a directory"]);
+    run(&["backup", "--data-dir", text(&dir), "-o", text(&other)]).expect(2, &["does not exist"]);
     run(&["backup", "-o", text(&file)]).expect(2, &["--data-dir", "--server"]);
     assert_eq!(fs::read_dir(target.path()).unwrap().count(), 1);
 }
@@ -130,12 +129,12 @@ fn refusals_become_one_line() {
     let error = br#"{"command":"snapshot","error":"This ZooKeeper instance is not currently serving requests"}"#;
     check("200 OK", &json, error, "not currently serving");
     let octets = "Content-Type: application/octet-stream";
-    check("200 OK", &[octets, "snapshot_size: 7"], b"garbage", "is not a snapshot");
+    check("200 OK", &[octets, "snapshot_size: 7"], b"garbage", "not a snapshot (bad magic");
     check("200 OK", &[octets, "snapshot_size: 3"], b"too much", "more than the 3 bytes");
     check("200 OK", &[octets, "snapshot_size: 300"], b"too little", "spoke of 300 bytes");
     let mut damaged = fs::read(fixture("apache-3.9.5/plain/version-2/snapshot.54")).unwrap();
     damaged[300] ^= 1;
-    check("200 OK", &[octets], &damaged, "no sound snapshot");
+    check("200 OK", &[octets], &damaged, "not a sound snapshot");
 }
 
 #[test]
@@ -162,4 +161,39 @@ fn wrong_addresses_are_said_in_a_line() {
         .expect(2, &["--auth goes with --server"]);
     run(&["backup", "--server", &url, "--data-dir", "/x", "-o", text(&file)])
         .expect(2, &["cannot be used with"]);
+}
+
+/// Only a regular file is replaced: a link or a device stays what it is.
+#[test]
+fn a_target_that_is_not_a_file_is_refused() {
+    let target = tempfile::tempdir().unwrap();
+    let [file, link, socket] = ["file", "link", "socket"].map(|name| target.path().join(name));
+    fs::write(&file, "precious").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let dir = fixture("apache-3.9.5/plain");
+    for path in [&link, &socket] {
+        run(&["backup", "--data-dir", text(&dir), "-o", text(path), "--force"])
+            .expect(2, &["is not a regular file"]);
+        assert!(!fs::symlink_metadata(path).unwrap().is_file());
+    }
+    // The name that a directory gives.
+    std::os::unix::fs::symlink(&file, target.path().join("snapshot.71")).unwrap();
+    run(&["backup", "--data-dir", text(&dir), "-o", text(target.path()), "--force"])
+        .expect(2, &["snapshot.71 is not a regular file"]);
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+}
+
+#[test]
+fn targets_that_cannot_be_meant_are_refused() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    let before = contents(copy.path());
+    let arguments = ["backup", "--data-dir", copy.text(), "-o"];
+    run(&[&arguments[..], &["-"]].concat()).expect(2, &["standard output"]);
+    for name in ["", "mine"] {
+        run(&[&arguments[..], &[&copy.file_text(name)]].concat()).expect(2, &["elsewhere"]);
+    }
+    assert_eq!(contents(copy.path()), before);
+    run(&["backup", "--server", "http://127.0.0.1:1", "--log-dir", copy.text(), "-o", "x"])
+        .expect(2, &["--log-dir cannot be used with --server"]);
 }

@@ -162,6 +162,6 @@ fn wrong_directories_are_said_in_a_line() {
         let ran = run(&["inspect", "data-dir", dir]).expect(2, &[piece]);
         assert_eq!((ran.out.as_str(), ran.err.lines().count()), ("", 1), "{ran:?}");
     };
-    check("/nowhere", "/nowhere is not a directory");
+    check("/nowhere", "/nowhere does not exist");
     check(empty.path().to_str().unwrap(), "has no version-2 directory");
 }

@@ -79,7 +79,7 @@ fn run_on(arguments: &[&str], answer: Option<&str>) -> Ran {
         Ok(Outcome::Sound) => 0,
         Ok(Outcome::Problems) => 1,
         Err(error) => {
-            err.push_str(&format!("herdsman: {error:#}\n"));
+            err.push_str(&format!("herdsman: {}\n", herdsman_inspect::describe(&error)));
             2
         }
     };

@@ -234,7 +234,7 @@ fn one_thing_at_a_time() {
     run(&["repair", copy.text(), "--accept-loss", "--cut-torn-tail"])
         .expect(2, &["cannot be used with"]);
     run(&["repair", copy.text(), "--cut-torn-tail", "--yes"]).expect(2, &["does not help here"]);
-    run(&["repair", "/nowhere"]).expect(2, &["is not a directory"]);
+    run(&["repair", "/nowhere"]).expect(2, &["does not exist"]);
     let sound = Copy::of("apache-3.9.5/plain");
     run(&["repair", sound.text(), "--accept-loss", "--yes"]).expect(0, &["no loss to accept"]);
 }
@@ -256,7 +256,8 @@ fn a_snapshot_that_is_not_trusted_is_rebuilt_from_a_named_one() {
     let copy = Copy::of("apache-3.9.5/plain");
     fs::remove_file(copy.file("log.55")).unwrap();
     copy.cut("log.1", copy.offsets("log.1")[&0x53]);
-    run(&["repair", copy.text(), "--rebuild-snapshot=snapshot.0", "--yes"])
+    let here = ["--log-dir", copy.text()];
+    run(&[&["repair", copy.text(), "--rebuild-snapshot=snapshot.0", "--yes"], &here[..]].concat())
         .expect(2, &["the log ends at 0x52, but snapshots go on to 0x54"]);
 }
 

@@ -139,7 +139,9 @@ fn separate_log_directories_are_cleared() {
         "--yes",
     ];
     run(&arguments).expect(0, &["restored"]);
-    assert_eq!(fs::read_dir(logs.join("version-2")).unwrap().count(), 0);
+    let left: Vec<_> = fs::read_dir(logs.join("version-2")).unwrap().map(Result::unwrap).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].path().join("log.1").is_file(), "the old log is kept: {left:?}");
     run(&["inspect", "data-dir", copy.text(), "--log-dir", text(&logs), "--verify"])
         .expect(0, &["sound"]);
 }
@@ -172,7 +174,9 @@ fn epochs_are_those_of_the_snapshot() {
 fn a_running_server_is_left_alone() {
     let (_dir, file) = backup("apache-3.9.5/plain");
     let mut server = TestServer::start();
-    run(&["restore", text(&file), "--data-dir", text(server.data_dir()), "--force", "--yes"])
+    let data_dir = text(server.data_dir()).to_owned();
+    let target = ["--data-dir", &data_dir, "--log-dir", &data_dir, "--force", "--yes"];
+    run(&[&["restore", text(&file)], &target[..]].concat())
         .expect(2, &["in use by another server", "nothing was changed"]);
     server.restart();
     server.stop();
@@ -187,9 +191,11 @@ fn what_is_no_backup_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("damaged"), damaged).unwrap();
     fs::write(dir.path().join("text"), "no snapshot").unwrap();
-    for (name, piece) in
-        [("damaged", "cannot be used"), ("text", "is not a snapshot"), ("none", "cannot read")]
-    {
+    for (name, piece) in [
+        ("damaged", "cannot be used"),
+        ("text", "not a snapshot (bad magic"),
+        ("none", "cannot read"),
+    ] {
         let file = dir.path().join(name);
         run(&["restore", text(&file), "--data-dir", copy.text(), "--force", "--yes"])
             .expect(2, &[piece, "nothing was changed"]);
@@ -249,6 +255,113 @@ fn a_fuzzy_backup_is_restored_only_when_told_to() {
     let stub = StubServer::start("200 OK", &["Content-Type: application/octet-stream"], &body);
     let received = target.path().join("received");
     run(&["backup", "--server", &stub.url, "-o", text(&received)])
-        .expect(0, &["taken while writes went on"]);
+        .expect(1, &["taken while writes went on", "do not have the digest"]);
     stub.request();
+}
+
+/// `.` and `version-2` name the directory that they are, not one of that name below.
+#[test]
+fn relative_paths_to_version_2_are_understood() {
+    let (_dir, file) = backup("apache-3.9.5/plain");
+    for inside in [".", "../version-2", "version-2"] {
+        let copy = Copy::of("apache-3.9.5/unclean");
+        let version_dir = copy.path().join("version-2");
+        let working_dir = if inside == "version-2" { copy.path() } else { &version_dir };
+        // In a process of its own: the working directory is the whole process's.
+        let test = "restore::restores_in_the_working_directory";
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact", "--nocapture"])
+            .env("RESTORE_FILE", &file)
+            .env("RESTORE_INTO", inside)
+            .current_dir(working_dir)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{inside}: {output:?}");
+        assert!(!version_dir.join("version-2").exists(), "{inside}");
+        run(&["inspect", "compare", text(&fixture("apache-3.9.5/plain")), copy.text(), "--brief"])
+            .expect(0, &["equal"]);
+    }
+}
+
+/// Does nothing unless the test above runs it.
+#[test]
+fn restores_in_the_working_directory() {
+    let (Ok(file), Ok(into)) = (std::env::var("RESTORE_FILE"), std::env::var("RESTORE_INTO"))
+    else {
+        return;
+    };
+    run(&["restore", &file, "--data-dir", &into, "--force", "--yes"]).expect(0, &["restored"]);
+}
+
+/// A directory that was just restored has no log; that is not a log that was forgotten.
+#[test]
+fn a_second_restore_finds_the_state_in_place() {
+    let (_dir, file) = backup("apache-3.9.5/plain");
+    let target = tempfile::tempdir().unwrap();
+    let arguments = ["restore", text(&file), "--data-dir", text(target.path())];
+    run(&arguments).expect(0, &["restored"]);
+    let before = bytes_of(&target.path().join("version-2"));
+    run(&arguments).expect(0, &["already has this state"]);
+    assert_eq!(bytes_of(&target.path().join("version-2")), before);
+}
+
+/// Logs in dataDir and snapshots in dataLogDir, for which a server refuses to start, make way and are kept.
+#[test]
+fn files_in_the_wrong_directory_make_way() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    let logs = tempfile::tempdir().unwrap();
+    let log_dir = logs.path().join("version-2");
+    fs::create_dir(&log_dir).unwrap();
+    fs::copy(copy.file("snapshot.54"), log_dir.join("snapshot.54")).unwrap();
+    fs::copy(copy.file("snapshot.54"), copy.file("snapshot.99.bak")).unwrap();
+    let (_dir, file) = backup("apache-3.9.5/plain");
+    let arguments = ["restore", text(&file), "--data-dir", copy.text(), "--log-dir"];
+    run(&[&arguments[..], &[text(logs.path()), "--force", "--yes"]].concat())
+        .expect(0, &["restored", "what was there is in"]);
+    for path in [copy.file("log.1"), copy.file("snapshot.99.bak"), log_dir.join("snapshot.54")] {
+        assert!(!path.exists(), "{}", path.display());
+    }
+}
+
+fn accepted_epoch(copy: &Copy) -> String {
+    fs::read_to_string(copy.file("acceptedEpoch")).unwrap()
+}
+
+/// What a server has promised must not be forgotten, or a zxid could be given twice.
+#[test]
+fn epochs_do_not_go_back() {
+    let (_dir, file) = backup("apache-3.9.5/plain");
+    let restore = |copy: &Copy| {
+        let arguments = ["restore", text(&file), "--data-dir", copy.text()];
+        run(&[&arguments[..], &["--force", "--yes"]].concat()).expect(0, &["restored"]);
+    };
+    let copy = Copy::of("apache-3.9.5/plain");
+    let _ = fs::remove_file(copy.file("acceptedEpoch"));
+    fs::write(copy.file("currentEpoch"), "6").unwrap();
+    restore(&copy);
+    assert_eq!(accepted_epoch(&copy), "6");
+    // Garbage is kept, and the name of a log shows the epoch.
+    let copy = Copy::of("apache-3.9.5/plain");
+    fs::write(copy.file("acceptedEpoch"), "garbage").unwrap();
+    fs::write(copy.file("log.800000001"), "").unwrap();
+    restore(&copy);
+    assert_eq!(accepted_epoch(&copy), "8");
+}
+
+/// Without a digest, znodes that are newer than the name show it.
+#[test]
+fn a_fuzzy_snapshot_without_a_digest_is_refused() {
+    let copy = Copy::of("apache-3.9.5/old-style");
+    let newest = fs::read_dir(copy.path().join("version-2"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| text(path).contains("/snapshot."))
+        .max_by_key(|path| fs::metadata(path).unwrap().len())
+        .unwrap();
+    let file = copy.path().join("snapshot.1");
+    fs::copy(newest, &file).unwrap();
+    let target = tempfile::tempdir().unwrap();
+    let arguments = ["restore", text(&file), "--data-dir", text(target.path())];
+    run(&arguments).expect(2, &["not of one moment", "--accept-fuzzy", "Nothing was changed"]);
+    run(&[&arguments[..], &["--accept-fuzzy"]].concat()).expect(0, &["restored"]);
 }

@@ -59,6 +59,9 @@ fn read(stream: &TcpStream) -> Request {
         headers.insert(name.to_lowercase(), value.to_owned());
     }
     let mut body = Vec::new();
+    if headers.contains_key("expect") {
+        reader.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+    }
     if let Some(bytes) = headers.get("content-length") {
         body.resize(bytes.parse().unwrap(), 0);
         reader.read_exact(&mut body).unwrap();
