@@ -22,8 +22,9 @@ Exit codes:
   0    done
   1    the command failed, or no server could be reached; the text says why
   2    wrong usage
-  130  interrupted
-  141  nobody reads the output any more";
+  130  interrupted by Ctrl-C
+  141  output closed
+  143  ended by SIGTERM";
 
 /// Look at and change znodes: every command of zkCli and more, at a prompt or in scripts.
 #[derive(Args, Clone, Debug)]

@@ -4,6 +4,8 @@ use herdsman_client::{Error, ErrorKind, Outcome};
 use herdsman_proto::ErrorCode;
 use serde_json::{Value, json};
 
+use crate::interrupts::Interrupt;
+
 /// Why a command did not do what it was told to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -19,11 +21,11 @@ pub(crate) enum Failure {
     /// Anything else that is not the user's typing: a file, a quota in the way, a closed shell.
     #[error("{0}")]
     Failed(String),
-    /// Ctrl-C.
+    /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
-    Interrupted,
+    Interrupted(Interrupt),
     /// Nobody reads the output any more.
-    #[error("nobody reads the output any more")]
+    #[error("the output is closed")]
     ReaderGone,
     /// The command answers with an exit code, and has said the rest: `diff` found differences.
     #[error("exit code {0}")]
@@ -48,7 +50,8 @@ impl Failure {
             Failure::Server(error) if matches!(error.kind(), ErrorKind::InvalidPath(_)) => 2,
             Failure::Server(_) | Failure::NoNode(_) | Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
-            Failure::Interrupted => 130,
+            Failure::Interrupted(Interrupt::CtrlC) => 130,
+            Failure::Interrupted(Interrupt::Terminate) => 143,
             Failure::ReaderGone => 141,
             Failure::Answer(code) => *code,
         }
@@ -61,7 +64,7 @@ impl Failure {
             Failure::Server(error) => (name_of(error.kind()), error.path()),
             Failure::NoNode(path) => ("NoNode".to_owned(), Some(path.as_str())),
             Failure::Failed(_) => ("Failed".to_owned(), None),
-            Failure::Interrupted => ("Interrupted".to_owned(), None),
+            Failure::Interrupted(_) => ("Interrupted".to_owned(), None),
             Failure::ReaderGone => ("ReaderGone".to_owned(), None),
             Failure::Answer(_) => ("Answer".to_owned(), None),
         };
@@ -83,7 +86,7 @@ fn name_of(kind: &ErrorKind) -> String {
 }
 
 /// zkCli's words where it has some of its own, for scripts look for them.
-fn describe(error: &Error) -> String {
+pub(crate) fn describe(error: &Error) -> String {
     let path = error.path().unwrap_or("the request");
     let text = match error.kind() {
         ErrorKind::NoNode => format!("Node does not exist: {path}"),
@@ -120,6 +123,12 @@ fn refused_reconfig(code: ErrorCode) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signals_have_the_exit_codes_that_shells_give_them() {
+        assert_eq!(Failure::Interrupted(Interrupt::CtrlC).exit_code(), 128 + 2);
+        assert_eq!(Failure::Interrupted(Interrupt::Terminate).exit_code(), 128 + 15);
+    }
 
     #[test]
     fn errors_have_a_name_a_text_and_a_code() {

@@ -46,7 +46,7 @@ pub(crate) async fn prompt(shell: &mut Shell, interrupts: &mut Interrupts) -> Re
         let typed = tokio::select! {
             typed = editor.read_line(prompt_text(shell)) => typed,
             failure = shell.show_events() => return Err(failure),
-            () = terminated(interrupts) => return Err(Failure::Interrupted),
+            interrupt = terminated(interrupts) => return Err(Failure::Interrupted(interrupt)),
         };
         match typed {
             Typed::Line(line) => run_line(shell, interrupts, &editor, &line).await?,
@@ -87,22 +87,22 @@ async fn run_line(
     editor.remember(line);
     let done = tokio::select! {
         done = shell.execute_line(line) => done,
-        interrupt = interrupts.next() => match interrupt {
-            Interrupt::CtrlC => Err(Failure::Interrupted),
-            Interrupt::Terminate => return Err(Failure::Interrupted),
-        },
+        interrupt = interrupts.next() => Err(Failure::Interrupted(interrupt)),
     };
     match done {
         Ok(()) => {}
+        Err(failure @ Failure::Interrupted(Interrupt::Terminate)) => return Err(failure),
         Err(Failure::ReaderGone) => return Err(Failure::ReaderGone),
+        Err(Failure::Interrupted(_)) if shell.report_progress() => {}
         Err(failure) => shell.output.fail(&failure),
     }
     shell.show_ready_events()
 }
 
 /// At the prompt Ctrl-C is a key, so that only SIGTERM ends the shell there.
-async fn terminated(interrupts: &mut Interrupts) {
+async fn terminated(interrupts: &mut Interrupts) -> Interrupt {
     while interrupts.next().await != Interrupt::Terminate {}
+    Interrupt::Terminate
 }
 
 /// `[127.0.0.1:2181(CONNECTED) 3] `

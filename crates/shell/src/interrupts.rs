@@ -1,6 +1,8 @@
 //! Ctrl-C and SIGTERM, listened to from the start so that none is missed.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,6 +12,32 @@ use crate::failure::Failure;
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
+    foreground: Foreground,
+}
+
+/// Whether another program has the terminal. Ctrl-C is for that program then: it reaches the shell as well, and must
+/// not end the command that waits for the program.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Foreground(Arc<AtomicBool>);
+
+/// Another program has the terminal until this is dropped.
+pub(crate) struct ForegroundGuard(Foreground);
+
+impl Foreground {
+    pub(crate) fn give_away(&self) -> ForegroundGuard {
+        self.0.store(true, Ordering::SeqCst);
+        ForegroundGuard(self.clone())
+    }
+
+    fn ignores(&self, interrupt: Interrupt) -> bool {
+        interrupt == Interrupt::CtrlC && self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for ForegroundGuard {
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::SeqCst);
+    }
 }
 
 /// Which of them came.
@@ -26,14 +54,25 @@ impl Interrupts {
         Ok(Interrupts {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            foreground: Foreground::default(),
         })
+    }
+
+    /// Given away while another program runs.
+    pub(crate) fn foreground(&self) -> Foreground {
+        self.foreground.clone()
     }
 
     /// Resolves at the next one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Interrupt {
-        tokio::select! {
-            _ = self.interrupt.recv() => Interrupt::CtrlC,
-            _ = self.terminate.recv() => Interrupt::Terminate,
+        loop {
+            let interrupt = tokio::select! {
+                _ = self.interrupt.recv() => Interrupt::CtrlC,
+                _ = self.terminate.recv() => Interrupt::Terminate,
+            };
+            if !self.foreground.ignores(interrupt) {
+                return interrupt;
+            }
         }
     }
 
@@ -44,7 +83,7 @@ impl Interrupts {
     ) -> Result<T, Failure> {
         tokio::select! {
             done = work => done,
-            _ = self.next() => Err(Failure::Interrupted),
+            interrupt = self.next() => Err(Failure::Interrupted(interrupt)),
         }
     }
 }

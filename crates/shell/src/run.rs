@@ -82,6 +82,7 @@ async fn run_in(
         false => None,
     };
     let mut shell = Shell::new(arguments, output, asker);
+    shell.foreground = interrupts.foreground();
     let done = match mode {
         Mode::OneShot => {
             shell.give_input(input);
@@ -90,6 +91,9 @@ async fn run_in(
         Mode::Pipe => pipe(&mut shell, arguments, input, &mut interrupts).await,
         Mode::Prompt => interactive::prompt(&mut shell, &mut interrupts).await,
     };
+    if matches!(done, Err(Failure::Interrupted(_))) {
+        shell.report_progress();
+    }
     if let Some(connection) = shell.detach() {
         say_goodbye(&mut shell, &connection).await;
     }
@@ -132,7 +136,7 @@ async fn pipe(
         let line = tokio::select! {
             biased;
             line = lines.recv() => line,
-            _ = interrupts.next() => return Err(Failure::Interrupted),
+            interrupt = interrupts.next() => return Err(Failure::Interrupted(interrupt)),
             failure = shell.show_events() => return Err(failure),
         };
         let Some(line) = line else {
@@ -143,7 +147,7 @@ async fn pipe(
         shell.show_ready_events()?;
         match done {
             Ok(()) => {}
-            Err(failure @ (Failure::Interrupted | Failure::ReaderGone)) => return Err(failure),
+            Err(failure @ (Failure::Interrupted(_) | Failure::ReaderGone)) => return Err(failure),
             Err(failure) if arguments.keep_going => {
                 let failed = report(&mut shell.output, &failure);
                 code = if code == 0 { failed } else { code };
@@ -187,7 +191,7 @@ fn read_lines(mut input: Box<dyn BufRead + Send>) -> mpsc::Receiver<io::Result<S
 
 /// Says what failed; gives the exit code.
 fn report(output: &mut Output, failure: &Failure) -> u8 {
-    if !matches!(failure, Failure::Interrupted | Failure::ReaderGone) {
+    if !matches!(failure, Failure::Interrupted(_) | Failure::ReaderGone) {
         output.fail(failure);
     }
     failure.exit_code()

@@ -9,6 +9,7 @@ use crate::ask::{Ask, is_yes};
 use crate::commands::{self, Parsed};
 use crate::connection::{Change, Connection};
 use crate::failure::Failure;
+use crate::interrupts::Foreground;
 use crate::output::Output;
 use crate::watches::{Notice, Watches};
 use crate::words;
@@ -25,10 +26,14 @@ pub(crate) struct Shell {
     /// zkCli's `printwatches`.
     pub(crate) prints_watches: bool,
     pub(crate) connection_arguments: ConnectionArguments,
+    /// Of the terminal.
+    pub(crate) foreground: Foreground,
     connection: Option<Connection>,
     /// Standard input, as long as no commands come from there.
     input: Option<Box<dyn BufRead + Send>>,
     asker: Option<Box<dyn Ask>>,
+    /// What the running command has done so far, to be said if it is interrupted.
+    so_far: Option<Box<dyn Fn() -> Option<String> + Send>>,
     is_quitting: bool,
 }
 
@@ -47,9 +52,11 @@ impl Shell {
             transcript: Transcript::default(),
             prints_watches: true,
             connection_arguments: arguments.connection.clone(),
+            foreground: Foreground::default(),
             connection: None,
             input: None,
             asker: asker.filter(|_| !arguments.yes),
+            so_far: None,
             is_quitting: false,
         }
     }
@@ -117,6 +124,17 @@ impl Shell {
         self.asker.is_some()
     }
 
+    /// If the running command is interrupted, this is said of what it has done until then.
+    pub(crate) fn on_interrupt(&mut self, so_far: impl Fn() -> Option<String> + Send + 'static) {
+        self.so_far = Some(Box::new(so_far));
+    }
+
+    /// Says what a command has done that was interrupted; false if there is nothing to say.
+    pub(crate) fn report_progress(&mut self) -> bool {
+        let text = self.so_far.take().and_then(|so_far| so_far());
+        text.inspect(|text| self.output.note(format!("interrupted; {text}"))).is_some()
+    }
+
     /// Runs a line as it was typed. A blank one or a comment does nothing.
     pub(crate) async fn execute_line(&mut self, line: &str) -> Result<(), Failure> {
         let line = line.trim();
@@ -130,6 +148,12 @@ impl Shell {
 
     /// Runs a command that is split into words.
     pub(crate) async fn execute(&mut self, words: &[String]) -> Result<(), Failure> {
+        let done = self.execute_words(words).await;
+        self.so_far = None;
+        done
+    }
+
+    async fn execute_words(&mut self, words: &[String]) -> Result<(), Failure> {
         match commands::parse(words)? {
             Parsed::Help(text) if self.output.is_json() => {
                 self.output.json(&serde_json::json!({"help": text}))

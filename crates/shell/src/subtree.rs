@@ -22,12 +22,16 @@ pub mod human;
 pub mod import;
 pub mod lifetime;
 pub mod location;
+mod markers;
 pub mod path;
 pub mod pattern;
 pub mod record;
+pub mod sequence_numbers;
 pub mod tree;
 pub mod walk;
 pub mod watch;
+mod znode_version;
 
 pub use error::{Result, SubtreeError};
 pub use walk::{Fetch, SystemZnodes, Visit, Walk, WalkOptions, Znode};
+pub use znode_version::ZnodeVersion;

@@ -1,14 +1,16 @@
 //! `getAcl` and `setAcl`.
 
 use clap::Args;
-use herdsman_client::{Acl, Client, ErrorKind};
+use herdsman_client::{Acl, Client, ErrorKind, Outcome};
 use serde_json::json;
 
 use super::Run;
 use super::ls::join;
+use super::subtree_failure::Count;
 use crate::failure::Failure;
 use crate::format::{acl_json, acl_lines, parse_acl, printable_lines, stat_json, stat_lines};
 use crate::shell::Shell;
+use crate::subtree::human;
 
 /// Print who may do what with a znode.
 #[derive(Args, Debug)]
@@ -49,7 +51,7 @@ impl Run for GetAcl {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  setAcl /app world:anyone:r                      everybody may read, nobody more
+  setAcl /app world:anyone:r                      all may read, and do nothing else
   setAcl /app world:anyone:r,auth::cdrwa          and whom `addauth` has named everything
   setAcl -R /app digest:bob:HASH:cdrwa            /app and everything below it
   setAcl -v 2 /app ip:10.0.0.0/8:r                only if the ACL has version 2")]
@@ -76,9 +78,15 @@ impl Run for SetAcl {
         let acl = parse_acl(&self.acl)?;
         let client = shell.client()?.clone();
         if self.recursive {
-            let changed = self.set_all(&client, &acl).await?;
+            let changed = Count::default();
+            let so_far = changed.clone();
+            shell.on_interrupt(move || {
+                let changed = human::count(so_far.get(), "ACL");
+                Some(format!("at least {changed} changed; {AGAIN}"))
+            });
+            self.set_all(&client, &acl, &changed).await?;
             return match shell.output.is_json() {
-                true => shell.output.json(&json!({"path": self.path, "changed": changed})),
+                true => shell.output.json(&json!({"path": self.path, "changed": changed.get()})),
                 false => Ok(()),
             };
         }
@@ -106,23 +114,34 @@ impl SetAcl {
     }
 
     /// A znode is listed before its ACL changes, which may take the right to list it. What is
-    /// deleted meanwhile is left out; anything else ends it, with what is changed by then changed.
-    async fn set_all(&self, client: &Client, acl: &[Acl]) -> Result<usize, Failure> {
+    /// deleted meanwhile is left out; anything else ends it, with what is changed by then changed. A
+    /// znode that may not be changed, and has this ACL, counts as changed: an earlier run has done it.
+    async fn set_all(&self, client: &Client, acl: &[Acl], changed: &Count) -> Result<(), Failure> {
         let mut pending = vec![self.path.clone()];
-        let mut changed = 0;
         while let Some(path) = pending.pop() {
             match self.set_one_of_many(client, &path, acl).await {
                 Ok(names) => pending.extend(names.iter().map(|name| join(&path, name))),
                 Err(Failure::Server(error))
-                    if *error.kind() == ErrorKind::NoNode && changed > 0 =>
+                    if *error.kind() == ErrorKind::NoNode && changed.get() > 0 =>
                 {
                     continue;
                 }
+                Err(failure) if changed.get() > 0 => {
+                    let changed = human::count(changed.get(), "ACL");
+                    let this_one = match &failure {
+                        Failure::Server(error) if error.outcome() == Outcome::Unknown => {
+                            ", and this one may be"
+                        }
+                        _ => "",
+                    };
+                    let text = format!("{failure}; {changed} changed before{this_one}; {AGAIN}");
+                    return Err(Failure::failed(text));
+                }
                 Err(failure) => return Err(failure),
             }
-            changed += 1;
+            changed.set(changed.get() + 1);
         }
-        Ok(changed)
+        Ok(())
     }
 
     async fn set_one_of_many(
@@ -132,7 +151,19 @@ impl SetAcl {
         acl: &[Acl],
     ) -> Result<Vec<String>, Failure> {
         let children = client.children(path).await?;
-        self.set(client, path, acl).await?;
+        match self.set(client, path, acl).await {
+            Err(Failure::Server(error)) if *error.kind() == ErrorKind::NoAuth => {
+                let (now, _) = client.acl(path).await?;
+                if now != acl {
+                    return Err(error.into());
+                }
+            }
+            set => drop(set?),
+        }
         Ok(children.names)
     }
 }
+
+/// How to go on. The new ACL may have taken permissions of the very user who sets it.
+const AGAIN: &str = "the same command again changes the others, as a user who may read and change \
+                     also those that have the new ACL";

@@ -1,16 +1,19 @@
 //! `deleteall`: a znode with everything below it.
 //!
-//! First everything is listed, then deleted, children before their parents, in transactions of a
-//! thousand. What others delete meanwhile is fine; what they create makes the command fail at the
-//! parent, and what is gone by then stays gone. Apache: `ZKUtil.deleteRecursive`.
+//! First everything is listed, then deleted by name, children before their parents, in transactions
+//! of a thousand. While the question is asked, nothing may be created in the subtree: what is deleted
+//! is what was asked about. During the deletion, what other clients delete is fine; a znode that they
+//! create makes the command fail at its parent, and what is deleted by then is said. Apache:
+//! `ZKUtil.deleteRecursive`.
 
 use clap::Args;
-use herdsman_client::{Client, ErrorKind, Op};
+use herdsman_client::{Client, Error, ErrorKind, Op, Outcome, Zxid};
 use serde_json::json;
 
 use super::Run;
 use super::ls::join;
-use crate::failure::Failure;
+use super::subtree_failure::Count;
+use crate::failure::{Failure, describe};
 use crate::shell::Shell;
 
 /// Delete a znode and everything below it.
@@ -19,7 +22,8 @@ use crate::shell::Shell;
 Examples:
   deleteall /app/old            asks first, at a terminal
   deleteall -y /app/old         does not ask
-  deleteall /app/old -b 100     100 deletions in a transaction")]
+  deleteall /app/old -b 100     100 deletions in a transaction
+If it fails, it says what is deleted; the same command again deletes the rest.")]
 pub(crate) struct DeleteAll {
     /// Deletions in one transaction; 0 for one at a time without transactions.
     #[arg(
@@ -70,22 +74,15 @@ impl Run for DeleteAll {
         if client.exists(&self.path).await?.is_none() {
             return Err(Failure::NoNode(self.path));
         }
-        let listing = shell.output.progress("listing", 0);
-        let tree = list_tree(&client, &self.path, &listing).await?;
-        listing.finish_and_clear();
+        let tree = list_tree(shell, &client, &self.path).await?;
         if !self.yes && shell.asks() {
-            let path = crate::format::printable(&self.path);
-            let question = match tree.len() {
-                1 => format!("Delete {path}, which has no children?"),
-                2 => format!("Delete {path} and the znode below it?"),
-                count => format!("Delete {path} and the {} znodes below it?", count - 1),
-            };
-            shell.confirm(&question).await?;
+            self.ask(shell, &tree).await?;
+            if list_tree(shell, &client, &self.path).await? != tree {
+                let text = format!("{} has changed meanwhile; nothing was deleted", self.path);
+                return Err(Failure::failed(text));
+            }
         }
-        let bar = shell.output.progress("deleting", tree.len() as u64);
-        let deleted = delete_tree(&client, &tree, self.batch, &bar).await;
-        bar.finish_and_clear();
-        let deleted = deleted?;
+        let deleted = self.delete(shell, &client, &tree.paths).await?;
         match shell.output.is_json() {
             true => shell.output.json(&json!({"deleted": self.path, "count": deleted})),
             false => Ok(()),
@@ -93,73 +90,127 @@ impl Run for DeleteAll {
     }
 }
 
-/// Every path of the subtree, parents before their children.
-async fn list_tree(
-    client: &Client,
-    root: &str,
-    bar: &indicatif::ProgressBar,
-) -> Result<Vec<String>, Failure> {
-    let mut all = vec![root.to_owned()];
-    let mut listed = 0;
-    while listed < all.len() {
-        let end = all.len().min(listed + PIPELINE);
-        let calls = all[listed..end].iter().map(|path| client.children(path).send());
+impl DeleteAll {
+    async fn ask(&self, shell: &mut Shell, tree: &Listing) -> Result<(), Failure> {
+        let path = crate::format::printable(&self.path);
+        let question = match tree.paths.len() {
+            1 => format!("Delete {path}, which has no children?"),
+            2 => format!("Delete {path} and the znode below it?"),
+            count => format!("Delete {path} and the {} znodes below it?", count - 1),
+        };
+        shell.confirm(&question).await
+    }
+
+    /// Gives how many were deleted by us. A failure says it, too.
+    async fn delete(
+        &self,
+        shell: &mut Shell,
+        client: &Client,
+        paths: &[String],
+    ) -> Result<u64, Failure> {
+        let deleted = Count::default();
+        let so_far = deleted.clone();
+        let total = paths.len();
+        let how_far = move || format!("{} of {total} znodes are deleted", so_far.get());
+        let on_interrupt = how_far.clone();
+        shell.on_interrupt(move || Some(format!("at least {}", on_interrupt())));
+        let bar = shell.output.progress("deleting", total as u64);
+        let done = delete_tree(client, paths, self.batch, &deleted, &bar).await;
+        bar.finish_and_clear();
+        match done {
+            Ok(()) => Ok(deleted.get()),
+            Err(error) if deleted.get() == 0 && error.outcome() == Outcome::Unknown => {
+                Err(error.into())
+            }
+            Err(error) if deleted.get() == 0 => {
+                Err(Failure::failed(format!("{}; nothing was deleted", describe(&error))))
+            }
+            Err(error) => Err(Failure::failed(format!("{}; {}", describe(&error), how_far()))),
+        }
+    }
+}
+
+/// A subtree as it was listed.
+#[derive(PartialEq, Eq)]
+struct Listing {
+    /// Parents before their children.
+    paths: Vec<String>,
+    /// The creation of each: a znode that was deleted and created again has another one.
+    czxids: Vec<Zxid>,
+}
+
+async fn list_tree(shell: &Shell, client: &Client, root: &str) -> Result<Listing, Failure> {
+    let bar = shell.output.progress("listing", 0);
+    let mut all = Listing { paths: vec![root.to_owned()], czxids: Vec::new() };
+    while all.czxids.len() < all.paths.len() {
+        let listed = all.czxids.len();
+        let end = all.paths.len().min(listed + PIPELINE);
+        let calls = all.paths[listed..end].iter().map(|path| client.children(path).send());
         let calls: Vec<_> = calls.collect();
         for (at, children) in (listed..end).zip(calls) {
             match children.await {
-                Ok(children) => {
-                    let parent = all[at].clone();
-                    all.extend(children.names.iter().map(|name| join(&parent, name)));
+                Ok(mut children) => {
+                    let parent = all.paths[at].clone();
+                    children.names.sort_unstable();
+                    all.paths.extend(children.names.iter().map(|name| join(&parent, name)));
+                    all.czxids.push(children.stat.czxid);
                 }
-                Err(error) if *error.kind() == ErrorKind::NoNode => {}
+                Err(error) if *error.kind() == ErrorKind::NoNode => all.czxids.push(Zxid(0)),
                 Err(error) => return Err(error.into()),
             }
         }
-        listed = end;
-        bar.set_length(all.len() as u64);
-        bar.set_position(listed as u64);
+        bar.set_length(all.paths.len() as u64);
+        bar.set_position(all.czxids.len() as u64);
     }
+    bar.finish_and_clear();
     Ok(all)
 }
 
-/// How many were deleted by us.
 async fn delete_tree(
     client: &Client,
     tree: &[String],
     batch: u32,
+    deleted: &Count,
     bar: &indicatif::ProgressBar,
-) -> Result<usize, Failure> {
-    let mut deleted = 0;
+) -> Result<(), Error> {
     for paths in batches(tree, batch as usize) {
         let ops = paths.iter().rev().map(|path| Op::delete(path));
         let committed = match paths.len() {
             1 => None,
             _ => Some(client.transaction(ops).await),
         };
-        deleted += match committed {
-            Some(Ok(_)) => paths.len(),
-            // Somebody else has deleted one of them, which is no reason to keep the others.
-            Some(Err(error)) if *error.kind() != ErrorKind::NoNode => return Err(error.into()),
-            _ => delete_each(client, paths).await?,
-        };
+        match committed {
+            Some(Ok(_)) => deleted.set(deleted.get() + paths.len() as u64),
+            // Another client has deleted one of them, which is no reason to keep the others.
+            Some(Err(error)) if *error.kind() != ErrorKind::NoNode => return Err(error),
+            _ => delete_each(client, paths, deleted).await?,
+        }
         bar.inc(paths.len() as u64);
     }
-    Ok(deleted)
+    Ok(())
 }
 
-async fn delete_each(client: &Client, paths: &[String]) -> Result<usize, Failure> {
-    let mut deleted = 0;
+/// All replies are awaited, so that what was deleted is counted. The answer is the first failure, unless
+/// a later one leaves open what was deleted.
+async fn delete_each(client: &Client, paths: &[String], deleted: &Count) -> Result<(), Error> {
     for chunk in paths.rchunks(PIPELINE) {
         let calls: Vec<_> = chunk.iter().rev().map(|path| client.delete(path).send()).collect();
+        let mut failure = None;
         for call in calls {
             match call.await {
-                Ok(()) => deleted += 1,
+                Ok(()) => deleted.set(deleted.get() + 1),
                 Err(error) if *error.kind() == ErrorKind::NoNode => {}
-                Err(error) => return Err(error.into()),
+                Err(error) if failure.is_none() || error.outcome() == Outcome::Unknown => {
+                    failure = Some(error);
+                }
+                Err(_) => {}
             }
         }
+        if let Some(error) = failure {
+            return Err(error);
+        }
     }
-    Ok(deleted)
+    Ok(())
 }
 
 /// Runs of `tree` from its end to its beginning, each small enough for a request.

@@ -62,11 +62,11 @@ impl Run for SetQuota {
         place.check_no_child_quota().await?;
         place.check_no_parent_quota().await?;
         let wanted = self.limits();
-        let (limits, used) = match place.read(LIMITS).await? {
-            Some(mut limits) => {
+        let (limits, used) = match place.read_limits().await? {
+            Some((mut limits, version)) => {
                 limits.take(&wanted);
                 let used = place.read(STATS).await?.unwrap_or_default();
-                place.root.set(&place.node(LIMITS), limits.to_string()).await?;
+                place.write_limits(&limits, version).await?;
                 (limits, used)
             }
             None => place.create(&wanted).await?,
@@ -148,7 +148,11 @@ pub(crate) struct DelQuota {
 impl Run for DelQuota {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
         let place = Place::of(shell, &self.path)?;
-        let Some(mut limits) = place.read(LIMITS).await? else {
+        let Some((mut limits, version)) = place.read_limits().await? else {
+            // What servers keep may have been left behind, and would be in the way of a new quota.
+            if place.root.exists(&place.node(STATS)).await?.is_some() {
+                place.delete().await?;
+            }
             return match shell.output.is_json() {
                 true => shell.output.json(&json!({"path": self.path, "limits": null})),
                 false => shell.output.say(format!("Quota does not exist for {}", self.path)),
@@ -165,7 +169,7 @@ impl Run for DelQuota {
         limits.bytes = limits.bytes.filter(|_| !self.bytes);
         limits.hard_count = limits.hard_count.filter(|_| !self.hard_count);
         limits.hard_bytes = limits.hard_bytes.filter(|_| !self.hard_bytes);
-        place.root.set(&place.node(LIMITS), limits.to_string()).await?;
+        place.write_limits(&limits, version).await?;
         match shell.output.is_json() {
             true => shell.output.json(&json!({"path": self.path, "limits": limits.to_json()})),
             false => Ok(()),
@@ -215,6 +219,31 @@ impl Place {
         Ok(self.read_text(name).await?.map(|text| Limits::parse(&text)))
     }
 
+    /// The limits and their version.
+    async fn read_limits(&self) -> Result<Option<(Limits, i32)>, Failure> {
+        match self.root.get(&self.node(LIMITS)).await {
+            Ok(node) => {
+                let text = String::from_utf8_lossy(&node.data);
+                Ok(Some((Limits::parse(&text), node.stat.version)))
+            }
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Only if the limits are those that were read: another client may have set another limit.
+    async fn write_limits(&self, limits: &Limits, version: i32) -> Result<(), Failure> {
+        let set = self.root.set(&self.node(LIMITS), limits.to_string()).version(version);
+        match set.await {
+            Ok(_) => Ok(()),
+            Err(error) if *error.kind() == ErrorKind::BadVersion => Err(Failure::failed(format!(
+                "the quota of {} was changed by another client meanwhile; nothing was changed",
+                self.full
+            ))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn check_no_parent_quota(&self) -> Result<(), Failure> {
         let mut path = self.full.as_str();
         while let Some((parent, _)) = split(path).filter(|(parent, _)| !parent.is_empty()) {
@@ -248,23 +277,34 @@ impl Place {
         Ok(())
     }
 
-    /// Both znodes or none. Servers count what is there when the second one is made.
+    /// Both znodes or none, also if an earlier quota has left the second one behind. Servers count what is there when
+    /// the second one is made.
     async fn create(&self, wanted: &Limits) -> Result<(Limits, Limits), Failure> {
         self.root.ensure(&self.quota, herdsman_client::Lifetime::Persistent).await?;
         let nothing = Limits { count: Some(0), bytes: Some(0), ..Limits::default() };
         let limits = Op::create(&self.node(LIMITS), wanted.to_string());
-        let stats = Op::create(&self.node(STATS), nothing.stats_text());
-        self.root.transaction([limits, stats]).await?;
+        let stats = self.node(STATS);
+        let leftover = self.root.exists(&stats).await?.map(|_| Op::delete(&stats));
+        let stats = Op::create(&stats, nothing.stats_text());
+        self.root.transaction([limits].into_iter().chain(leftover).chain([stats])).await?;
         Ok((*wanted, self.read(STATS).await?.unwrap_or(nothing)))
     }
 
-    /// With the parents that nobody needs any more.
+    /// Both znodes in one transaction, or the one that is there; with the parents that nobody needs any more.
     async fn delete(&self) -> Result<(), Failure> {
-        for name in [LIMITS, STATS] {
-            match self.root.delete(&self.node(name)).await {
-                Err(error) if *error.kind() != ErrorKind::NoNode => return Err(error.into()),
-                _ => {}
+        let both = [LIMITS, STATS].map(|name| self.node(name));
+        match self.root.transaction(both.each_ref().map(|path| Op::delete(path))).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => {
+                for path in &both {
+                    match self.root.delete(path).await {
+                        Err(error) if *error.kind() != ErrorKind::NoNode => {
+                            return Err(error.into());
+                        }
+                        _ => {}
+                    }
+                }
             }
+            deleted => drop(deleted?),
         }
         let mut path = self.quota.as_str();
         while path != QUOTA {

@@ -1,14 +1,15 @@
 //! `copy` and `move`: a subtree to another place of the same ensemble.
 
 use clap::Args;
+use herdsman_client::Client;
 use serde_json::json;
 
 use super::Run;
-use super::subtree_failure::{HintFlags, writing_bar};
+use super::subtree_failure::{Count, HintFlags, writing_bar};
 use crate::failure::Failure;
 use crate::format::printable;
 use crate::shell::Shell;
-use crate::subtree::copy::{Extent, Moved, Survey, copy, move_subtree, survey};
+use crate::subtree::copy::{Extent, Moved, Survey, TargetPolicy, copy, move_subtree, survey};
 use crate::subtree::human;
 
 /// Copy a znode, or a subtree with -r, to a place where there is none.
@@ -17,7 +18,9 @@ use crate::subtree::human;
 Examples:
   copy /app/config /app/config.old
   copy -r /app /backup/app --dry-run
-Data, ACLs and types are kept, versions begin again. Ephemerals are refused: they belong to sessions.")]
+Data, ACLs and types are kept, versions begin again. Ephemerals are refused: they belong to sessions. \
+Nothing is overwritten. A copy that was interrupted is finished with --resume: what is there already must be \
+equal; other znodes in the target are left as they are.")]
 pub(crate) struct Copy {
     #[command(flatten)]
     places: Places,
@@ -32,8 +35,10 @@ pub(crate) struct Copy {
 Examples:
   move /app/old /app/new
   move /app /archive/app --dry-run
-Up to 500 znodes and 256 KiB move in one transaction. A larger subtree is copied and then deleted; if \
-it is changed meanwhile, the move stops and says so. Ephemerals are refused.")]
+Up to 500 znodes and 256 KiB move in one transaction. A larger subtree is copied and then deleted; a move \
+that was interrupted is finished with --resume. Nothing is deleted that the target does not have: if another \
+client changes the source meanwhile, the move stops and says so. It needs permission to create and delete \
+children of every parent, and a session that can create ephemerals. Ephemerals are refused.")]
 pub(crate) struct Move {
     #[command(flatten)]
     places: Places,
@@ -50,6 +55,9 @@ struct Places {
     /// Say what would happen, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Go on where an earlier one was interrupted.
+    #[arg(long)]
+    resume: bool,
     #[command(flatten)]
     hints: HintFlags,
 }
@@ -63,9 +71,16 @@ impl Run for Copy {
         };
         let client = shell.client()?.clone();
         let bar = writing_bar(&shell.output, survey.znodes);
-        let copied = copy(&client, &survey, &hints, |done| bar.set_position(done)).await;
+        let written = Count::default();
+        report_copied_on_interrupt(shell, &survey.target, &written);
+        let copied = copy(&client, &survey, &hints, |so_far| {
+            bar.set_position(so_far.read);
+            written.set(so_far.written);
+        });
+        let copied = copied.await;
         bar.finish_and_clear();
         let copied = copied?;
+        warn_of_numbers(shell, &client, &survey).await;
         if shell.output.is_json() {
             return shell.output.json(&json!({
                 "source": survey.source, "target": survey.target, "copied": copied,
@@ -79,28 +94,83 @@ impl Run for Copy {
 impl Run for Move {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
         let hints = self.places.hints.hints()?;
+        if self.places.resume && self.places.is_moved(shell).await? {
+            return Err(Failure::failed(format!(
+                "{} does not exist; nothing was moved (a move that is already complete looks the \
+                 same)",
+                self.places.source
+            )));
+        }
         let Some(survey) = self.places.survey(shell, Extent::Subtree, "move").await? else {
             return Ok(());
         };
         let client = shell.client()?.clone();
         let bar = writing_bar(&shell.output, survey.znodes);
-        let moved = move_subtree(&client, &survey, &hints, |done| bar.set_position(done)).await;
+        let (written, deleted) = (Count::default(), Count::default());
+        report_moved_on_interrupt(shell, &survey, &written, &deleted);
+        let moved = move_subtree(&client, &survey, &hints, |so_far| {
+            bar.set_position(so_far.read);
+            written.set(so_far.written);
+            deleted.set(so_far.deleted);
+        });
+        let moved = moved.await;
         bar.finish_and_clear();
-        let is_atomic = moved? == Moved::AtOnce;
-        if shell.output.is_json() {
-            return shell.output.json(&json!({
-                "source": survey.source, "target": survey.target, "moved": survey.znodes,
-                "atomic": is_atomic,
-            }));
-        }
-        let moved = human::count(survey.znodes, "znode");
-        let target = printable(&survey.target);
-        let how = if is_atomic { ", in one transaction" } else { "" };
-        shell.output.say(format!("moved {moved} to {target}{how}"))
+        let moved = moved?;
+        warn_of_numbers(shell, &client, &survey).await;
+        self.places.say_moved(shell, moved)
     }
 }
 
+async fn warn_of_numbers(shell: &mut Shell, client: &Client, survey: &Survey) {
+    if let Some(warning) = survey.sequence_numbers.warning(client).await {
+        shell.output.note(warning);
+    }
+}
+
+fn report_copied_on_interrupt(shell: &mut Shell, target: &str, written: &Count) {
+    let (target, written) = (printable(target).into_owned(), written.clone());
+    shell.on_interrupt(move || {
+        let written = human::count(written.get(), "znode");
+        Some(format!("at least {written} written to {target}; --resume goes on"))
+    });
+}
+
+fn report_moved_on_interrupt(shell: &mut Shell, survey: &Survey, written: &Count, deleted: &Count) {
+    let source = printable(&survey.source).into_owned();
+    let target = printable(&survey.target).into_owned();
+    let (written, deleted) = (written.clone(), deleted.clone());
+    shell.on_interrupt(move || {
+        let written = human::count(written.get(), "znode");
+        let deleted = human::count(deleted.get(), "znode");
+        Some(format!(
+            "at least {written} written to {target} and {deleted} deleted from {source}; nothing is \
+             lost, --resume goes on"
+        ))
+    });
+}
+
 impl Places {
+    /// Whether only the target is there: a move was finished and its reply lost, or the source has
+    /// another path.
+    async fn is_moved(&self, shell: &Shell) -> Result<bool, Failure> {
+        let client = shell.client()?;
+        let (source, target) = (client.exists(&self.source), client.exists(&self.target));
+        Ok(source.await?.is_none() && target.await?.is_some())
+    }
+
+    fn say_moved(&self, shell: &mut Shell, moved: Moved) -> Result<(), Failure> {
+        if shell.output.is_json() {
+            return shell.output.json(&json!({
+                "source": self.source, "target": self.target, "moved": moved.znodes,
+                "atomic": moved.is_atomic,
+            }));
+        }
+        let how = if moved.is_atomic { ", in one transaction" } else { "" };
+        let target = printable(&self.target);
+        let moved = human::count(moved.znodes, "znode");
+        shell.output.say(format!("moved {moved} to {target}{how}"))
+    }
+
     /// What there is to do; `None` if that was all that was asked. On a terminal, the user agrees.
     async fn survey(
         &self,
@@ -108,8 +178,9 @@ impl Places {
         extent: Extent,
         verb: &str,
     ) -> Result<Option<Survey>, Failure> {
-        let survey = survey(shell.client()?, &self.source, &self.target, extent).await?;
-        let Survey { source, target, znodes, bytes } = &survey;
+        let policy = if self.resume { TargetPolicy::Resume } else { TargetPolicy::New };
+        let survey = survey(shell.client()?, &self.source, &self.target, extent, policy).await?;
+        let Survey { source, target, znodes, bytes, .. } = &survey;
         let what = format!(
             "{verb} {}, {}, from {} to {}",
             human::count(*znodes, "znode"),

@@ -66,7 +66,7 @@ impl Run for DiffSubtrees {
         match compared {
             Ok(counts) if counts.is_equal() => Ok(()),
             Ok(_) => Err(Failure::Answer(DIFFERENT)),
-            Err(failure @ (Failure::ReaderGone | Failure::Interrupted)) => Err(failure),
+            Err(failure @ (Failure::ReaderGone | Failure::Interrupted(_))) => Err(failure),
             Err(failure) => {
                 shell.output.fail(&failure);
                 self.hint_at_files(shell);

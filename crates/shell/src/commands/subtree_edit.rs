@@ -1,5 +1,7 @@
 //! `edit`: a znode's data in the user's own editor.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use herdsman_client::{ErrorKind, Node};
@@ -10,6 +12,7 @@ use super::subtree_diff::painted;
 use crate::failure::Failure;
 use crate::format::printable;
 use crate::shell::Shell;
+use crate::subtree::ZnodeVersion;
 use crate::subtree::diff::unified;
 use crate::subtree::edit::{
     Draft, EditFormat, choose_editor, from_editable, is_unchanged, to_editable,
@@ -22,7 +25,8 @@ Examples:
   edit /app/config                   as text
   edit /app/config --format json     indented, and checked before it is written
   edit /app/key --hex                bytes as hex digits
-It is written only if nobody has changed the znode meanwhile; otherwise your text is kept in a file.")]
+It is written only if no other client has changed the znode meanwhile. Whenever your text is not \
+written, it is kept in a file. While the editor is open, Ctrl-C is for the editor.")]
 pub(crate) struct Edit {
     /// The znode.
     #[arg(value_name = "PATH")]
@@ -50,29 +54,60 @@ impl Run for Edit {
         let format = self.edit_format();
         let before = shell.client()?.get(&self.path).await?;
         let shown = to_editable(&before.data, format)?;
-        let draft = Draft::new(&shown, format)?;
-        let from_environment = [std::env::var("VISUAL").ok(), std::env::var("EDITOR").ok()];
-        let editor = choose_editor(std::iter::once(self.editor.clone()).chain(from_environment));
-        // On a thread of its own, so that the session is kept alive meanwhile.
-        let edited = tokio::task::spawn_blocking(move || draft.edit(&editor).map(|()| draft)).await;
-        let draft = edited.map_err(|error| Failure::failed(format!("the editor: {error}")))??;
-        let text = draft.read()?;
-        let after = match from_editable(&text, &before.data, format) {
-            Ok(after) => after,
-            Err(error) => return Err(kept(draft, &error.to_string())),
-        };
-        if is_unchanged(&before.data, &after, format) {
-            return self.tell_unchanged(shell, &before);
+        let draft = Arc::new(Draft::new(&shown, format)?);
+        let (kept, path) = (Arc::clone(&draft), draft.path().to_owned());
+        shell.on_interrupt(move || {
+            // An editor that is open may still save.
+            if kept.is_open() || kept.is_edited() {
+                return Some(format!("your text is in {}", path.display()));
+            }
+            kept.discard();
+            None
+        });
+        match self.edit(shell, &before, &shown, &draft).await {
+            Ok(()) => {
+                draft.discard();
+                Ok(())
+            }
+            Err(failure) if draft.is_edited() => {
+                let file = draft.path().display();
+                Err(Failure::failed(format!("{failure}; your text is in {file}")))
+            }
+            Err(failure) => {
+                draft.discard();
+                Err(failure)
+            }
         }
-        self.show_change(shell, &shown, &to_editable(&after, format)?)?;
-        if let Err(failure) = shell.confirm(&format!("Write this to {}?", self.path)).await {
-            return Err(kept(draft, &failure.to_string()));
-        }
-        self.write(shell, &before, after, draft).await
     }
 }
 
 impl Edit {
+    /// If this fails, the draft still has the user's text.
+    async fn edit(
+        &self,
+        shell: &mut Shell,
+        before: &Node,
+        shown: &str,
+        draft: &Arc<Draft>,
+    ) -> Result<(), Failure> {
+        let format = self.edit_format();
+        let from_environment = [std::env::var("VISUAL").ok(), std::env::var("EDITOR").ok()];
+        let editor = choose_editor(std::iter::once(self.editor.clone()).chain(from_environment));
+        // On a thread of its own, so that the session is kept alive meanwhile.
+        let foreground = shell.foreground.give_away();
+        let edited = Arc::clone(draft);
+        let edited = tokio::task::spawn_blocking(move || edited.edit(&editor)).await;
+        drop(foreground);
+        edited.map_err(|error| Failure::failed(format!("the editor: {error}")))??;
+        let after = from_editable(&draft.read()?, &before.data, format)?;
+        if is_unchanged(&before.data, &after, format) {
+            return self.tell_unchanged(shell, before);
+        }
+        self.show_change(shell, shown, &to_editable(&after, format)?)?;
+        shell.confirm(&format!("Write this to {}?", self.path)).await?;
+        self.write(shell, before, after).await
+    }
+
     fn edit_format(&self) -> EditFormat {
         match self.format {
             _ if self.hex => EditFormat::Hex,
@@ -104,37 +139,40 @@ impl Edit {
         lines.iter().try_for_each(|line| shell.output.say(painted(style, line)))
     }
 
-    async fn write(
-        &self,
-        shell: &mut Shell,
-        before: &Node,
-        after: Bytes,
-        draft: Draft,
-    ) -> Result<(), Failure> {
-        let set = shell.client()?.set(&self.path, after).version(before.stat.version).await;
-        match set {
+    /// A version alone would not do: a znode that was deleted and created again may have the same.
+    /// No request compares more, so the znode is looked at right before, and the reply shows whether
+    /// it was still the same one.
+    async fn write(&self, shell: &mut Shell, before: &Node, after: Bytes) -> Result<(), Failure> {
+        let client = shell.client()?;
+        let seen = ZnodeVersion::of(&before.stat);
+        let now = client.exists(&self.path).await?;
+        match now.map(|stat| ZnodeVersion::of(&stat)) {
+            None => return Err(self.meanwhile("was deleted")),
+            Some(now) if now.czxid != seen.czxid => {
+                return Err(self.meanwhile("was deleted and created again"));
+            }
+            Some(now) if !now.has_same_data(&seen) => return Err(self.meanwhile("was changed")),
+            Some(_) => {}
+        }
+        match client.set(&self.path, after).version(before.stat.version).await {
+            Ok(stat) if stat.czxid != seen.czxid => Err(Failure::failed(format!(
+                "written, but {} was deleted and created again at that moment: the data of the new \
+                 znode is overwritten",
+                self.path
+            ))),
             Ok(stat) if shell.output.is_json() => {
                 let version = stat.version;
                 shell.output.json(&json!({"path": self.path, "changed": true, "version": version}))
             }
             Ok(stat) => shell.output.say(format!("written, version {}", stat.version)),
-            Err(error) => {
-                let why = match error.kind() {
-                    ErrorKind::BadVersion => {
-                        format!("{} was changed by somebody else meanwhile", self.path)
-                    }
-                    _ => Failure::from(error).to_string(),
-                };
-                Err(kept(draft, &why))
+            Err(error) if *error.kind() == ErrorKind::BadVersion => {
+                Err(self.meanwhile("was changed"))
             }
+            Err(error) => Err(error.into()),
         }
     }
-}
 
-/// What the user has typed is never thrown away.
-fn kept(draft: Draft, why: &str) -> Failure {
-    match draft.keep() {
-        Ok(file) => Failure::failed(format!("{why}; your text is in {}", file.display())),
-        Err(error) => Failure::failed(format!("{why}; your text could not be kept: {error}")),
+    fn meanwhile(&self, what: &str) -> Failure {
+        Failure::failed(format!("{} {what} by another client meanwhile", self.path))
     }
 }

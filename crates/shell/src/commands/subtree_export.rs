@@ -1,5 +1,6 @@
 //! `export`: a subtree as lines of JSON.
 
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ Examples:
   export /app -o app.jsonl                  to a file, which appears when it is whole
   export /app | gzip > app.jsonl.gz         to a pipe
   export /app -o x --container 'locks/*'    saying which znodes are containers
-`import` reads it back, here or elsewhere. Others may write meanwhile: it is no snapshot.")]
+`import` reads it back, here or elsewhere. Others may write meanwhile: it is not a snapshot.")]
 pub(crate) struct Export {
     /// The root of the subtree.
     #[arg(value_name = "PATH", default_value = "/")]
@@ -77,10 +78,7 @@ impl Export {
         file: &Path,
         options: &ExportOptions,
     ) -> Result<ExportCounts, Failure> {
-        if !self.force && file.exists() {
-            let text = format!("{} exists already; --force replaces it", file.display());
-            return Err(Failure::failed(text));
-        }
+        self.check_replaceable(file)?;
         let failed = |source| SubtreeError::File { path: file.to_owned(), source };
         let directory = match file.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -101,7 +99,22 @@ impl Export {
         draft.as_file_mut().flush().and_then(|()| draft.as_file().sync_all()).map_err(failed)?;
         let kept = if self.force { draft.persist(file) } else { draft.persist_noclobber(file) };
         kept.map_err(|error| failed(error.error))?;
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
         Ok(counts)
+    }
+
+    /// Only a file is ever replaced: not a link, nor a device as `/dev/null`.
+    fn check_replaceable(&self, file: &Path) -> Result<(), Failure> {
+        let text = match file.symlink_metadata() {
+            Ok(metadata) if !metadata.is_file() => {
+                format!("{} exists and is not a file; it is not replaced", file.display())
+            }
+            Ok(_) if !self.force => {
+                format!("{} exists already; --force replaces it", file.display())
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::failed(text))
     }
 
     fn tell(&self, shell: &mut Shell, counts: &ExportCounts) -> Result<(), Failure> {

@@ -1,6 +1,8 @@
 //! How work on subtrees fails, as the shell tells it; and what its commands have in common.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressFinish};
@@ -55,6 +57,20 @@ impl HintFlags {
 /// A bar for work that writes. After Ctrl-C it stays, and says how far the work has come.
 pub(crate) fn writing_bar(output: &Output, total: u64) -> ProgressBar {
     output.progress("znodes", total).with_finish(ProgressFinish::Abandon)
+}
+
+/// Counts that a command keeps up to date, to be said if it is interrupted.
+#[derive(Clone, Default)]
+pub(crate) struct Count(Arc<AtomicU64>);
+
+impl Count {
+    pub(crate) fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Standard output as a writer of whole lines.

@@ -1,6 +1,7 @@
 //! `import`: lines of JSON as a subtree.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -10,7 +11,7 @@ use super::subtree_failure::writing_bar;
 use crate::failure::Failure;
 use crate::format::printable;
 use crate::shell::Shell;
-use crate::subtree::apply;
+use crate::subtree::apply::{self, Progress};
 use crate::subtree::file::{Completeness, ExportFile};
 use crate::subtree::human;
 use crate::subtree::import::{
@@ -24,8 +25,9 @@ Examples:
   import app.jsonl                   where it came from
   import app.jsonl /copy --dry-run   what would happen at /copy
   import app.jsonl --overwrite       also change what is there and differs
-All of the file is checked before anything is changed, and so is what is there already. Znodes above \
-the target are created if they are missing. Nothing is ever deleted.")]
+The whole file and all existing znodes are checked before anything is changed. Znodes above the target \
+are created if they are missing. Nothing is ever deleted. An --overwrite that is interrupted may leave one \
+znode unreadable; the same import again, or setAcl, makes it readable again.")]
 pub(crate) struct Import {
     /// The file; - for standard input.
     #[arg(value_name = "FILE", default_value = "-")]
@@ -80,7 +82,11 @@ impl Run for Import {
         let options = self.options();
         let plan = plan(&client, &file, &outline, &target, options).await?;
         if self.dry_run {
-            return tell(shell, &plan, Tense::Would);
+            tell(shell, &plan, Tense::Would)?;
+            return match plan.counts.conflict {
+                0 => Ok(()),
+                _ => Err(Failure::Answer(1)),
+            };
         }
         refuse_conflicts(shell, &plan)?;
         if plan.counts.update > 0 {
@@ -88,10 +94,18 @@ impl Run for Import {
             shell.confirm(&format!("This changes {update} at {target}. Go on?")).await?;
         }
         let bar = writing_bar(&shell.output, outline.znodes);
-        let done = apply::import(&client, &file, &plan, options, |done| bar.set_position(done));
+        let so_far = Arc::new(Mutex::new(Progress::default()));
+        report_on_interrupt(shell, &so_far);
+        let done = apply::import(&client, &file, &plan, options, |progress| {
+            bar.set_position(progress.read);
+            *so_far.lock().unwrap_or_else(PoisonError::into_inner) = progress;
+        });
         let done = done.await;
         bar.finish_and_clear();
         done?;
+        if let Some(warning) = plan.sequence_numbers.warning(&client).await {
+            shell.output.note(warning);
+        }
         tell(shell, &plan, Tense::Did)
     }
 }
@@ -127,6 +141,26 @@ impl Import {
             },
         }
     }
+}
+
+fn report_on_interrupt(shell: &mut Shell, so_far: &Arc<Mutex<Progress>>) {
+    let so_far = Arc::clone(so_far);
+    shell.on_interrupt(move || {
+        let so_far = so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = human::count(so_far.written, "znode");
+        let mut text = format!(
+            "at least {written} written; the same import again writes the others (with --skip-existing, if \
+             you may not read those that are written)"
+        );
+        if let Some(path) = &so_far.replacing {
+            text += &format!(
+                "; until then the ACL of {} may allow no client to read it (setAcl makes it readable \
+                 again)",
+                printable(path)
+            );
+        }
+        Some(text)
+    });
 }
 
 /// Says what is in the way, on standard error.
@@ -179,7 +213,7 @@ fn tell(shell: &mut Shell, plan: &Plan, tense: Tense) -> Result<(), Failure> {
     };
     let mut line = format!("{path}: {created} {create}, {updated} {update}, {equal} equal");
     for (count, what) in [
-        (skip, "different and left so"),
+        (skip, "different or unreadable and left so"),
         (ephemerals, "ephemerals left out"),
         (conflict, "in the way: it would stop there and change nothing"),
     ] {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use clap::{Args as _, FromArgMatches as _};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use herdsman_server::TestServer;
+use herdsman_server::test_proxy::{Fault, OpCode, Rule};
+use herdsman_server::{TestProxy, TestServer};
 
 use super::*;
 use crate::streams::Terminal;
@@ -49,22 +50,67 @@ impl Write for Captured {
 
 async fn shell(server: &TestServer, flags: &[&str], asker: Scripted) -> (Shell, Captured) {
     let servers = server.connect_string();
-    let words = [&["shell", "--servers", servers.as_str()], flags].concat();
+    let out = Captured::default();
+    let errors = Box::new(std::io::sink());
+    (shell_on(&servers, flags, asker, Box::new(out.clone()), errors).await, out)
+}
+
+async fn shell_on(
+    servers: &str,
+    flags: &[&str],
+    asker: Scripted,
+    out: Box<dyn Write + Send>,
+    errors: Box<dyn Write + Send>,
+) -> Shell {
+    let words = [&["shell", "--servers", servers], flags].concat();
     let matches = Arguments::augment_args(clap::Command::new("shell")).get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).expect("the arguments are complete");
-    let out = Captured::default();
     let terminal = Terminal { input: true, output: true, errors: false };
-    let output = Output::new(Box::new(out.clone()), Box::new(std::io::sink()), terminal);
+    let output = Output::new(out, errors, terminal);
     let mut shell = Shell::new(&arguments, output, Some(Box::new(asker)));
     let connection = Connection::open(&arguments.connection).await.expect("the server is there");
     shell.attach(connection);
-    (shell, out)
+    shell
+}
+
+/// A shell of which the messages are kept.
+async fn shell_with_messages(servers: &str) -> (Shell, Captured) {
+    let errors = Captured::default();
+    let (sink, kept) = (Box::new(std::io::sink()), Box::new(errors.clone()));
+    (shell_on(servers, &["--yes"], Scripted::default(), sink, kept).await, errors)
 }
 
 async fn run(shell: &mut Shell, lines: &[&str]) {
     for line in lines {
         shell.execute_line(line).await.expect(line);
     }
+}
+
+/// Says yes, but only after it has replaced a znode by another one.
+struct Replacing(Client, &'static str);
+
+impl Ask for Replacing {
+    fn ask(&mut self, _: String) -> BoxFuture<'_, Result<String, Failure>> {
+        async move {
+            self.0.delete(self.1).await?;
+            self.0.create(self.1, "new").await?;
+            Ok("y".to_owned())
+        }
+        .boxed()
+    }
+}
+
+/// What is deleted is what the question was about.
+#[tokio::test]
+async fn a_subtree_that_changes_while_somebody_thinks_is_not_deleted() {
+    let server = TestServer::start();
+    let (mut shell, _) = shell(&server, &[], Scripted::default()).await;
+    let zk = Client::connect(&server.connect_string()).await.expect("the server is there");
+    run(&mut shell, &["create /a", "create /a/b"]).await;
+    shell.ask_with(Box::new(Replacing(zk.clone(), "/a/b")));
+    let refused = shell.execute_line("deleteall /a").await.expect_err("it has changed");
+    assert_eq!(refused.to_string(), "/a has changed meanwhile; nothing was deleted");
+    assert_eq!(zk.get("/a/b").await.expect("it is there").data, "new");
 }
 
 #[tokio::test]
@@ -131,4 +177,138 @@ async fn events_are_printed_above_the_prompt() {
     }
     assert!(above.text().contains("type:NodeDataChanged path:/a"), "{}", above.text());
     assert_eq!(out.text(), "Created /a\n\n", "nothing of it goes to standard output");
+}
+
+/// Ctrl-C drops a command wherever it is.
+#[tokio::test]
+async fn an_interrupted_import_says_how_far_it_came() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (mut shell, errors) = shell_with_messages(&proxy.connect_string()).await;
+    let mut file = tempfile::NamedTempFile::new().expect("there is room");
+    let header =
+        r#"{"format":"herdsman-subtree","version":1,"root":"/a","zxid":"0x0","time":"now"}"#;
+    let znodes: String = (0..300).map(|number| format!("{{\"path\":\"{number}\"}}\n")).collect();
+    write!(file, "{header}\n{znodes}").expect("there is room");
+    let line = format!("import {} --partial", file.path().display());
+    let held = proxy.add_rule(Rule::new(Fault::HoldRequest).on(OpCode::Multi).skip(2));
+    tokio::select! {
+        done = shell.execute_line(&line) => panic!("{done:?}"),
+        () = held.until_fired() => {}
+    }
+    assert!(shell.report_progress());
+    assert_eq!(
+        errors.text(),
+        "interrupted; at least 256 znodes written; the same import again writes the others (with \
+         --skip-existing, if you may not read those that are written)\n"
+    );
+    held.release();
+    run(&mut shell, &[&line, "create /done"]).await;
+    assert!(!shell.report_progress(), "nothing is said of a command that is done");
+}
+
+/// Between the steps of a replacement no client may read the znode.
+#[tokio::test]
+async fn an_interrupted_import_names_the_znode_that_may_be_unreadable() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (mut shell, errors) = shell_with_messages(&proxy.connect_string()).await;
+    run(&mut shell, &["create /a old", "create /a/b"]).await;
+    let mut file = tempfile::NamedTempFile::new().expect("there is room");
+    let header =
+        r#"{"format":"herdsman-subtree","version":1,"root":"/a","zxid":"0x0","time":"now"}"#;
+    let acl = r#"[{"scheme":"world","id":"anyone","perms":"ra"}]"#;
+    let znodes = format!("{{\"path\":\".\",\"data\":\"new\",\"acl\":{acl}}}\n{{\"path\":\"c\"}}\n");
+    write!(file, "{header}\n{znodes}").expect("there is room");
+    let line = format!("import {} --partial --overwrite", file.path().display());
+    let held = proxy.once(OpCode::SetData, Fault::HoldRequest);
+    tokio::select! {
+        done = shell.execute_line(&line) => panic!("{done:?}"),
+        () = held.until_fired() => {}
+    }
+    assert!(shell.report_progress());
+    assert_eq!(
+        errors.text(),
+        "interrupted; at least 0 znodes written; the same import again writes the others (with \
+         --skip-existing, if you may not read those that are written); until then the \
+         ACL of /a may allow no client to read it (setAcl makes it readable again)\n"
+    );
+    held.release();
+}
+
+#[tokio::test]
+async fn an_interrupted_change_of_acls_says_how_many_are_changed() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (mut shell, errors) = shell_with_messages(&proxy.connect_string()).await;
+    run(&mut shell, &["create /a", "create /a/b", "create /a/c"]).await;
+    let held = proxy.add_rule(Rule::new(Fault::HoldRequest).on(OpCode::SetAcl).skip(2));
+    tokio::select! {
+        done = shell.execute_line("setAcl -R /a world:anyone:cdra") => panic!("{done:?}"),
+        () = held.until_fired() => {}
+    }
+    assert!(shell.report_progress());
+    assert_eq!(
+        errors.text(),
+        "interrupted; at least 2 ACLs changed; the same command again changes the others, as a user \
+         who may read and change also those that have the new ACL\n"
+    );
+    held.release();
+}
+
+/// Nothing was typed yet, but the editor may still save. Into a new file, if this one were removed.
+#[tokio::test]
+async fn an_edit_that_ends_while_the_editor_is_open_leaves_the_file_to_it() {
+    let server = TestServer::start();
+    let (mut shell, errors) = shell_with_messages(&server.connect_string()).await;
+    let files = tempfile::tempdir().expect("there is room");
+    let [runs, goes_on] = ["runs", "goes-on"].map(|name| files.path().join(name));
+    for fifo in [&runs, &goes_on] {
+        let made = std::process::Command::new("mkfifo").arg(fifo).status();
+        assert!(made.expect("mkfifo is there").success());
+    }
+    let script = files.path().join("editor.sh");
+    let text = format!("echo \"$1\" > {}\ncat {}\n", runs.display(), goes_on.display());
+    std::fs::write(&script, text).expect("there is room");
+    run(&mut shell, &["create /a one"]).await;
+    let line = format!("edit /a --editor 'sh {}'", script.display());
+    let running = tokio::task::spawn_blocking(move || std::fs::read_to_string(runs));
+    let draft = tokio::select! {
+        done = shell.execute_line(&line) => panic!("{done:?}"),
+        read = running => read.expect("it does not panic").expect("the editor runs"),
+    };
+    let draft = std::path::Path::new(draft.trim_end());
+    let (was_there, is_said, is_left) = (draft.exists(), shell.report_progress(), draft.exists());
+    std::fs::write(goes_on, "").expect("the editor waits");
+    assert!(was_there && is_said && is_left, "{} {}", draft.display(), errors.text());
+    std::fs::remove_file(draft).expect("it is ours");
+}
+
+#[tokio::test]
+async fn an_interrupted_edit_keeps_the_text() {
+    let server = TestServer::start();
+    let (mut shell, errors) = shell_with_messages(&server.connect_string()).await;
+    let files = tempfile::tempdir().expect("there is room");
+    let [runs, goes_on] = ["runs", "goes-on"].map(|name| files.path().join(name));
+    for fifo in [&runs, &goes_on] {
+        let made = std::process::Command::new("mkfifo").arg(fifo).status();
+        assert!(made.expect("mkfifo is there").success());
+    }
+    let script = files.path().join("editor.sh");
+    let (runs_word, goes_on_word) = (runs.display(), goes_on.display());
+    let text = format!("printf mine > \"$1\"\necho > {runs_word}\ncat {goes_on_word}\n");
+    std::fs::write(&script, text).expect("there is room");
+    run(&mut shell, &["create /a one"]).await;
+    let line = format!("edit /a --editor 'sh {}'", script.display());
+    let running = tokio::task::spawn_blocking(move || std::fs::read(runs));
+    tokio::select! {
+        done = shell.execute_line(&line) => panic!("{done:?}"),
+        read = running => drop(read.expect("it does not panic").expect("the editor runs")),
+    }
+    assert!(shell.report_progress());
+    let said = errors.text();
+    let kept = said.trim_end().strip_prefix("interrupted; your text is in ").expect("it is said");
+    std::fs::write(goes_on, "").expect("the editor waits");
+    assert_eq!(std::fs::read_to_string(kept).expect("it is kept"), "mine");
+    std::fs::remove_file(kept).expect("it is ours");
 }

@@ -1,19 +1,26 @@
 //! Copies and moves a subtree within an ensemble. Nothing is ever overwritten.
 //!
-//! A small subtree is moved in one transaction: nobody ever sees both, or neither. A larger one is
-//! copied, and then deleted from its leaves up, each znode only if it still has the version that was
-//! copied; when somebody has changed the source meanwhile, the move stops and says so, and the copy
-//! is whole.
+//! A small subtree is moved in one transaction: other clients see the source or the target, never both
+//! or neither. A larger one is copied, and then deleted from its leaves up. Either way a znode of the
+//! source is deleted only if it is the one that was copied, with the same data and no other children,
+//! see [`super::markers`], and only while its copy is there; if another client has changed the source
+//! meanwhile, the move stops and says so, and the copy is whole. What was interrupted can be resumed:
+//! what the target has already is compared and must be equal.
 
-use herdsman_client::{Client, Op};
+use herdsman_client::{Client, ErrorKind, Op, Outcome, Stat};
 
 use super::apply::Writer;
 use super::error::{Result, SubtreeError};
 use super::export::record_of;
 use super::lifetime::{NodeType, TypeHints};
+use super::markers::{
+    Failed, MarkerOwner, VersionedPath, delete_if_unchanged, marker_bytes, marker_owner,
+};
 use super::path;
 use super::record::Record;
+use super::sequence_numbers::SequenceNumbers;
 use super::walk::{Fetch, SystemZnodes, Visit, Walk, WalkOptions, Znode};
+use super::znode_version::ZnodeVersion;
 
 /// Most znodes that are moved in one transaction.
 const ATOMIC_ZNODES_MAX: u64 = 500;
@@ -23,6 +30,12 @@ const ATOMIC_BYTES_MAX: u64 = 256 << 10;
 
 /// Most bytes of paths and ACLs besides.
 const ATOMIC_NAMES_MAX: usize = 256 << 10;
+
+/// Most znodes that are deleted in one transaction.
+const DELETIONS_MAX: usize = 128;
+
+/// Most bytes of their paths and markers.
+const DELETION_BYTES_MAX: usize = 256 << 10;
 
 /// How much of a source is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,43 +57,88 @@ pub struct Survey {
     pub znodes: u64,
     /// Their bytes of data.
     pub bytes: u64,
+    /// Whether the target may be there already.
+    pub policy: TargetPolicy,
+    /// Numbers at the end of names in the target.
+    pub sequence_numbers: SequenceNumbers,
 }
 
-/// How a move was made.
+/// Whether the target may be there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum TargetPolicy {
+    /// There is no target yet.
+    New,
+    /// It has a part of the source, from a copy or a move that was interrupted.
+    Resume,
+}
+
+/// How far a copy or a move has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Znodes of the source that were read.
+    pub read: u64,
+    /// Znodes that were written to the target.
+    pub written: u64,
+    /// Znodes that were deleted from the source.
+    pub deleted: u64,
+}
+
+/// What a move has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Znodes that were deleted from the source, all of which the target has.
+    pub znodes: u64,
     /// In one transaction.
-    AtOnce,
-    /// Copied, then deleted.
-    InSteps,
+    pub is_atomic: bool,
 }
 
 /// Finds out what there is to copy, and whether it may be. Nothing is changed.
-pub async fn survey(client: &Client, source: &str, target: &str, extent: Extent) -> Result<Survey> {
+pub async fn survey(
+    client: &Client,
+    source: &str,
+    target: &str,
+    extent: Extent,
+    policy: TargetPolicy,
+) -> Result<Survey> {
     herdsman_client::check_path(source)?;
     herdsman_client::check_path(target)?;
     if path::is_within(source, target) {
         return Err(SubtreeError::Refused(format!("{target} is {source} itself or below it")));
     }
-    check_target(client, target).await?;
-    let mut survey =
-        Survey { source: source.to_owned(), target: target.to_owned(), znodes: 0, bytes: 0 };
-    let mut walk = Walk::new(client, source, walk_options(Fetch::Stat));
+    // A resumed move would take a znode of the source for the copy of another one, and delete both.
+    if path::is_within(target, source) {
+        return Err(SubtreeError::Refused(format!(
+            "{source} is below {target}: source and target must not contain each other"
+        )));
+    }
+    check_target(client, target, policy).await?;
+    let (source, target) = (source.to_owned(), target.to_owned());
+    let sequence_numbers = SequenceNumbers::default();
+    let mut survey = Survey { source, target, znodes: 0, bytes: 0, policy, sequence_numbers };
+    let mut walk = Walk::new(client, &survey.source, walk_options(Fetch::Stat));
     while let Some(visit) = walk.next().await? {
         let znode = readable(visit)?;
-        if extent == Extent::Leaf && znode.stat.num_children > 0 {
-            return Err(SubtreeError::Refused(format!("{source} has children: use -r")));
+        if is_own_marker(client, &znode) {
+            continue;
         }
-        check_copyable(&znode)?;
+        if extent == Extent::Leaf && znode.stat.num_children > 0 {
+            return Err(SubtreeError::Refused(format!("{} has children: use -r", survey.source)));
+        }
+        check_copyable(client, &znode)?;
+        let path = path::relative(&survey.source, &znode.place.path);
+        survey.sequence_numbers.note(&path::absolute(&survey.target, path));
         survey.znodes += 1;
         survey.bytes += u64::try_from(znode.stat.data_length).unwrap_or(0);
     }
     Ok(survey)
 }
 
-async fn check_target(client: &Client, target: &str) -> Result<()> {
-    if client.exists(target).await?.is_some() {
-        let text = format!("{target} exists already; nothing is overwritten");
+async fn check_target(client: &Client, target: &str, policy: TargetPolicy) -> Result<()> {
+    if policy == TargetPolicy::New && client.exists(target).await?.is_some() {
+        let text = format!(
+            "{target} exists already; nothing is overwritten (--resume goes on with a copy or a \
+             move that was interrupted)"
+        );
         return Err(SubtreeError::Refused(text));
     }
     if let Some(parent) = path::parent(target)
@@ -91,14 +149,18 @@ async fn check_target(client: &Client, target: &str) -> Result<()> {
     Ok(())
 }
 
-/// Copies what was surveyed. `progress` is told the number of znodes after each.
+/// Copies what was surveyed; gives the number of znodes that were written. `progress` is called
+/// after each.
 pub async fn copy(
     client: &Client,
     survey: &Survey,
     hints: &TypeHints,
-    progress: impl FnMut(u64),
+    mut progress: impl FnMut(Progress),
 ) -> Result<u64> {
-    copy_noting(client, survey, hints, progress, |_| {}).await
+    let mut writer = Writer::new(client);
+    let copied = copy_noting(client, survey, hints, &mut writer, &mut progress).await;
+    copied.map_err(|error| half_copied(survey, &writer, error))?;
+    Ok(writer.written())
 }
 
 /// Moves what was surveyed.
@@ -106,47 +168,122 @@ pub async fn move_subtree(
     client: &Client,
     survey: &Survey,
     hints: &TypeHints,
-    progress: impl FnMut(u64),
+    mut progress: impl FnMut(Progress),
 ) -> Result<Moved> {
-    if survey.znodes <= ATOMIC_ZNODES_MAX
+    if survey.policy == TargetPolicy::New
+        && survey.znodes <= ATOMIC_ZNODES_MAX
         && survey.bytes <= ATOMIC_BYTES_MAX
         && let Some(records) = small(client, survey, hints).await?
     {
         move_at_once(client, survey, &records).await?;
-        return Ok(Moved::AtOnce);
+        return Ok(Moved { znodes: records.len() as u64, is_atomic: true });
     }
-    let mut copied: Vec<(String, i32)> = Vec::new();
-    let note = |znode: &Znode| copied.push((znode.place.path.clone(), znode.stat.version));
-    copy_noting(client, survey, hints, progress, note).await?;
     let mut writer = Writer::new(client);
-    while let Some((path, version)) = copied.pop() {
-        writer.delete(path, version).await.map_err(|error| half_moved(survey, error))?;
+    let copied = copy_noting(client, survey, hints, &mut writer, &mut progress).await;
+    let copied = copied.map_err(|error| half_copied(survey, &writer, error))?;
+    let mut so_far = Progress { read: copied.len() as u64, written: writer.written(), deleted: 0 };
+    let mut rest = copied;
+    while !rest.is_empty() {
+        let (batch, copies) = last_batch(&mut rest, survey);
+        let deleted = delete_if_unchanged(client, &survey.target, &[], &copies, &batch).await;
+        deleted.map_err(|failed| half_moved(survey, so_far.deleted, failed))?;
+        so_far.deleted += batch.len() as u64;
+        progress(so_far);
     }
-    writer.flush().await.map_err(|error| half_moved(survey, error))?;
-    Ok(Moved::InSteps)
+    Ok(Moved { znodes: so_far.deleted, is_atomic: false })
 }
 
+/// A znode of the source, and its copy.
+struct Copied {
+    source: VersionedPath,
+    copy: ZnodeVersion,
+}
+
+/// Gives what was copied, parents before their children.
 async fn copy_noting(
     client: &Client,
     survey: &Survey,
     hints: &TypeHints,
-    mut progress: impl FnMut(u64),
-    mut note: impl FnMut(&Znode),
-) -> Result<u64> {
-    let mut writer = Writer::new(client);
+    writer: &mut Writer,
+    progress: &mut impl FnMut(Progress),
+) -> Result<Vec<Copied>> {
+    let mut read = Vec::new();
     let mut walk = Walk::new(client, &survey.source, walk_options(Fetch::Everything));
-    let mut seen = 0;
     while let Some(visit) = walk.next().await? {
         let znode = readable(visit)?;
-        check_copyable(&znode)?;
-        note(&znode);
-        let Record { path, data, acl, lifetime, .. } = record_of(&survey.source, znode, hints);
-        writer.create(path::absolute(&survey.target, &path), data, acl, lifetime).await?;
-        seen += 1;
-        progress(seen);
+        if is_own_marker(client, &znode) {
+            remove_marker(client, &znode).await?;
+            continue;
+        }
+        check_copyable(client, &znode)?;
+        let source =
+            VersionedPath { path: znode.place.path.clone(), seen: ZnodeVersion::of(&znode.stat) };
+        let record = record_of(&survey.source, znode, hints);
+        let target = path::absolute(&survey.target, &record.path);
+        let existing = match survey.policy {
+            TargetPolicy::New => None,
+            TargetPolicy::Resume => existing_copy(client, &target, &record).await?,
+        };
+        read.push((source, existing));
+        if existing.is_none() {
+            let Record { data, acl, lifetime, .. } = record;
+            writer.create(target, data, acl, lifetime).await?;
+        }
+        progress(Progress { read: read.len() as u64, written: writer.written(), deleted: 0 });
     }
     writer.flush().await?;
-    Ok(writer.written())
+    let mut created = writer.created().iter().copied();
+    let copied = read.into_iter().map(|(source, existing)| {
+        let copy = existing.or_else(|| created.next());
+        Copied { source, copy: copy.expect("what the target did not have was created") }
+    });
+    Ok(copied.collect())
+}
+
+/// The copy that the target has already. What differs is never overwritten.
+async fn existing_copy(
+    client: &Client,
+    target: &str,
+    record: &Record,
+) -> Result<Option<ZnodeVersion>> {
+    let (node, acl) = (client.get(target).send(), client.acl(target).send());
+    let node = match node.await {
+        Ok(node) => node,
+        Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    refuse_ephemeral(target, &node.stat)?;
+    if node.data == record.data && acl.await?.0 == record.acl {
+        return Ok(Some(ZnodeVersion::of(&node.stat)));
+    }
+    Err(SubtreeError::Refused(format!(
+        "{target} is there with other data or another ACL; nothing is overwritten"
+    )))
+}
+
+/// The last of these, children before their parents, and their copies, as many as fit into a
+/// transaction.
+fn last_batch(
+    copied: &mut Vec<Copied>,
+    survey: &Survey,
+) -> (Vec<VersionedPath>, Vec<VersionedPath>) {
+    let Survey { source, target, .. } = survey;
+    let (mut batch, mut copies) = (Vec::new(), Vec::new());
+    let mut bytes = 0;
+    while let Some(Copied { source: last, .. }) = copied.last() {
+        bytes +=
+            2 * last.path.len() + target.len() + marker_bytes(std::iter::once(last.path.as_str()));
+        if batch.len() >= DELETIONS_MAX || (bytes > DELETION_BYTES_MAX && !batch.is_empty()) {
+            break;
+        }
+        let Some(Copied { source: last, copy }) = copied.pop() else {
+            break;
+        };
+        let path = path::absolute(target, path::relative(source, &last.path));
+        copies.push(VersionedPath { path, seen: copy });
+        batch.push(last);
+    }
+    (batch, copies)
 }
 
 /// All records, unless they turn out to be more than one transaction takes.
@@ -156,10 +293,16 @@ async fn small(client: &Client, survey: &Survey, hints: &TypeHints) -> Result<Op
     let (mut bytes, mut names) = (0, 0);
     while let Some(visit) = walk.next().await? {
         let znode = readable(visit)?;
-        check_copyable(&znode)?;
+        if is_own_marker(client, &znode) {
+            remove_marker(client, &znode).await?;
+            continue;
+        }
+        check_copyable(client, &znode)?;
         bytes += znode.data.len() as u64;
         let acl: usize = znode.acl.iter().map(|acl| acl.id.scheme.len() + acl.id.id.len()).sum();
-        names += 2 * znode.place.path.len() + survey.target.len() + acl + 128;
+        let path = znode.place.path.as_str();
+        names += 2 * path.len() + survey.target.len() + acl + 128;
+        names += marker_bytes(std::iter::once(path));
         records.push(record_of(&survey.source, znode, hints));
         let is_small = records.len() as u64 <= ATOMIC_ZNODES_MAX
             && bytes <= ATOMIC_BYTES_MAX
@@ -176,27 +319,69 @@ async fn move_at_once(client: &Client, survey: &Survey, records: &[Record]) -> R
         let path = path::absolute(&survey.target, &record.path);
         Op::create(&path, record.data.clone()).acl(record.acl.clone()).lifetime(record.lifetime)
     };
-    let delete = |record: &Record| {
-        let version = record.stat.map_or(-1, |stat| stat.version);
-        Op::delete(&path::absolute(&survey.source, &record.path)).version(version)
+    let versioned = |record: &Record| {
+        let path = path::absolute(&survey.source, &record.path);
+        record.stat.as_ref().map(|stat| VersionedPath { path, seen: ZnodeVersion::of(stat) })
     };
-    let ops = records.iter().map(create).chain(records.iter().rev().map(delete));
-    client.transaction(ops).await.map(drop).map_err(|error| SubtreeError::Stopped {
-        path: error.path().unwrap_or(&survey.source).to_owned(),
-        written: 0,
-        source: error,
+    let creations: Vec<Op> = records.iter().map(create).collect();
+    let deletions: Vec<VersionedPath> = records.iter().rev().filter_map(versioned).collect();
+    let moved = delete_if_unchanged(client, &survey.target, &creations, &[], &deletions).await;
+    moved.map_err(|Failed { error, may_be_done }| {
+        let state = match may_be_done {
+            true => "all of it may have been moved nevertheless, or nothing",
+            false => "nothing was moved",
+        };
+        SubtreeError::Refused(format!("{}; {state}", described(&error)))
     })
 }
 
-fn half_moved(survey: &Survey, error: SubtreeError) -> SubtreeError {
-    let SubtreeError::Stopped { path, source, written } = error else {
-        return error;
+/// A server's error with the path that it is about.
+fn described(error: &SubtreeError) -> String {
+    match error {
+        SubtreeError::Client(error) => crate::failure::describe(error),
+        other => other.to_string(),
+    }
+}
+
+fn half_copied(survey: &Survey, writer: &Writer, error: SubtreeError) -> SubtreeError {
+    let Survey { target, .. } = survey;
+    let written = writer.written();
+    let text = match &error {
+        SubtreeError::Stopped { source, .. } if source.outcome() == Outcome::Unknown => {
+            error.to_string()
+        }
+        _ if written == 0 => return error,
+        SubtreeError::Stopped { .. } => error.to_string(),
+        _ => format!("{}; {written} znodes were written to {target}", described(&error)),
     };
-    let Survey { source: from, target, .. } = survey;
+    SubtreeError::Refused(format!("{text}; --resume goes on"))
+}
+
+fn half_moved(survey: &Survey, deleted: u64, failed: Failed) -> SubtreeError {
+    let Failed { error, may_be_done } = failed;
+    let Survey { source, target, .. } = survey;
+    if let SubtreeError::CopyChanged(path) = &error {
+        return SubtreeError::Refused(format!(
+            "the copy was changed meanwhile: {path}; {deleted} znodes of {source} are deleted, the \
+             others are left; compare the two with diff, then --resume goes on"
+        ));
+    }
+    let (why, hint) = match &error {
+        SubtreeError::Changed(path) => (
+            format!("{source} was changed meanwhile: {path}"),
+            "compare the two with diff, then --resume goes on",
+        ),
+        other => {
+            (format!("{source} could not be deleted: {}", described(other)), "--resume goes on")
+        }
+    };
+    let others = match may_be_done {
+        true => "some more may be",
+        false => "the others are left",
+    };
     SubtreeError::Refused(format!(
-        "the copy {target} is whole, but {from} was changed meanwhile: {path}: {}; {written} of its \
-         znodes are deleted, the others are left",
-        source.kind()
+        "the copy {target} is whole, but {why}; {deleted} znodes of {source} are deleted, {others}; \
+         {hint}"
     ))
 }
 
@@ -211,13 +396,28 @@ fn readable(visit: Visit) -> Result<Znode> {
     }
 }
 
-fn check_copyable(znode: &Znode) -> Result<()> {
-    let path = &znode.place.path;
-    if NodeType::of(&znode.stat) == NodeType::Ephemeral {
-        let owner = super::human::hex(znode.stat.ephemeral_owner);
-        let text = format!("{path} is ephemeral, it belongs to session {owner}");
-        return Err(SubtreeError::Refused(text));
+/// Whether it was left by a move of this session that was interrupted.
+fn is_own_marker(client: &Client, znode: &Znode) -> bool {
+    marker_owner(client, &znode.place.path, &znode.stat) == Some(MarkerOwner::This)
+}
+
+async fn remove_marker(client: &Client, znode: &Znode) -> Result<()> {
+    match client.delete(&znode.place.path).await {
+        Err(error) if *error.kind() != ErrorKind::NoNode => Err(error.into()),
+        _ => Ok(()),
     }
+}
+
+fn check_copyable(client: &Client, znode: &Znode) -> Result<()> {
+    let path = &znode.place.path;
+    if marker_owner(client, path, &znode.stat) == Some(MarkerOwner::Other) {
+        let owner = super::human::hex(znode.stat.ephemeral_owner);
+        return Err(SubtreeError::Refused(format!(
+            "{path} is there for a move by session {owner}, which is under way or was interrupted; \
+             wait until that session has ended, at most its timeout"
+        )));
+    }
+    refuse_ephemeral(path, &znode.stat)?;
     if super::record::has_hidden_digest(&znode.acl) {
         let text = format!(
             "the ACL of {path} is shown only to those who may change it: log in with addauth"
@@ -225,4 +425,13 @@ fn check_copyable(znode: &Znode) -> Result<()> {
         return Err(SubtreeError::Refused(text));
     }
     Ok(())
+}
+
+/// Ephemerals end with their session, so they can be neither copied nor the copy of anything.
+fn refuse_ephemeral(path: &str, stat: &Stat) -> Result<()> {
+    if NodeType::of(stat) != NodeType::Ephemeral {
+        return Ok(());
+    }
+    let owner = super::human::hex(stat.ephemeral_owner);
+    Err(SubtreeError::Refused(format!("{path} is ephemeral, it belongs to session {owner}")))
 }

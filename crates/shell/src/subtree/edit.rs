@@ -1,18 +1,19 @@
 //! A znode's data as a file for an editor, and back.
 //!
 //! In: data and the form in which to edit it. Out: text, and data again when the editor is done. The
-//! file is readable by its owner alone and goes with the [`Draft`], unless it is kept because the
-//! znode changed meanwhile. Not here: reading and writing the znode, showing the difference, asking.
+//! file is readable by its owner alone. It stays when the [`Draft`] is dropped, whatever ended the
+//! command, and is removed only by [`Draft::discard`]: when its text was written, or when nothing was
+//! typed and the editor is closed. Not here: reading and writing the znode, showing the difference, asking.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
-use tempfile::NamedTempFile;
 
 use super::error::{Result, SubtreeError};
 use super::record::as_text;
@@ -52,7 +53,7 @@ pub fn to_editable(data: &[u8], format: EditFormat) -> Result<String> {
                 return Ok(String::new());
             }
             check_json(text).map_err(|error| {
-                SubtreeError::Refused(format!("the data is no JSON ({error}); edit it as text"))
+                SubtreeError::Refused(format!("the data is not JSON ({error}); edit it as text"))
             })?;
             Ok(json::indented(text))
         }
@@ -62,7 +63,7 @@ pub fn to_editable(data: &[u8], format: EditFormat) -> Result<String> {
 fn text_of(data: &[u8]) -> Result<&str> {
     as_text(data).ok_or_else(|| {
         SubtreeError::refused(
-            "the data is no text: use `edit --hex`, or `get -b` and `set -b` with base64",
+            "the data is not text: use `edit --hex`, or `get -b` and `set -b` with base64",
         )
     })
 }
@@ -70,12 +71,17 @@ fn text_of(data: &[u8]) -> Result<&str> {
 /// The edited text as data. `before` is the data that it was made from: a line end that only the
 /// editor has added is taken away again, and JSON that was on one line goes back on one line.
 pub fn from_editable(text: &str, before: &[u8], format: EditFormat) -> Result<Bytes> {
+    if format != EditFormat::Hex && as_text(text.as_bytes()).is_none() {
+        let why = "the edited text has control characters: use `edit --hex`";
+        return Err(SubtreeError::refused(why));
+    }
     match format {
         EditFormat::Hex => parse_hex(text),
         EditFormat::Text => Ok(without_added_line_end(text, before)),
         EditFormat::Json => {
-            check_json(text)
-                .map_err(|error| SubtreeError::Refused(format!("that is no JSON: {error}")))?;
+            check_json(text).map_err(|error| {
+                SubtreeError::Refused(format!("the edited text is not JSON: {error}"))
+            })?;
             let was_compact = !before.is_empty() && !before.trim_ascii_end().contains(&b'\n');
             match was_compact {
                 true => Ok(Bytes::from(json::compact(text))),
@@ -149,7 +155,9 @@ pub fn choose_editor(candidates: impl IntoIterator<Item = Option<String>>) -> St
 /// The file that is being edited.
 #[derive(Debug)]
 pub struct Draft {
-    file: NamedTempFile,
+    path: PathBuf,
+    shown: String,
+    is_open: AtomicBool,
 }
 
 impl Draft {
@@ -160,32 +168,41 @@ impl Draft {
         let failed = |source| SubtreeError::File { path: std::env::temp_dir(), source };
         let mut file = made.map_err(failed)?;
         file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(failed)?;
-        Ok(Draft { file })
+        let path = file.into_temp_path().keep().map_err(|error| failed(error.error))?;
+        Ok(Draft { path, shown: text.to_owned(), is_open: AtomicBool::new(false) })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.path
     }
 
     /// Runs the editor on it and waits until it is closed. Blocks. The command may have arguments,
     /// as in `code --wait`.
     pub fn edit(&self, editor: &str) -> Result<()> {
+        self.is_open.store(true, Ordering::SeqCst);
         let shell = Command::new("/bin/sh")
             .arg("-c")
             .arg(format!("{editor} \"$@\""))
             .arg(editor)
             .arg(self.path())
             .status();
+        self.is_open.store(false, Ordering::SeqCst);
         match shell {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => {
-                let text = format!("the editor {editor:?} failed ({status}); nothing was changed");
+                let text = format!("the editor {editor:?} failed ({status}); nothing was written");
                 Err(SubtreeError::Refused(text))
             }
             Err(source) => Err(SubtreeError::File { path: editor.into(), source }),
         }
+    }
+
+    /// Whether an editor has it open.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::SeqCst)
     }
 
     /// The text as the editor left it. Editors may replace the file, so it is opened anew.
@@ -197,11 +214,19 @@ impl Draft {
         fs::read_to_string(self.path()).map_err(failed)
     }
 
-    /// Leaves the file where it is, and says where.
-    pub fn keep(self) -> Result<PathBuf> {
-        let path = self.file.path().to_owned();
-        let kept = self.file.into_temp_path().keep();
-        kept.map_err(|error| SubtreeError::File { path, source: error.error })
+    /// Whether the file holds something that the user has typed, as far as can be known.
+    #[must_use]
+    pub fn is_edited(&self) -> bool {
+        match fs::read(&self.path) {
+            Ok(text) => text != self.shown.as_bytes(),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Removes the file. Its text is written to the znode, or nothing was typed; should it be left
+    /// behind, only its owner can read it.
+    pub fn discard(&self) {
+        _ = fs::remove_file(&self.path);
     }
 }
 

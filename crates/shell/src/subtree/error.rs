@@ -24,6 +24,12 @@ pub enum SubtreeError {
     /// What is asked for must not be done. The text says why, and what to do instead.
     #[error("{0}")]
     Refused(String),
+    /// A znode is not what it was when it was read. Nothing was done to it.
+    #[error("{0} was changed by another client meanwhile")]
+    Changed(String),
+    /// A copy is not the znode that was written or compared. The source was not deleted.
+    #[error("the copy {0} was changed by another client meanwhile")]
+    CopyChanged(String),
     /// A file cannot be opened, read or written.
     #[error("{}: {source}", .path.display())]
     File {
@@ -79,9 +85,10 @@ impl SubtreeError {
 fn stop_reason(error: &Error) -> String {
     match error.outcome() {
         herdsman_client::Outcome::Unknown => {
-            format!("{} (it may have been written all the same)", error.kind())
+            format!("{} (it may have been written all the same, with its batch)", error.kind())
         }
         _ => match error.kind() {
+            ErrorKind::BadVersion => "another client has changed it meanwhile".to_owned(),
             ErrorKind::NoAuth => "not allowed by the ACL: log in with addauth".to_owned(),
             ErrorKind::Unimplemented => {
                 "the server does not offer this (znodes with a time to live need its \

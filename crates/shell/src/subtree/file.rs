@@ -246,7 +246,7 @@ impl<'f> Records<'f> {
             let mut text = String::new();
             let read = (&mut self.input).take(LINE_BYTES_MAX).read_line(&mut text);
             let failed = |source: io::Error| match source.kind() {
-                io::ErrorKind::InvalidData => self.fault(self.line + 1, "no UTF-8 text".to_owned()),
+                io::ErrorKind::InvalidData => self.fault(self.line + 1, "not UTF-8".to_owned()),
                 _ => SubtreeError::File { path: self.name.as_str().into(), source },
             };
             let bytes = read.map_err(failed)? as u64;
@@ -266,7 +266,7 @@ impl<'f> Records<'f> {
 }
 
 fn read_header(line: &str) -> Result<Header, String> {
-    let expected = "this is no export of a subtree: the header is missing";
+    let expected = "not an export file: the header is missing";
     let header: Header = serde_json::from_str(line).map_err(|_| expected.to_owned())?;
     if header.format != FORMAT {
         return Err(expected.to_owned());
@@ -276,7 +276,7 @@ fn read_header(line: &str) -> Result<Header, String> {
         return Err(format!("version {version} of the format; this program reads {VERSION}"));
     }
     if herdsman_client::check_path(&header.root).is_err() {
-        return Err(format!("the root {:?} is no path of a znode", header.root));
+        return Err(format!("the root {:?} is not a path of a znode", header.root));
     }
     Ok(header)
 }

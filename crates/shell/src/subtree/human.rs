@@ -23,7 +23,7 @@ const SIZE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let refused = || {
         let text =
-            format!("{text:?} is no duration: write a number and ms, s, m, h, d or w, as 10m");
+            format!("{text:?} is not a duration: write a number and ms, s, m, h, d or w, as 10m");
         SubtreeError::Mistake(text)
     };
     let (unit, ms) =
@@ -35,7 +35,9 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 /// Reads `4096`, `64k`, `2M` or `1G`; units are powers of 1024.
 pub fn parse_size(text: &str) -> Result<u64> {
     let refused = || {
-        SubtreeError::Mistake(format!("{text:?} is no size: write a number, then k, M or G if any"))
+        SubtreeError::Mistake(format!(
+            "{text:?} is not a size: write a number, then k, M or G if any"
+        ))
     };
     let (number, unit) = match text.chars().last() {
         Some('k' | 'K') => (&text[..text.len() - 1], 1 << 10),
@@ -53,8 +55,9 @@ pub fn parse_session(text: &str) -> Result<i64> {
         Some(hex) => u64::from_str_radix(hex, 16).map(u64::cast_signed),
         None => text.parse::<i64>(),
     };
-    parsed
-        .map_err(|_| SubtreeError::Mistake(format!("{text:?} is no session id: write 0x1234abcd")))
+    parsed.map_err(|_| {
+        SubtreeError::Mistake(format!("{text:?} is not a session id: write 0x1234abcd"))
+    })
 }
 
 /// A size for people: `17 B`, `1.5 KiB`.

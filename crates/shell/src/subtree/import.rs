@@ -5,18 +5,21 @@
 //! the target does not exist, none are needed.
 //!
 //! What the plan cannot know is what others write between the plan and its execution. Creations fail
-//! then, and updates carry the version that the plan has seen.
+//! then, and so do updates of znodes that are not as the plan has seen them.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use herdsman_client::{Acl, Client, ErrorKind, Lifetime, Node, Perms, Reply, Stat};
+use herdsman_client::{Acl, Client, Error, ErrorKind, Lifetime, Node, Perms, Reply, Stat};
 
 use super::error::{Result, SubtreeError};
 use super::file::{ExportFile, Outline};
 use super::lifetime::NodeType;
 use super::path;
 use super::record::Record;
+use super::sequence_numbers::SequenceNumbers;
 use super::walk::AHEAD_MAX;
+use super::znode_version::ZnodeVersion;
 
 /// Conflicts that are told one by one; the others are only counted.
 pub const CONFLICTS_TOLD_MAX: usize = 20;
@@ -104,7 +107,16 @@ pub struct Plan {
     /// The first conflicts.
     pub conflicts: Vec<Conflict>,
     /// One for each record of the file, in its order.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<Planned>,
+    /// Numbers at the end of names that are created.
+    pub sequence_numbers: SequenceNumbers,
+}
+
+/// What happens to a record, and what the record was: the file may be written while it is imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Planned {
+    pub(super) step: Step,
+    pub(super) digest: u64,
 }
 
 /// What happens to a record.
@@ -112,11 +124,19 @@ pub struct Plan {
 pub(super) enum Step {
     Nothing,
     Create,
-    /// The versions that were seen of what is to be replaced.
+    /// What is replaced of a znode that is there, as the plan has seen it.
     Update {
-        data: Option<i32>,
-        acl: Option<i32>,
+        seen: ZnodeVersion,
+        change: Change,
     },
+}
+
+/// What is replaced of a znode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Data,
+    Acl,
+    Both,
 }
 
 /// Plans the import of a file to `target`.
@@ -130,14 +150,14 @@ pub async fn plan(
     herdsman_client::check_path(target)?;
     let mut records = file.records()?;
     if let (Some(line), AclChoice::Keep) = (outline.first_hidden_acl, options.acl) {
-        let fault = "a digest of the ACL was hidden from whoever made the export, so nobody could \
-                     log in; use --acl open, or export as one who may change the ACLs";
+        let fault = "a digest of the ACL was hidden from the user who exported it, so no user could log \
+                     in; use --acl open, or export as a user who may change the ACLs";
         return Err(records.fault(line, fault.to_owned()));
     }
     let mut planner = Planner {
         client,
         options,
-        target_exists: client.exists(target).await?.is_some(),
+        target_exists: is_there(client.exists(target).await)?,
         asked: VecDeque::new(),
         plan: Plan {
             target: target.to_owned(),
@@ -145,6 +165,7 @@ pub async fn plan(
             counts: PlanCounts::default(),
             conflicts: Vec::new(),
             steps: Vec::new(),
+            sequence_numbers: SequenceNumbers::default(),
         },
     };
     planner.plan.counts.create = planner.plan.missing_parents.len() as u64;
@@ -165,12 +186,21 @@ pub async fn plan(
     Ok(plan)
 }
 
+/// What may not be read is there.
+fn is_there(found: Result<Option<Stat>, Error>) -> Result<bool> {
+    match found {
+        Ok(stat) => Ok(stat.is_some()),
+        Err(error) if *error.kind() == ErrorKind::NoAuth => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
 async fn missing_parents(client: &Client, target: &str) -> Result<Vec<String>> {
     let above = std::iter::successors(path::parent(target), |above| path::parent(above));
     let asked: Vec<_> = above.map(|above| (above, client.exists(above).send())).collect();
     let mut missing = VecDeque::new();
     for (above, reply) in asked {
-        if reply.await?.is_none() {
+        if !is_there(reply.await)? {
             missing.push_front(above.to_owned());
         }
     }
@@ -221,10 +251,20 @@ impl Planner<'_> {
             Some(Present { node, acl }) => match node.await {
                 Ok(node) => self.compare(line, &record, &node, &acl.await?),
                 Err(error) => match error.kind() {
-                    ErrorKind::NoNode => self.create(),
+                    ErrorKind::NoNode => self.create(&record),
+                    ErrorKind::NoAuth if self.replaces_all() => {
+                        self.replace_unread(&record, &acl.await?.1)?
+                    }
+                    ErrorKind::NoAuth if self.options.existing == Existing::Skip => {
+                        self.plan.counts.skip += 1;
+                        Step::Nothing
+                    }
                     ErrorKind::NoAuth => {
                         let path = path::absolute(&self.plan.target, &record.path);
-                        return Err(SubtreeError::Unreadable(path));
+                        return Err(SubtreeError::Refused(format!(
+                            "{path} exists and may not be read, so it cannot be compared: log in with \
+                             addauth, or use --skip-existing; nothing was changed"
+                        )));
                     }
                     _ => return Err(error.into()),
                 },
@@ -233,9 +273,9 @@ impl Planner<'_> {
                 self.plan.counts.ephemerals += 1;
                 Step::Nothing
             }
-            None => self.create(),
+            None => self.create(&record),
         };
-        self.plan.steps.push(step);
+        self.plan.steps.push(Planned { step, digest: digest(&record) });
         Ok(())
     }
 
@@ -243,7 +283,23 @@ impl Planner<'_> {
         record.node_type() == NodeType::Ephemeral && self.options.ephemerals == Ephemerals::Skip
     }
 
-    fn create(&mut self) -> Step {
+    fn replaces_all(&self) -> bool {
+        self.options.existing == Existing::Overwrite && self.options.acl == AclChoice::Keep
+    }
+
+    /// The data may not be read: an import that stops between its steps leaves it like that. A client
+    /// that may read the ACL may try to overwrite both.
+    fn replace_unread(&mut self, record: &Record, stat: &Stat) -> Result<Step> {
+        if NodeType::of(stat) == NodeType::Ephemeral {
+            return Err(SubtreeError::Unreadable(path::absolute(&self.plan.target, &record.path)));
+        }
+        self.plan.counts.update += 1;
+        Ok(Step::Update { seen: ZnodeVersion::of(stat), change: Change::Both })
+    }
+
+    fn create(&mut self, record: &Record) -> Step {
+        let path = path::absolute(&self.plan.target, &record.path);
+        self.plan.sequence_numbers.note(&path);
         self.plan.counts.create += 1;
         Step::Create
     }
@@ -265,10 +321,15 @@ impl Planner<'_> {
             }
             Existing::Overwrite if !type_differs => {
                 counts.update += 1;
-                Step::Update {
-                    data: data_differs.then_some(node.stat.version),
-                    acl: acl_differs.then_some(acl.1.aversion),
-                }
+                let change = match (data_differs, acl_differs) {
+                    (true, true) => Change::Both,
+                    (true, false) => Change::Data,
+                    _ => Change::Acl,
+                };
+                // The ACL was read last: if the data was written in between, the step will fail.
+                let seen =
+                    ZnodeVersion { aversion: acl.1.aversion, ..ZnodeVersion::of(&node.stat) };
+                Step::Update { seen, change }
             }
             Existing::Overwrite | Existing::Conflict => {
                 counts.conflict += 1;
@@ -282,6 +343,13 @@ impl Planner<'_> {
             }
         }
     }
+}
+
+/// Tells records apart within one process.
+pub(super) fn digest(record: &Record) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&record.path, &record.data, &record.acl).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The names of what is true, with commas.

@@ -89,7 +89,7 @@ impl TypeHints {
 fn parse_ttl(hint: &str) -> Result<(Pattern, Duration)> {
     let refused = || {
         let text =
-            format!("{hint:?} is no hint for a time to live: write GLOB=DURATION, jobs/*=10m");
+            format!("{hint:?} is not a hint for a time to live: write GLOB=DURATION, jobs/*=10m");
         SubtreeError::Mistake(text)
     };
     let (glob, ttl) = hint.rsplit_once('=').ok_or_else(refused)?;

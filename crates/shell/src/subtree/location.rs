@@ -50,7 +50,9 @@ impl Location {
                 })?;
                 Ok(Location::Elsewhere { servers: servers.to_owned(), path })
             }
-            None if text.is_empty() => Err(SubtreeError::mistake("an empty text is no location")),
+            None if text.is_empty() => {
+                Err(SubtreeError::mistake("an empty text is not a location"))
+            }
             None => Ok(Location::File(text.into())),
         }
     }

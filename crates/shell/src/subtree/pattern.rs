@@ -17,7 +17,7 @@ impl Pattern {
     /// A glob, which matches a whole text.
     pub fn glob(glob: &str) -> Result<Self> {
         let refused =
-            |why: &str| SubtreeError::Mistake(format!("{glob:?} is no glob pattern: {why}"));
+            |why: &str| SubtreeError::Mistake(format!("{glob:?} is not a glob pattern: {why}"));
         let regex = glob_to_regex(glob).map_err(refused)?;
         Regex::new(&regex).map(Pattern).map_err(|_| refused("a set in [] is empty or wrong"))
     }
@@ -29,7 +29,7 @@ impl Pattern {
             // The crate draws an arrow below the expression; its last line says what is wrong.
             let text = error.to_string();
             let why = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            SubtreeError::Mistake(format!("{regex:?} is no regular expression: {why}"))
+            SubtreeError::Mistake(format!("{regex:?} is not a regular expression: {why}"))
         })
     }
 
@@ -140,10 +140,10 @@ mod tests {
     fn broken_patterns_are_refused_in_one_line() {
         for bad in ["[", "[a", "{a", "a\\", "[z-a]"] {
             let error = Pattern::glob(bad).unwrap_err().to_string();
-            assert!(error.contains("is no glob pattern") && !error.contains('\n'), "{error}");
+            assert!(error.contains("is not a glob pattern") && !error.contains('\n'), "{error}");
         }
         let error = Pattern::regex("(a").unwrap_err().to_string();
-        assert_eq!(error, r#""(a" is no regular expression: unclosed group"#);
+        assert_eq!(error, r#""(a" is not a regular expression: unclosed group"#);
     }
 
     #[test]

@@ -170,7 +170,10 @@ impl TryFrom<Line> for Record {
 
     fn try_from(line: Line) -> Result<Self, String> {
         if !path::is_relative(&line.path) {
-            return Err(format!("{:?} is no relative path, as a/b, or . for the root", line.path));
+            return Err(format!(
+                "{:?} is not a relative path, as a/b, or . for the root",
+                line.path
+            ));
         }
         let data = match (line.data, line.data_base64) {
             (Some(_), Some(_)) => return Err("it has both data and data_base64".to_owned()),
@@ -286,7 +289,7 @@ impl TryFrom<StatLine> for Stat {
 fn parse_hex(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix("0x").unwrap_or_default();
     let number = u64::from_str_radix(digits, 16);
-    number.map(u64::cast_signed).map_err(|_| format!("{text:?} is no number as 0x1f"))
+    number.map(u64::cast_signed).map_err(|_| format!("{text:?} is not a number such as 0x1f"))
 }
 
 #[cfg(test)]

@@ -159,10 +159,11 @@ impl Walk {
             };
             let asked = asked.unwrap_or_else(|| ask(&self.client, &place, self.options));
             match asked.answer().await {
-                Ok(Told { names, stat, data, acl }) => {
+                Ok(Some(Told { names, stat, data, acl })) => {
                     self.descend(&place, names);
                     return Ok(Some(Visit::Znode(Znode { place, stat, data, acl })));
                 }
+                Ok(None) => self.queue.push_front(Entry { place, asked: None }),
                 Err(error) => match error.kind() {
                     ErrorKind::NoAuth => return Ok(Some(Visit::Unreadable(place))),
                     ErrorKind::NoNode if place.depth > 0 => self.vanished += 1,
@@ -234,7 +235,8 @@ fn ask(client: &Client, place: &Place, options: WalkOptions) -> Asked {
 }
 
 impl Asked {
-    async fn answer(self) -> Result<Told, Error> {
+    /// `None` if the ACL was changed between the replies.
+    async fn answer(self) -> Result<Option<Told>, Error> {
         let (names, mut stat) = match self.listing {
             Listing::Children(reply) => {
                 let children = reply.await?;
@@ -250,10 +252,15 @@ impl Asked {
             // This stat goes with the data, whatever happened since the children were listed.
             Node { data, stat } = reply.await?;
         }
-        let acl = match self.acl {
-            Some(reply) => reply.await?.0,
-            None => Vec::new(),
-        };
-        Ok(Told { names, stat, data, acl })
+        let mut acl = Vec::new();
+        if let Some(reply) = self.acl {
+            let (read, read_with) = reply.await?;
+            // Data must not get the ACL of other data, which may be open to all.
+            if (read_with.czxid, read_with.aversion) != (stat.czxid, stat.aversion) {
+                return Ok(None);
+            }
+            acl = read;
+        }
+        Ok(Some(Told { names, stat, data, acl }))
     }
 }

@@ -1,5 +1,9 @@
 //! Quotas: the znodes that servers look at, and the checks before they are written.
 
+use std::time::Duration;
+
+use herdsman_server::TestProxy;
+use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use serde_json::json;
 
 use crate::world::{World, shell};
@@ -98,4 +102,56 @@ fn a_hard_quota_is_enforced() {
     world.server.start_again();
     let ran = world.pipe("create /a\nsetquota -N 2 /a\ncreate /a/b\ncreate /a/c\n");
     assert_eq!(ran.failed(1), "Quota has exceeded : /a/c");
+}
+
+/// A limit is set by reading and writing; what another client sets in between is not lost.
+#[test]
+fn two_limits_that_are_set_at_once_are_both_kept() {
+    let world = World::start();
+    world.pipe_ok("create /app\nsetquota -n 5 /app\n");
+    let proxy = TestProxy::start(world.server.address());
+    let held = proxy.once(OpCode::SetData, Fault::HoldRequest);
+    let servers = proxy.connect_string();
+    let ran = std::thread::scope(|scope| {
+        let setting = scope.spawn(|| shell(&["-s", &servers, "setquota", "-N", "9", "/app"], ""));
+        assert!(held.wait_fired(Duration::from_secs(30)));
+        world.run(&["setquota", "-B", "100", "/app"]).ok();
+        held.release();
+        setting.join().expect("it does not panic")
+    });
+    assert_eq!(
+        ran.failed(1),
+        "the quota of /app was changed by another client meanwhile; nothing was changed"
+    );
+    let quota = world.run(&["--json", "listquota", "/app"]).ok();
+    assert!(quota.contains("100"), "{quota}");
+}
+
+/// A `delquota` that was stopped between two deletions used to make `setquota` fail with "Node already exists".
+#[test]
+fn a_quota_goes_as_a_whole() {
+    let world = World::start();
+    world.pipe_ok("create /app\nsetquota -n 5 /app\n");
+    let proxy = TestProxy::start(world.server.address());
+    let cut = proxy.add_rule(Rule::new(Fault::CutBeforeReply).on(OpCode::Delete).on(OpCode::Multi));
+    let ran = shell(&["-s", &proxy.connect_string(), "delquota", "/app"], "");
+    assert_eq!((ran.code, cut.fired()), (1, 1), "{ran:?}");
+    let left = world.run(&["ls", "-R", "/zookeeper/quota"]).ok();
+    assert!(!left.contains("zookeeper_"), "{left}");
+    world.run(&["setquota", "-n", "7", "/app"]).ok();
+}
+
+/// Older versions, and other tools, may have left it.
+#[test]
+fn what_is_left_of_a_quota_is_removed_or_replaced() {
+    let world = World::start();
+    let leftover =
+        "create /app\nsetquota -n 5 /app\ndelete /zookeeper/quota/app/zookeeper_limits\n";
+    world.pipe_ok(leftover);
+    world.run(&["setquota", "-n", "7", "/app"]).ok();
+    let used = world.run(&["get", "/zookeeper/quota/app/zookeeper_stats"]).ok();
+    assert_eq!(used, "count=1,bytes=0\n");
+    world.run(&["delete", "/zookeeper/quota/app/zookeeper_limits"]).ok();
+    assert_eq!(world.run(&["delquota", "/app"]).ok(), "Quota does not exist for /app\n");
+    assert_eq!(world.run(&["ls", "-R", "/zookeeper/quota"]).ok(), "/zookeeper/quota\n");
 }

@@ -1,5 +1,8 @@
 //! Commands that read and write znodes.
 
+use herdsman_server::TestProxy;
+use herdsman_server::test_proxy::{Fault, OpCode, Rule};
+
 use crate::world::{World, shell};
 
 #[test]
@@ -162,4 +165,51 @@ fn help_shows_usage_and_examples() {
     let all = world.run(&["help"]).ok();
     assert!(all.contains("\ngetAcl [-s] path\n        Print who may"), "{all}");
     assert!(!all.contains("\nrmr"), "what is deprecated is not taught");
+}
+
+#[test]
+fn acls_that_cannot_all_be_changed_are_counted() {
+    let world = World::start();
+    world.pipe_ok("create /a\ncreate /a/b '' world:anyone:r\n");
+    assert_eq!(
+        world.run(&["setAcl", "-R", "/a", "world:anyone:cdra"]).failed(1),
+        "Insufficient permission : /a/b; 1 ACL changed before; the same command again changes the \
+         others, as a user who may read and change also those that have the new ACL"
+    );
+    assert_eq!(
+        world.run(&["setAcl", "-R", "/a/b", "world:anyone:cdra"]).failed(1),
+        "Insufficient permission : /a/b"
+    );
+}
+
+/// The new ACL takes the permission to change it: the same command again used to fail at the first one.
+#[test]
+fn acls_that_an_earlier_run_has_set_are_not_set_again() {
+    let world = World::start();
+    world.pipe_ok("create /a\ncreate /a/b\ncreate /a/c\nsetAcl /a world:anyone:r\n");
+    world.run(&["setAcl", "-R", "/a", "world:anyone:r"]).ok();
+    assert_eq!(world.pipe_ok("getAcl /a/b\ngetAcl /a/c\n"), "'world,'anyone\n: r\n".repeat(2));
+}
+
+#[test]
+fn acls_say_when_the_last_one_may_have_been_set() {
+    let world = World::start();
+    world.pipe_ok("create /a\ncreate /a/b\n");
+    let proxy = TestProxy::start(world.server.address());
+    proxy.add_rule(Rule::new(Fault::CutBeforeReply).on(OpCode::SetAcl).skip(1));
+    let words = ["-s", &proxy.connect_string(), "setAcl", "-R", "/a", "world:anyone:cdra"];
+    let line = shell(&words, "").failed(1);
+    assert!(line.contains("; 1 ACL changed before, and this one may be; "), "{line}");
+}
+
+#[test]
+fn a_deletion_that_deletes_nothing_says_so() {
+    let world = World::start();
+    world.pipe_ok("create /p\ncreate /p/a\ncreate /p/a/b\nsetAcl /p/a world:anyone:r\n");
+    for batch in ["0", "10"] {
+        assert_eq!(
+            world.run(&["deleteall", "-b", batch, "/p"]).failed(1),
+            "Insufficient permission : /p/a/b; nothing was deleted"
+        );
+    }
 }

@@ -49,22 +49,25 @@ fn the_first_editor_that_is_set_is_used() {
 }
 
 #[test]
-fn a_draft_is_private_edited_and_gone() {
+fn a_draft_is_private_and_stays_until_it_is_discarded() {
     let draft = Draft::new("one", EditFormat::Json).unwrap();
     let path = draft.path().to_owned();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(path.extension().unwrap(), "json");
+    assert!(!draft.is_edited());
     draft.edit("printf %s two >").unwrap();
+    assert!(draft.is_edited());
     assert_eq!(draft.read().unwrap(), "two");
     let failure = draft.edit("false").unwrap_err().to_string();
-    assert!(failure.contains("nothing was changed"), "{failure}");
+    assert!(failure.contains("nothing was written"), "{failure}");
     drop(draft);
-    assert!(!path.exists());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+    fs::remove_file(path).unwrap();
 }
 
 #[test]
-fn a_draft_can_be_kept() {
-    let kept = Draft::new("mine", EditFormat::Text).unwrap().keep().unwrap();
-    assert_eq!(fs::read_to_string(&kept).unwrap(), "mine");
-    fs::remove_file(kept).unwrap();
+fn a_discarded_draft_is_gone() {
+    let draft = Draft::new("mine", EditFormat::Text).unwrap();
+    draft.discard();
+    assert!(!draft.path().exists() && !draft.is_edited());
 }

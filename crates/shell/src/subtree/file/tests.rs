@@ -33,7 +33,7 @@ async fn a_whole_file_is_accepted() {
 
 #[tokio::test]
 async fn the_first_fault_is_told_with_its_line() {
-    let missing = "file, line 1: this is no export of a subtree";
+    let missing = "file, line 1: not an export file";
     check_fault("", missing).await;
     check_fault("garbage\n", missing).await;
     check_fault("{}\n", missing).await;
@@ -63,7 +63,7 @@ async fn a_file_that_was_cut_short_is_taken_only_on_demand() {
 fn bytes_that_are_no_text_are_told() {
     let bytes = [HEADER.as_bytes(), b"\xff\xfe\n"].concat();
     let mut records = Records::begin("file", bytes.as_slice()).unwrap();
-    assert_eq!(records.next_record().unwrap_err().to_string(), "file, line 2: no UTF-8 text");
+    assert_eq!(records.next_record().unwrap_err().to_string(), "file, line 2: not UTF-8");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn trouble_has_a_code_of_its_own() {
     let line = world.run(&["diff", "/a", "no-such-file"]).failed(2);
     assert!(line.starts_with("no-such-file: "), "{line}");
     let line = world.run(&["diff", &format!("file:{garbage}"), "/a"]).failed(2);
-    assert!(line.contains("line 1: this is no export"), "{line}");
+    assert!(line.contains("line 1: not an export file"), "{line}");
     let line = world.run(&["--connect-timeout", "0.2", "diff", "/a", "127.0.0.1:1//a"]).failed(2);
     assert!(line.contains("127.0.0.1:1"), "{line}");
     let ran = world.run(&["diff", &garbage, "/a"]);

@@ -211,3 +211,56 @@ fn ten_thousand_znodes_come_back() {
     let again = to.run(&["import", &file, "/copy/of/many"]);
     assert_eq!(again.ok(), "/copy/of/many: created 0, updated 0, 10001 equal\n");
 }
+
+/// A link may have been planted, and a device is not for us to replace.
+#[test]
+fn only_a_file_is_replaced() {
+    let world = World::start();
+    let files = Files::new();
+    world.pipe_ok("create /app\n");
+    let link = files.word("link");
+    for target in [files.path("planted"), files.path("there")] {
+        _ = std::fs::remove_file(files.path("link"));
+        std::os::unix::fs::symlink(&target, files.path("link")).unwrap();
+        std::fs::write(files.path("there"), "theirs").unwrap();
+        for flags in [&[][..], &["--force"]] {
+            let line = world.run(&[&["export", "/app", "-o", &link], flags].concat()).failed(1);
+            assert_eq!(line, format!("{link} exists and is not a file; it is not replaced"));
+        }
+    }
+    assert!(!files.path("planted").exists());
+    assert_eq!(std::fs::read_to_string(files.path("there")).unwrap(), "theirs");
+    // A directory in which no file can be made, not even by root.
+    let line = world.run(&["export", "/app", "-o", "/proc/app.jsonl"]).failed(1);
+    assert!(line.starts_with("/proc/app.jsonl: "), "{line}");
+}
+
+/// A limit on the size of files stands for a full disk. It holds for a whole process, so the export is
+/// made by another one: this test again, with the server's address and the file.
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    const NAME: &str = "subtree::exporting::a_full_disk_leaves_the_old_file";
+    if let (Ok(servers), Ok(file)) = (std::env::var("TEST_SERVERS"), std::env::var("TEST_FILE")) {
+        let line = shell(&["-s", &servers, "export", "/app", "-o", &file, "--force"], "").failed(1);
+        assert!(line.starts_with(&format!("{file}: File too large")), "{line}");
+        return;
+    }
+    let world = World::start();
+    let files = Files::new();
+    world.pipe_ok(&format!("create /app {}\n", "x".repeat(200 << 10)));
+    let file = files.write("app.jsonl", "old");
+    let limited = "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact \"$1\"";
+    // Its output goes through pipes: the limit would hold for a file, too.
+    let output = std::process::Command::new("sh")
+        .args(["-c", limited])
+        .arg(std::env::current_exe().unwrap())
+        .arg(NAME)
+        .env("TEST_SERVERS", world.server.connect_string())
+        .env("TEST_FILE", &file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
+    let names: Vec<_> = std::fs::read_dir(files.0.path()).unwrap().collect();
+    assert_eq!(names.len(), 1, "nothing half-written is left: {names:?}");
+}

@@ -87,11 +87,11 @@ fn znodes_are_found_by_every_condition() {
 fn conditions_that_make_no_sense_are_told_before_anything_is_asked() {
     let world = World::start();
     for (words, said) in [
-        (&["--name", "["][..], "is no glob pattern"),
-        (&["--regex", "("], "is no regular expression"),
-        (&["--newer", "10"], "is no duration"),
-        (&["--larger", "big"], "is no size"),
-        (&["--owner", "me"], "is no session id"),
+        (&["--name", "["][..], "is not a glob pattern"),
+        (&["--regex", "("], "is not a regular expression"),
+        (&["--newer", "10"], "is not a duration"),
+        (&["--larger", "big"], "is not a size"),
+        (&["--owner", "me"], "is not a session id"),
         (&["--type", "container"], "persistent, ephemeral"),
         (&["--data", "a", "--data-regex", "b"], "cannot be used with"),
     ] {
