@@ -3,12 +3,15 @@
 //! runtime keeps for that.
 //!
 //! In: a server and [`AdminSettings`]. Out: an open port until [`Admin`] is dropped. How connections are
-//! served, and their limits, is in `port`; the thread is in `serving`. The ports for metrics are in
-//! `metrics_ports`, because they must not depend on this one. Apache: `JettyAdminServer`.
+//! served is in `port`, how many there may be in `connections`; the thread is in `serving`. The ports for
+//! metrics are in `metrics_ports`, because they must not depend on this one. Apache: `JettyAdminServer`.
 
+pub(crate) mod connections;
 pub(crate) mod handshake;
 pub(crate) mod port;
+mod rate_limited_warning;
 pub(crate) mod serving;
+mod write_timeout_stream;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -18,11 +21,13 @@ use axum::middleware::from_fn_with_state;
 use herdsman_server::ServerHandle;
 use herdsman_tls::TlsError;
 
+use connections::Limits;
 use handshake::TlsDoor;
-use port::{Limits, Port};
+use port::Port;
 use serving::Serving;
 
 use crate::guard::guard;
+use crate::large_answers;
 use crate::settings::{AdminSettings, PlainHttp, PortTls};
 use crate::state::AdminState;
 use crate::{api, commands, console, health, metrics, views};
@@ -80,7 +85,7 @@ impl Admin {
             idle_timeout: settings.idle_timeout,
         };
         let state = AdminState::new(server, settings);
-        let routes = routes(&state);
+        let routes = routes(&state)?;
         let port = Port { name: "admin", listener, routes, limits, tls };
         let serving = Serving::start("admin", vec![port], views::sample(state))?;
         Ok(Admin { address, is_https_only, _serving: serving })
@@ -108,13 +113,17 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr
     Ok((listener, address))
 }
 
-fn routes(state: &AdminState) -> Router {
-    Router::new()
-        .merge(commands::routes(state))
-        .merge(health::routes())
-        .merge(metrics::routes())
-        .nest("/api/v1", api::routes().merge(views::routes()))
+fn routes(state: &AdminState) -> io::Result<Router> {
+    let counted = |routes: Router<AdminState>| {
+        routes.layer(from_fn_with_state(state.clone(), large_answers::count))
+    };
+    let routes = Router::new()
+        .merge(counted(commands::routes(state)))
+        .merge(health::routes(state.server.clone())?)
+        .merge(metrics::routes(state.server.clone())?)
+        .nest("/api/v1", counted(api::routes().merge(views::routes())))
         .merge(console::routes())
         .layer(from_fn_with_state(state.clone(), guard))
-        .with_state(state.clone())
+        .with_state(state.clone());
+    Ok(routes)
 }

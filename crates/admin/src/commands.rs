@@ -34,6 +34,8 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use herdsman_server::ServerHandle;
 
+use crate::api::limits::{Limits, Permit};
+use crate::guard;
 use crate::masks::{IdView, Masks};
 use crate::settings::AdminSettings;
 use crate::state::AdminState;
@@ -55,6 +57,7 @@ struct Room {
     snapshots: RateLimit,
     restores: RateLimit,
     masks: Arc<Masks>,
+    limits: Arc<Limits>,
 }
 
 /// The routes of this room.
@@ -65,9 +68,10 @@ pub fn routes(state: &AdminState) -> Router<AdminState> {
         initial_configuration: told::initial_configuration(state.server.config()),
         server: state.server.clone(),
         settings: Arc::clone(&state.settings),
-        snapshots: RateLimit::new(rate_limit),
-        restores: RateLimit::new(rate_limit),
+        snapshots: RateLimit::new("snapshot", rate_limit),
+        restores: RateLimit::new("restore", rate_limit),
         masks: Arc::clone(&state.masks),
+        limits: Arc::clone(&state.limits),
     };
     Router::new()
         .route(&url, get(list).post(list))
@@ -107,6 +111,11 @@ async fn run(
             .with_error(StatusCode::OK, format!("Unknown command: {name}"))
             .into_response();
     };
+    if command.changes
+        && let Err(why) = guard::check_command(asker.headers())
+    {
+        return Answer::of(&name).with_error(StatusCode::FORBIDDEN, why).into_response();
+    }
     if command.needs_server && !room.server.is_serving() {
         return Answer::of(&name).with_error(StatusCode::OK, NOT_SERVING).into_response();
     }
@@ -125,17 +134,21 @@ async fn run(
     }
     let call = Call { room, command, sees_all, arguments, body };
     match command.run {
-        Run::Tell(tell) => tell_apart(call, tell).await,
+        Run::Tell(tell) => match call.room.limits.blocking(asker.address()) {
+            Ok(permit) => tell_apart(call, tell, permit).await,
+            Err(error) => Answer::of(&name).with_error(error.status, error.message).into_response(),
+        },
         Run::Snapshot => snapshot::run(call).await,
         Run::Restore => restore::run(call).await,
     }
 }
 
 /// Commands may look at every file or every watch, so they do not run on the thread that serves all
-/// requests.
-async fn tell_apart(call: Call, tell: table::Tell) -> Response {
+/// requests. They are not interrupted when their client leaves; the permit counts them until they end.
+async fn tell_apart(call: Call, tell: table::Tell, permit: Permit) -> Response {
     let command = call.command;
     let told = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
         let answer = Answer::of(call.command.names[0]);
         let ids = match call.sees_all {
             true => IdView::Whole,
@@ -209,5 +222,55 @@ impl IntoResponse for Answer {
             }
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::mpsc;
+
+    use axum::extract::ConnectInfo;
+    use axum::http::Request;
+    use herdsman_server::TestServer;
+    use tower_service::Service;
+
+    use super::*;
+
+    /// 600 of them used to wait for a thread, and metrics and handshakes behind them.
+    #[test]
+    fn commands_whose_clients_have_left_count_until_they_end() {
+        let server = TestServer::start();
+        let state = AdminState::new(server.handle(), AdminSettings::default());
+        let mut routes = routes(&state).with_state(state.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        let (end, ended) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            let blocked = tokio::task::spawn_blocking(move || ended.recv());
+            let mut ask = || {
+                let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+                let mut request = Request::get("/commands/wchp").body(Body::empty()).unwrap();
+                request.extensions_mut().insert(ConnectInfo(peer));
+                Box::pin(routes.call(request))
+            };
+            let mut refused = 0;
+            for _ in 0..20 {
+                // Asked, and left.
+                if let std::task::Poll::Ready(answer) = futures_util::poll!(&mut ask()) {
+                    assert_eq!(answer.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+                    refused += 1;
+                }
+            }
+            assert_eq!(refused, 12, "8 of one address may wait");
+            drop(end);
+            _ = blocked.await;
+            // The only thread works in order, so the 8 are done after this.
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+            assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
+        });
     }
 }

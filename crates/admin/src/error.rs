@@ -97,18 +97,27 @@ fn explain(code: ErrorCode) -> (StatusCode, &'static str) {
 /// What became of a write that was sent through a session of the client port.
 impl From<herdsman_client::Error> for ApiError {
     fn from(error: herdsman_client::Error) -> Self {
-        let answer = match error.outcome() {
-            Outcome::Unknown => ApiError::new(
-                StatusCode::GATEWAY_TIMEOUT,
-                "Unknown",
-                "the answer was lost: it may have been applied; look before you try again",
-            ),
-            Outcome::Applied | Outcome::NotApplied => of_kind(error.kind()),
-        };
+        let answer = of_outcome(error.outcome(), error.kind());
         match error.path() {
             Some(path) => answer.at(path),
             None => answer,
         }
+    }
+}
+
+fn of_outcome(outcome: Outcome, kind: &ErrorKind) -> ApiError {
+    match outcome {
+        Outcome::Unknown => ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Unknown",
+            "the answer was lost: it may have been applied; look before you try again",
+        ),
+        Outcome::Applied => ApiError::new(
+            StatusCode::BAD_GATEWAY,
+            "Applied",
+            format!("it was applied, but its result cannot be shown: {kind}"),
+        ),
+        Outcome::NotApplied => of_kind(kind),
     }
 }
 
@@ -196,6 +205,15 @@ mod tests {
             let answer = ApiError::from(Error::not_applied(kind.clone()));
             assert_eq!((answer.status.as_u16(), answer.error.as_str()), (status, name), "{kind:?}");
             assert!(!answer.message.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_was_applied_is_not_reported_as_refused() {
+        for kind in [ErrorKind::ConnectionLoss, ErrorKind::TooLarge { bytes: 2, limit: 1 }] {
+            let answer = of_outcome(Outcome::Applied, &kind);
+            assert_eq!((answer.status.as_u16(), answer.error.as_str()), (502, "Applied"));
+            assert!(answer.message.starts_with("it was applied"), "{}", answer.message);
         }
     }
 

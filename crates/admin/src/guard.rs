@@ -5,13 +5,17 @@
 //! browser talk to this port from inside the operator's network.
 //!
 //! - *Another site's page sends a request.* Browsers say so in `Origin` and `Sec-Fetch-Site`, and such
-//!   requests are refused. Requests that change something must also carry what a plain form cannot
-//!   send: `X-Herdsman: 1`, or a content type of JSON or bytes. There is no CORS, so a page that
-//!   tries to send these is stopped by its browser.
+//!   requests are refused; only a link to the console's page may be followed. Requests that change something must
+//!   also carry what a plain form cannot send: `X-Herdsman: 1`, or a content type of JSON or bytes. There
+//!   is no CORS, so a page that tries to send these is stopped by its browser.
+//! - *Another site's page has a picture or a link that changes something,* because some of Apache's commands change
+//!   something though they are asked with GET ([`check_command`]). To an address without TLS browsers send no
+//!   `Sec-Fetch-Site`, so a browser must prove that its user intended it; tools need not.
 //! - *Another site's name suddenly means this address* (DNS rebinding). So the REST interface and
 //!   everything that changes something want a `Host` that is an address, `localhost` or a name from
-//!   the settings. Other reads (Apache's commands, metrics, health) want that only of browsers,
-//!   so that monitoring by host name goes on as with Apache, which checks nothing.
+//!   the settings. Other reads (Apache's commands, metrics) want that only of browsers,
+//!   so that monitoring by host name goes on as with Apache, which checks nothing. Health checks want it of none:
+//!   some monitors send what browsers send, and the answer holds nothing that is worth reading.
 //! - *Another site shows the console in a frame, or runs a script in it.* The headers forbid both.
 //!
 //! Not here: limits on bodies, which belong to who reads them (see `api::body`).
@@ -28,16 +32,22 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::error::ApiError;
+use crate::health;
 use crate::state::AdminState;
 
 /// A header that no form and no plain link can send.
 pub const INTENT_HEADER: HeaderName = HeaderName::from_static("x-herdsman");
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
+const PURPOSE: HeaderName = HeaderName::from_static("purpose");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 const CONTENT_POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// The page that links of other sites may lead to.
+const CONSOLE: &str = "/";
 
 /// Paths below this answer with what credentials open.
 const REST: &str = "/api/";
@@ -79,12 +89,14 @@ fn check(request: &Request, host_names: &[String]) -> Result<(), ApiError> {
         Some(authority) => Some(authority),
         None => headers.get(HOST).map(|host| host.to_str().unwrap_or("?")),
     };
-    let is_strict = changes || request.uri().path().starts_with(REST) || is_browser(headers);
+    let path = request.uri().path();
+    let is_strict =
+        changes || path.starts_with(REST) || (is_browser(headers) && !health::is_check(path));
     if is_strict {
         check_host(host, host_names)?;
     }
     check_origin(headers, host)?;
-    check_site(headers, changes)?;
+    check_site(headers, !changes && path == CONSOLE)?;
     if changes { check_intent(headers) } else { Ok(()) }
 }
 
@@ -141,14 +153,33 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiError>
 }
 
 /// Links from elsewhere may lead to the console; nothing else may come from another site.
-fn check_site(headers: &HeaderMap, changes: bool) -> Result<(), ApiError> {
+fn check_site(headers: &HeaderMap, shows_console: bool) -> Result<(), ApiError> {
     let is_from_elsewhere =
         headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site" || site == "same-site");
-    let is_link = !changes && headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
-    if is_from_elsewhere && !is_link {
+    let is_link = headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
+    if is_from_elsewhere && !(is_link && shows_console) {
         return Err(forbidden("CrossSite", "the request comes from a page of another site"));
     }
     Ok(())
+}
+
+/// Refuses a command that changes something though it is asked with GET, if a browser asks and gives no evidence that
+/// its user intended it: a request by a page of this server, or the header that only a script of this server can send.
+/// `Sec-Fetch-Site: none` is not evidence: it stands for a typed address, but also for links in other programs. Pages
+/// that a browser loads ahead are refused whatever they are.
+///
+/// # Errors
+/// Why it is refused.
+pub(crate) fn check_command(headers: &HeaderMap) -> Result<(), &'static str> {
+    if headers.contains_key(SEC_PURPOSE) || headers.contains_key(PURPOSE) {
+        return Err("this command changes something, and the browser only loads it ahead");
+    }
+    let is_own_page = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin");
+    if !is_browser(headers) || is_own_page || headers.contains_key(INTENT_HEADER) {
+        return Ok(());
+    }
+    Err("this command changes something, and a page of another site may have caused the request; \
+         send the header `X-Herdsman: 1`, or use curl")
 }
 
 fn check_intent(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -205,6 +236,13 @@ mod tests {
             // Tools.
             (200, "GET /commands/ruok | Host: zk7:8080"),
             (200, "GET /metrics"),
+            (
+                200,
+                "GET /livez | Host: zk7:8080 | User-Agent: Mozilla/5.0+(compatible; UptimeRobot)",
+            ),
+            (200, "GET /readyz | Host: zk7:8080 | Accept-Language: en"),
+            (403, "GET /livez | Host: zk7:8080 | Sec-Fetch-Site: cross-site"),
+            (403, "PUT /livez | Host: zk7:8080 | X-Herdsman: 1"),
             (200, "GET /api/v1/node | Host: 10.0.0.1:8080"),
             (200, "GET /api/v1/node | Host: [::1]:8080"),
             (200, "GET /api/v1/node | Host: LOCALHOST"),
@@ -240,6 +278,13 @@ mod tests {
                 200,
                 "GET / | Host: localhost | Sec-Fetch-Site: cross-site | Sec-Fetch-Mode: navigate",
             ),
+            (
+                403,
+                "GET /commands/mntr | Host: localhost | Sec-Fetch-Site: cross-site \
+                 | Sec-Fetch-Mode: navigate",
+            ),
+            (403, "GET / | Host: localhost | Sec-Fetch-Site: cross-site | Sec-Fetch-Mode: cors"),
+            (200, "GET /commands/mntr | Host: localhost | Sec-Fetch-Site: none"),
             (
                 403,
                 "POST / | Host: localhost | Sec-Fetch-Site: cross-site | Sec-Fetch-Mode: navigate \

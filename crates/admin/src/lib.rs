@@ -9,6 +9,7 @@
 //! The rooms: [`commands`] is Apache's `AdminServer`, `api` is REST for znodes, `views` shows what
 //! the server knows (sessions, ensemble, history, recipes), `console` serves the browser's files.
 
+mod address_block;
 mod admin;
 pub mod api;
 pub mod commands;
@@ -17,6 +18,8 @@ pub mod error;
 pub mod guard;
 mod health;
 pub mod identity;
+mod large_answers;
+mod look_thread;
 mod masks;
 mod metrics;
 mod metrics_ports;

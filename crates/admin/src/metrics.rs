@@ -1,25 +1,34 @@
 //! `/metrics` for Prometheus, on the admin port and on `metricsProvider.httpPort`.
 //! Apache: `PrometheusMetricsProvider`.
 
+use std::io;
+use std::sync::Arc;
+
 use axum::Router;
-use axum::extract::{FromRef, State};
+use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use bytes::Bytes;
 use herdsman_server::ServerHandle;
 use herdsman_server::metrics::{CONTENT_TYPE as EXPOSITION, collect, prometheus_text};
 
-/// The route of metrics, on any port that knows its server.
-pub fn routes<S>() -> Router<S>
-where
-    S: Clone + Send + Sync + 'static,
-    ServerHandle: FromRef<S>,
-{
-    Router::new().route("/metrics", get(metrics))
+use crate::look_thread::LookThread;
+
+/// The route of metrics. Collecting takes locks, so a thread does it, once for all who wait.
+///
+/// # Errors
+/// The system gives no thread.
+pub fn routes<S: Clone + Send + Sync + 'static>(server: ServerHandle) -> io::Result<Router<S>> {
+    let look = move || Bytes::from(prometheus_text(&collect(&server)));
+    let thread = Arc::new(LookThread::start("metrics", look)?);
+    Ok(Router::new().route("/metrics", get(metrics)).with_state(thread))
 }
 
-/// Collecting takes locks, so another thread does it.
-async fn metrics(State(server): State<ServerHandle>) -> Response {
-    let text = tokio::task::spawn_blocking(move || prometheus_text(&collect(&server))).await;
-    ([(CONTENT_TYPE, EXPOSITION)], text.unwrap_or_default()).into_response()
+async fn metrics(State(thread): State<Arc<LookThread<Bytes>>>) -> Response {
+    match thread.look().await {
+        Some(text) => ([(CONTENT_TYPE, EXPOSITION)], text).into_response(),
+        None => (StatusCode::INTERNAL_SERVER_ERROR, "collecting metrics failed\n").into_response(),
+    }
 }

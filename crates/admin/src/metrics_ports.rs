@@ -14,9 +14,10 @@ use herdsman_server::ServerHandle;
 use herdsman_tls::{TlsError, TlsSettings};
 use tracing::{info, warn};
 
+use crate::admin::connections::Limits;
 use crate::admin::handshake::TlsDoor;
 use crate::admin::listen;
-use crate::admin::port::{Limits, Port};
+use crate::admin::port::Port;
 use crate::admin::serving::Serving;
 use crate::metrics;
 use crate::settings::{MetricsSettings, PlainHttp, PortTls, SecureMetrics};
@@ -63,10 +64,11 @@ impl MetricsPorts {
         let secure_address = secure.as_ref().map(|(_, address, _)| *address);
         let plain = plain.map(|(listener, _)| (listener, None));
         let secure = secure.map(|(listener, _, tls)| (listener, Some(tls)));
+        let routes = routes(server.clone())?;
         let port = |(listener, tls)| Port {
             name: "metrics",
             listener,
-            routes: routes(server.clone()),
+            routes: routes.clone(),
             limits,
             tls,
         };
@@ -131,7 +133,7 @@ fn https_only(settings: TlsSettings) -> PortTls {
     PortTls { settings, plain: PlainHttp::Refused }
 }
 
-fn routes(server: ServerHandle) -> Router {
+fn routes(server: ServerHandle) -> io::Result<Router> {
     let elsewhere = || async { (StatusCode::NOT_FOUND, "only /metrics is here\n") };
-    metrics::routes().fallback(elsewhere).with_state(server)
+    Ok(metrics::routes(server)?.fallback(elsewhere))
 }

@@ -6,8 +6,8 @@
 //! same here, and none of it is written twice.
 //!
 //! One session serves all requests of the same address, certificate and credentials. It is closed when
-//! nobody has used it for [`IDLE_TIME`]. There are at most [`STAND_INS_MAX`], and of one address at most
-//! [`PER_ADDRESS_MAX`]; when all are there, the one that has been idle longest makes room, and when none
+//! nobody has used it for [`IDLE_TIME`]. There are at most [`STAND_INS_MAX`], and of one network at most
+//! [`PER_NETWORK_MAX`]; when all are there, the one that has been idle longest makes room, and when none
 //! is idle the request is refused.
 
 use std::collections::HashMap;
@@ -21,17 +21,20 @@ use herdsman_server::{Caller, ServerHandle};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
+use crate::address_block::AddressBlock;
 use crate::error::ApiError;
 use crate::identity::{CertificateSubject, Credentials, Identity};
 
 /// Sessions in all.
 const STAND_INS_MAX: usize = 128;
-/// Sessions of one address, which may have many credentials.
-const PER_ADDRESS_MAX: usize = 16;
+/// Sessions of one network, which may have many credentials.
+const PER_NETWORK_MAX: usize = 16;
 /// How long a session is kept that nobody uses.
 const IDLE_TIME: Duration = Duration::from_secs(60);
+/// How often it is looked whether any is idle that long.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a request waits for its session.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a request waits for the answer to a write.
@@ -45,8 +48,16 @@ const OWN_PORT: &str = "127.0.0.1:2181";
 #[derive(Debug)]
 pub(crate) struct StandIns {
     server: ServerHandle,
-    slots: Mutex<HashMap<Key, Slot>>,
+    table: Mutex<Table>,
     me: Weak<StandIns>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    slots: HashMap<Key, Slot>,
+    /// Whether the task runs that closes idle sessions. There is one for all, so that credentials are held by the
+    /// slots only, whose number is limited, and not by a timer for each session that was opened lately.
+    is_swept: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,8 +97,8 @@ struct Use {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        let mut slots = self.stand_ins.slots.lock();
-        if let Some(slot) = slots.get_mut(&self.key) {
+        let mut table = self.stand_ins.table.lock();
+        if let Some(slot) = table.slots.get_mut(&self.key) {
             slot.uses -= 1;
             slot.idle_since = Instant::now();
         }
@@ -97,7 +108,7 @@ impl Drop for Use {
 impl StandIns {
     /// None yet.
     pub(crate) fn new(server: ServerHandle) -> Arc<Self> {
-        Arc::new_cyclic(|me| StandIns { server, slots: Mutex::default(), me: me.clone() })
+        Arc::new_cyclic(|me| StandIns { server, table: Mutex::default(), me: me.clone() })
     }
 
     /// A session in the name of who asks.
@@ -121,12 +132,15 @@ impl StandIns {
     }
 
     fn take(&self, key: Key) -> Result<(Arc<OnceCell<Client>>, Use), ApiError> {
-        let mut slots = self.slots.lock();
-        if !slots.contains_key(&key) {
-            make_room(&mut slots, key.address)?;
-            self.spawn_end_of_idle(key.clone());
+        let mut table = self.table.lock();
+        if !table.slots.contains_key(&key) {
+            make_room(&mut table.slots, key.address)?;
         }
-        let slot = slots.entry(key.clone()).or_insert_with(|| Slot {
+        if !table.is_swept {
+            table.is_swept = true;
+            tokio::spawn(sweep(self.me.clone()));
+        }
+        let slot = table.slots.entry(key.clone()).or_insert_with(|| Slot {
             client: Arc::default(),
             uses: 0,
             idle_since: Instant::now(),
@@ -157,54 +171,42 @@ impl StandIns {
         Ok(options.connect(OWN_PORT).await?)
     }
 
-    /// Closes a session when it has been idle for long.
-    fn spawn_end_of_idle(&self, key: Key) {
-        let me = self.me.clone();
-        tokio::spawn(async move {
-            let mut due = Instant::now() + IDLE_TIME;
-            loop {
-                sleep_until(due).await;
-                let Some(stand_ins) = me.upgrade() else {
-                    return;
-                };
-                match stand_ins.end_if_idle(&key) {
-                    Some(later) => due = later,
-                    None => return,
-                }
-            }
-        });
-    }
-
-    /// When to look again; `None` if the session has been ended.
-    fn end_if_idle(&self, key: &Key) -> Option<Instant> {
-        let mut slots = self.slots.lock();
-        let slot = slots.get(key)?;
+    /// Closes what has been idle for long. False when nothing is left to be looked at later.
+    fn close_idle(&self) -> bool {
+        let mut table = self.table.lock();
         let now = Instant::now();
-        if slot.uses > 0 {
-            return Some(now + IDLE_TIME);
-        }
-        let due = slot.idle_since + IDLE_TIME;
-        if due > now {
-            return Some(due);
-        }
-        if let Some(idle) = slots.remove(key) {
+        let is_idle = |slot: &Slot| slot.uses == 0 && slot.idle_since + IDLE_TIME <= now;
+        for (_, idle) in table.slots.extract_if(|_, slot| is_idle(slot)) {
             close(&idle);
         }
-        None
+        table.is_swept = !table.slots.is_empty();
+        table.is_swept
+    }
+}
+
+/// Closes idle sessions until there are none.
+async fn sweep(stand_ins: Weak<StandIns>) {
+    loop {
+        sleep(SWEEP_INTERVAL).await;
+        let Some(stand_ins) = stand_ins.upgrade() else { return };
+        if !stand_ins.close_idle() {
+            return;
+        }
     }
 }
 
 /// Makes sure that one more session may be opened.
 fn make_room(slots: &mut HashMap<Key, Slot>, address: IpAddr) -> Result<(), ApiError> {
-    let of_address = slots.keys().filter(|key| key.address == address).count();
-    let may_go: fn(&Key, IpAddr) -> bool = if of_address >= PER_ADDRESS_MAX {
-        |key, address| key.address == address
+    let network = AddressBlock::of(address);
+    let of_network = slots.keys().filter(|key| AddressBlock::of(key.address) == network).count();
+    let may_go: fn(&Key, AddressBlock) -> bool = if of_network >= PER_NETWORK_MAX {
+        |key, network| AddressBlock::of(key.address) == network
     } else if slots.len() >= STAND_INS_MAX {
         |_, _| true
     } else {
         return Ok(());
     };
-    let idle = slots.iter().filter(|(key, slot)| slot.uses == 0 && may_go(key, address));
+    let idle = slots.iter().filter(|(key, slot)| slot.uses == 0 && may_go(key, network));
     let longest = idle.min_by_key(|(_, slot)| slot.idle_since).map(|(key, _)| key.clone());
     let longest = longest.ok_or_else(|| {
         ApiError::too_many("too many sessions are open for the admin server; try again later")
@@ -266,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn the_one_that_is_idle_longest_makes_room_among_its_own() {
         let mut slots: HashMap<_, _> =
-            (0..PER_ADDRESS_MAX).map(|user| (key(1, user), slot(usize::from(user != 3)))).collect();
+            (0..PER_NETWORK_MAX).map(|user| (key(1, user), slot(usize::from(user != 3)))).collect();
         slots.insert(key(2, 0), slot(0));
         make_room(&mut slots, key(1, 99).address).unwrap();
         assert!(!slots.contains_key(&key(1, 3)) && slots.contains_key(&key(2, 0)));
@@ -286,6 +288,23 @@ mod tests {
         assert!(!slots.contains_key(&key(7, 0)));
     }
 
+    /// Each used to have a timer, which held its credentials also when it had made room for another one.
+    #[tokio::test(start_paused = true)]
+    async fn sessions_that_have_made_room_leave_nothing_behind() {
+        let server = herdsman_server::TestServer::start();
+        let stand_ins = StandIns::new(server.handle());
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
+        for user in 0..1000 {
+            drop(stand_ins.take(key(1, user)).unwrap());
+        }
+        assert_eq!(tasks(), before + 1);
+        tokio::time::sleep(IDLE_TIME * 2).await;
+        assert_eq!(tasks(), before);
+        drop(stand_ins.take(key(1, 1)).unwrap());
+        assert_eq!(tasks(), before + 1, "it begins again");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_idle_session_is_closed_and_one_in_use_is_not() {
         let server = herdsman_server::TestServer::start();
@@ -294,9 +313,9 @@ mod tests {
         let (_, idle) = stand_ins.take(key(1, 2)).unwrap();
         drop(idle);
         tokio::time::sleep(IDLE_TIME * 2).await;
-        assert!(stand_ins.slots.lock().keys().eq([&key(1, 1)]));
+        assert!(stand_ins.table.lock().slots.keys().eq([&key(1, 1)]));
         drop(in_use);
         tokio::time::sleep(IDLE_TIME * 3).await;
-        assert!(stand_ins.slots.lock().is_empty());
+        assert!(stand_ins.table.lock().slots.is_empty());
     }
 }

@@ -41,5 +41,5 @@ pub use overlay::Overlay;
 pub use prepare::{Caller, Prepared};
 pub use sight::{Sight, VisibleZnode};
 pub use tree::{Tree, TreeOptions};
-pub use walk::{Listing, Onward, Visit, Walk};
+pub use walk::{Listing, Onward, StepLimit, Visit, Walk};
 pub use watches::{WatchMode, Watcher, Watches};

@@ -4,40 +4,40 @@
 //! bytes, and so does a port for HTTPS only, to give those who speak plain HTTP an answer that they
 //! understand. Apache: `UnifiedConnectionFactory`.
 //!
-//! Limits: [`HANDSHAKES_MAX`] at once, the others wait; all of it within [`OPEN_TIME_MAX`]. Changed files
-//! are read before a handshake; if they cannot be used, the old ones stay.
+//! Limits: all of it within [`OPEN_TIME_MAX`]; until then the connection counts as idle (see
+//! [`super::connections`]), so handshakes that stall keep no other client out. Changed files are read before a
+//! handshake; if they cannot be used, or not be read within [`RELOAD_TIME_MAX`], the old ones stay.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use herdsman_tls::{
     Peer, Reload, Side, TlsContext, TlsError, describe_io_failure, looks_like_tls, subject_name,
 };
-use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
+use super::rate_limited_warning::RateLimitedWarning;
 use crate::identity::CertificateSubject;
+use crate::look_thread::LookThread;
 use crate::settings::{PlainHttp, PortTls};
 
-/// Handshakes under way at once, of one port. They are the costliest thing that a stranger can ask for.
-const HANDSHAKES_MAX: usize = 64;
 /// How long a connection may take to say what it speaks and to shake hands.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
-/// Between two lines in the log about connections that were refused.
-const COMPLAINTS_EVERY: Duration = Duration::from_secs(1);
+/// How long a handshake waits for changed files.
+const RELOAD_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The TLS of one port.
 pub(crate) struct TlsDoor {
     context: Arc<TlsContext>,
+    /// Reads files that have changed; starts with the first handshake. Without a thread the files stay as they are.
+    files: OnceLock<Option<LookThread<()>>>,
     plain: PlainHttp,
-    places: Semaphore,
-    complaints: Mutex<Complaints>,
+    refused: RateLimitedWarning,
 }
 
 /// A connection on which HTTP can begin.
@@ -68,12 +68,8 @@ impl TlsDoor {
         for warning in context.warnings() {
             warn!("TLS of the admin server: {warning}");
         }
-        Ok(TlsDoor {
-            context,
-            plain: tls.plain,
-            places: Semaphore::new(HANDSHAKES_MAX),
-            complaints: Mutex::default(),
-        })
+        let refused = RateLimitedWarning::default();
+        Ok(TlsDoor { context, files: OnceLock::new(), plain: tls.plain, refused })
     }
 
     /// Finds out what a connection speaks, and shakes hands.
@@ -100,9 +96,9 @@ impl TlsDoor {
                 PlainHttp::Refused => Opened::PlainRefused(stream),
             });
         }
-        let _place = self.places.acquire().await.map_err(|_| OpenError::Late)?;
         self.reload().await;
-        let peer = self.peer(peer).await;
+        // Hosts of clients are not checked on this port, so their names are not looked up.
+        let peer = Peer::at(peer.ip());
         let acceptor = TlsAcceptor::from(self.context.server_config(&peer)?);
         let stream = acceptor
             .accept(stream)
@@ -112,55 +108,37 @@ impl TlsDoor {
         Ok(Opened::Tls(Box::new(stream), subject))
     }
 
-    async fn peer(&self, address: SocketAddr) -> Peer {
-        let peer = Peer::at(address.ip());
-        if !self.context.wants_reverse_lookup(&peer) {
-            return peer;
-        }
-        let looking =
-            tokio::task::spawn_blocking(move || herdsman_tls::reverse_lookup(address.ip()));
-        looking.await.unwrap_or(peer)
-    }
-
     async fn reload(&self) {
-        let context = Arc::clone(&self.context);
-        match tokio::task::spawn_blocking(move || context.reload_if_changed()).await {
-            Ok(Ok(Reload::Reloaded)) => {
-                info!("TLS files of the admin server have changed and were read again");
-            }
-            Ok(Err(error)) => warn!(
-                "TLS files of the admin server have changed and cannot be used, the old ones stay: {error}"
-            ),
-            // The other error is that of a runtime that ends, and with it this connection.
-            Ok(Ok(Reload::Unchanged)) | Err(_) => {}
+        let thread = self.files.get_or_init(|| {
+            let context = Arc::clone(&self.context);
+            LookThread::start("tls-files", move || reload(&context))
+                .inspect_err(|error| {
+                    warn!("TLS files of the admin server are not read again: {error}");
+                })
+                .ok()
+        });
+        if let Some(thread) = thread {
+            _ = timeout(RELOAD_TIME_MAX, thread.look()).await;
         }
     }
 
-    /// One line about a connection that was closed; a flood of them does not fill the log.
+    /// One line about a connection that was closed.
     pub(crate) fn complain(&self, peer: SocketAddr, error: &OpenError) {
-        let mut complaints = self.complaints.lock();
-        let now = Instant::now();
-        if complaints.last.is_some_and(|last| now < last + COMPLAINTS_EVERY) {
-            complaints.unsaid += 1;
-            return;
-        }
-        let unsaid = std::mem::take(&mut complaints.unsaid);
-        complaints.last = Some(now);
-        drop(complaints);
-        match unsaid {
-            0 => warn!("connection from {peer} closed by the admin server: {error}"),
-            _ => warn!(
-                "connection from {peer} closed by the admin server: {error}; {unsaid} more since the last such line"
-            ),
-        }
+        let line = format_args!("connection from {peer} closed by the admin server: {error}");
+        self.refused.warn(line);
     }
 }
 
-/// What was said about refused connections.
-#[derive(Default)]
-struct Complaints {
-    last: Option<Instant>,
-    unsaid: u64,
+fn reload(context: &TlsContext) {
+    match context.reload_if_changed() {
+        Ok(Reload::Reloaded) => {
+            info!("TLS files of the admin server have changed and were read again");
+        }
+        Err(error) => warn!(
+            "TLS files of the admin server have changed and cannot be used, the old ones stay: {error}"
+        ),
+        Ok(Reload::Unchanged) => {}
+    }
 }
 
 /// The certificate was found good, or there would be no stream.

@@ -1,10 +1,11 @@
 //! One HTTP port, with TLS or without: connections come in, are served, and end.
 //!
 //! Limits, and what happens when they are reached:
-//! - so many connections at once; the next ones wait in the system's queue until one ends;
-//! - the head of a request must fit into a buffer and be there within the idle timeout, which is also how
-//!   long a connection may do nothing between two requests; else it is closed;
-//! - a client that does not take what it asked for, for as long, is closed.
+//! - connections, in all and of one network: see [`super::connections`];
+//! - the head of a request must fit into a buffer; else it is refused;
+//! - the head of the first request must be there within [`FIRST_HEAD_TIME_MAX`], and that of a later one within the
+//!   idle timeout, which is also how long a connection may do nothing between two requests; else it is closed;
+//! - a client that is slow to take what it has asked for is closed: see [`super::write_timeout_stream`].
 //!
 //! Bodies are limited by whoever reads them. When the server ends, requests under way get a moment to
 //! finish; streams of events would go on for ever and are cut off.
@@ -14,45 +15,48 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, HttpBody};
 use axum::extract::ConnectInfo;
-use axum::http::header::STRICT_TRANSPORT_SECURITY;
+use axum::http::header::{CONNECTION, RETRY_AFTER, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::IntoResponse;
-use hyper::body::Incoming;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 use tracing::{debug, warn};
 
+use super::connections::{ActiveRequest, Admission, Connection, Connections, Limits};
 use super::handshake::{Opened, TlsDoor};
+use super::rate_limited_warning::RateLimitedWarning;
+use super::write_timeout_stream::WriteTimeoutStream;
 use crate::error::ApiError;
+use crate::health;
 use crate::identity::CertificateSubject;
 
 /// The longest head of a request, and what is read of a body at once.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// What requests under way get when the server ends.
 const END_GRACE: Duration = Duration::from_secs(2);
+/// What a request gets that came on a connection which has just had to make room: a refusal, or a health check.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+/// How long a new connection may take until its first request has come.
+const FIRST_HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// A pause when no connection can be accepted, for want of file descriptors most likely.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Browsers that were here once by HTTPS come by HTTPS for a day. Apache's words.
 const HTTPS_FROM_NOW_ON: HeaderValue = HeaderValue::from_static("max-age=86400; includeSubDomains");
-
-/// What connections may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub connections_max: usize,
-    pub idle_timeout: Duration,
-}
 
 /// A port to be served.
 pub(crate) struct Port {
@@ -70,26 +74,33 @@ pub(crate) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Res
     let Port { name, listener, routes, limits, tls } = port;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let tls = tls.map(Arc::new);
-    let places = Arc::new(Semaphore::new(limits.connections_max));
+    let connections = Connections::new(limits.connections_max);
+    let crowded = RateLimitedWarning::default();
     let mut end = stopped.clone();
     let ended = async move { drop(end.wait_for(|stop| *stop).await) };
     let accept = async {
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            match listener.accept().await {
-                Ok((stream, peer)) => {
-                    let host = Host { routes: routes.clone(), limits, stopped: stopped.clone() };
-                    let tls = tls.clone();
-                    tokio::spawn(async move {
-                        host.welcome(stream, peer, tls).await;
-                        drop(place);
-                    });
-                }
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     warn!("the {name} port cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
                 }
+            };
+            let connection = connections.admit(peer.ip());
+            if connection.as_ref().is_none_or(|one| one.admission() == Admission::Reserved) {
+                let max = limits.connections_max;
+                crowded.warn(format_args!(
+                    "connection from {peer} to the {name} port: all connections are in use that it \
+                     may have, {max} in all and a quarter of them for each address; only health \
+                     checks are answered on this one"
+                ));
             }
+            let Some(connection) = connection else { continue };
+            let (routes, stopped) = (routes.clone(), stopped.clone());
+            let host = Host { routes, idle_timeout: limits.idle_timeout, connection, stopped };
+            tokio::spawn(host.welcome(stream, peer, tls.clone()));
         }
     };
     tokio::select! {
@@ -97,15 +108,15 @@ pub(crate) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Res
         () = ended => {}
     }
     drop(listener);
-    let all = u32::try_from(limits.connections_max).unwrap_or(u32::MAX);
-    _ = timeout(END_GRACE, places.acquire_many(all)).await;
+    _ = timeout(END_GRACE, connections.all_ended()).await;
     Ok(())
 }
 
 /// What one connection needs.
 struct Host {
     routes: Router,
-    limits: Limits,
+    idle_timeout: Duration,
+    connection: Arc<Connection>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -117,6 +128,7 @@ impl Host {
         let mut stopped = self.stopped.clone();
         let opened = tokio::select! {
             opened = tls.open(stream, peer) => opened,
+            () = self.connection.must_close() => return,
             _ = stopped.wait_for(|stop| *stop) => return,
         };
         match opened {
@@ -163,27 +175,37 @@ impl Host {
         self.serve(stream, peer, service).await;
     }
 
-    async fn serve<S, H>(self, stream: S, peer: SocketAddr, service: H)
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-        H: hyper::service::Service<
-                hyper::Request<Incoming>,
-                Response = axum::response::Response,
-                Error = Infallible,
-            >,
-    {
-        let Host { limits, mut stopped, .. } = self;
-        let stream = Impatient { stream, patience: limits.idle_timeout, deadline: None };
+    async fn serve(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        peer: SocketAddr,
+        service: impl Answer,
+    ) {
+        let Host { idle_timeout, connection: counted, mut stopped, .. } = self;
+        let stream = WriteTimeoutStream::new(stream, idle_timeout, Arc::clone(&counted));
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).max_buf_size(HEAD_BYTES_MAX);
-        if !limits.idle_timeout.is_zero() {
-            builder.header_read_timeout(limits.idle_timeout);
-        }
+        builder.keep_alive(counted.admission() == Admission::Regular);
+        // Without a time it would be hyper's own.
+        builder.header_read_timeout((!idle_timeout.is_zero()).then_some(idle_timeout));
+        let service = counting(service, Arc::clone(&counted));
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = async move { drop(stopped.wait_for(|stop| *stop).await) };
+        // The connection first: a request that came too late for it is refused before it is closed.
         let served = tokio::select! {
+            biased;
             served = connection.as_mut() => served,
+            () = counted.must_close() => {
+                debug!(%peer, "an idle connection of the admin server was closed to make room");
+                // No request is under way, but one may just have come too late.
+                let grace = if counted.has_refused() { CLOSE_GRACE } else { Duration::ZERO };
+                timeout(grace, connection).await.unwrap_or(Ok(()))
+            }
+            () = first_head_is_late(&counted) => {
+                debug!(%peer, "a connection of the admin server sent no request in time");
+                Ok(())
+            }
             () = ended => {
                 connection.as_mut().graceful_shutdown();
                 timeout(END_GRACE, connection).await.unwrap_or(Ok(()))
@@ -193,6 +215,109 @@ impl Host {
             debug!(%peer, "a connection of the admin server broke: {error}");
         }
     }
+}
+
+/// Waits until a connection without a request has had its time.
+async fn first_head_is_late(connection: &Connection) {
+    tokio::time::sleep(FIRST_HEAD_TIME_MAX).await;
+    if connection.has_asked() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Answers requests.
+trait Answer:
+    hyper::service::Service<
+        hyper::Request<Incoming>,
+        Response = Response,
+        Error = Infallible,
+        Future: Send,
+    >
+{
+}
+
+impl<S> Answer for S where
+    S: hyper::service::Service<
+            hyper::Request<Incoming>,
+            Response = Response,
+            Error = Infallible,
+            Future: Send,
+        >
+{
+}
+
+/// Counts requests as under way until their answers are written, and refuses those that have no place. Health checks
+/// are answered anyway: a refusal would say that the server is not well. They change nothing, so it does no harm if the
+/// connection is closed before the answer is there.
+fn counting(service: impl Answer, connection: Arc<Connection>) -> impl Answer {
+    service_fn(move |request: hyper::Request<Incoming>| {
+        let is_check = health::is_check(request.uri().path());
+        let is_regular = connection.admission() == Admission::Regular;
+        let under_way = connection.begin_request();
+        let is_answered = is_check || (is_regular && under_way.is_some());
+        let answering = is_answered.then(|| service.call(request));
+        async move {
+            let response = match (answering, &under_way) {
+                (Some(answering), Some(_)) => answering.await?,
+                (Some(answering), None) => closing(answering.await?),
+                (None, Some(_)) => too_many_connections(),
+                (None, None) => closed_for_another(),
+            };
+            Ok(response.map(|body| Body::new(BodyUnderWay { body, _under_way: under_way })))
+        }
+    })
+}
+
+/// The body of an answer, which is under way until this is dropped.
+struct BodyUnderWay {
+    body: Body,
+    _under_way: Option<ActiveRequest>,
+}
+
+impl HttpBody for BodyUnderWay {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn too_many_connections() -> Response {
+    let error = ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "TooManyConnections",
+        "this port has as many connections as it may have, in all or from this address, and all are \
+         in use; only health checks are answered on this connection; try again later",
+    );
+    ([(RETRY_AFTER, "1")], error).into_response()
+}
+
+/// The connection was chosen to be closed just before the request came.
+fn closed_for_another() -> Response {
+    let error = ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "ConnectionClosing",
+        "this idle connection is being closed because the port needs it for another client; nothing was done; \
+         send the request again on a new connection",
+    );
+    closing(error.into_response())
+}
+
+fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// Not a redirect: whatever the request held has gone through the network in the clear, and its sender
@@ -205,71 +330,102 @@ fn https_only() -> ApiError {
     )
 }
 
-/// A stream that breaks when the other end does not take anything for too long.
-struct Impatient<S> {
-    stream: S,
-    /// No limit if zero.
-    patience: Duration,
-    deadline: Option<Pin<Box<Sleep>>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
 
-impl<S> Impatient<S> {
-    /// Something could be written, or not: then the time runs.
-    fn judge<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() || self.patience.is_zero() {
-            self.deadline = None;
-            return written;
+    fn host(stopped: &watch::Sender<bool>) -> Host {
+        let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+        Host {
+            routes: Router::new(),
+            idle_timeout: Duration::ZERO,
+            connection: Connections::new(1).admit(peer.ip()).unwrap(),
+            stopped: stopped.subscribe(),
         }
-        let patience = self.patience;
-        let deadline =
-            self.deadline.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
-        ready!(deadline.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end reads nothing")))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judge(context, written)
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.judge(context, written)
+    /// What a connection hears that sends this and then waits, and for how long it was open.
+    async fn served(sent: &'static [u8]) -> (Vec<u8>, Duration) {
+        let (stop, (mut near, far)) = (watch::Sender::new(false), duplex(1000));
+        let ok = service_fn(|_: hyper::Request<Incoming>| async { Ok("ok".into_response()) });
+        let start = Instant::now();
+        let hears = async {
+            near.write_all(sent).await.unwrap();
+            let mut heard = Vec::new();
+            let end = near.read_to_end(&mut heard);
+            // Nothing ends one that has asked once.
+            _ = timeout(FIRST_HEAD_TIME_MAX * 100, end).await;
+            (heard, start.elapsed())
+        };
+        let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+        tokio::select! {
+            heard = hears => heard,
+            () = async { host(&stop).serve(far, peer, ok).await; std::future::pending().await } => unreachable!(),
+        }
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+    /// The handler used to run, and to be dropped half-way when the connection was closed.
+    #[tokio::test]
+    async fn a_request_on_a_connection_that_makes_room_is_not_begun() {
+        let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+        for _ in 0..50 {
+            let (stop, (mut near, far)) = (watch::Sender::new(false), duplex(1000));
+            let calls = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&calls);
+            let service = service_fn(move |_: hyper::Request<Incoming>| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                async { Ok("ok".into_response()) }
+            });
+            let host = host(&stop);
+            let connections = Arc::clone(host.connection.table());
+            let serving = tokio::spawn(host.serve(far, peer, service));
+            near.write_all(b"PUT / HTTP/1.1\r\n").await.unwrap();
+            // It waits for the rest of the head.
+            tokio::task::yield_now().await;
+            let _next = connections.admit(peer.ip()).unwrap();
+            near.write_all(b"Host: x\r\n\r\n").await.unwrap();
+            serving.await.unwrap();
+            let mut heard = String::new();
+            near.read_to_string(&mut heard).await.unwrap();
+            assert_eq!(calls.load(Ordering::Relaxed), 0);
+            assert!(heard.starts_with("HTTP/1.1 503 "), "{heard}");
+            assert!(heard.contains("connection: close") && heard.contains("nothing was done"));
+        }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    /// The answer used to be 503, which says that the server is not well.
+    #[tokio::test]
+    async fn a_health_check_on_a_connection_that_makes_room_is_answered() {
+        let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+        let (stop, (mut near, far)) = (watch::Sender::new(false), duplex(1000));
+        let service = service_fn(|_: hyper::Request<Incoming>| async {
+            // It is not there at once.
+            tokio::task::yield_now().await;
+            Ok("well".into_response())
+        });
+        let host = host(&stop);
+        let connections = Arc::clone(host.connection.table());
+        let serving = tokio::spawn(host.serve(far, peer, service));
+        near.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+        tokio::task::yield_now().await;
+        let _next = connections.admit(peer.ip()).unwrap();
+        near.write_all(b"Host: x\r\n\r\n").await.unwrap();
+        serving.await.unwrap();
+        let mut heard = String::new();
+        near.read_to_string(&mut heard).await.unwrap();
+        assert!(heard.starts_with("HTTP/1.1 200 ") && heard.ends_with("well"), "{heard}");
+        assert!(heard.contains("connection: close"), "{heard}");
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    #[tokio::test(start_paused = true)]
+    async fn the_first_request_must_come_in_time() {
+        assert_eq!(served(b"").await, (Vec::new(), FIRST_HEAD_TIME_MAX));
+        let (heard, open) = served(b"GET / HTTP/1.1\r\nHost: ").await;
+        assert_eq!((heard.as_slice(), open), (&b""[..], FIRST_HEAD_TIME_MAX));
+        let (heard, open) = served(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(heard.ends_with(b"ok") && open == FIRST_HEAD_TIME_MAX * 100, "{open:?}");
     }
 }

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::body::JsonBody;
 use super::callers::{Reader, Writer};
 use super::query::{OfNode, Parameters, expected_version};
-use super::recursive;
-use super::shapes::{AclEntry, StatShape, acl_of, acl_shape};
+use super::recursive::{self, AclsSet};
+use super::shapes::{AclEntry, StatShape, acl_bytes, acl_of, acl_shape};
 use super::write::{SetParameters, with_stat};
 use crate::error::ApiError;
 use crate::state::AdminState;
+use crate::views::rendered::Rendered;
 
 /// `GET /acl`. Needs the right to read or to administer; hashes of passwords are shown to
 /// administrators only.
@@ -21,11 +22,16 @@ pub(super) async fn show(
     State(state): State<AdminState>,
     Reader(identity): Reader,
     Parameters(OfNode { path }): Parameters<OfNode>,
-) -> Result<Json<Value>, ApiError> {
-    let tree = state.server.core().tree();
-    let seen = tree.seen_by(&identity.ids).acl(path.as_str());
-    let (acl, stat) = seen.map_err(|code| ApiError::refused(code, path.as_str()))?;
-    Ok(Json(json!({ "acl": acl_shape(&acl), "aversion": stat.aversion })))
+) -> Result<Rendered, ApiError> {
+    let (acl, aversion) = {
+        let tree = state.server.core().tree();
+        let seen = tree.seen_by(&identity.ids).acl(path.as_str());
+        let (acl, stat) = seen.map_err(|code| ApiError::refused(code, path.as_str()))?;
+        (acl.into_owned(), stat.aversion)
+    };
+    let (address, bytes) = (identity.peer.ip(), acl_bytes(&acl));
+    let shape = move || json!({ "acl": acl_shape(&acl), "aversion": aversion });
+    Rendered::by_size(&state, address, bytes, shape).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,8 +54,13 @@ pub(super) async fn set(
     let version = expected_version(version, &headers)?;
     let acl = acl_of(new.acl)?;
     if new.recursive {
-        let changed = recursive::set_acl(&state, &identity, path, version, &acl).await?;
-        return Ok(Json(json!({ "changed": changed })));
+        let AclsSet { changed, skipped } =
+            recursive::set_acl(&state, &identity, path, version, acl).await?;
+        let mut answer = json!({ "changed": changed });
+        if !skipped.is_empty() {
+            answer["skipped"] = json!(skipped);
+        }
+        return Ok(Json(answer));
     }
     let stand_in = state.stand_ins.of(&identity).await?;
     let set = stand_in.client().set_acl(path, acl).version(version).await;

@@ -2,12 +2,14 @@
 //!
 //! Garbage is refused with the place where it stops making sense, and so is a field that is not known.
 //! A body that is too large is refused before it is read where its length is told, and at the limit
-//! where it is not; nothing of it is used. Data is text, or base64 where it is not text.
+//! where it is not; nothing of it is used. The bytes of all large bodies have a limit (`limits`). Data is
+//! text, or base64 where it is not text.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{ConnectInfo, FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use base64::Engine;
@@ -16,6 +18,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
+use super::limits::Permit;
 use crate::error::ApiError;
 use crate::guard::is_media_type;
 use crate::state::AdminState;
@@ -43,8 +46,26 @@ impl<T: DeserializeOwned> FromRequest<AdminState> for JsonBody<T> {
         // Base64 takes 4/3 of the data, text with many line ends and quotes nearly twice.
         let frame_bytes_max = state.server.config().limits.frame_bytes_max as usize;
         let bytes_max = frame_bytes_max.saturating_mul(2).saturating_add(EXTRA_BYTES_MAX);
+        let _room = reserve_room(&request, state, bytes_max)?;
         let bytes = read(request.into_body(), bytes_max).await?;
         parse(&bytes).map(JsonBody)
+    }
+}
+
+/// Counts a large body among those in memory. What has no length may have the largest.
+fn reserve_room(
+    request: &Request,
+    state: &AdminState,
+    bytes_max: usize,
+) -> Result<Option<Permit>, ApiError> {
+    let told = request.body().size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = told.unwrap_or(bytes_max).min(bytes_max);
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    match peer {
+        Some(ConnectInfo(peer)) if bytes > EXTRA_BYTES_MAX => {
+            state.limits.body(peer.ip(), bytes).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

@@ -8,7 +8,6 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use axum::Json;
 use axum::extract::State;
 use herdsman_tree::{Listing, VisibleZnode};
 use serde::{Deserialize, Serialize};
@@ -17,13 +16,18 @@ use super::callers::Reader;
 use super::needle::Needle;
 use super::query::{Parameters, ZnodePath};
 use super::shapes::{NodeType, owner_shape};
-use super::steps::{Looker, ZNODES_PER_STEP};
+use super::steps::{Looker, STEP};
 use crate::error::ApiError;
 use crate::state::AdminState;
+use crate::views::rendered::Rendered;
 
 const PAGE_DEFAULT: usize = 200;
 /// More are never given at once; asking for more gives this many.
 const PAGE_MAX: usize = 1000;
+/// Bytes of the names on a page, unless it has only one.
+const PAGE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a filter.
+const FILTER_BYTES_MAX: usize = 1000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,23 +69,29 @@ pub(super) async fn list(
     State(state): State<AdminState>,
     Reader(identity): Reader,
     Parameters(parameters): Parameters<ListParameters>,
-) -> Result<Json<Page>, ApiError> {
+) -> Result<Rendered, ApiError> {
     let path = parameters.path.as_str();
     let limit = parameters.limit.unwrap_or(PAGE_DEFAULT).min(PAGE_MAX);
     if limit == 0 {
         return Err(ApiError::bad_request("limit must be at least 1"));
     }
+    if parameters.filter.as_ref().is_some_and(|filter| filter.len() > FILTER_BYTES_MAX) {
+        let message = format!("filter must have at most {FILTER_BYTES_MAX} bytes");
+        return Err(ApiError::bad_request(message));
+    }
     let filter = parameters.filter.as_deref().filter(|filter| !filter.is_empty()).map(Needle::new);
+    let _permit = filter.is_some().then(|| state.limits.walk(identity.peer.ip())).transpose()?;
     let looker = Looker::new(&state.server, &identity.ids);
     let listing = looker.look(|sight| Listing::start(sight, path))?;
     let mut listing = listing.map_err(|code| ApiError::refused(code, path))?;
     let mut first = FirstNames::new(parameters.after, limit, filter);
-    while looker.look(|sight| {
-        listing.step(sight, ZNODES_PER_STEP, &mut |name, znode| first.consider(name, znode))
-    })? {
+    while looker
+        .look(|sight| listing.step(sight, STEP, &mut |name, znode| first.consider(name, znode)))?
+    {
         looker.pause().await;
     }
-    Ok(Json(first.into_page(path, listing.total())))
+    let (bytes, page) = (first.bytes, first.into_page(path, listing.total()));
+    Rendered::by_size(&state, identity.peer.ip(), bytes, move || page).await
 }
 
 /// The first names behind a given one.
@@ -91,6 +101,10 @@ struct FirstNames {
     filter: Option<Needle>,
     /// The last of them on top.
     kept: BinaryHeap<Child>,
+    /// Bytes of their names.
+    bytes: usize,
+    /// The first name that was too much for the page; none from here on is kept.
+    end: Option<String>,
     matched: usize,
     /// Names that match and come after the page before.
     behind: usize,
@@ -98,7 +112,16 @@ struct FirstNames {
 
 impl FirstNames {
     fn new(after: Option<String>, limit: usize, filter: Option<Needle>) -> Self {
-        FirstNames { after, limit, filter, kept: BinaryHeap::new(), matched: 0, behind: 0 }
+        FirstNames {
+            after,
+            limit,
+            filter,
+            kept: BinaryHeap::new(),
+            bytes: 0,
+            end: None,
+            matched: 0,
+            behind: 0,
+        }
     }
 
     fn consider(&mut self, name: &str, znode: Option<VisibleZnode<'_>>) {
@@ -110,11 +133,21 @@ impl FirstNames {
             return;
         }
         self.behind += 1;
+        if self.end.as_deref().is_some_and(|end| name >= end) {
+            return;
+        }
         if self.kept.len() < self.limit {
+            self.bytes += name.len();
             self.kept.push(Child::new(name, znode));
         } else if let Some(mut last) = self.kept.peek_mut().filter(|last| name < last.name.as_str())
         {
+            self.bytes = self.bytes - last.name.len() + name.len();
             *last = Child::new(name, znode);
+        }
+        while self.bytes > PAGE_BYTES_MAX && self.kept.len() > 1 {
+            let Some(last) = self.kept.pop() else { break };
+            self.bytes -= last.name.len();
+            self.end = Some(last.name);
         }
     }
 
@@ -166,5 +199,67 @@ impl PartialOrd for Child {
 impl Ord for Child {
     fn cmp(&self, other: &Self) -> Ordering {
         self.name.cmp(&other.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::http::HeaderMap;
+    use herdsman_server::TestServer;
+
+    use super::*;
+    use crate::identity::Identity;
+    use crate::settings::AdminSettings;
+
+    /// A page of long names used to take up to a gigabyte.
+    #[test]
+    fn a_page_is_limited_in_bytes_and_skips_nothing() {
+        let name = |n: u8| format!("{n:02}{}", "n".repeat(1 << 20));
+        let mut after = None;
+        let mut pages = Vec::new();
+        loop {
+            let mut first = FirstNames::new(after, 1000, None);
+            for n in [7, 2, 9, 1, 8, 3, 0, 6, 5, 4] {
+                first.consider(&name(n), None);
+            }
+            let page = first.into_page("/", 10);
+            let names = page.children.iter().map(|child| child.name[..2].to_owned());
+            pages.push(names.collect::<Vec<_>>());
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let expected: [Vec<&str>; 4] =
+            [vec!["00", "01", "02"], vec!["03", "04", "05"], vec!["06", "07", "08"], vec!["09"]];
+        assert_eq!(pages, expected);
+        // One that is too long by itself is a page of its own.
+        let mut first = FirstNames::new(None, 1000, None);
+        first.consider(&"n".repeat(PAGE_BYTES_MAX + 1), None);
+        assert_eq!(first.into_page("/", 1).children.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_filter_is_short_and_counts_as_a_search() {
+        let server = TestServer::start();
+        let state = AdminState::new(server.handle(), AdminSettings::default());
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let status = async |filter: Option<String>| {
+            let identity =
+                Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
+            let path = ZnodePath::root();
+            let parameters = ListParameters { path, after: None, limit: None, filter };
+            let answer = list(State(state.clone()), Reader(identity), Parameters(parameters)).await;
+            answer.map_or_else(|error| error.status.as_u16(), |_| 200)
+        };
+        assert_eq!(status(Some("z".repeat(FILTER_BYTES_MAX))).await, 200);
+        assert_eq!(status(Some("z".repeat(FILTER_BYTES_MAX + 1))).await, 400);
+        let walks: Vec<_> = std::iter::from_fn(|| state.limits.walk(peer.ip()).ok()).collect();
+        assert_eq!(status(Some("z".to_owned())).await, 429);
+        assert_eq!(status(None).await, 200);
+        drop(walks);
+        assert_eq!(status(Some("z".to_owned())).await, 200);
     }
 }

@@ -26,12 +26,12 @@ use futures_util::stream;
 use herdsman_proto::path::{ROOT, ZOOKEEPER};
 use herdsman_proto::{Acl, ErrorCode, Stat, Zxid};
 use herdsman_tree::owner::Owner;
-use herdsman_tree::{Onward, Visit};
+use herdsman_tree::{Onward, StepLimit, Visit};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::callers::Reader;
-use super::limits::StreamPermit;
+use super::limits::Permit;
 use super::query::{Parameters, ZnodePath};
 use super::shapes::{AclEntry, NodeType, acl_shape, hex, ttl_ms};
 use super::steps::SteppedWalk;
@@ -43,6 +43,9 @@ const FORMAT: &str = "herdsman-subtree";
 const VERSION: u32 = 1;
 /// Lines are sent together until they have this size.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Znodes that wait to be sent: a slow reader keeps their paths, data and ACLs in memory, also when the tree has others
+/// by now.
+const LOOK_AHEAD: StepLimit = StepLimit { znodes: 64, bytes: 1 << 20 };
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,7 +108,7 @@ async fn check_readable(
     identity: &Identity,
     root: &str,
 ) -> Result<(), ApiError> {
-    let _permit = state.limits.walk()?;
+    let _permit = state.limits.walk(identity.peer.ip())?;
     let mut walk = SteppedWalk::start(&state.server, &identity.ids, root)?;
     let mut unreadable = None;
     let mut look = |visit: Visit<'_>| {
@@ -145,7 +148,7 @@ struct Export {
     unreadable: u64,
     newest: Zxid,
     chunk: Vec<u8>,
-    _permit: StreamPermit,
+    _permit: Permit,
 }
 
 struct Znode {
@@ -204,7 +207,7 @@ struct StatLine {
 }
 
 impl Export {
-    fn new(root: &str, newest: Zxid, walk: SteppedWalk, permit: StreamPermit) -> Self {
+    fn new(root: &str, newest: Zxid, walk: SteppedWalk, permit: Permit) -> Self {
         let header = Header {
             format: FORMAT,
             version: VERSION,
@@ -264,7 +267,7 @@ impl Export {
             }
             Onward::Into
         };
-        self.has_more = self.walk.step(note).await?;
+        self.has_more = self.walk.step_by(LOOK_AHEAD, note).await?;
         Ok(())
     }
 
@@ -331,4 +334,46 @@ fn as_text(data: &[u8]) -> Option<&str> {
 fn relative<'p>(root: &str, path: &'p str) -> &'p str {
     let rest = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
     if rest.is_empty() { "." } else { rest }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::http::HeaderMap;
+    use herdsman_client::{Client, Perms};
+    use herdsman_proto::Id;
+    use herdsman_server::TestServer;
+
+    use super::*;
+    use crate::settings::AdminSettings;
+
+    /// Copies of long ACLs used to wait for a slow reader, 64 at a time.
+    #[tokio::test]
+    async fn what_waits_for_a_slow_reader_is_bounded_in_bytes() {
+        let server = TestServer::start();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let id = |n: usize| Id::new("digest", &format!("{n}{}:hash", "u".repeat(5000)));
+        let mut acl: Vec<_> = (0..100).map(|n| Acl { perms: Perms::ALL, id: id(n) }).collect();
+        acl.push(Acl::world(Perms::ALL));
+        for n in 0..40 {
+            client.create(&format!("/{n:02}"), "").acl(acl.clone()).await.unwrap();
+        }
+        let state = AdminState::new(server.handle(), AdminSettings::default());
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let identity =
+            Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
+        let walk = SteppedWalk::start(&state.server, &identity.ids, "/").unwrap();
+        let permit = state.limits.stream(peer.ip()).unwrap();
+        let mut export = Export::new("/", Zxid::ZERO, walk, permit);
+        let mut znodes = 0;
+        while export.has_more {
+            export.look_ahead().await.unwrap();
+            let entries = export.seen.iter().flat_map(|znode| &znode.acl);
+            let bytes: usize = entries.map(|entry| entry.id.id.len()).sum();
+            assert!(bytes < 2 << 20, "{bytes} bytes");
+            znodes += export.seen.drain(..).len();
+        }
+        assert_eq!(znodes, 41);
+    }
 }

@@ -1,68 +1,140 @@
-//! What may go on at once. What is over a limit is refused with 429.
+//! What may go on at once, in all and for one network. What is over a limit is refused with 429.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::address_block::AddressBlock;
 use crate::error::ApiError;
 
-/// Answers that go on for as long as their reader likes: events and exports.
-const STREAMS_MAX: usize = 256;
-/// Of these, those of one address.
-const STREAMS_PER_ADDRESS_MAX: usize = 32;
+/// Answers that go on for as long as their reader likes: events and exports. Each holds a connection, so there are
+/// fewer of them than connections.
+const STREAMS_MAX: usize = 128;
+/// Of these, those of one network.
+const STREAMS_PER_NETWORK_MAX: usize = 32;
 /// Walks of the whole tree before there is an answer: searches, changes of subtrees.
 const WALKS_MAX: usize = 8;
+/// Of these, those of one network.
+const WALKS_PER_NETWORK_MAX: usize = 4;
+/// Work that occupies a thread: commands, views. What clients have asked for goes on when they have left, so it counts
+/// until it is done.
+const BLOCKING_MAX: usize = 32;
+/// Of these, those of one network.
+const BLOCKING_PER_NETWORK_MAX: usize = 8;
+/// Bytes of request bodies that are in memory.
+const BODY_BYTES_MAX: usize = 64 << 20;
+/// Of these, those from one network.
+const BODY_BYTES_PER_NETWORK_MAX: usize = 16 << 20;
+
+/// Bytes of answers that are in memory.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Of these, those to one network.
+const ANSWER_BYTES_PER_NETWORK_MAX: usize = 16 << 20;
 
 /// Counts what goes on.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    streams: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    walks: Arc<Semaphore>,
+    streams: Quota,
+    walks: Quota,
+    blocking: Quota,
+    body_bytes: Quota,
+    answer_bytes: Quota,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { streams: Arc::default(), walks: Arc::new(Semaphore::new(WALKS_MAX)) }
+        Limits {
+            streams: Quota::new(STREAMS_MAX, STREAMS_PER_NETWORK_MAX),
+            walks: Quota::new(WALKS_MAX, WALKS_PER_NETWORK_MAX),
+            blocking: Quota::new(BLOCKING_MAX, BLOCKING_PER_NETWORK_MAX),
+            body_bytes: Quota::new(BODY_BYTES_MAX, BODY_BYTES_PER_NETWORK_MAX),
+            answer_bytes: Quota::new(ANSWER_BYTES_MAX, ANSWER_BYTES_PER_NETWORK_MAX),
+        }
     }
-}
-
-/// A stream that counts until this is dropped.
-#[derive(Debug)]
-pub(super) struct StreamPermit {
-    streams: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    address: IpAddr,
 }
 
 impl Limits {
     /// One more stream for this address.
-    pub(super) fn stream(&self, address: IpAddr) -> Result<StreamPermit, ApiError> {
-        let mut streams = self.streams.lock();
-        let of_address = streams.get(&address).copied().unwrap_or_default();
-        if of_address >= STREAMS_PER_ADDRESS_MAX || streams.values().sum::<usize>() >= STREAMS_MAX {
-            return Err(ApiError::too_many("too many streams and exports are open; close some"));
-        }
-        *streams.entry(address).or_default() += 1;
-        Ok(StreamPermit { streams: Arc::clone(&self.streams), address })
+    pub(super) fn stream(&self, address: IpAddr) -> Result<Permit, ApiError> {
+        self.streams
+            .take(address, 1)
+            .ok_or_else(|| ApiError::too_many("too many streams and exports are open; close some"))
     }
 
     /// One more long walk.
-    pub(crate) fn walk(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.walks).try_acquire_owned().map_err(|_| {
+    pub(crate) fn walk(&self, address: IpAddr) -> Result<Permit, ApiError> {
+        self.walks.take(address, 1).ok_or_else(|| {
             ApiError::too_many("too many searches and the like are under way; try again later")
+        })
+    }
+
+    /// One more thread, or one more wait for a thread. To be moved to that thread.
+    pub(crate) fn blocking(&self, address: IpAddr) -> Result<Permit, ApiError> {
+        self.blocking.take(address, 1).ok_or_else(|| {
+            ApiError::too_many("too many commands are under way; nothing was done; try again later")
+        })
+    }
+
+    /// Room for a body. One that is larger than a network's share counts as that share, or it could never be sent.
+    pub(super) fn body(&self, address: IpAddr, bytes: usize) -> Result<Permit, ApiError> {
+        let bytes = bytes.min(BODY_BYTES_PER_NETWORK_MAX);
+        self.body_bytes.take(address, bytes).ok_or_else(|| {
+            ApiError::too_many("too many large requests are under way; nothing was done; try again")
+        })
+    }
+
+    /// Room for an answer. One that is larger than a network's share counts as that share.
+    pub(crate) fn answer(&self, address: IpAddr, bytes: usize) -> Result<Permit, ApiError> {
+        let bytes = bytes.min(ANSWER_BYTES_PER_NETWORK_MAX);
+        self.answer_bytes.take(address, bytes).ok_or_else(|| {
+            ApiError::too_many("too many large answers wait to be read; read them, then try again")
         })
     }
 }
 
-impl Drop for StreamPermit {
+/// An amount of something, in all and for one network.
+#[derive(Debug)]
+struct Quota {
+    max: usize,
+    per_network_max: usize,
+    used: Arc<Mutex<HashMap<AddressBlock, usize>>>,
+}
+
+/// A part that counts until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    used: Arc<Mutex<HashMap<AddressBlock, usize>>>,
+    network: AddressBlock,
+    amount: usize,
+}
+
+impl Quota {
+    fn new(max: usize, per_network_max: usize) -> Self {
+        Quota { max, per_network_max, used: Arc::default() }
+    }
+
+    fn take(&self, address: IpAddr, amount: usize) -> Option<Permit> {
+        let network = AddressBlock::of(address);
+        let mut used = self.used.lock();
+        let of_network = used.get(&network).copied().unwrap_or_default() + amount;
+        let in_all = used.values().sum::<usize>() + amount;
+        if of_network > self.per_network_max || in_all > self.max {
+            return None;
+        }
+        used.insert(network, of_network);
+        Some(Permit { used: Arc::clone(&self.used), network, amount })
+    }
+}
+
+impl Drop for Permit {
     fn drop(&mut self) {
-        let mut streams = self.streams.lock();
-        if let Some(count) = streams.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                streams.remove(&self.address);
+        let mut used = self.used.lock();
+        if let Some(amount) = used.get_mut(&self.network) {
+            *amount -= self.amount;
+            if *amount == 0 {
+                used.remove(&self.network);
             }
         }
     }
@@ -73,11 +145,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_counted_by_address_and_in_all() {
+    fn streams_are_counted_by_network_and_in_all() {
         let limits = Limits::default();
         let address = |n| IpAddr::from([10, 0, 0, n]);
         let mut open: Vec<_> =
-            (0..STREAMS_PER_ADDRESS_MAX).map(|_| limits.stream(address(0)).unwrap()).collect();
+            (0..STREAMS_PER_NETWORK_MAX).map(|_| limits.stream(address(0)).unwrap()).collect();
         assert_eq!(limits.stream(address(0)).unwrap_err().status.as_u16(), 429);
         drop(open.pop());
         assert!(limits.stream(address(0)).is_ok());
@@ -86,6 +158,19 @@ mod tests {
         }
         assert_eq!(open.len(), STREAMS_MAX);
         drop(open);
-        assert!(limits.streams.lock().is_empty());
+        assert!(limits.streams.used.lock().is_empty());
+    }
+
+    #[test]
+    fn one_host_leaves_walks_and_bodies_to_others() {
+        let limits = Limits::default();
+        let (one, other) = ("2001:db8::1".parse().unwrap(), "2001:db8:0:1::1".parse().unwrap());
+        let _walks: Vec<_> =
+            (0..WALKS_PER_NETWORK_MAX).map(|_| limits.walk(one).unwrap()).collect();
+        assert!(limits.walk("2001:db8::2".parse().unwrap()).is_err());
+        assert!(limits.walk(other).is_ok());
+        let _body = limits.body(one, usize::MAX).unwrap();
+        assert_eq!(limits.body(one, 1).unwrap_err().status.as_u16(), 429);
+        assert!(limits.body(other, 1 << 20).is_ok());
     }
 }

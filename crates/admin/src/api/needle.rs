@@ -1,44 +1,54 @@
-//! What is looked for: a piece of text in names and data. Capitals matter only if there are some in it,
-//! so `config` finds `Config`, and `Config` finds nothing else.
+//! A piece of text to look for in names and data. Capitals matter only if there are some in it, so `config` finds
+//! `Config`, and `Config` finds nothing else.
+//!
+//! The cost is linear in the text that is searched, whatever the piece is: both may come from outside, and a comparison
+//! at each position would take the product of their lengths.
+
+use memchr::memmem::Finder;
+
+/// Text whose case is folded at once; more would be a large copy of large data.
+const WINDOW_BYTES: usize = 16 << 10;
 
 /// A piece of text to look for.
 #[derive(Clone, Debug)]
 pub(super) struct Needle {
-    text: Vec<u8>,
+    finder: Finder<'static>,
     ignores_case: bool,
 }
 
 impl Needle {
     pub(super) fn new(text: &str) -> Self {
         let has_capitals = text.bytes().any(|byte| byte.is_ascii_uppercase());
-        Needle { text: text.as_bytes().to_vec(), ignores_case: !has_capitals }
+        Needle { finder: Finder::new(text).into_owned(), ignores_case: !has_capitals }
     }
 
-    /// Where it begins. Data that is no text is looked through all the same.
+    /// Where it begins. Data that is not text is searched all the same.
     pub(super) fn find(&self, hay: &[u8]) -> Option<usize> {
-        let Some(&first) = self.text.first() else {
-            return Some(0);
-        };
-        let last_start = hay.len().checked_sub(self.text.len())?;
-        let starts = hay[..=last_start].iter().enumerate();
-        let other = if self.ignores_case { first.to_ascii_uppercase() } else { first };
-        starts
-            .filter(|&(_, &byte)| byte == first || byte == other)
-            .find(|&(start, _)| self.is_at(&hay[start..]))
-            .map(|(start, _)| start)
+        if !self.ignores_case {
+            return self.finder.find(hay);
+        }
+        // Windows overlap by the length of the needle, so that each place for it is in one of them.
+        let (window, overlap) = (WINDOW_BYTES.max(self.len()), self.len());
+        let mut start = 0;
+        loop {
+            let end = (start + window + overlap).min(hay.len());
+            let folded = hay[start..end].to_ascii_lowercase();
+            if let Some(at) = self.finder.find(&folded) {
+                return Some(start + at);
+            }
+            if end == hay.len() {
+                return None;
+            }
+            start += window;
+        }
     }
 
     pub(super) fn is_in(&self, hay: &str) -> bool {
         self.find(hay.as_bytes()).is_some()
     }
 
-    fn is_at(&self, hay: &[u8]) -> bool {
-        let hay = &hay[..self.text.len()];
-        if self.ignores_case { hay.eq_ignore_ascii_case(&self.text) } else { hay == self.text }
-    }
-
     pub(super) fn len(&self) -> usize {
-        self.text.len()
+        self.finder.needle().len()
     }
 }
 
@@ -57,5 +67,22 @@ mod tests {
         assert_eq!(find("", b"x"), Some(0));
         assert_eq!(find("grüß", "Oh, GRüß".as_bytes()), Some(4));
         assert_eq!(find("aab", b"aaab"), Some(1));
+    }
+
+    /// What is found does not depend on where the data is cut into windows.
+    #[test]
+    fn matches_across_windows_are_found() {
+        for at in [0, 1, WINDOW_BYTES - 3, WINDOW_BYTES - 1, WINDOW_BYTES, 2 * WINDOW_BYTES + 7] {
+            for padding in [0, 3, WINDOW_BYTES] {
+                let hay = [vec![b'N'; at], b"NEEDLE".to_vec(), vec![b'e'; padding]].concat();
+                assert_eq!(Needle::new("needle").find(&hay), Some(at), "{at} {padding}");
+                assert_eq!(Needle::new("NEEDLE").find(&hay), Some(at), "{at} {padding}");
+            }
+        }
+        let long = "n".repeat(2 * WINDOW_BYTES);
+        assert_eq!(
+            Needle::new(&long).find(format!("x{}", long.to_uppercase()).as_bytes()),
+            Some(1)
+        );
     }
 }

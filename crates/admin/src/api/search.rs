@@ -2,12 +2,11 @@
 //!
 //! Only what the asker could find with a client is found: nothing below a znode that may not be read,
 //! and no data of one. Matches come in the order of the walk, by name. The search ends early, and says
-//! so, when there are enough matches, or when it has looked at much or for long.
+//! so, when there are enough matches or enough bytes of them, or when it has looked at much or for long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Json;
 use axum::extract::State;
 use herdsman_tree::{Onward, VisibleZnode, Visit};
 use serde::{Deserialize, Serialize};
@@ -18,17 +17,18 @@ use super::query::{Parameters, ZnodePath};
 use super::steps::SteppedWalk;
 use crate::error::ApiError;
 use crate::state::AdminState;
+use crate::views::rendered::Rendered;
 
 const MATCHES_DEFAULT: usize = 100;
 const MATCHES_MAX: usize = 1000;
+/// Bytes of paths and excerpts of all matches, and of paths that one step takes along.
+const PATH_BYTES_MAX: usize = 4 << 20;
 /// Bytes of what is looked for.
 const QUERY_BYTES_MAX: usize = 1000;
 /// Znodes that one search looks at.
 const SCANNED_MAX: usize = 5_000_000;
 /// How long one search may take.
 const TIME_MAX: Duration = Duration::from_secs(20);
-/// Bytes of data that are looked into before other requests have their turn.
-const BYTES_AT_ONCE: usize = 4 << 20;
 /// Bytes of data shown on either side of a match.
 const EXCERPT_BYTES: usize = 40;
 
@@ -58,6 +58,20 @@ pub(super) struct Found {
     matches: Vec<Match>,
     scanned: usize,
     truncated: bool,
+    #[serde(skip)]
+    bytes: usize,
+}
+
+impl Found {
+    fn push(&mut self, found: Match) {
+        self.bytes += found.path.len() + found.excerpt.len();
+        self.matches.push(found);
+    }
+
+    /// Whether no more are wanted.
+    fn is_full(&self, limit: usize) -> bool {
+        self.matches.len() > limit || self.bytes > PATH_BYTES_MAX
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -79,12 +93,12 @@ pub(super) async fn search(
     State(state): State<AdminState>,
     Reader(identity): Reader,
     Parameters(parameters): Parameters<SearchParameters>,
-) -> Result<Json<Found>, ApiError> {
+) -> Result<Rendered, ApiError> {
     if parameters.q.is_empty() || parameters.q.len() > QUERY_BYTES_MAX {
         let message = format!("q must have 1 to {QUERY_BYTES_MAX} bytes");
         return Err(ApiError::bad_request(message));
     }
-    let _permit = state.limits.walk()?;
+    let _permit = state.limits.walk(identity.peer.ip())?;
     let started = Instant::now();
     let path = parameters.path.clone().unwrap_or_else(ZnodePath::root);
     let mut walk = SteppedWalk::start(&state.server, &identity.ids, path.as_str())?;
@@ -94,14 +108,12 @@ pub(super) async fn search(
     let mut has_more = true;
     while has_more && !found.truncated {
         has_more = walk.step(|visit| search.look(visit, &mut found)).await?;
-        search.look_into_data(&mut found, limit).await;
-        let is_enough = found.matches.len() > limit
-            || found.scanned >= SCANNED_MAX
-            || started.elapsed() >= TIME_MAX;
-        found.truncated = found.matches.len() > limit || (has_more && is_enough);
+        search.look_into_data(&mut found, limit);
+        let is_enough = found.scanned >= SCANNED_MAX || started.elapsed() >= TIME_MAX;
+        found.truncated = found.is_full(limit) || search.is_cut_short || (has_more && is_enough);
     }
     found.matches.truncate(limit);
-    Ok(Json(found))
+    Rendered::by_size(&state, identity.peer.ip(), found.bytes, move || found).await
 }
 
 struct Search {
@@ -111,6 +123,9 @@ struct Search {
     in_paths: bool,
     /// What to look into when the tree is no longer held, in the order of the walk.
     candidates: Vec<Candidate>,
+    candidate_bytes: usize,
+    /// More paths came in one step than may be taken along.
+    is_cut_short: bool,
 }
 
 struct Candidate {
@@ -126,11 +141,16 @@ impl Search {
             places: parameters.r#in,
             in_paths: parameters.q.contains('/'),
             candidates: Vec::new(),
+            candidate_bytes: 0,
+            is_cut_short: false,
         }
     }
 
     /// Looks at a znode while the tree is held; data is only taken along.
     fn look(&mut self, visit: Visit<'_>, found: &mut Found) -> Onward {
+        if self.is_cut_short {
+            return Onward::Past;
+        }
         found.scanned += 1;
         let name = visit.path.rsplit('/').next().unwrap_or_default();
         let text = if self.in_paths { visit.path } else { name };
@@ -142,35 +162,29 @@ impl Search {
             .filter(|znode| wants_data && znode.data().is_some_and(is_long_enough))
             .and_then(VisibleZnode::to_data);
         if in_name || data.is_some() {
+            self.candidate_bytes += visit.path.len();
+            self.is_cut_short = self.candidate_bytes > PATH_BYTES_MAX;
             self.candidates.push(Candidate { path: visit.path.to_owned(), in_name, data });
         }
         Onward::Into
     }
 
-    /// Looks into the data that was taken along, until there are more matches than wanted.
-    async fn look_into_data(&mut self, found: &mut Found, limit: usize) {
-        let mut bytes = 0;
+    /// Looks into the data that was taken along, until there are more matches than wanted. A step of the walk bounds
+    /// how much that is.
+    fn look_into_data(&mut self, found: &mut Found, limit: usize) {
+        self.candidate_bytes = 0;
         for Candidate { path, in_name, data } in self.candidates.drain(..) {
-            bytes += data.as_ref().map_or(0, |data| data.len());
-            if bytes > BYTES_AT_ONCE {
-                bytes = 0;
-                tokio::task::yield_now().await;
-            }
-            if found.matches.len() > limit {
+            if found.is_full(limit) {
                 return;
             }
             let at = data.as_deref().and_then(|data| self.needle.find(data));
             if in_name {
                 let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-                found.matches.push(Match {
-                    path: path.clone(),
-                    r#where: Place::Name,
-                    excerpt: name,
-                });
+                found.push(Match { path: path.clone(), r#where: Place::Name, excerpt: name });
             }
             if let (Some(at), Some(data)) = (at, data) {
                 let excerpt = excerpt(&data, at, self.needle.len());
-                found.matches.push(Match { path, r#where: Place::Data, excerpt });
+                found.push(Match { path, r#where: Place::Data, excerpt });
             }
         }
     }

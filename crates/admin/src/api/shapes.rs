@@ -140,6 +140,11 @@ pub(super) fn acl_shape(acl: &[Acl]) -> Vec<AclEntry> {
     acl.iter().map(AclEntry::from).collect()
 }
 
+/// What an ACL takes in a request and in the transaction log.
+pub(super) fn acl_bytes(acl: &[Acl]) -> usize {
+    acl.iter().map(|entry| size_of::<i32>() * 3 + entry.id.scheme.len() + entry.id.id.len()).sum()
+}
+
 /// An ACL of a request.
 pub(super) fn acl_of(entries: Vec<AclEntry>) -> Result<Vec<Acl>, ApiError> {
     let read = |AclEntry { scheme, id, perms }: AclEntry| {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use herdsman_proto::Id;
 use herdsman_server::ServerHandle;
-use herdsman_tree::{Onward, Sight, Tree, Visit, Walk};
+use herdsman_tree::{Onward, Sight, StepLimit, Tree, Visit, Walk};
 
 use crate::error::ApiError;
 
-/// Znodes that are looked at while the tree is held.
-pub(super) const ZNODES_PER_STEP: usize = 1000;
+/// What is looked at while the tree is held.
+pub(super) const STEP: StepLimit = StepLimit { znodes: 1000, bytes: 1 << 20 };
 
 /// The tree of a server as somebody may see it, as long as it is the same tree.
 #[derive(Clone, Debug)]
@@ -74,11 +74,20 @@ impl SteppedWalk {
     /// Visits some znodes. False when there are no more.
     pub(super) async fn step(
         &mut self,
+        visit: impl FnMut(Visit<'_>) -> Onward,
+    ) -> Result<bool, ApiError> {
+        self.step_by(STEP, visit).await
+    }
+
+    /// Visits znodes up to a limit. False when there are no more.
+    pub(super) async fn step_by(
+        &mut self,
+        limit: StepLimit,
         mut visit: impl FnMut(Visit<'_>) -> Onward,
     ) -> Result<bool, ApiError> {
         self.looker.pause().await;
         self.walk.settle();
         let walk = &mut self.walk;
-        self.looker.look(|sight| walk.step(sight, ZNODES_PER_STEP, &mut visit))
+        self.looker.look(|sight| walk.step(sight, limit, &mut visit))
     }
 }

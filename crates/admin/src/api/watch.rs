@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::callers::Reader;
-use super::limits::StreamPermit;
+use super::limits::Permit;
 use super::query::{Parameters, ZnodePath};
 use crate::error::ApiError;
 use crate::stand_ins::StandIn;
@@ -71,7 +71,7 @@ struct Following {
     server: ServerHandle,
     is_ready: bool,
     _stand_in: StandIn,
-    _permit: StreamPermit,
+    _permit: Permit,
 }
 
 impl Following {

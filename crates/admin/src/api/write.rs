@@ -6,7 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
-use herdsman_client::{Acl, Lifetime, Perms};
+use herdsman_client::{Acl, Client, Created, ErrorKind, Lifetime, Op, OpResult, Perms};
+use herdsman_proto::path::split;
 use herdsman_tree::owner::TTL_MS_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,6 +20,9 @@ use super::shapes::{AclEntry, NodeType, StatShape, acl_of};
 use crate::error::ApiError;
 use crate::identity::Identity;
 use crate::state::AdminState;
+
+/// How often a creation with its parents is tried while other clients create and delete the same parents.
+const PARENTS_ATTEMPTS_MAX: usize = 10;
 
 /// A sequential znode's path may end with a slash, so it is checked when it is known what it is for.
 #[derive(Debug, Deserialize)]
@@ -79,16 +83,77 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let (data, acl, lifetime) = (new.take_data()?, new.take_acl()?, new.lifetime()?);
     let stand_in = state.stand_ins.of(&identity).await?;
-    let mut call = stand_in.client().create(&path, data).acl(acl).lifetime(lifetime);
-    if new.sequential {
-        call = call.sequential();
-    }
-    if new.parents {
-        call = call.parents();
-    }
-    let created = call.await.map_err(|error| explain_create(error, lifetime))?;
+    let client = stand_in.client();
+    let created = if new.parents {
+        let op = Op::create(&path, data).acl(acl).lifetime(lifetime);
+        let op = if new.sequential { op.sequential() } else { op };
+        create_with_parents(&state, client, &path, op).await
+    } else {
+        let call = client.create(&path, data).acl(acl).lifetime(lifetime);
+        if new.sequential { call.sequential().await } else { call.await }
+    };
+    let created = created.map_err(|error| explain_create(error, lifetime))?;
     let stat = StatShape::from(&created.stat);
     Ok((StatusCode::CREATED, Json(json!({ "path": created.path, "stat": stat }))))
+}
+
+/// Creates a znode and the parents that are missing, all or none.
+async fn create_with_parents(
+    state: &AdminState,
+    client: &Client,
+    path: &str,
+    znode: Op,
+) -> Result<Created, herdsman_client::Error> {
+    let limit = state.server.config().limits.frame_bytes_max as usize;
+    let mut attempt = 1;
+    loop {
+        let existing = {
+            let tree = state.server.core().tree();
+            let parent = split(path).map_or("", |(parent, _)| parent);
+            tree.seen_by(&[]).existing_prefix(parent)
+        };
+        let missing = missing_parents(path, existing, limit)?;
+        let ops = missing.iter().map(|parent| Op::create(parent, "")).chain([znode.clone()]);
+        let error = match client.transaction(ops).await {
+            Ok(results) => return created_last(results),
+            Err(error) => error,
+        };
+        let is_parent_there = *error.kind() == ErrorKind::NodeExists
+            && error.failed_op().is_some_and(|op| op < missing.len());
+        let is_parent_gone = *error.kind() == ErrorKind::NoNode;
+        // Another client creates or deletes here, too; the tree shows by now what it did.
+        if attempt == PARENTS_ATTEMPTS_MAX || !(is_parent_there || is_parent_gone) {
+            return Err(error);
+        }
+        attempt += 1;
+    }
+}
+
+/// The parents of a path that are not there, the highest first, if its first `existing` bytes are. Each parent has its
+/// path in the request: a deep path makes that much longer than itself, so `bytes_max` limits their sum.
+fn missing_parents(
+    path: &str,
+    existing: usize,
+    bytes_max: usize,
+) -> Result<Vec<&str>, herdsman_client::Error> {
+    let ends = path.match_indices('/').map(|(end, _)| end).skip_while(|end| *end <= existing);
+    let (mut missing, mut bytes) = (Vec::new(), 0);
+    for end in ends {
+        bytes += end;
+        if bytes > bytes_max {
+            let kind = ErrorKind::TooLarge { bytes, limit: bytes_max };
+            return Err(herdsman_client::Error::not_applied(kind));
+        }
+        missing.push(&path[..end]);
+    }
+    Ok(missing)
+}
+
+fn created_last(results: Vec<OpResult>) -> Result<Created, herdsman_client::Error> {
+    match results.into_iter().next_back() {
+        Some(OpResult::Created(created)) => Ok(created),
+        _ => Err(herdsman_client::Error::unknown(ErrorKind::ConnectionLoss)),
+    }
 }
 
 fn explain_create(error: herdsman_client::Error, lifetime: Lifetime) -> ApiError {
@@ -177,5 +242,32 @@ pub(super) fn with_stat(
     match tree.seen_by(&identity.ids).znode(path) {
         Ok(znode) => error.with("stat", StatShape::from(&znode.stat())),
         Err(_) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_parents_are_those_below_what_exists() {
+        let missing = |path, existing| missing_parents(path, existing, 1000).unwrap();
+        assert_eq!(missing("/a/b/c", 0), ["/a", "/a/b"]);
+        assert_eq!(missing("/a/b/c", 2), ["/a/b"]);
+        assert!(missing("/a/b/c", 4).is_empty());
+        assert_eq!(missing("/a/b/", 2), ["/a/b"]);
+        assert!(missing("/a", 0).is_empty());
+    }
+
+    /// The sum used to be made of all of them, after each was searched for from the root.
+    #[test]
+    fn a_path_that_is_too_deep_is_left_where_the_limit_is_reached() {
+        let path = "/x".repeat(10_000);
+        let error = missing_parents(&path, 0, 1000).unwrap_err();
+        match error.kind() {
+            // Parents of 2, 4, 6, … bytes.
+            ErrorKind::TooLarge { bytes, limit: 1000 } => assert_eq!(*bytes, 1056),
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! fine, or a status and Apache's words. Each permission is asked for by itself: an ACL that grants one of
 //! them must not open the rest (CVE-2025-58457).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::rejection::ExtensionRejection;
 use axum::extract::{ConnectInfo, FromRequestParts};
@@ -48,6 +48,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
 }
 
 impl Asker {
+    pub(super) fn address(&self) -> IpAddr {
+        self.peer.ip()
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     /// What the certificate proves.
     fn certified(&self, server: &ServerHandle) -> Option<Vec<Id>> {
         let CertificateSubject(subject) = self.certificate.as_ref()?;

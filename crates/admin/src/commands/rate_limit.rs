@@ -7,20 +7,29 @@ use parking_lot::Mutex;
 
 /// Lets one caller through in an interval.
 pub(super) struct RateLimit {
+    /// What is limited, for messages.
+    what: &'static str,
     interval: Duration,
     last: Mutex<Option<Instant>>,
 }
 
 impl RateLimit {
-    pub(super) fn new(interval: Duration) -> Self {
-        RateLimit { interval, last: Mutex::new(None) }
+    pub(super) fn new(what: &'static str, interval: Duration) -> Self {
+        RateLimit { what, interval, last: Mutex::new(None) }
     }
 
-    /// Whether the caller may go on; if not, how long to wait.
-    pub(super) fn admit(&self) -> Result<(), Duration> {
-        self.admit_at(Instant::now())
+    /// Whether the caller may go on.
+    pub(super) fn admit(&self) -> Result<(), TooSoon> {
+        let RateLimit { what, interval, .. } = *self;
+        self.admit_at(Instant::now()).map_err(|wait| TooSoon { what, interval, wait })
     }
 
+    /// What was admitted last was refused for another reason, so it does not count.
+    pub(super) fn refund(&self) {
+        *self.last.lock() = None;
+    }
+
+    /// If not, how long to wait.
     fn admit_at(&self, now: Instant) -> Result<(), Duration> {
         let mut last = self.last.lock();
         let next = last.map(|last| last + self.interval);
@@ -34,20 +43,48 @@ impl RateLimit {
     }
 }
 
+/// Why a caller has to wait.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "at most one {what} every {} s (admin.rateLimiterIntervalInMS); try again in {} s",
+    .interval.as_secs_f64(),
+    seconds(.wait)
+)]
+pub(super) struct TooSoon {
+    what: &'static str,
+    interval: Duration,
+    wait: Duration,
+}
+
+impl TooSoon {
+    /// Until the next one may come.
+    pub(super) fn seconds(&self) -> u64 {
+        seconds(&self.wait)
+    }
+}
+
+fn seconds(wait: &Duration) -> u64 {
+    wait.as_secs().saturating_add(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn one_call_in_an_interval() {
-        let limit = RateLimit::new(Duration::from_secs(300));
+        let limit = RateLimit::new("snapshot", Duration::from_secs(300));
         let start = Instant::now();
         let at = |seconds| limit.admit_at(start + Duration::from_secs(seconds));
         assert_eq!(at(0), Ok(()));
         assert_eq!(at(10), Err(Duration::from_secs(290)));
         assert_eq!(at(300), Ok(()));
         assert!(at(301).is_err());
-        let none = RateLimit::new(Duration::ZERO);
+        limit.refund();
+        assert_eq!(at(302), Ok(()));
+        let why = limit.admit().unwrap_err().to_string();
+        assert!(why.starts_with("at most one snapshot every 300 s"), "{why}");
+        let none = RateLimit::new("snapshot", Duration::ZERO);
         assert!(none.admit().is_ok() && none.admit().is_ok());
     }
 }

@@ -11,6 +11,7 @@
 
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -18,9 +19,11 @@ use futures_util::StreamExt;
 use herdsman_server::ServerHandle;
 use herdsman_server::snapshots::{IncomingError, IncomingSnapshot, RestoreError, Restored};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{Answer, Call};
+use super::rate_limit::TooSoon;
+use super::{Answer, Call, Room};
 
 /// Pieces of the body that may wait for the disk.
 const PIECES_MAX: usize = 16;
@@ -30,8 +33,8 @@ const PIECES_MAX: usize = 16;
 enum Failure {
     #[error("restores are switched off (admin.restore.enabled)")]
     SwitchedOff,
-    #[error("one restore in {0:?} (admin.rateLimiterIntervalInMS)")]
-    TooSoon(std::time::Duration),
+    #[error("{0}")]
+    TooSoon(TooSoon),
     #[error("the body is empty; send a snapshot as `application/octet-stream`")]
     Empty,
     #[error("the body stood still for {0:?} (admin.idleTimeout); nothing was changed")]
@@ -93,7 +96,14 @@ pub(super) async fn run(call: Call) -> Response {
             let count = if is_too_soon { &stats.restores_too_soon } else { &stats.restore_errors };
             count.add(1);
             warn!("nothing was restored through the admin port: {failure}");
-            answer.with_error(failure.status(), failure.to_string()).into_response()
+            let answer = answer.with_error(failure.status(), failure.to_string());
+            match &failure {
+                Failure::TooSoon(too_soon) => {
+                    answer.header("retry-after", too_soon.seconds().to_string())
+                }
+                _ => answer,
+            }
+            .into_response()
         }
     }
 }
@@ -104,7 +114,15 @@ async fn receive_and_restore(call: Call) -> Result<Restored, Failure> {
         return Err(Failure::SwitchedOff);
     }
     room.server.check_restorable()?;
-    room.restores.admit().map_err(|_| Failure::TooSoon(room.settings.rate_limit))?;
+    room.restores.admit().map_err(Failure::TooSoon)?;
+    let restored = receive(&room, body).await;
+    if restored.as_ref().is_err_and(|failure| failure.status().is_client_error()) {
+        room.restores.refund();
+    }
+    restored
+}
+
+async fn receive(room: &Room, body: Body) -> Result<Restored, Failure> {
     let (pieces, received) = mpsc::channel(PIECES_MAX);
     let server = room.server.clone();
     let work = tokio::task::spawn_blocking(move || restore(&server, received));
@@ -112,11 +130,15 @@ async fn receive_and_restore(call: Call) -> Result<Restored, Failure> {
     let mut body = body.into_data_stream();
     let sent = async {
         loop {
-            let piece = match tokio::time::timeout(idle, body.next()).await {
-                Err(_) => return Err(Failure::StoodStill(idle)),
-                Ok(None) => return Ok(()),
-                Ok(Some(Err(_))) => return Err(Failure::BrokeOff),
-                Ok(Some(Ok(piece))) => piece,
+            let next = body.next();
+            let next = match idle.is_zero() {
+                true => next.await,
+                false => timeout(idle, next).await.map_err(|_| Failure::StoodStill(idle))?,
+            };
+            let piece = match next {
+                None => return Ok(()),
+                Some(Err(_)) => return Err(Failure::BrokeOff),
+                Some(Ok(piece)) => piece,
             };
             if pieces.send(Piece::Bytes(piece)).await.is_err() {
                 // The disk has had enough; its own words are better.

@@ -7,6 +7,8 @@
 //! Limits: one copy at a time, one in an interval; a client that does not read loses its connection (see
 //! `admin`), and the copy goes with it. Memory: some pieces of the file.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderName, StatusCode};
@@ -33,19 +35,19 @@ pub(super) async fn run(call: Call) -> Response {
         let why = "snapshots are switched off (admin.snapshot.enabled)";
         return answer.with_error(StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     }
-    if let Err(wait) = call.room.snapshots.admit() {
+    if let Err(too_soon) = call.room.snapshots.admit() {
         call.room.server.core().stats.snapshots_too_soon.add(1);
-        let why = format!(
-            "one snapshot in {:?} (admin.rateLimiterIntervalInMS)",
-            call.room.settings.rate_limit
-        );
-        let seconds = wait.as_secs().saturating_add(1).to_string();
-        let answer = answer.with_error(StatusCode::TOO_MANY_REQUESTS, why);
-        return answer.header("retry-after", seconds).into_response();
+        let answer = answer.with_error(StatusCode::TOO_MANY_REQUESTS, too_soon.to_string());
+        return answer.header("retry-after", too_soon.seconds().to_string()).into_response();
     }
+    let room = Arc::clone(&call.room);
     let streaming =
         call.arguments.get("streaming").is_none_or(|word| word.eq_ignore_ascii_case("true"));
-    if streaming { stream(call, answer).await } else { write(call, answer).await }
+    let response = if streaming { stream(call, answer).await } else { write(call, answer).await };
+    if response.status().is_client_error() {
+        room.snapshots.refund();
+    }
+    response
 }
 
 /// Into the data directory.

@@ -25,6 +25,8 @@ pub(super) struct Command {
     pub needs_server: bool,
     /// Only for those who have all permissions on the root.
     pub needs_all_permissions: bool,
+    /// It changes something, so a browser must show that its user meant it.
+    pub changes: bool,
     pub run: Run,
 }
 
@@ -36,7 +38,19 @@ impl Command {
 }
 
 const fn command(names: &'static [&'static str], about: &'static str, tell: Tell) -> Command {
-    Command { names, about, needs_server: true, needs_all_permissions: false, run: Run::Tell(tell) }
+    Command {
+        names,
+        about,
+        needs_server: true,
+        needs_all_permissions: false,
+        changes: false,
+        run: Run::Tell(tell),
+    }
+}
+
+/// The same for one that changes something.
+const fn changing(names: &'static [&'static str], about: &'static str, tell: Tell) -> Command {
+    Command { changes: true, ..command(names, about, tell) }
 }
 
 /// The same for one that also answers while the server does not serve.
@@ -51,7 +65,7 @@ pub(super) static COMMANDS: [Command; 28] = [
         "Ports, directories and limits.",
         told::configuration,
     ),
-    command(
+    changing(
         &["connection_stat_reset", "crst"],
         "Sets the counters of all connections to 0.",
         told::reset_connections,
@@ -87,7 +101,7 @@ pub(super) static COMMANDS: [Command; 28] = [
     ),
     command(&["leader", "lead"], "Who leads the ensemble.", ensemble::leader),
     always(&["monitor", "mntr"], "All metrics.", told::monitor),
-    command(
+    changing(
         &["observer_connection_stat_reset", "orst"],
         "Sets the counters of connections to other servers to 0.",
         ensemble::reset_observers,
@@ -100,7 +114,7 @@ pub(super) static COMMANDS: [Command; 28] = [
     Command {
         needs_all_permissions: true,
         run: Run::Restore,
-        ..command(
+        ..changing(
             &["restore", "rest"],
             "`POST`: puts a snapshot in the place of everything. Not in an ensemble.",
             told::nothing,
@@ -112,21 +126,24 @@ pub(super) static COMMANDS: [Command; 28] = [
         "Version, latencies, counts, last zxid and role.",
         told::server_stats,
     ),
-    always(
-        &["set_trace_mask", "stmk"],
-        "Sets the trace mask to `?traceMask=`.",
-        told::set_trace_mask,
-    ),
+    Command {
+        needs_server: false,
+        ..changing(
+            &["set_trace_mask", "stmk"],
+            "Sets the trace mask to `?traceMask=`.",
+            told::set_trace_mask,
+        )
+    },
     Command {
         needs_all_permissions: true,
         run: Run::Snapshot,
-        ..command(
+        ..changing(
             &["snapshot", "snap"],
             "An exact snapshot; with `?streaming=false` one in the data directory.",
             told::nothing,
         )
     },
-    command(
+    changing(
         &["stat_reset", "srst"],
         "Sets counters and summaries of the server to 0.",
         told::reset_server,

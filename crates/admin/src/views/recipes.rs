@@ -69,6 +69,8 @@ pub async fn recipes(
     if !path::is_valid(&top) {
         return Err(ApiError::bad_request(format!("{top:?} is not a path of a znode")));
     }
+    // Before the lock, so that those who wait for it are counted, too.
+    let permit = state.limits.blocking(identity.peer.ip())?;
     let mut kept = state.views.recipes.0.lock().await;
     kept.retain(|answer| answer.at.elapsed() < FRESH_FOR);
     let known = kept.iter().find(|known| known.ids == identity.ids && known.path == top);
@@ -76,11 +78,15 @@ pub async fn recipes(
         return Ok(known.recipes.clone());
     }
     let (server, ids, from) = (state.server.clone(), Arc::clone(&identity.ids), top.clone());
-    let look = tokio::task::spawn_blocking(move || walk::look(&server, &ids, &from));
+    let look = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        let found = walk::look(&server, &ids, &from);
+        Rendered::of(&found.map_err(|code| ApiError::refused(code, &from))?)
+    });
     let found = look.await.map_err(|_| {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Failed", "the tree could not be walked")
     })?;
-    let recipes = Rendered::of(&found.map_err(|code| ApiError::refused(code, &top))?)?;
+    let recipes = found?;
     if kept.len() == KEPT_MAX {
         kept.remove(0);
     }

@@ -1,5 +1,7 @@
 //! JSON that is made once and sent to whoever asks within the next moment.
 
+use std::net::IpAddr;
+
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -7,6 +9,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::error::ApiError;
+use crate::large_answers::LARGE_BYTES;
+use crate::state::AdminState;
 
 /// JSON as text. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,6 +26,43 @@ impl Rendered {
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Failed", error.to_string())
         })?;
         Ok(Rendered(text.into()))
+    }
+
+    /// Makes a value and its text on a thread for work that blocks, so that other requests, health checks above all,
+    /// are answered meanwhile.
+    ///
+    /// # Errors
+    /// Too much is made for this address, or there is no such value.
+    pub(crate) async fn aside<T: Serialize>(
+        state: &AdminState,
+        address: IpAddr,
+        make: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<Self, ApiError> {
+        let permit = state.limits.blocking(address)?;
+        let making = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            Rendered::of(&make()?)
+        });
+        making.await.unwrap_or_else(|_| {
+            let message = "the answer could not be made";
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Failed", message))
+        })
+    }
+
+    /// The same for a value that takes about this many bytes; a small one is made at once.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) async fn by_size<T: Serialize>(
+        state: &AdminState,
+        address: IpAddr,
+        bytes: usize,
+        make: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Self, ApiError> {
+        match bytes > LARGE_BYTES {
+            true => Rendered::aside(state, address, || Ok(make())).await,
+            false => Rendered::of(&make()),
+        }
     }
 }
 

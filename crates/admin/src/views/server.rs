@@ -1,9 +1,10 @@
 //! `GET /api/v1/server`: what this server is and how it stands.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use herdsman_node::StorageState;
 use herdsman_server::config::Mode;
@@ -40,10 +41,17 @@ pub struct ServerView {
 ///
 /// # Errors
 /// None but those of the process itself.
-pub async fn server(State(state): State<AdminState>) -> Result<Json<ServerView>, ApiError> {
+pub async fn server(
+    State(state): State<AdminState>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+) -> Result<Json<ServerView>, ApiError> {
+    let permit = state.limits.blocking(peer.ip())?;
     let server = state.server;
     // The files of the server are looked at.
-    let look = tokio::task::spawn_blocking(move || ServerView::of(&server));
+    let look = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        ServerView::of(&server)
+    });
     look.await.map(Json).map_err(|_| {
         let message = "the server could not be looked at";
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Failed", message)

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use herdsman_node::Now;
@@ -23,12 +22,15 @@ use crate::error::ApiError;
 use crate::identity::Identity;
 use crate::masks::{IdView, MASKED_DIGITS, Masks, PREFIX};
 use crate::state::AdminState;
+use crate::views::rendered::Rendered;
 
 /// Sessions on one page, unless asked for fewer or more.
 const PAGE: usize = 200;
 const PAGE_MAX: usize = 1000;
 /// Ephemerals of one session that are looked at, and watches: a guard of the tree is held meanwhile.
 const PATHS_MAX: usize = 1000;
+/// Bytes of their paths, of each of the two.
+const PATH_BYTES_MAX: usize = 2 << 20;
 
 /// Which page.
 #[derive(Debug, Deserialize)]
@@ -98,14 +100,21 @@ pub async fn sessions(
     State(state): State<AdminState>,
     identity: Identity,
     Query(paging): Query<Paging>,
-) -> Result<Json<SessionsView>, ApiError> {
-    let core = state.server.core();
+) -> Result<Rendered, ApiError> {
+    let address = identity.peer.ip();
     let ids = state.ids_seen_by(&identity);
     let after = match &paging.after {
-        Some(text) => read_id(&state, text, ids).await?,
+        Some(text) => read_id(&state, &identity, text, ids).await?,
         None => SessionId(i64::MIN),
     };
     let limit = paging.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let server = state.clone();
+    // All connections are looked at.
+    Rendered::aside(&state, address, move || Ok(page(&server, &identity, after, limit))).await
+}
+
+fn page(state: &AdminState, identity: &Identity, after: SessionId, limit: usize) -> SessionsView {
+    let (core, ids) = (state.server.core(), state.ids_seen_by(identity));
     let clients = clients_by_session(core);
     let mut known = known_after(core, after, limit + 1);
     let more = known.len() > limit;
@@ -119,7 +128,7 @@ pub async fn sessions(
     let now = core.clock.now();
     let sessions = known.iter().map(|one| one.view(&tree, clients.get(&one.id), now, ids));
     let sessions = sessions.collect();
-    Ok(Json(SessionsView { total, sessions, next }))
+    SessionsView { total, sessions, next }
 }
 
 /// One session.
@@ -130,16 +139,27 @@ pub async fn session(
     State(state): State<AdminState>,
     identity: Identity,
     Path(id): Path<String>,
-) -> Result<Json<SessionPathsView>, ApiError> {
-    let core = state.server.core();
+) -> Result<Rendered, ApiError> {
+    let address = identity.peer.ip();
     let ids = state.ids_seen_by(&identity);
     let text = id;
     // A whole id may be known from an ephemeral znode. That it exists, the client port tells, too.
     let id = match text.starts_with(PREFIX) {
-        true => read_id(&state, &text, ids).await?,
+        true => read_id(&state, &identity, &text, ids).await?,
         false => parse_id(&text)?,
     };
-    let known = known(core, id).ok_or_else(|| no_session(&text))?;
+    let server = state.clone();
+    Rendered::aside(&state, address, move || with_paths(&server, &identity, id, &text)).await
+}
+
+fn with_paths(
+    state: &AdminState,
+    identity: &Identity,
+    id: SessionId,
+    text: &str,
+) -> Result<SessionPathsView, ApiError> {
+    let (core, ids) = (state.server.core(), state.ids_seen_by(identity));
+    let known = known(core, id).ok_or_else(|| no_session(text))?;
     let client = client_of(core, id);
     let tree = core.tree();
     let session = known.view(&tree, client.as_ref(), core.clock.now(), ids);
@@ -158,7 +178,7 @@ pub async fn session(
         .into_iter()
         .map(|watch| WatchView { kind: watch_kind(&tree, &watch), path: watch.path.to_string() });
     let watch_paths = watch_paths.collect();
-    Ok(Json(SessionPathsView { session, ephemeral_paths, watch_paths, hidden, truncated }))
+    Ok(SessionPathsView { session, ephemeral_paths, watch_paths, hidden, truncated })
 }
 
 fn no_session(id: &str) -> ApiError {
@@ -168,11 +188,16 @@ fn no_session(id: &str) -> ApiError {
 
 /// Finds the session that a page begins after. Requests that may not see ids must not give a whole one: what follows it
 /// would tell which ids there are.
-async fn read_id(state: &AdminState, text: &str, ids: IdView<'_>) -> Result<SessionId, ApiError> {
+async fn read_id(
+    state: &AdminState,
+    identity: &Identity,
+    text: &str,
+    ids: IdView<'_>,
+) -> Result<SessionId, ApiError> {
     match ids {
         IdView::Whole => parse_id(text),
         IdView::Masked(masks) if text.starts_with(PREFIX) => {
-            let _permit = state.limits.walk()?;
+            let _permit = state.limits.walk(identity.peer.ip())?;
             let found = find_masked(state.server.core(), text, masks).await;
             found.ok_or_else(|| no_session(text))
         }
@@ -308,8 +333,10 @@ struct Shown<'a> {
 impl Shown<'_> {
     fn those<T>(&mut self, all: impl Iterator<Item = T>, path_of: impl Fn(&T) -> &str) -> Vec<T> {
         let mut those = Vec::new();
+        let mut bytes = 0;
         for (i, one) in all.enumerate() {
-            if i == PATHS_MAX {
+            bytes += path_of(&one).len();
+            if i == PATHS_MAX || (bytes > PATH_BYTES_MAX && i > 0) {
                 self.truncated = true;
                 break;
             }
@@ -358,6 +385,26 @@ fn watch_kind(tree: &Tree, watch: &WatchOf) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All connections used to be looked at on the thread that answers health checks.
+    #[tokio::test]
+    async fn sessions_are_looked_at_by_threads_that_are_counted() {
+        let server = herdsman_server::TestServer::start();
+        let state = AdminState::new(server.handle(), crate::AdminSettings::default());
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+        let status = async || {
+            let headers = axum::http::HeaderMap::new();
+            let identity = Identity::prove(state.server.schemes(), &headers, peer, None).unwrap();
+            let paging = Paging { after: None, limit: None };
+            let answer = sessions(State(state.clone()), identity, Query(paging)).await;
+            answer.map_or_else(|error| error.status.as_u16(), |_| 200)
+        };
+        let threads: Vec<_> =
+            std::iter::from_fn(|| state.limits.blocking(peer.ip()).ok()).collect();
+        assert_eq!(status().await, 429);
+        drop(threads);
+        assert_eq!(status().await, 200);
+    }
 
     #[test]
     fn ids_are_read_as_they_are_written() {

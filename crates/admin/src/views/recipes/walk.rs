@@ -3,7 +3,7 @@
 use herdsman_proto::{ErrorCode, Id, SessionId, path};
 use herdsman_recipes::lock::Contender;
 use herdsman_server::ServerHandle;
-use herdsman_tree::{Onward, Visit, Walk};
+use herdsman_tree::{Onward, StepLimit, Visit, Walk};
 
 use super::assemble::{Lines, Peers, assemble};
 use super::classify::{Finding, classify};
@@ -14,7 +14,7 @@ use super::node::{Child, Directory};
 /// Znodes that are looked at, at most.
 const SCANNED_MAX: usize = 200_000;
 /// Znodes that are looked at under one guard.
-const ZNODES_PER_GUARD: usize = 256;
+const PER_GUARD: StepLimit = StepLimit { znodes: 256, bytes: 1 << 20 };
 
 /// All recipes at a path and below it, as these ids may see them. Takes a while: not for a thread that
 /// others wait for.
@@ -39,8 +39,7 @@ pub fn look(server: &ServerHandle, ids: &[Id], top: &str) -> Result<Recipes, Err
         if core.tree_generation() != generation {
             break;
         }
-        let more =
-            walk.step(tree.seen_by(ids), ZNODES_PER_GUARD, &mut |visit| gathering.visit(visit));
+        let more = walk.step(tree.seen_by(ids), PER_GUARD, &mut |visit| gathering.visit(visit));
         drop(tree);
         gathering.classify_closed();
         if !more {

@@ -99,6 +99,17 @@ fn requests_that_are_no_http_harm_nobody() {
 }
 
 #[test]
+fn a_path_of_thousands_of_levels_is_refused_as_a_whole() {
+    let rest = Rest::start();
+    let target = format!("/api/v1/node?path={}", "/a".repeat(10_000));
+    let answer = rest.ask(&Ask::json("POST", &target, &json!({ "parents": true })));
+    assert_eq!(answer.refusal(), (413, "TooLarge".to_owned()));
+    assert_eq!(total(&rest), 1);
+    let target = format!("/api/v1/node?path={}", "/a".repeat(100));
+    assert_eq!(rest.ask(&Ask::json("POST", &target, &json!({ "parents": true }))).status, 201);
+}
+
+#[test]
 fn the_largest_data_goes_through_in_both_forms() {
     let rest = Rest::start();
     let text = "\"\n".repeat(500_000);

@@ -10,7 +10,7 @@ use herdsman_admin::settings::Writers;
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::Client;
 use herdsman_server::config::Secret;
-use herdsman_server::{ServerHandle, TestServer};
+use herdsman_server::{Config, ServerHandle, TestServer};
 use herdsman_tree::auth::{DigestAlgorithm, digest_id};
 use serde_json::Value;
 
@@ -32,10 +32,20 @@ impl Rest {
     }
 
     pub fn start_with(writers: Writers) -> Self {
+        Self::start_as(writers, |_| {})
+    }
+
+    /// With a server that is configured in another way.
+    pub fn start_and(adjust: impl FnOnce(&mut Config)) -> Self {
+        Self::start_as(Writers::Anybody, adjust)
+    }
+
+    fn start_as(writers: Writers, adjust: impl FnOnce(&mut Config)) -> Self {
         let server = TestServer::start_with(|config| {
             let digest = digest_id(ROOT_USER, DigestAlgorithm::Sha1);
             config.access.super_digest = Some(Secret::new(digest));
             config.znodes.ttl = true;
+            adjust(config);
         });
         let admin = admin(server.handle(), writers);
         Rest { server, admin }

@@ -3,7 +3,7 @@
 use herdsman_client::{Acl, Id, Op, Perms};
 use serde_json::{Value, json};
 
-use super::rest::{ALICE, Ask, Rest};
+use super::rest::{ALICE, Ask, PATIENCE, Rest};
 
 fn found(answer: &Value) -> Vec<String> {
     let row = |row: &Value| {
@@ -43,6 +43,29 @@ async fn names_and_data_are_searched() {
     for wrong in ["q=", "q=x&in=dreams", "q=x&limit=x", "", &format!("q={}", "x".repeat(1001))] {
         assert_eq!(rest.get(&format!("/api/v1/search?{wrong}")).status, 400, "{wrong}");
     }
+}
+
+/// A thousand matches with long paths used to take up to a gigabyte.
+#[tokio::test]
+async fn a_search_ends_when_it_has_found_too_many_bytes() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    let mut parent = String::new();
+    for _ in 0..3 {
+        parent = format!("{parent}/{}", "n".repeat(200_000));
+        client.create(&parent, "").await.unwrap();
+    }
+    for n in 0..20 {
+        client.create(&format!("{parent}/needle-{n}"), "needle").await.unwrap();
+    }
+    for places in ["names", "data", "both"] {
+        let found = rest.get(&format!("/api/v1/search?q=needle&in={places}")).ok();
+        assert_eq!(found["truncated"], json!(true), "{places}");
+        let count = found["matches"].as_array().unwrap().len();
+        assert!((6..=8).contains(&count), "{places}: {count} matches");
+    }
+    let one = rest.get("/api/v1/search?q=needle-19&in=names").ok();
+    assert_eq!((one["matches"].as_array().unwrap().len(), &one["truncated"]), (1, &json!(false)));
 }
 
 #[tokio::test]
@@ -113,7 +136,7 @@ async fn a_subtree_is_deleted_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_fails_half_way_says_how_far_it_came() {
+async fn what_may_not_be_deleted_keeps_a_subtree_whole() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/app", "").await.unwrap();
@@ -125,11 +148,89 @@ async fn a_deletion_that_fails_half_way_says_how_far_it_came() {
     client.transaction(many).await.unwrap();
     let refused = rest.ask(&Ask::delete("/api/v1/node?path=/app&recursive=true"));
     assert_eq!(refused.refusal(), (403, "NoAuth".to_owned()));
-    assert_eq!(refused.json()["deleted"], 500);
-    assert_eq!(rest.get("/api/v1/children?path=/app").ok()["total"], 101);
-    // A small subtree goes as a whole or not at all.
-    let small = rest.ask(&Ask::delete("/api/v1/node?path=/app/a&recursive=true"));
-    assert_eq!(small.json()["deleted"], 0);
+    assert_eq!(
+        (&refused.json()["path"], &refused.json()["deleted"]),
+        (&json!("/app/a"), &json!(0))
+    );
+    assert_eq!(rest.get("/api/v1/children?path=/app").ok()["total"], 601);
+}
+
+#[tokio::test]
+async fn what_may_not_be_administered_keeps_all_acls() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/app", "").await.unwrap();
+    client.create("/app/a", "").acl(vec![Acl::world(Perms::READ)]).await.unwrap();
+    client.transaction((0..300).map(|n| Op::create(&format!("/app/z{n}"), ""))).await.unwrap();
+    let before = rest.server.handle().core().tree().last_zxid();
+    let acl = json!([{ "scheme": "world", "id": "anyone", "perms": "ra" }]);
+    let body = json!({ "acl": acl, "recursive": true });
+    let refused = rest.ask(&Ask::json("PUT", "/api/v1/acl?path=/app", &body));
+    assert_eq!(refused.refusal(), (403, "NoAuth".to_owned()));
+    assert_eq!(
+        (&refused.json()["path"], &refused.json()["changed"]),
+        (&json!("/app/a"), &json!(0))
+    );
+    assert_eq!(rest.server.handle().core().tree().last_zxid(), before, "nothing was written");
+}
+
+#[tokio::test]
+async fn the_acl_of_everything_leaves_the_services_own_znodes_alone() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.transaction((0..300).map(|n| Op::create(&format!("/z{n}"), ""))).await.unwrap();
+    let acl = json!([{ "scheme": "world", "id": "anyone", "perms": "cdra" }]);
+    let body = json!({ "acl": acl, "recursive": true });
+    let answer = rest.ask(&Ask::json("PUT", "/api/v1/acl?path=/", &body)).ok();
+    assert_eq!(answer, json!({ "changed": 301, "skipped": ["/zookeeper"] }));
+    assert_eq!(rest.get("/api/v1/acl?path=/z0").ok()["acl"], acl);
+    let own = rest.get("/api/v1/acl?path=/zookeeper").ok();
+    assert_eq!((&own["acl"][0]["perms"], &own["aversion"]), (&json!("cdrwa"), &json!(0)));
+    let named = rest.ask(&Ask::json("PUT", "/api/v1/acl?path=/zookeeper", &body));
+    assert_eq!((named.status, &named.json()["path"]), (403, &json!("/zookeeper/config")));
+}
+
+#[tokio::test]
+async fn a_deletion_that_has_begun_is_completed_when_its_client_has_gone() {
+    let rest = Rest::start();
+    let client = rest.client().await;
+    client.create("/app", "").await.unwrap();
+    for block in 0..20 {
+        let below = (0..1000).map(|n| Op::create(&format!("/app/{block}-{n}"), ""));
+        client.transaction(below).await.unwrap();
+    }
+    let children = async || client.exists("/app").await.unwrap().map(|stat| stat.num_children);
+    let deletion = Ask::delete("/api/v1/node?path=/app&recursive=true").open(rest.admin.address());
+    while children().await == Some(20_000) {}
+    drop(deletion);
+    let gone = async { while children().await.is_some() {} };
+    tokio::time::timeout(PATIENCE, gone).await.expect("all of it is deleted");
+}
+
+#[tokio::test]
+async fn parents_are_not_left_behind_by_a_creation_that_fails() {
+    let rest = Rest::start_and(|config| config.znodes.enforce_quota = true);
+    let client = rest.client().await;
+    for (path, data) in [
+        ("/q", ""),
+        ("/zookeeper/quota/q", ""),
+        (
+            "/zookeeper/quota/q/zookeeper_limits",
+            "count=-1,bytes=-1;byteHardLimit=10;countHardLimit=-1",
+        ),
+        ("/zookeeper/quota/q/zookeeper_stats", ""),
+    ] {
+        client.create(path, data).await.unwrap();
+    }
+    let create = |path: &str, data: &str| {
+        let body = json!({ "parents": true, "data": data });
+        rest.ask(&Ask::json("POST", &format!("/api/v1/node?path={path}"), &body))
+    };
+    let refused = create("/q/a/b/c", "more than ten bytes");
+    assert_eq!(refused.refusal(), (403, "QuotaExceeded".to_owned()));
+    assert!(client.exists("/q/a").await.unwrap().is_none());
+    assert_eq!(create("/q/a/b", "").json()["path"], "/q/a/b");
+    assert_eq!(create("/q/a/b", "").refusal(), (409, "NodeExists".to_owned()));
 }
 
 #[tokio::test]

@@ -180,7 +180,7 @@ fn a_new_certificate_is_shown_from_the_next_connection_on() {
 fn handshakes_that_stall_do_not_stop_others() {
     let (authority, server) = (Authority::new(), TestServer::start());
     let admin = start(&server, server_tls(&authority, ClientAuth::None), PlainHttp::Served);
-    let stalled: Vec<_> = (0..20)
+    let stalled: Vec<_> = (0..300)
         .map(|_| {
             let mut stream = TcpStream::connect(admin.address()).unwrap();
             stream.write_all(&[22, 3]).unwrap();

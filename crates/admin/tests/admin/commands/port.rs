@@ -8,6 +8,9 @@ use super::{get, open, settings};
 use herdsman_admin::{Admin, AdminError, AdminSettings};
 use herdsman_server::TestServer;
 
+/// An idle timeout that no test sees the end of.
+const HOUR: Duration = Duration::from_secs(3600);
+
 fn connect(admin: &Admin) -> TcpStream {
     let stream = TcpStream::connect(admin.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -70,21 +73,55 @@ fn garbage_is_a_bad_request() {
     assert!(rest(stream).starts_with("HTTP/1.1 400"));
 }
 
+/// Connections that say nothing, and may say nothing for as long as they like.
+fn open_idle(admin: &Admin, count: usize) -> Vec<TcpStream> {
+    (0..count).map(|_| connect(admin)).collect()
+}
+
+/// A connection on which an answer is under way, for ever.
+fn open_stream(admin: &Admin) -> TcpStream {
+    let mut stream = connect(admin);
+    let ask = "GET /api/v1/watch?path=/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(ask.as_bytes()).unwrap();
+    let mut seen = Vec::new();
+    while !seen.windows(12).any(|window| window == b"event: ready") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        seen.push(byte[0]);
+    }
+    stream
+}
+
 #[test]
-fn the_next_connection_waits_for_a_place() {
+fn idle_connections_of_one_client_keep_no_request_waiting() {
     let server = TestServer::start();
-    let narrow = AdminSettings { connections_max: 1, ..settings() };
+    let patient = AdminSettings { idle_timeout: HOUR, ..settings() };
+    let admin = Admin::start(server.handle(), patient).unwrap();
+    let idle = open_idle(&admin, 385);
+    for path in ["/livez", "/readyz", "/commands/ruok", "/metrics"] {
+        assert_eq!(get(&admin, path).status, 200, "{path}");
+    }
+    drop(idle);
+}
+
+#[test]
+fn health_checks_are_answered_when_all_places_are_taken() {
+    let server = TestServer::start();
+    let narrow = AdminSettings { connections_max: 1, idle_timeout: HOUR, ..settings() };
     let admin = Admin::start(server.handle(), narrow).unwrap();
-    let first = connect(&admin);
-    let mut second = connect(&admin);
-    second
-        .write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    second.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-    assert!(second.read(&mut [0; 1]).is_err(), "it is not served while the first is there");
-    drop(first);
-    second.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    assert!(rest(second).contains("200 OK"));
+    let busy = open_stream(&admin);
+    let idle = open_idle(&admin, 100);
+    for path in ["/livez", "/readyz", "/livez?verbose"] {
+        assert_eq!(get(&admin, path).status, 200, "{path}");
+    }
+    let refused = get(&admin, "/commands/ruok");
+    assert_eq!((refused.status, refused.error().as_str()), (503, "TooManyConnections"));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    drop((busy, idle));
+    // The server sees a moment later that the stream is gone.
+    while get(&admin, "/commands/ruok").status != 200 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -97,6 +134,30 @@ fn a_body_that_stands_still_ends_the_request() {
     stream.write_all(head.as_bytes()).unwrap();
     let answer = rest(stream);
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("stood still"), "{answer}");
+}
+
+/// A tool that has a large snapshot to send hears a refusal before it has sent anything.
+#[test]
+fn a_restore_is_refused_before_its_body_is_sent() {
+    let server = TestServer::start();
+    let admin = Admin::start(server.handle(), impatient()).unwrap();
+    let ask = |authorization: &str| {
+        let mut stream = connect(&admin);
+        let head = format!(
+            "POST /commands/restore HTTP/1.1\r\nHost: localhost\r\n{authorization}\
+             Content-Type: application/octet-stream\r\nContent-Length: 1000000000\r\n\
+             Expect: 100-continue\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        rest(stream)
+    };
+    let refused = ask("");
+    assert!(
+        refused.starts_with("HTTP/1.1 401") && refused.contains("Auth info is missing"),
+        "{refused}"
+    );
+    let admitted = ask("Authorization: ip\r\n");
+    assert!(admitted.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 408"), "{admitted}");
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Snapshots that come in through the port.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{SUPER, get_as, open, post_as, tree_of, with_client, with_client_of, with_super};
+use super::{
+    SUPER, get_as, open, post_as, settings, tree_of, with_client, with_client_of, with_super,
+};
+use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::{Client, Lifetime};
 use herdsman_server::config::SystemProperties;
 use herdsman_server::{Config, Server, TestEnsemble, TestServer};
@@ -97,7 +101,7 @@ fn what_is_no_whole_snapshot_changes_nothing() {
         assert_eq!(tree_of(&server.handle()), before);
     };
     check(b"", "the body is empty");
-    check(b"garbage that is long enough to be anything", "it begins like none");
+    check(b"garbage that is long enough to be anything", "not a snapshot (bad magic)");
     check(&bytes[..bytes.len() / 2], "it ends too early");
     check(&bytes[..bytes.len() - 1], "trailer");
     check(&[&bytes[..], b"x"].concat(), "trailer");
@@ -113,6 +117,24 @@ fn what_is_no_whole_snapshot_changes_nothing() {
     let leftovers =
         std::fs::read_dir(server.data_dir().join("herdsman-copies/in")).unwrap().count();
     assert_eq!(leftovers, 0);
+}
+
+/// Refused requests used to count, and without an idle timeout each body was late.
+#[test]
+fn a_refused_restore_does_not_use_up_the_limit() {
+    let (bytes, _) = snapshot();
+    let server = TestServer::start();
+    let (rate_limit, idle_timeout) = (Duration::from_secs(3600), Duration::ZERO);
+    let rationed = AdminSettings { rate_limit, idle_timeout, ..settings() };
+    let admin = Admin::start(server.handle(), rationed).unwrap();
+    let restore = |body: &[u8]| post_as(&admin, "/commands/restore", "ip", body);
+    for _ in 0..2 {
+        assert_eq!(restore(b"garbage that is long enough to be anything").status, 400);
+    }
+    assert_eq!(restore(&bytes).status, 200);
+    let next = restore(&bytes);
+    assert_eq!((next.status, next.header("retry-after")), (429, Some("3600")));
+    assert!(next.error().contains("at most one restore every 3600 s"), "{}", next.error());
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! Memory of large answers: each counts from when it was made until its last byte was handed to the system.
+//!
+//! A client that asks for much and reads slowly keeps the whole answer in memory. What all clients, and those of one
+//! network, may keep is limited (`api::limits`); what is over the limit is refused with 429. Only reads are counted:
+//! a refusal says that nothing was done, and a write has been done by the time there is an answer.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+
+use crate::api::limits::Permit;
+use crate::state::AdminState;
+
+/// Answers of more bytes than this are counted, and made on a thread for work that blocks.
+pub(crate) const LARGE_BYTES: usize = 64 << 10;
+
+/// Counts the answer to a request, or refuses it. To be put around routes whose answers may be large.
+pub(crate) async fn count(
+    State(state): State<AdminState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
+    let is_read = *request.method() == Method::GET;
+    let response = next.run(request).await;
+    let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    match (peer, bytes) {
+        (Some(peer), Some(bytes)) if is_read && bytes > LARGE_BYTES => {
+            match state.limits.answer(peer.ip(), bytes) {
+                Ok(permit) => {
+                    response.map(|body| Body::new(CountedBody { body, permit: Arc::new(permit) }))
+                }
+                Err(refusal) => refusal.into_response(),
+            }
+        }
+        _ => response,
+    }
+}
+
+/// A body that counts.
+struct CountedBody {
+    body: Body,
+    permit: Arc<Permit>,
+}
+
+/// A piece of it, which still counts while it waits to be written and the body itself is gone.
+struct CountedPiece {
+    piece: Bytes,
+    _permit: Arc<Permit>,
+}
+
+impl AsRef<[u8]> for CountedPiece {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
+    }
+}
+
+impl HttpBody for CountedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let permit = Arc::clone(&self.permit);
+        let counted =
+            |piece| Bytes::from_owner(CountedPiece { piece, _permit: Arc::clone(&permit) });
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        frame.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(counted))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::get;
+    use futures_util::StreamExt;
+    use herdsman_server::TestServer;
+    use tower_service::Service;
+
+    use crate::settings::AdminSettings;
+
+    /// A slow reader used to keep any number of them in memory.
+    #[tokio::test]
+    async fn large_answers_count_until_they_are_written() {
+        let server = TestServer::start();
+        let state = AdminState::new(server.handle(), AdminSettings::default());
+        let large = || async { vec![b'x'; 4 << 20] };
+        let mut routes: Router = Router::new()
+            .route("/large", get(large).put(large))
+            .route("/small", get(|| async { vec![b'x'; LARGE_BYTES] }))
+            .layer(from_fn_with_state(state.clone(), count));
+        let mut ask = async |method: Method, path: &str, host: u8| {
+            let request = Request::builder().method(method).uri(path);
+            let peer = SocketAddr::from(([10, 0, 0, host], 1));
+            let request = request.extension(ConnectInfo(peer)).body(Body::empty()).unwrap();
+            routes.call(request).await.unwrap()
+        };
+        let mut pieces = Vec::new();
+        for _ in 0..4 {
+            let answer = ask(Method::GET, "/large", 1).await;
+            assert_eq!(answer.status(), 200);
+            // The body ends with this; what waits to be written is the piece.
+            pieces.push(answer.into_body().into_data_stream().next().await.unwrap().unwrap());
+        }
+        assert_eq!(ask(Method::GET, "/large", 1).await.status(), 429);
+        assert_eq!(ask(Method::GET, "/small", 1).await.status(), 200);
+        assert_eq!(ask(Method::GET, "/large", 2).await.status(), 200);
+        assert_eq!(ask(Method::PUT, "/large", 1).await.status(), 200, "it has been done");
+        drop(pieces.pop());
+        assert_eq!(ask(Method::GET, "/large", 1).await.status(), 200);
+    }
+}
