@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::operation::{self, Operation, Repeatable};
 use crate::outgoing::Answer;
+use crate::report::{self, CallReport};
 use crate::retry::{Attempts, RetryPolicy};
 use crate::session::{Session, Submitted};
 
@@ -68,7 +69,9 @@ impl<O: Operation> Call<O> {
     pub fn try_send(self) -> Result<Reply<O::Output>> {
         let (attempt, deadline) = self.start()?;
         if attempt.submitted.is_none() {
-            return Err(operation::locate(&attempt.op, Error::not_applied(ErrorKind::Busy)));
+            let busy = operation::locate(&attempt.op, Error::not_applied(ErrorKind::Busy));
+            attempt.report(Err(&busy));
+            return Err(busy);
         }
         Ok(attempt.into_reply(deadline))
     }
@@ -76,8 +79,12 @@ impl<O: Operation> Call<O> {
     /// Takes a place in the session's order, if there is room.
     fn start(self) -> Result<(Attempt<O>, Option<Duration>)> {
         let Call { client, op, deadline } = self;
-        op.check().map_err(|error| operation::locate(&op, error))?;
         let session = client.session();
+        if let Err(error) = op.check() {
+            let error = operation::locate(&op, error);
+            Attempt::new(client, op, session, None).report(Err(&error));
+            return Err(error);
+        }
         let submitted = session.try_submit(&operation::submission(&op, &client));
         Ok((Attempt::new(client, op, session, submitted), deadline))
     }
@@ -101,33 +108,62 @@ struct Attempt<O> {
     submitted: Option<Submitted>,
     /// A request is queued or sent, and not answered yet.
     is_out: bool,
+    /// Requests that were queued.
+    attempts: u32,
     started: Instant,
 }
 
 impl<O: Operation> Attempt<O> {
     fn new(client: Client, op: O, session: Session, submitted: Option<Submitted>) -> Self {
         let is_out = submitted.is_some();
-        Attempt { client, op, session, submitted, is_out, started: Instant::now() }
+        let attempts = u32::from(is_out);
+        Attempt { client, op, session, submitted, is_out, attempts, started: Instant::now() }
     }
 
     fn into_reply(mut self, deadline: Option<Duration>) -> Reply<O::Output> {
         match deadline {
-            None => Box::pin(async move { self.run().await }),
+            None => Box::pin(async move {
+                let result = self.run().await;
+                self.report(result.as_ref().map(drop));
+                result
+            }),
             Some(deadline) => Box::pin(self.run_until(deadline)),
         }
     }
 
     async fn run_until(mut self, deadline: Duration) -> Result<O::Output> {
-        if let Ok(result) = timeout_at(self.started + deadline, self.run()).await {
-            return result;
-        }
+        let timed = timeout_at(self.started + deadline, self.run()).await;
+        let result = timed.unwrap_or_else(|_| Err(self.late()));
+        self.report(result.as_ref().map(drop));
+        result
+    }
+
+    /// The deadline has passed.
+    fn late(&self) -> Error {
         // What is queued or sent cannot be called back; what waits for room or for its next attempt
         // will never be made.
         let outcome = match self.op.repeatable() {
             Repeatable::No if self.is_out => Outcome::Unknown,
             _ => Outcome::NotApplied,
         };
-        Err(operation::locate(&self.op, Error::new(ErrorKind::DeadlineExceeded, outcome)))
+        operation::locate(&self.op, Error::new(ErrorKind::DeadlineExceeded, outcome))
+    }
+
+    /// Tells that the call has ended.
+    fn report(&self, result: Result<(), &Error>) {
+        let hook = self.session.shared().options.on_call.as_ref();
+        if hook.is_none() && !report::is_logged() {
+            return;
+        }
+        let path = self.op.shown_path();
+        let report = CallReport {
+            op: self.op.op().name(),
+            path: (!path.is_empty()).then_some(path),
+            result,
+            elapsed: self.started.elapsed(),
+            attempts: self.attempts,
+        };
+        report::publish(hook, &report);
     }
 
     /// The usual way is short; what is rare is boxed, so that the future of every call is small.
@@ -146,6 +182,7 @@ impl<O: Operation> Attempt<O> {
     async fn submit(&mut self) -> Submitted {
         let submitted = self.session.submit(&operation::submission(&self.op, &self.client)).await;
         self.is_out = true;
+        self.attempts = self.attempts.saturating_add(1);
         submitted
     }
 

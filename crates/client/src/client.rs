@@ -52,6 +52,7 @@ pub struct Client {
     chroot: Arc<str>,
     retry: RetryPolicy,
     deadline: Option<Duration>,
+    default_acl: Arc<[Acl]>,
 }
 
 #[derive(Clone)]
@@ -88,6 +89,7 @@ impl Client {
             chroot: servers.chroot().into(),
             retry: options.retry.clone(),
             deadline: options.deadline,
+            default_acl: options.default_acl.clone(),
             scope: Scope::Managed(Managed::start(servers, options)?),
         })
     }
@@ -99,6 +101,7 @@ impl Client {
             chroot,
             retry: shared.options.retry.clone(),
             deadline: shared.options.deadline,
+            default_acl: shared.options.default_acl.clone(),
             scope: Scope::Bound(session),
         }
     }
@@ -177,6 +180,12 @@ impl Client {
         Client { deadline: Some(deadline), ..self.clone() }
     }
 
+    /// The same client with another default ACL, see [`Options::default_acl`].
+    #[must_use]
+    pub fn with_default_acl(&self, acl: impl Into<Vec<Acl>>) -> Client {
+        Client { default_acl: acl.into().into(), ..self.clone() }
+    }
+
     /// A client whose writes fail unless the znode `guard` exists: the node of a lock or of a
     /// leader.
     #[must_use]
@@ -216,6 +225,10 @@ impl Client {
         self.deadline
     }
 
+    pub(crate) fn default_acl(&self) -> &Arc<[Acl]> {
+        &self.default_acl
+    }
+
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         self.retry.clone()
     }
@@ -228,10 +241,10 @@ impl Client {
 
     /// Whether a call that failed with `error` could ever succeed.
     pub(crate) fn has_future(&self, error: &Error) -> bool {
-        *error.kind() != ErrorKind::SessionExpired || self.is_managed()
+        !error.is_session_expired() || self.is_managed()
     }
 
-    fn path(&self, path: &str) -> ZnodePath {
+    pub(crate) fn path(&self, path: &str) -> ZnodePath {
         ZnodePath::new(&self.chroot, path)
     }
 }
@@ -255,12 +268,12 @@ impl Client {
 
     /// Creates a znode.
     pub fn create(&self, path: &str, data: impl Into<Bytes>) -> CreateCall {
-        CreateCall::new(self, Create::new(self.path(path), data.into()))
+        CreateCall::new(self, Create::new(self.path(path), Ok(data.into())))
     }
 
     /// Replaces a znode's data.
     pub fn set(&self, path: &str, data: impl Into<Bytes>) -> Call<Set> {
-        Call::new(self, Set::new(self.path(path), data.into()))
+        Call::new(self, Set::new(self.path(path), Ok(data.into())))
     }
 
     /// Deletes a znode.
@@ -286,8 +299,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn transaction(&self, ops: impl IntoIterator<Item = Op>) -> TransactionCall {
-        let ops = ops.into_iter().map(|op| op.below(&self.chroot)).collect();
-        TransactionCall::new(self, ops)
+        let own = |op: Op| op.below(&self.chroot).with_default_acl(&self.default_acl);
+        TransactionCall::new(self, ops.into_iter().map(own).collect())
     }
 
     /// Several reads in one request.
@@ -366,8 +379,8 @@ impl Client {
             }
             match self.create(path, Bytes::new()).lifetime(lifetime).await {
                 Ok(_) => drop(missing.pop()),
-                Err(error) if *error.kind() == ErrorKind::NodeExists => drop(missing.pop()),
-                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                Err(error) if error.is_node_exists() => drop(missing.pop()),
+                Err(error) if error.is_no_node() => {
                     match path::split(path).filter(|(parent, _)| !parent.is_empty()) {
                         Some((parent, _)) => missing.push(parent.to_owned()),
                         None => Box::pin(self.make_chroot(lifetime)).await?,
@@ -390,9 +403,9 @@ impl Client {
         outside.ensure(&self.chroot, lifetime).await
     }
 
-    /// Runs a task in the client's own runtime: this may be called where there is none, for example
-    /// when something is dropped.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    /// Runs a task in the runtime in which the client was made. This may be called outside of any runtime, for
+    /// example where something is dropped. The task ends with that runtime.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.lineage().runtime.spawn(task);
     }
 }

@@ -5,6 +5,7 @@
 //! [`Outcome::Unknown`] and nothing in this crate hides that.
 
 use std::fmt;
+use std::sync::Arc;
 
 use herdsman_proto::{DecodeError, ErrorCode, OpCode};
 
@@ -112,6 +113,10 @@ pub enum ErrorKind {
     /// The reconfiguration was refused.
     #[error("the reconfiguration was refused: {0:?}")]
     Reconfig(ErrorCode),
+    /// The data of a znode is not what its reader expects; the text says why. Only typed reads
+    /// decode data.
+    #[error("the data cannot be decoded: {0}")]
+    InvalidData(String),
     /// An answer could not be read.
     #[error("the answer could not be read: {0}")]
     Protocol(DecodeError),
@@ -127,11 +132,11 @@ pub enum ErrorKind {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = herdsman_server::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
-/// use herdsman_client::{ErrorKind, Outcome};
+/// use herdsman_client::Outcome;
 ///
 /// match zk.create("/once", "").await {
 ///     Ok(created) => println!("created {}", created.path),
-///     Err(error) if *error.kind() == ErrorKind::NodeExists => println!("somebody was faster"),
+///     Err(error) if error.is_node_exists() => println!("another client was faster"),
 ///     // The reply was lost: only a look at the znode can tell.
 ///     Err(error) if error.outcome() == Outcome::Unknown => drop(zk.exists("/once").await?),
 ///     Err(error) => return Err(error.into()),
@@ -152,7 +157,20 @@ pub struct Error {
 struct Details {
     failed_op: Option<usize>,
     reason: Option<String>,
+    source: Option<Source>,
 }
+
+/// The error of another library that led to this one.
+#[derive(Clone, Debug)]
+struct Source(Arc<dyn std::error::Error + Send + Sync>);
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl Eq for Source {}
 
 impl Error {
     /// A failure that changed nothing.
@@ -177,11 +195,16 @@ impl Error {
         Error { kind, outcome, op: "", path: None, details: None }
     }
 
-    /// Where it happened, unless that was said already.
-    pub(crate) fn at(mut self, op: OpCode, path: &str) -> Self {
-        if self.path.is_none() {
-            self.op = op.name();
-            self.path = Some(path.into());
+    /// Adds the operation and its path, unless they are known already. Some operations have no path.
+    pub(crate) fn at(self, op: OpCode, path: &str) -> Self {
+        self.at_named(op.name(), path)
+    }
+
+    /// As [`Error::at`], for what is not an operation of the protocol.
+    pub(crate) fn at_named(mut self, op: &'static str, path: &str) -> Self {
+        if self.op.is_empty() {
+            self.op = op;
+            self.path = (!path.is_empty()).then(|| path.into());
         }
         self
     }
@@ -199,6 +222,16 @@ impl Error {
         if let Some(reason) = reason {
             self.details.get_or_insert_default().reason = Some(reason.to_owned());
         }
+        self
+    }
+
+    /// The error of another library that led to this one.
+    #[cfg(feature = "json")]
+    pub(crate) fn caused_by(
+        mut self,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        self.details.get_or_insert_default().source = Some(Source(Arc::new(source)));
         self
     }
 
@@ -236,6 +269,67 @@ impl Error {
         self.details.as_ref()?.failed_op
     }
 
+    /// The znode does not exist: [`ErrorKind::NoNode`]. See [`Optional`] for reads where that is not a
+    /// failure.
+    #[must_use]
+    pub fn is_no_node(&self) -> bool {
+        self.kind == ErrorKind::NoNode
+    }
+
+    /// The znode exists already: [`ErrorKind::NodeExists`].
+    #[must_use]
+    pub fn is_node_exists(&self) -> bool {
+        self.kind == ErrorKind::NodeExists
+    }
+
+    /// The version is not the expected one: [`ErrorKind::BadVersion`].
+    #[must_use]
+    pub fn is_bad_version(&self) -> bool {
+        self.kind == ErrorKind::BadVersion
+    }
+
+    /// The znode has children: [`ErrorKind::NotEmpty`].
+    #[must_use]
+    pub fn is_not_empty(&self) -> bool {
+        self.kind == ErrorKind::NotEmpty
+    }
+
+    /// The ACL does not allow it: [`ErrorKind::NoAuth`].
+    #[must_use]
+    pub fn is_no_auth(&self) -> bool {
+        self.kind == ErrorKind::NoAuth
+    }
+
+    /// The session has expired: [`ErrorKind::SessionExpired`].
+    #[must_use]
+    pub fn is_session_expired(&self) -> bool {
+        self.kind == ErrorKind::SessionExpired
+    }
+
+    /// The client was closed: [`ErrorKind::Closed`].
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.kind == ErrorKind::Closed
+    }
+
+    /// The connection was lost: [`ErrorKind::ConnectionLoss`].
+    #[must_use]
+    pub fn is_connection_loss(&self) -> bool {
+        self.kind == ErrorKind::ConnectionLoss
+    }
+
+    /// The deadline of the call passed: [`ErrorKind::DeadlineExceeded`].
+    #[must_use]
+    pub fn is_deadline_exceeded(&self) -> bool {
+        self.kind == ErrorKind::DeadlineExceeded
+    }
+
+    /// The lock or leadership that guards the write is no longer held: [`ErrorKind::Deposed`].
+    #[must_use]
+    pub fn is_deposed(&self) -> bool {
+        self.kind == ErrorKind::Deposed
+    }
+
     /// The same call may succeed later, for nothing is wrong with the call itself. Whether it is
     /// *safe* to repeat it depends on [`Error::outcome`] and on the operation.
     #[must_use]
@@ -254,9 +348,11 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
-            Some(path) => write!(f, "{} {path}: {}", self.op, self.kind)?,
-            None => write!(f, "{}", self.kind)?,
+            Some(path) => write!(f, "{} {path}: ", self.op)?,
+            None if !self.op.is_empty() => write!(f, "{}: ", self.op)?,
+            None => {}
         }
+        write!(f, "{}", self.kind)?;
         if let Some(reason) = self.details.as_ref().and_then(|details| details.reason.as_ref()) {
             write!(f, ": {reason}")?;
         }
@@ -275,7 +371,41 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
             ErrorKind::Protocol(error) => Some(error),
-            _ => None,
+            _ => {
+                let source = self.details.as_ref()?.source.as_ref()?;
+                Some(&*source.0)
+            }
+        }
+    }
+}
+
+/// Turns "the znode does not exist" into `None`, for results of reads.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_client::Optional;
+///
+/// let limit = zk.get("/app/limit").await.optional()?;
+/// assert_eq!(limit, None);
+/// # Ok(()) }
+/// ```
+pub trait Optional<T> {
+    /// `Ok(None)` if the znode does not exist.
+    ///
+    /// # Errors
+    /// Every failure of another kind than [`ErrorKind::NoNode`].
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> Optional<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(output) => Ok(Some(output)),
+            Err(error) if error.is_no_node() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }
@@ -331,6 +461,51 @@ mod tests {
             error.to_string(),
             "multi /a: the znode does not exist (operation 2 of the transaction)"
         );
+        let error = Error::not_applied(ErrorKind::ConnectionLoss).at(OpCode::WhoAmI, "");
+        assert_eq!(error.to_string(), "whoAmI: the connection was lost");
+        assert_eq!(error.path(), None);
+    }
+
+    #[test]
+    fn the_first_place_that_is_known_stays() {
+        let error = Error::not_applied(ErrorKind::NoNode).at(OpCode::GetData, "/a");
+        assert_eq!(
+            error.at(OpCode::Create2, "/b").to_string(),
+            "getData /a: the znode does not exist"
+        );
+        let error = Error::not_applied(ErrorKind::Closed).at(OpCode::WhoAmI, "");
+        assert_eq!(error.at(OpCode::Create2, "/b").to_string(), "whoAmI: the client is closed");
+    }
+
+    #[test]
+    fn a_kind_is_asked_for_by_one_method() {
+        type Question = fn(&Error) -> bool;
+        let questions: [(Question, ErrorKind); 10] = [
+            (Error::is_no_node, ErrorKind::NoNode),
+            (Error::is_node_exists, ErrorKind::NodeExists),
+            (Error::is_bad_version, ErrorKind::BadVersion),
+            (Error::is_not_empty, ErrorKind::NotEmpty),
+            (Error::is_no_auth, ErrorKind::NoAuth),
+            (Error::is_session_expired, ErrorKind::SessionExpired),
+            (Error::is_closed, ErrorKind::Closed),
+            (Error::is_connection_loss, ErrorKind::ConnectionLoss),
+            (Error::is_deadline_exceeded, ErrorKind::DeadlineExceeded),
+            (Error::is_deposed, ErrorKind::Deposed),
+        ];
+        for (at, (question, _)) in questions.iter().enumerate() {
+            for (other, (_, kind)) in questions.iter().enumerate() {
+                assert_eq!(question(&Error::unknown(kind.clone())), at == other, "{at}: {kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_missing_znode_is_optional() {
+        assert_eq!(Ok(1).optional(), Ok(Some(1)));
+        let missing: Result<u8> = Err(Error::not_applied(ErrorKind::NoNode));
+        assert_eq!(missing.optional(), Ok(None));
+        let refused = Error::not_applied(ErrorKind::NoAuth);
+        assert_eq!(Err::<u8, _>(refused.clone()).optional(), Err(refused));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::ops::{Created, Op, OpResult};
 /// [`ErrorKind::Deposed`] and has changed nothing.
 ///
 /// The guard must be a znode whose name no later holder reuses, such as the sequential one of a fair
-/// lock; otherwise see [`Fenced::at_version`].
+/// lock; otherwise add a znode that tells holders apart, see [`Fenced::and`] and [`Fenced::at_version`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,20 +32,35 @@ use crate::ops::{Created, Op, OpResult};
 #[derive(Clone, Debug)]
 pub struct Fenced {
     client: Client,
-    guard: String,
+    /// At least one.
+    guards: Vec<Guard>,
+}
+
+#[derive(Clone, Debug)]
+struct Guard {
+    path: String,
     version: Option<i32>,
 }
 
 impl Fenced {
     pub(crate) fn new(client: Client, guard: &str) -> Self {
-        Fenced { client, guard: guard.to_owned(), version: None }
+        Fenced { client, guards: Vec::new() }.and(guard)
     }
 
-    /// Writes only while the guard's data has this version: for a guard that outlives its holders,
-    /// such as a counter that each new holder increments.
+    /// Writes only while this znode exists, too.
+    #[must_use]
+    pub fn and(mut self, guard: &str) -> Self {
+        self.guards.push(Guard { path: guard.to_owned(), version: None });
+        self
+    }
+
+    /// Writes only while the data of the guard that was named last has this version: for a guard that outlives its
+    /// holders, such as a counter that each new holder increments.
     #[must_use]
     pub fn at_version(mut self, version: i32) -> Self {
-        self.version = Some(version);
+        if let Some(guard) = self.guards.last_mut() {
+            guard.version = Some(version);
+        }
         self
     }
 
@@ -72,16 +87,15 @@ impl Fenced {
 
     /// All of these writes or none, and none if the lock node has gone.
     pub async fn transaction(&self, ops: impl IntoIterator<Item = Op>) -> Result<Vec<OpResult>> {
-        let guarded = std::iter::once(self.check()).chain(ops);
+        let checks = self.guards.len();
+        let guarded = self.guards.iter().map(Guard::check).chain(ops);
         let mut results =
             self.client.transaction(guarded).await.map_err(|error| match error.failed_op() {
-                Some(0) => deposed(error),
-                Some(index) => error.with_failed_op(index - 1),
+                Some(index) if index < checks => deposed(error),
+                Some(index) => error.with_failed_op(index - checks),
                 None => error,
             })?;
-        if !results.is_empty() {
-            results.remove(0);
-        }
+        results.drain(..checks.min(results.len()));
         Ok(results)
     }
 
@@ -91,17 +105,19 @@ impl Fenced {
         &self.client
     }
 
+    async fn single(&self, op: Op) -> Result<OpResult> {
+        let mut results = self.transaction([op]).await?;
+        results.pop().ok_or_else(|| Error::not_applied(ErrorKind::Server(0)))
+    }
+}
+
+impl Guard {
     fn check(&self) -> Op {
-        let check = Op::check(&self.guard);
+        let check = Op::check(&self.path);
         match self.version {
             Some(version) => check.version(version),
             None => check,
         }
-    }
-
-    async fn single(&self, op: Op) -> Result<OpResult> {
-        let mut results = self.transaction([op]).await?;
-        results.pop().ok_or_else(|| Error::not_applied(ErrorKind::Server(0)))
     }
 }
 

@@ -9,37 +9,54 @@
 //! * **Watches are values.** A one-shot [`Watch`] is a future, a [`PersistentWatch`] a stream that
 //!   reports gaps. Dropping either removes it on the server.
 //! * **Cancellation.** Any future may be dropped at any time; the connection does not mind.
+//! * **Typed data.** [`Client::get_json`] and [`Client::set_json`] read and write values of the
+//!   program's own types.
+//! * **Without async.** With [`blocking::Wait`] in scope, every call can block the thread instead.
+//! * **Observability.** Every call ends with an event of `tracing` and with a report to
+//!   [`Options::on_call`].
 //! * **Protection.** Connections go through TLS ([`Options::tls`]) and log in with SASL
 //!   ([`Options::sasl`], [`Options::log_in`]) where the servers want it.
+//!
+//! The features `blocking`, `json`, `sasl` and `tls` are on by default, `kerberos` is not. Without any
+//! of them, the client speaks plain TCP and has about a third of the dependencies.
 
 mod backoff;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod call;
 mod client;
+#[cfg(feature = "sasl")]
 mod configuration;
 mod connect_string;
 mod dial;
 mod error;
 mod fenced;
 mod hosts;
+#[cfg(feature = "json")]
+pub mod json;
 mod managed;
 mod operation;
 pub mod ops;
 mod options;
 mod outgoing;
+mod report;
 pub mod retry;
+#[cfg(feature = "sasl")]
 pub mod sasl;
 mod session;
 mod state;
+#[cfg(feature = "tls")]
 pub mod tls;
 mod watch;
 mod watches;
 
 pub use call::{Call, Reply};
 pub use client::Client;
+#[cfg(feature = "sasl")]
 pub use configuration::{ClientConfiguration, ConfigurationError};
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use dial::{Dial, Dialing};
-pub use error::{Error, ErrorKind, Outcome, Result};
+pub use error::{Error, ErrorKind, Optional, Outcome, Result};
 pub use fenced::Fenced;
 pub use herdsman_proto::acl::{Acl, Id, Perms};
 pub use herdsman_proto::connect::Password;
@@ -47,7 +64,13 @@ pub use herdsman_proto::{EventType, SessionId, Stat, Zxid};
 pub use operation::check_path;
 pub use ops::{Children, Created, Lifetime, Node, Op, OpResult, Read, ReadResult};
 pub use options::{Options, ReadOnlyServers};
+pub use report::CallReport;
 pub use retry::RetryPolicy;
 pub use session::Session;
 pub use state::{ConnectionEvent, ConnectionEvents, ConnectionState};
 pub use watch::{PersistentWatch, Watch, WatchEvent, WatchUpdate};
+
+/// The examples of the README, which are compiled with those of the documentation.
+#[cfg(all(doctest, feature = "blocking"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

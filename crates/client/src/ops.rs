@@ -14,6 +14,8 @@ pub use auth::AddCredentials;
 pub use create::{Create, CreateCall, Created, Lifetime};
 pub use delete::{Delete, DeleteCall};
 pub use membership::{GetConfig, Reconfig};
+#[cfg(feature = "json")]
+pub(crate) use read::Watchable;
 pub use read::{
     Children, CountDescendants, Ephemerals, Exists, Get, GetAcl, GetChildren, Node, Sync, Watched,
     WhoAmI,

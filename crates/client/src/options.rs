@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_proto::SessionId;
 use herdsman_proto::connect::Password;
+use herdsman_proto::{Acl, SessionId};
+#[cfg(feature = "tls")]
 use herdsman_tls::TlsSettings;
 
 use crate::client::Client;
 use crate::connect_string::ConnectString;
 use crate::dial::{Dial, Tcp};
 use crate::error::{Error, Result};
+use crate::report::{CallReport, OnCall};
 use crate::retry::RetryPolicy;
+#[cfg(feature = "sasl")]
 use crate::sasl::SaslLogin;
 use crate::session::Session;
 
@@ -38,9 +41,13 @@ pub struct Options {
     pub(crate) credentials: Vec<Credentials>,
     pub(crate) retry: RetryPolicy,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) default_acl: Arc<[Acl]>,
+    pub(crate) on_call: Option<OnCall>,
     pub(crate) resumed: Option<(SessionId, Password)>,
     pub(crate) dial: Arc<dyn Dial>,
+    #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsSettings>,
+    #[cfg(feature = "sasl")]
     pub(crate) login: Option<SaslLogin>,
 }
 
@@ -82,9 +89,13 @@ impl Default for Options {
             credentials: Vec::new(),
             retry: RetryPolicy::default(),
             deadline: None,
+            default_acl: Arc::new([Acl::open()]),
+            on_call: None,
             resumed: None,
             dial: Arc::new(Tcp),
+            #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(feature = "sasl")]
             login: None,
         }
     }
@@ -164,6 +175,75 @@ impl Options {
         self
     }
 
+    /// The ACL of every znode that is created without one of its own
+    /// ([`CreateCall::acl`](crate::ops::CreateCall::acl), [`Op::acl`](crate::Op::acl)): alone, in
+    /// transactions, as a missing parent, and by everything that creates znodes through this client
+    /// or its clones. Default: [`Acl::open`], everybody may do everything.
+    ///
+    /// Connecting fails with
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the list is empty. With
+    /// an ACL that needs an identity, such as [`Acl::creator_all`], creations of a client without
+    /// credentials fail with [`ErrorKind::InvalidAcl`](crate::ErrorKind::InvalidAcl).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = herdsman_server::TestServer::start();
+    /// # let servers = server.connect_string();
+    /// use herdsman_client::{Acl, Client, Perms};
+    ///
+    /// let zk = Client::options()
+    ///     .credentials("digest", "app:secret")
+    ///     .default_acl([Acl::creator_all(), Acl::read_only()])
+    ///     .connect(&servers)
+    ///     .await?;
+    /// zk.create("/app/config", "v1").parents().await?;
+    /// let (acl, _) = zk.acl("/app").await?;
+    /// assert_eq!(acl, [Acl::digest("app", "secret", Perms::ALL), Acl::read_only()]);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn default_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
+        self.default_acl = acl.into().into();
+        self
+    }
+
+    /// Calls `hook` with a report of every call that has ended, for metrics. Default: none, which costs
+    /// nothing.
+    ///
+    /// The hook runs in the task that awaits the call, before that gets the result, so it should be
+    /// quick and must not panic. A call that takes several requests (a creation with parents, a recursive
+    /// deletion) makes a report for each. A call whose future is dropped makes none.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = herdsman_server::TestServer::start();
+    /// # let servers = server.connect_string();
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let failures = Arc::new(AtomicU64::new(0));
+    /// let counted = failures.clone();
+    /// let zk = herdsman_client::Client::options()
+    ///     .on_call(move |call| {
+    ///         if call.result.is_err() {
+    ///             counted.fetch_add(1, Ordering::Relaxed);
+    ///         }
+    ///     })
+    ///     .connect(&servers)
+    ///     .await?;
+    /// zk.create("/a", "").await?;
+    /// zk.get("/missing").await.unwrap_err();
+    /// assert_eq!(failures.load(Ordering::Relaxed), 1);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn on_call(mut self, hook: impl Fn(&CallReport<'_>) + Send + Sync + 'static) -> Self {
+        self.on_call = Some(OnCall::new(hook));
+        self
+    }
+
     /// Goes on with a session of which id and password are known, instead of opening a new one.
     #[must_use]
     pub fn resume(mut self, session: SessionId, password: Password) -> Self {
@@ -196,6 +276,7 @@ impl Options {
     /// let zk = herdsman_client::Client::options().tls(tls).connect("zk1.example.com:2281").await?;
     /// # Ok(()) }
     /// ```
+    #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, settings: TlsSettings) -> Self {
         self.tls = Some(settings);
@@ -208,6 +289,7 @@ impl Options {
     ///
     /// The password itself is not sent, but who records the login can guess at it: use
     /// [TLS](Options::tls) where others can listen.
+    #[cfg(feature = "sasl")]
     #[must_use]
     pub fn sasl(self, username: impl Into<String>, password: impl Into<String>) -> Self {
         let password = herdsman_sasl::Secret::new(password);
@@ -233,6 +315,7 @@ impl Options {
     /// let zk = herdsman_client::Client::options().log_in(login).connect("zk1.example.com:2181").await?;
     /// # Ok(()) }
     /// ```
+    #[cfg(feature = "sasl")]
     #[must_use]
     pub fn log_in(mut self, login: SaslLogin) -> Self {
         self.login = Some(login);
@@ -266,6 +349,9 @@ impl Options {
     fn checked(&self, servers: &str) -> Result<ConnectString> {
         if self.in_flight_max == 0 {
             return Err(Error::invalid_argument("in_flight_max must be at least 1"));
+        }
+        if self.default_acl.is_empty() {
+            return Err(Error::invalid_argument("default_acl must have at least one entry"));
         }
         if self.session_timeout.as_millis() == 0 {
             return Err(Error::invalid_argument("session_timeout must be at least 1 ms"));

@@ -29,6 +29,7 @@ use crate::watches::{Span, Table, Watches};
 mod attach;
 mod connection;
 mod life;
+#[cfg(feature = "sasl")]
 mod login;
 mod pace;
 mod search;
@@ -57,8 +58,12 @@ pub(crate) struct Lineage {
 impl Lineage {
     /// Fails outside a tokio runtime, and if TLS files cannot be used.
     pub(crate) fn new(servers: ConnectString, options: &Options, expiry: Expiry) -> Result<Self> {
-        let runtime = Handle::try_current()
-            .map_err(|_| Error::invalid_argument("a client needs a tokio runtime to run in"))?;
+        let runtime = Handle::try_current().map_err(|_| {
+            Error::invalid_argument(
+                "a client needs a tokio runtime to run in; without one, connect with \
+                 herdsman_client::blocking",
+            )
+        })?;
         Ok(Lineage {
             watches: Arc::default(),
             credentials: Mutex::new(options.credentials.clone()),
@@ -109,8 +114,9 @@ impl Shared {
 
     pub(crate) fn publish(&self, state: ConnectionState, event: ConnectionEvent) {
         tracing::debug!(?event, "connection");
-        self.board.publish(state, event);
-        self.lineage.board.publish(state, event);
+        // The client's board is changed inside of the session's, so that who waits for a session to
+        // connect then finds the client connected.
+        self.board.publish(state, event, || self.lineage.board.publish(state, event, || {}));
     }
 
     /// What a session that has ended with [`ConnectionState::AuthFailed`] leaves for its callers.

@@ -110,10 +110,21 @@ impl StateBoard {
         *self.now.borrow()
     }
 
-    pub(crate) fn publish(&self, state: ConnectionState, event: ConnectionEvent) {
-        self.now.send_replace(state);
-        // Nobody listening is fine.
-        let _ = self.events.send(event);
+    /// Publishes a change, and runs `also` as part of it. To other threads all of it happens at once:
+    /// whoever has seen the new state subscribes behind the event, and whoever has seen the event sees
+    /// the new state.
+    pub(crate) fn publish(
+        &self,
+        state: ConnectionState,
+        event: ConnectionEvent,
+        also: impl FnOnce(),
+    ) {
+        self.now.send_modify(|now| {
+            *now = state;
+            also();
+            // Nobody listening is fine.
+            let _ = self.events.send(event);
+        });
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<ConnectionState> {

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -49,7 +49,7 @@ pub struct WatchEvent {
 #[must_use = "a watch that is dropped is removed again"]
 pub struct Watch {
     receive: oneshot::Receiver<Result<WatchEvent>>,
-    _registration: Registration,
+    registration: Registration,
 }
 
 impl Watch {
@@ -57,7 +57,7 @@ impl Watch {
         receive: oneshot::Receiver<Result<WatchEvent>>,
         registration: Registration,
     ) -> Self {
-        Watch { receive, _registration: registration }
+        Watch { receive, registration }
     }
 }
 
@@ -66,8 +66,11 @@ impl Future for Watch {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let received = Pin::new(&mut self.receive).poll(context);
-        // Without a word it ends only with the runtime that drove the client.
-        received.map(|event| event.unwrap_or(Err(Error::not_applied(ErrorKind::Closed))))
+        received.map(|event| {
+            // The sender is dropped without a message only with the runtime that drove the client.
+            let event = event.unwrap_or(Err(Error::not_applied(ErrorKind::Closed)));
+            event.map_err(|error| error.at_named("watch", self.registration.shown_path()))
+        })
     }
 }
 
@@ -85,7 +88,8 @@ pub enum WatchUpdate {
 /// A persistent watch: a stream of changes.
 ///
 /// It survives reconnections, and in a managed client the end of a session; both are reported as
-/// [`WatchUpdate::Gap`]. At most 1024 updates wait for a slow reader; then it gets a gap instead.
+/// [`WatchUpdate::Gap`]. At most 1024 updates, with paths of
+/// 256 KiB together, wait for a slow reader; then it gets a gap instead.
 /// The stream ends when the client is closed, or with the session for a client bound to one.
 ///
 /// ```
@@ -112,17 +116,35 @@ pub enum WatchUpdate {
 #[must_use = "a watch that is dropped is removed again"]
 pub struct PersistentWatch {
     receive: mpsc::Receiver<WatchUpdate>,
-    overflowed: Arc<AtomicBool>,
+    backlog: Arc<Backlog>,
     _registration: Registration,
+}
+
+/// What waits for the reader of a persistent watch.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    /// Bytes of paths.
+    pub(crate) bytes: AtomicUsize,
+    /// Updates were left out.
+    pub(crate) overflowed: AtomicBool,
+}
+
+impl WatchUpdate {
+    pub(crate) fn path_bytes(&self) -> usize {
+        match self {
+            WatchUpdate::Event(event) => event.path.len(),
+            WatchUpdate::Gap => 0,
+        }
+    }
 }
 
 impl PersistentWatch {
     pub(crate) fn new(
         receive: mpsc::Receiver<WatchUpdate>,
-        overflowed: Arc<AtomicBool>,
+        backlog: Arc<Backlog>,
         registration: Registration,
     ) -> Self {
-        PersistentWatch { receive, overflowed, _registration: registration }
+        PersistentWatch { receive, backlog, _registration: registration }
     }
 
     /// The next update; `None` at the end. Cancel-safe.
@@ -136,11 +158,18 @@ impl Stream for PersistentWatch {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let received = self.receive.poll_recv(context);
-        // The queue was full when updates were dropped, so the reader is here again after it has
-        // emptied it: the gap cannot go unnoticed. Tokio also makes a reader wait that has taken much
-        // at once; that is no reason to report the gap before what came before it.
+        if let Poll::Ready(Some(update)) = &received {
+            self.backlog.bytes.fetch_sub(update.path_bytes(), Ordering::AcqRel);
+            // This gap stands for everything that was dropped before this store: the reader reads again after it.
+            if *update == WatchUpdate::Gap && self.receive.is_empty() {
+                self.backlog.overflowed.store(false, Ordering::Release);
+            }
+        }
+        // If there was no room even for a gap when updates were dropped, the queue was full, so the reader is here
+        // again after it has emptied it: the gap cannot go unnoticed. Tokio also returns Pending to a reader that has
+        // used up its budget while updates are queued; the gap must not be reported before those.
         let is_empty = received.is_pending() && self.receive.is_empty();
-        if is_empty && self.overflowed.swap(false, Ordering::AcqRel) {
+        if is_empty && self.backlog.overflowed.swap(false, Ordering::AcqRel) {
             return Poll::Ready(Some(WatchUpdate::Gap));
         }
         received

@@ -14,7 +14,7 @@
 //! connection was gone; here its stream reports a gap.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use herdsman_proto::event::ZXID_OF_LATE_EVENTS;
@@ -26,12 +26,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::outgoing::Outgoing;
-use crate::watch::{PersistentWatch, Watch, WatchEvent, WatchUpdate};
+use crate::watch::{Backlog, PersistentWatch, Watch, WatchEvent, WatchUpdate};
 
 mod again;
 
 /// Updates that a persistent watch holds for a slow reader; when it is full the reader gets a gap.
 const UPDATES_MAX: usize = 1024;
+/// Bytes of their paths. One update may be longer.
+const UPDATE_BYTES_MAX: usize = 256 << 10;
 
 /// The server's tables of watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +119,7 @@ struct Watcher {
 #[derive(Debug)]
 enum Recipient {
     Once { send: oneshot::Sender<Result<WatchEvent>>, seen: Seen },
-    Always { send: mpsc::Sender<WatchUpdate>, overflowed: Arc<AtomicBool> },
+    Always { send: mpsc::Sender<WatchUpdate>, backlog: Arc<Backlog> },
 }
 
 impl Watches {
@@ -286,13 +288,20 @@ impl Watcher {
     }
 
     fn update(&self, update: WatchUpdate) {
-        let Recipient::Always { send, overflowed, .. } = &self.to else {
+        let Recipient::Always { send, backlog } = &self.to else {
             return;
         };
+        if backlog.overflowed.load(Ordering::Acquire) {
+            return;
+        }
+        let bytes = update.path_bytes();
+        let waiting = backlog.bytes.fetch_add(bytes, Ordering::AcqRel);
+        let fits = waiting == 0 || waiting + bytes <= UPDATE_BYTES_MAX;
         // Once something was left out, the reader gets a gap at the end of its queue, which stands
         // for this update too.
-        if !overflowed.load(Ordering::Acquire) && send.try_send(update).is_err() {
-            overflowed.store(true, Ordering::Release);
+        if !fits || send.try_send(update).is_err() {
+            backlog.bytes.fetch_sub(bytes, Ordering::AcqRel);
+            backlog.overflowed.store(true, Ordering::Release);
             // The reader may have emptied the queue between the two and gone to sleep.
             let _ = send.try_send(WatchUpdate::Gap);
         }
@@ -315,11 +324,14 @@ fn ancestors(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn event(kind: EventType, path: &str, zxid: Option<Zxid>, chroot_bytes: usize) -> WatchEvent {
-    let path = match path.get(chroot_bytes..) {
+    WatchEvent { kind, path: below_chroot(path, chroot_bytes).to_owned(), zxid }
+}
+
+fn below_chroot(path: &str, chroot_bytes: usize) -> &str {
+    match path.get(chroot_bytes..) {
         Some("") | None => ROOT,
         Some(inside) => inside,
-    };
-    WatchEvent { kind, path: path.to_owned(), zxid }
+    }
 }
 
 /// A request is under way that sets a watch. Dropped without confirmation, it was not set.
@@ -352,9 +364,9 @@ impl Expected {
             }
             Table::Persistent | Table::Recursive => {
                 let (send, receive) = mpsc::channel(UPDATES_MAX);
-                let overflowed = Arc::new(AtomicBool::new(false));
-                let to = Recipient::Always { send, overflowed: overflowed.clone() };
-                Confirmed::Always(PersistentWatch::new(receive, overflowed, self.register(to)))
+                let backlog = Arc::new(Backlog::default());
+                let to = Recipient::Always { send, backlog: backlog.clone() };
+                Confirmed::Always(PersistentWatch::new(receive, backlog, self.register(to)))
             }
         }
     }
@@ -364,6 +376,7 @@ impl Expected {
         Registration {
             watches: self.watches.clone(),
             path: self.path.clone(),
+            chroot_bytes: self.chroot_bytes,
             table: self.table,
             id,
         }
@@ -383,8 +396,16 @@ impl Drop for Expected {
 pub(crate) struct Registration {
     watches: Arc<Watches>,
     path: Arc<str>,
+    chroot_bytes: usize,
     table: Table,
     id: u64,
+}
+
+impl Registration {
+    /// The watched path as the caller wrote it.
+    pub(crate) fn shown_path(&self) -> &str {
+        below_chroot(&self.path, self.chroot_bytes)
+    }
 }
 
 impl Drop for Registration {

@@ -1,10 +1,10 @@
 //! Creation of znodes: of every kind, with parents, and such that a lost reply leaves no orphan.
 
 use std::future::{IntoFuture, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_proto::acl::Perms;
 use herdsman_proto::request::CreateRequest;
 use herdsman_proto::{Acl, OpCode, Reader, Request, Stat, WriteRequest, path};
 use tokio::time::timeout;
@@ -54,16 +54,17 @@ impl Created {
 #[derive(Clone, Debug)]
 pub struct Create {
     pub(crate) path: ZnodePath,
-    data: Bytes,
-    acl: Vec<Acl>,
+    /// What to write; a value that could not be encoded fails the call.
+    data: Result<Bytes>,
+    /// `None`: the default of the client that makes the request.
+    acl: Option<Arc<[Acl]>>,
     lifetime: Lifetime,
     sequential: bool,
 }
 
 impl Create {
-    pub(crate) fn new(path: ZnodePath, data: Bytes) -> Self {
-        let acl = vec![Acl::world(Perms::ALL)];
-        Create { path, data, acl, lifetime: Lifetime::Persistent, sequential: false }
+    pub(crate) fn new(path: ZnodePath, data: Result<Bytes>) -> Self {
+        Create { path, data, acl: None, lifetime: Lifetime::Persistent, sequential: false }
     }
 
     pub(crate) fn set_lifetime(&mut self, lifetime: Lifetime) {
@@ -75,7 +76,12 @@ impl Create {
     }
 
     pub(crate) fn set_acl(&mut self, acl: Vec<Acl>) {
-        self.acl = acl;
+        self.acl = Some(acl.into());
+    }
+
+    /// The ACL unless another one was chosen.
+    pub(crate) fn set_default_acl(&mut self, acl: &Arc<[Acl]>) {
+        self.acl.get_or_insert_with(|| acl.clone());
     }
 
     pub(crate) fn write_request(&self) -> WriteRequest<'_> {
@@ -95,8 +101,8 @@ impl Create {
         WriteRequest::Create(CreateRequest {
             op,
             path: self.path.full().into(),
-            data: Some(&self.data),
-            acl: self.acl.clone(),
+            data: self.data.as_deref().ok(),
+            acl: self.acl.as_deref().map_or_else(|| Acl::open().into(), <[Acl]>::to_vec),
             flags,
             ttl_ms,
         })
@@ -129,6 +135,7 @@ impl Sealed for Create {
         } else {
             self.path.check()?;
         }
+        self.data.as_ref().map_err(Clone::clone)?;
         match self.lifetime {
             Lifetime::Container if self.sequential => {
                 Err(Error::invalid_argument("a container cannot be sequential"))
@@ -158,7 +165,8 @@ pub struct CreateCall {
 }
 
 impl CreateCall {
-    pub(crate) fn new(client: &Client, op: Create) -> Self {
+    pub(crate) fn new(client: &Client, mut op: Create) -> Self {
+        op.set_default_acl(client.default_acl());
         CreateCall { call: Call::new(client, op), parents: None, protection: None }
     }
 
@@ -190,9 +198,10 @@ impl CreateCall {
         self
     }
 
-    /// Who may do what; without this everybody may do everything.
+    /// Who may do what with the znode. Without this it gets the client's default ACL
+    /// ([`Options::default_acl`](crate::Options::default_acl)), as missing parents always do.
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.call.op.acl = acl.into();
+        self.call.op.set_acl(acl.into());
         self
     }
 

@@ -139,7 +139,7 @@ impl DeleteCall {
                 result = delete.clone().send().await;
             }
             match result {
-                Err(error) if *error.kind() != ErrorKind::NoNode => {
+                Err(error) if !error.is_no_node() => {
                     tracing::debug!(%error, "deletion in the background given up");
                 }
                 _ => {}
@@ -178,7 +178,7 @@ fn tolerate(deleted: Result<()>) -> Result<()> {
     match deleted {
         Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NotEmpty) => Ok(()),
         // May or may not have happened: the next listing will tell.
-        Err(error) if *error.kind() == ErrorKind::ConnectionLoss => Ok(()),
+        Err(error) if error.is_connection_loss() => Ok(()),
         other => other,
     }
 }
@@ -198,7 +198,7 @@ async fn list_tree(client: &Client, root: &str) -> Result<Vec<String>> {
                         children.names.iter().map(|name| join(&all[at], name)).collect();
                     all.extend(below);
                 }
-                Err(error) if *error.kind() == ErrorKind::NoNode => {}
+                Err(error) if error.is_no_node() => {}
                 Err(error) => return Err(error),
             }
         }

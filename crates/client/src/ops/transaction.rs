@@ -1,6 +1,7 @@
 //! Transactions: several writes, all or none.
 
 use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,13 +35,29 @@ impl Op {
     /// Creates a znode.
     #[must_use]
     pub fn create(path: &str, data: impl Into<Bytes>) -> Self {
-        Op(Step::Create(Create::new(ZnodePath::new("", path), data.into())))
+        Op(Step::Create(Create::new(ZnodePath::new("", path), Ok(data.into()))))
+    }
+
+    /// Creates a znode that holds a value as JSON. The transaction fails with
+    /// [`ErrorKind::InvalidArgument`] if the value cannot be encoded.
+    #[cfg(feature = "json")]
+    #[must_use]
+    pub fn create_json<T: serde::Serialize + ?Sized>(path: &str, value: &T) -> Self {
+        Op(Step::Create(Create::new(ZnodePath::new("", path), crate::json::encode(value))))
+    }
+
+    /// Replaces the data of a znode by a value as JSON. The transaction fails with
+    /// [`ErrorKind::InvalidArgument`] if the value cannot be encoded.
+    #[cfg(feature = "json")]
+    #[must_use]
+    pub fn set_json<T: serde::Serialize + ?Sized>(path: &str, value: &T) -> Self {
+        Op(Step::Set(Set::new(ZnodePath::new("", path), crate::json::encode(value))))
     }
 
     /// Replaces the data of a znode.
     #[must_use]
     pub fn set(path: &str, data: impl Into<Bytes>) -> Self {
-        Op(Step::Set(Set::new(ZnodePath::new("", path), data.into())))
+        Op(Step::Set(Set::new(ZnodePath::new("", path), Ok(data.into()))))
     }
 
     /// Deletes a znode.
@@ -91,7 +108,8 @@ impl Op {
         self
     }
 
-    /// Who may do what with a created znode.
+    /// Who may do what with a created znode. Without this it gets the default ACL of the client that
+    /// commits the transaction ([`Options::default_acl`](crate::Options::default_acl)).
     #[must_use]
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         if let Step::Create(create) = &mut self.0 {
@@ -104,6 +122,14 @@ impl Op {
     pub(crate) fn below(mut self, chroot: &str) -> Self {
         let path = self.path_mut();
         *path = ZnodePath::new(chroot, path.shown());
+        self
+    }
+
+    /// The ACL of a created znode, unless another one was chosen.
+    pub(crate) fn with_default_acl(mut self, acl: &Arc<[Acl]>) -> Self {
+        if let Step::Create(create) = &mut self.0 {
+            create.set_default_acl(acl);
+        }
         self
     }
 
@@ -131,7 +157,7 @@ impl Op {
             Step::Delete(delete) => delete.write_request(),
             Step::Set(set) => WriteRequest::SetData {
                 path: set.path.full().into(),
-                data: Some(&set.data),
+                data: set.data.as_deref().ok(),
                 version: set.version,
             },
             Step::Check { path, version } => {
@@ -143,6 +169,7 @@ impl Op {
     fn check_arguments(&self) -> Result<()> {
         match &self.0 {
             Step::Create(create) => create.check(),
+            Step::Set(set) => set.check(),
             _ => self.path().check(),
         }
     }

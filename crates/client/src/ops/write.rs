@@ -14,7 +14,8 @@ use crate::outgoing::Answer;
 #[derive(Clone, Debug)]
 pub struct Set {
     pub(crate) path: ZnodePath,
-    pub(crate) data: Bytes,
+    /// What to write; a value that could not be encoded fails the call.
+    pub(crate) data: Result<Bytes>,
     pub(crate) version: i32,
 }
 
@@ -26,7 +27,7 @@ impl Call<Set> {
 }
 
 impl Set {
-    pub(crate) fn new(path: ZnodePath, data: Bytes) -> Self {
+    pub(crate) fn new(path: ZnodePath, data: Result<Bytes>) -> Self {
         Set { path, data, version: ANY_VERSION }
     }
 }
@@ -43,12 +44,13 @@ impl Sealed for Set {
     fn request(&self) -> Request<'_> {
         Request::Write(WriteRequest::SetData {
             path: self.path.full().into(),
-            data: Some(&self.data),
+            data: self.data.as_deref().ok(),
             version: self.version,
         })
     }
     fn check(&self) -> Result<()> {
-        self.path.check()
+        self.path.check()?;
+        self.data.as_ref().map(drop).map_err(Clone::clone)
     }
     fn repeatable(&self) -> Repeatable {
         Repeatable::No

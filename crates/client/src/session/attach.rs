@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use herdsman_proto::connect::{ConnectRequest, ConnectResponse, Password};
 use herdsman_proto::{SessionId, Zxid};
-use herdsman_tls::looks_like_tls;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout};
 
+#[cfg(feature = "sasl")]
 use super::login::{LoginFailure, log_in};
 use super::transport::{Reach, Transport, words};
 use crate::connect_string::HostPort;
@@ -53,9 +53,14 @@ pub(super) enum AttachError {
     Io(#[from] io::Error),
     #[error("the answer is not ZooKeeper's: {0}")]
     Unreadable(#[from] herdsman_proto::DecodeError),
-    #[error("this port speaks TLS, and the client was not told to")]
+    #[cfg_attr(feature = "tls", error("this port speaks TLS, and the client was not told to"))]
+    #[cfg_attr(
+        not(feature = "tls"),
+        error("this port speaks TLS, which this client was built without")
+    )]
     SpeaksTls,
     /// The server does not believe us, or we not the server.
+    #[cfg(feature = "sasl")]
     #[error("{0}")]
     Login(#[from] LoginFailure),
 }
@@ -96,6 +101,7 @@ async fn shake_hands(
     if response.timeout_ms <= 0 || response.session == SessionId::NONE {
         return Err(AttachError::Expired);
     }
+    #[cfg(feature = "sasl")]
     if let Some(login) = reach.login() {
         log_in(login, &host, &mut transport, &mut received).await?;
     }
@@ -123,9 +129,7 @@ pub(super) async fn read_frame(
             let bytes = match bytes {
                 Some(bytes) => bytes,
                 // An alert, most likely: the server did not understand our hello.
-                None if looks_like_tls(received) == Some(true) => {
-                    return Err(AttachError::SpeaksTls);
-                }
+                None if starts_like_tls(received) => return Err(AttachError::SpeaksTls),
                 None => return Err(herdsman_proto::DecodeError::Length(length).into()),
             };
             if received.len() >= 4 + bytes {
@@ -137,6 +141,11 @@ pub(super) async fn read_frame(
             return Err(AttachError::Refused);
         }
     }
+}
+
+/// Whether these bytes begin with a TLS record: its content type, and the major version.
+fn starts_like_tls(received: &[u8]) -> bool {
+    matches!(received, [20..=24, 3, ..])
 }
 
 /// Whether a server would open a new session for anybody. The session made to find out is closed.

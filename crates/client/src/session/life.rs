@@ -156,6 +156,7 @@ impl Life {
             match attempted {
                 Ok(attached) => return Ok(attached),
                 Err(AttachError::Expired) => return Err(Ending::Expired),
+                #[cfg(feature = "sasl")]
                 Err(AttachError::Login(failure)) => {
                     tracing::warn!(%host, %failure, "the SASL login failed; giving up");
                     *self.shared.login_failure.lock() = Some(format!("{host}: {failure}"));

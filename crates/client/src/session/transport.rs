@@ -11,22 +11,28 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use herdsman_tls::{Peer, Reload, Side, TlsContext, describe_failure, describe_io_failure, rustls};
+#[cfg(feature = "tls")]
+use herdsman_tls::TlsContext;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use crate::connect_string::HostPort;
 use crate::dial::Dial;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::options::Options;
+#[cfg(feature = "sasl")]
 use crate::sasl::SaslLogin;
+
+#[cfg(feature = "tls")]
+mod tls;
 
 /// How servers are reached: the way there, its protection, and the login at its end.
 #[derive(Debug)]
 pub(crate) struct Reach {
     dial: Arc<dyn Dial>,
+    #[cfg(feature = "tls")]
     tls: Option<Arc<TlsContext>>,
+    #[cfg(feature = "sasl")]
     login: Option<SaslLogin>,
 }
 
@@ -37,45 +43,58 @@ pub(super) struct Transport {
     /// What was written goes out with certainty only when it is flushed.
     pub(super) holds_back: bool,
     /// The address at its end.
+    #[cfg_attr(not(feature = "sasl"), expect(dead_code, reason = "only logins ask for it"))]
     pub(super) peer: Option<IpAddr>,
 }
 
 impl Reach {
     /// Reads the TLS files, if there are to be any.
     pub(crate) fn prepare(options: &Options) -> Result<Self> {
-        let load = |settings| TlsContext::load(settings, Side::Client);
-        let tls = options.tls.clone().map(load).transpose();
-        let tls = tls.map_err(|error| Error::not_applied(ErrorKind::Tls(error.to_string())))?;
-        for warning in tls.iter().flat_map(TlsContext::warnings) {
-            tracing::warn!("TLS: {warning}");
-        }
-        let (dial, login) = (Arc::clone(&options.dial), options.login.clone());
-        Ok(Reach { dial, tls: tls.map(Arc::new), login })
+        Ok(Reach {
+            dial: Arc::clone(&options.dial),
+            #[cfg(feature = "tls")]
+            tls: tls::load(options)?,
+            #[cfg(feature = "sasl")]
+            login: options.login.clone(),
+        })
     }
 
     /// The login that each connection begins with.
+    #[cfg(feature = "sasl")]
     pub(super) fn login(&self) -> Option<&SaslLogin> {
         self.login.as_ref()
     }
 
     /// Opens a connection to the host.
+    #[cfg(feature = "tls")]
     pub(super) async fn open(&self, host: &HostPort) -> io::Result<Transport> {
-        if let Some(tls) = &self.tls {
-            reload(tls).await;
+        match &self.tls {
+            Some(tls) => {
+                tls::reload(tls).await;
+                tls::shake_hands(tls, host, self.dial(host).await?).await
+            }
+            None => Ok(plain(self.dial(host).await?)),
         }
+    }
+
+    /// Opens a connection to the host.
+    #[cfg(not(feature = "tls"))]
+    pub(super) async fn open(&self, host: &HostPort) -> io::Result<Transport> {
+        Ok(plain(self.dial(host).await?))
+    }
+
+    async fn dial(&self, host: &HostPort) -> io::Result<TcpStream> {
         let stream = self.dial.dial(host.host(), host.port()).await?;
         // Requests are small and already gathered; waiting for more only adds latency.
         stream.set_nodelay(true)?;
-        match &self.tls {
-            Some(tls) => shake_hands(tls, host, stream).await,
-            None => {
-                let peer = stream.peer_addr().map(|at| at.ip()).ok();
-                let (read, write) = stream.into_split();
-                let (read, write) = (Box::new(read), Box::new(write));
-                Ok(Transport { read, write, holds_back: false, peer })
-            }
-        }
+        Ok(stream)
     }
+}
+
+fn plain(stream: TcpStream) -> Transport {
+    let peer = stream.peer_addr().map(|at| at.ip()).ok();
+    let (read, write) = stream.into_split();
+    Transport { read: Box::new(read), write: Box::new(write), holds_back: false, peer }
 }
 
 impl Transport {
@@ -95,51 +114,11 @@ impl Transport {
     }
 }
 
-/// Reads files that have changed. Files are read on a thread that may wait for a disk.
-async fn reload(tls: &Arc<TlsContext>) {
-    let context = Arc::clone(tls);
-    match tokio::task::spawn_blocking(move || context.reload_if_changed()).await {
-        Ok(Ok(Reload::Reloaded)) => tracing::info!("TLS files have changed and were read again"),
-        Ok(Err(error)) => {
-            tracing::warn!("TLS files have changed and cannot be used, the old ones stay: {error}");
-        }
-        // The other error is that of a runtime that ends, and with it this attempt.
-        Ok(Ok(Reload::Unchanged)) | Err(_) => {}
-    }
-}
-
-async fn shake_hands(
-    tls: &TlsContext,
-    host: &HostPort,
-    stream: TcpStream,
-) -> io::Result<Transport> {
-    let mut peer = Peer::dialled(host.host(), stream.peer_addr()?.ip());
-    if tls.wants_reverse_lookup(&peer) {
-        let address = peer.address();
-        peer = tokio::task::spawn_blocking(move || herdsman_tls::reverse_lookup(address)).await?;
-    }
-    let config = tls.client_config(&peer).map_err(io::Error::other)?;
-    let shaking = TlsConnector::from(config).connect(peer.server_name(), stream);
-    let stream = shaking.await.map_err(|error| io::Error::other(describe(&error)))?;
-    let (read, write) = tokio::io::split(stream);
-    let (read, write, peer) = (Box::new(read), Box::new(write), Some(peer.address()));
-    Ok(Transport { read, write, holds_back: true, peer })
-}
-
-/// Why there was no handshake. A plain port hangs up without a word.
-fn describe(error: &io::Error) -> String {
-    let words = describe_io_failure(error);
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => format!("{words}; is this its TLS port?"),
-        _ => words,
-    }
-}
-
-/// What went wrong. With TLS 1.3 the server's verdict on our certificate comes after the handshake, with
-/// the first bytes that are read.
+/// What went wrong.
 pub(super) fn words(error: &io::Error) -> String {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(tls) => describe_failure(tls),
-        None => error.to_string(),
+    #[cfg(feature = "tls")]
+    if let Some(words) = tls::words(error) {
+        return words;
     }
+    error.to_string()
 }

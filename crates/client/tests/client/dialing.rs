@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use herdsman_client::{Acl, Dial, Dialing, ErrorKind, Id, Perms};
 use herdsman_server::{ServerHandle, TestServer};
-use tokio::net::TcpStream;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::world::{kind, options, within};
 
@@ -39,4 +41,21 @@ async fn a_dialled_connection_has_the_rights_of_the_address_it_stands_for() {
     far.get("/far").await.unwrap();
     let near = within(inside("127.0.0.1:1")).await.unwrap();
     assert_eq!(kind(near.get("/far").await), ErrorKind::NoAuth);
+}
+
+#[tokio::test]
+async fn a_port_that_speaks_tls_is_recognized_without_tls() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let servers = listener.local_addr().unwrap().to_string();
+    let alerts = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // What a TLS server sends to a client that does not speak it: alert, fatal, decode error.
+            let _ = stream.write_all(&[21, 3, 3, 0, 2, 2, 50]).await;
+        }
+    });
+    let options = options().connect_timeout(Duration::from_millis(200));
+    let error = options.connect(&servers).await.unwrap_err().to_string();
+    alerts.abort();
+    assert!(error.contains("this port speaks TLS, "), "{error}");
 }

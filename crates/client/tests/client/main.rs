@@ -2,20 +2,31 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[cfg(feature = "blocking")]
+mod blocking;
+#[cfg(feature = "tls")]
 mod certificates;
+mod default_acl;
 mod dialing;
 mod failover;
+#[cfg(feature = "json")]
+mod json;
 mod operations;
 mod order;
 mod outcomes;
 mod persistent_watches;
 mod protected;
 mod read_only;
+mod reports;
+#[cfg(feature = "sasl")]
 mod sasl;
+#[cfg(feature = "sasl")]
 mod secrets;
+#[cfg(feature = "tls")]
 mod secured_server;
 mod security;
 mod sessions;
+#[cfg(feature = "tls")]
 mod tls;
 mod transactions;
 mod watch_removal;

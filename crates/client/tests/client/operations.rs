@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Acl, Client, ErrorKind, Lifetime, Op, Outcome, Perms, Read, ReadResult};
+use herdsman_client::{
+    Acl, Client, ErrorKind, Lifetime, Op, Optional, Outcome, Perms, Read, ReadResult,
+};
 use herdsman_proto::OpCode;
 use herdsman_server::{TestProxy, TestServer};
 
-use crate::world::{World, children, connect, kind, options};
+use crate::world::{World, children, connect, kind, options, within};
 
 /// A server and a client of it for each chroot that matters.
 async fn roots() -> Vec<(TestServer, Client)> {
@@ -47,6 +49,41 @@ async fn errors_name_the_path_as_the_caller_wrote_it() {
         let error = zk.get("/missing").await.unwrap_err();
         assert_eq!((error.path(), error.outcome()), (Some("/missing"), Outcome::NotApplied));
         assert_eq!(error.to_string(), "getData /missing: the znode does not exist");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_znode_is_none_where_that_is_wanted() {
+    for (_server, zk) in roots().await {
+        assert_eq!(zk.get("/a").await.optional().unwrap(), None);
+        assert_eq!(zk.children("/a").await.optional().unwrap(), None);
+        assert!(zk.get("/a").watch().await.optional().unwrap().is_none());
+        zk.create("/a", "x").await.unwrap();
+        assert_eq!(zk.get("/a").await.optional().unwrap().unwrap().data, "x");
+        assert!(matches!(kind(zk.get("a").await.optional()), ErrorKind::InvalidPath(_)));
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_ends_with_its_client_names_its_path() {
+    for (_server, zk) in roots().await {
+        let (_, watch) = zk.exists("/a").watch().await.unwrap();
+        let (_, watch_of_root) = zk.exists("/").watch().await.unwrap();
+        zk.close().await.unwrap();
+        let error = within(watch).await.unwrap_err();
+        assert!(error.is_closed());
+        assert_eq!(error.to_string(), "watch /a: the client is closed");
+        assert_eq!(within(watch_of_root).await.unwrap_err().path(), Some("/"));
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_an_operation_without_a_path_has_none() {
+    for (_server, zk) in roots().await {
+        zk.close().await.unwrap();
+        let error = zk.who_am_i().await.unwrap_err();
+        assert_eq!(error.path(), None);
+        assert_eq!(error.to_string(), "whoAmI: the client is closed");
     }
 }
 

@@ -158,6 +158,28 @@ async fn a_slow_reader_gets_a_gap_instead_of_what_it_missed() {
     assert_eq!(event(&mut watch).await, (EventType::NodeDataChanged, "/a".to_owned()));
 }
 
+/// A slow reader used to hold 1024 paths, however long: 100 MB for one watch of znodes with long names.
+#[tokio::test]
+async fn updates_with_long_paths_wait_up_to_a_number_of_bytes() {
+    let World { zk, other, proxy, server: _server } = World::start().await;
+    let path = format!("/{}", "n".repeat(100_000));
+    zk.create(&path, "").await.unwrap();
+    let mut watch = zk.watch(&path).await.unwrap();
+    for _ in 0..10 {
+        other.set(&path, "").await.unwrap();
+    }
+    within(proxy.until(|traffic| traffic.events() == 10)).await;
+    zk.sync("/").await.unwrap();
+    let mut events = 0;
+    while update(&mut watch).await != WatchUpdate::Gap {
+        events += 1;
+    }
+    assert_eq!(events, 2, "256 KiB of paths");
+    assert!(poll_immediate(watch.next()).await.is_none(), "one gap is reported once");
+    other.set(&path, "again").await.unwrap();
+    assert_eq!(event(&mut watch).await, (EventType::NodeDataChanged, path));
+}
+
 /// A reader that is never quite done still learns of each gap, and after the last one sees the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_that_keeps_falling_behind_sees_the_last_state() {

@@ -1,9 +1,6 @@
 //! What a client is told in confidence is in no line of its log, in no error, and in nothing that is
 //! printed of it.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
 use herdsman_client::tls::{Password, Secret, StoreSettings, TlsSettings};
 use herdsman_client::{ErrorKind, Options};
 use herdsman_server::TestServer;
@@ -11,25 +8,10 @@ use tempfile::TempDir;
 use tracing::Level;
 
 use crate::certificates::Authority;
-use crate::world::{options, within};
+use crate::world::{Log, options, within};
 
 /// Every secret has this in it.
 const MARK: &str = "hush";
-
-/// Keeps what is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Connects, and gives all that can be seen of the attempt besides the log.
 async fn seen(options: Options, server: &TestServer) -> String {
@@ -53,12 +35,7 @@ async fn a_client_shows_no_secret() {
         config.access.sasl_scheme = true;
     });
     let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(Level::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let _guard = log.keep(Level::TRACE);
 
     let with_password = |password: &str| {
         let store = StoreSettings::new(Authority::new().sign("ann"))
@@ -77,7 +54,7 @@ async fn a_client_shows_no_secret() {
         seen(with_password("hush-store"), &server).await,
     ];
     assert!(everything[1].contains(&format!("{:?}", ErrorKind::AuthFailed)), "{}", everything[1]);
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     assert!(log.contains("the SASL login failed"), "{log}");
     for text in everything.iter().chain([&log]) {
         assert!(!text.contains(MARK), "{text}");

@@ -1,15 +1,10 @@
 //! Credentials: presented, presented again, refused.
 
-use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Id, Perms, Result};
+use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Result};
 use herdsman_proto::OpCode;
 use herdsman_server::TestServer;
 
 use crate::world::{World, connect, kind, options, within};
-
-/// Only for those who created it.
-fn creator_only() -> [Acl; 1] {
-    [Acl { perms: Perms::ALL, id: Id::new("auth", "") }]
-}
 
 async fn read(zk: &Client) -> Result<bytes::Bytes> {
     within(async { zk.get("/secret").await.map(|node| node.data) }).await
@@ -19,9 +14,12 @@ async fn read(zk: &Client) -> Result<bytes::Bytes> {
 async fn credentials_open_what_they_have_closed() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
-    assert_eq!(kind(zk.create("/secret", "s").acl(creator_only()).await), ErrorKind::InvalidAcl);
+    assert_eq!(
+        kind(zk.create("/secret", "s").acl(Acl::creator_all()).await),
+        ErrorKind::InvalidAcl
+    );
     zk.authenticate("digest", "ann:pass").await.unwrap();
-    zk.create("/secret", "s").acl(creator_only()).await.unwrap();
+    zk.create("/secret", "s").acl(Acl::creator_all()).await.unwrap();
     let ids = zk.who_am_i().await.unwrap();
     assert!(ids.iter().any(|id| id.scheme == "digest" && id.id == "ann"), "{ids:?}");
 
@@ -38,7 +36,7 @@ async fn credentials_open_what_they_have_closed() {
 async fn credentials_are_presented_on_every_connection() {
     let World { zk, proxy, server, other: _other } =
         World::start_with(options().credentials("digest", "ann:pass")).await;
-    zk.create("/secret", "s").acl(creator_only()).await.unwrap();
+    zk.create("/secret", "s").acl(Acl::creator_all()).await.unwrap();
     zk.authenticate("digest", "bob:pass").await.unwrap();
     zk.authenticate("digest", "bob:pass").await.unwrap();
     proxy.cut();

@@ -1,10 +1,14 @@
 //! Servers, proxies and clients with short times, and waits that end.
 
 use std::future::{Future, IntoFuture};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use herdsman_client::{Client, ConnectionEvent, ConnectionEvents, Error, ErrorKind, Options};
 use herdsman_server::{Config, TestProxy, TestServer};
+use tracing::Level;
+use tracing::subscriber::DefaultGuard;
 
 /// Long enough for the slowest machine; a test that runs into it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -84,4 +88,36 @@ pub async fn children(zk: &Client, path: &str) -> Vec<String> {
     let mut names = within(zk.children(path).into_future()).await.expect("it can be listed").names;
     names.sort();
     names
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Keeps what this thread logs, as long as the guard lives.
+    pub fn keep(&self, level: Level) -> DefaultGuard {
+        let writer = self.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
 }

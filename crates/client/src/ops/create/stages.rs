@@ -12,6 +12,7 @@ use super::{CreateCall, Created, Lifetime, join};
 use crate::call::{Call, Reply, Retries};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::operation;
 use crate::retry::RetryPolicy;
 
 /// Between attempts to remove what a failed call may have left behind.
@@ -25,6 +26,7 @@ pub(super) fn run(create: CreateCall) -> Reply<Created> {
     }
     let (send, receive) = oneshot::channel();
     let client = create.call.client.clone();
+    let forsaken = operation::locate(&create.call.op, Error::unknown(ErrorKind::ConnectionLoss));
     client.clone().spawn(async move {
         let result = create.run(first, || !send.is_closed()).await;
         let result = result.map(|created| Unclaimed { client, created: Some(created) });
@@ -32,9 +34,8 @@ pub(super) fn run(create: CreateCall) -> Reply<Created> {
         let _ = send.send(result);
     });
     Box::pin(async move {
-        // The task goes without a word only with the runtime that drove it.
-        let forsaken = |_| Err(Error::unknown(ErrorKind::ConnectionLoss));
-        receive.await.unwrap_or_else(forsaken).and_then(Unclaimed::claim)
+        // The task ends without a result only with the runtime that drove it.
+        receive.await.unwrap_or(Err(forsaken)).and_then(Unclaimed::claim)
     })
 }
 
@@ -80,7 +81,7 @@ impl CreateCall {
                     // The search says that there is nothing.
                     Ok(None) => return result,
                     Err(failure) => {
-                        let is_over = *failure.kind() == ErrorKind::SessionExpired;
+                        let is_over = failure.is_session_expired();
                         let unknown = if is_over { failure } else { error.clone() };
                         self.clean_up_in_background();
                         return Err(unknown.with_outcome(Outcome::Unknown));
@@ -112,7 +113,7 @@ impl CreateCall {
         // We may be at another server by now, which need not know of the creation yet.
         client.sync(&parent).await?;
         let children = match client.children(&parent).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+            Err(error) if error.is_no_node() => return Ok(None),
             children => children?,
         };
         let Some(name) = children.names.iter().find(|name| name.starts_with(&prefix)) else {

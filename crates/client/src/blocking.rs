@@ -1,0 +1,130 @@
+//! Calls that block the thread, for programs without an async runtime. In the feature `blocking`, which
+//! is on by default.
+//!
+//! There is no second client: with [`Wait`] in scope, whatever could be awaited has the methods
+//! [`wait`](Wait::wait) and [`wait_timeout`](Wait::wait_timeout). That holds for connecting and closing,
+//! for every operation with all its options, for watches and events, and for the futures of other crates
+//! that build on the client.
+//!
+//! ```
+//! # let server = herdsman_server::TestServer::start();
+//! # let servers = server.connect_string();
+//! use std::time::Duration;
+//!
+//! use herdsman_client::blocking::Wait;
+//! use herdsman_client::{Client, Op};
+//!
+//! let zk = Client::connect(&servers).wait()?;
+//! zk.create("/app/config", "v1").parents().wait()?;
+//! let (node, mut changed) = zk.get("/app/config").watch().wait()?;
+//! assert_eq!(node.data, "v1");
+//! zk.set("/app/config", "v2").version(node.stat.version).wait()?;
+//!
+//! // A watch that has not fired yet can be waited for again.
+//! match (&mut changed).wait_timeout(Duration::from_secs(10)) {
+//!     Some(event) => println!("{:?}", event?.kind),
+//!     None => println!("no change in 10 s"),
+//! }
+//!
+//! // Many requests in flight at once: send all, then wait.
+//! let sent: Vec<_> = (0..10).map(|n| zk.create(&format!("/app/{n}"), "").send()).collect();
+//! for reply in sent {
+//!     reply.wait()?;
+//! }
+//! zk.close().wait()?;
+//! # Ok::<(), herdsman_client::Error>(())
+//! ```
+//!
+//! **Threads.** The first call starts one thread, `herdsman-client`, with a runtime that drives the
+//! connections of all clients of the process that were connected with `wait`. It runs until the process
+//! ends, and it is not there in a child after `fork`. A call itself runs on the thread that waits for it,
+//! and any number of threads can wait at once.
+//!
+//! **Functions that are not async but need a runtime**, because they start tasks
+//! ([`Options::start`](crate::Options::start), and some recipes), are called in an async block:
+//! `async { options.start(servers) }.wait()`.
+//!
+//! **At the end of the program.** A client that is dropped closes its session in the background, which a
+//! process that ends at once may not reach: its ephemeral znodes then stay for the session timeout. Call
+//! [`Client::close`](crate::Client::close) and wait for it.
+//!
+//! **In async code.** To block a thread that drives async tasks would stop all of them, so `wait` panics
+//! there: await the call instead. Threads of `tokio::task::spawn_blocking`, and code in
+//! `tokio::task::block_in_place`, may wait.
+
+use std::future::IntoFuture;
+use std::io;
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::task::coop;
+
+/// Waits for a future, or for anything that becomes one, on the current thread. See the
+/// [module](self).
+pub trait Wait: IntoFuture + Sized {
+    /// Blocks until it is done.
+    ///
+    /// # Panics
+    /// Inside an async task, and if the background thread cannot be started.
+    fn wait(self) -> Self::Output {
+        runtime().block_on(self.into_future())
+    }
+
+    /// Blocks until it is done, but not for longer than this; `None` if the time is over.
+    ///
+    /// What is waited for is dropped then. For an operation that was sent this means that nobody knows
+    /// whether it happens: give the operation a
+    /// [deadline](crate::Call::deadline) instead, whose error says so. A watch that is passed by
+    /// `&mut` stays.
+    ///
+    /// # Panics
+    /// Inside an async task, and if the background thread cannot be started.
+    fn wait_timeout(self, limit: Duration) -> Option<Self::Output> {
+        let future = self.into_future();
+        runtime().block_on(async { tokio::time::timeout(limit, future).await.ok() })
+    }
+}
+
+impl<F: IntoFuture> Wait for F {}
+
+/// The runtime that drives all blocking clients of the process.
+fn runtime() -> &'static Handle {
+    static RUNTIME: OnceLock<Handle> = OnceLock::new();
+    assert!(
+        !is_inside_async_task(),
+        "herdsman_client::blocking: `wait` was called inside an async task and would block the thread \
+         that drives it; use `.await` here, or move the call into tokio::task::spawn_blocking"
+    );
+    RUNTIME.get_or_init(|| match start() {
+        Ok(handle) => handle,
+        Err(error) => {
+            panic!("herdsman_client::blocking: cannot start the background thread: {error}")
+        }
+    })
+}
+
+fn start() -> io::Result<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let drive = move || runtime.block_on(std::future::pending::<()>());
+    std::thread::Builder::new().name("herdsman-client".to_owned()).spawn(drive)?;
+    Ok(handle)
+}
+
+/// More than any task may do before it has to yield (128 at present).
+const BUDGET_MAX: usize = 1024;
+
+/// Whether this thread is polling an async task. Tokio answers that only by a panic. But it limits what a
+/// task does before it yields, and it limits neither plain threads nor those on which it allows blocking:
+/// a limit that can be reached means a task.
+fn is_inside_async_task() -> bool {
+    let context = &mut Context::from_waker(Waker::noop());
+    Handle::try_current().is_ok()
+        && (0..BUDGET_MAX).any(|_| {
+            // Pending once the budget is used up; otherwise this uses some of it.
+            pin!(coop::consume_budget()).poll(context).is_pending() || !coop::has_budget_remaining()
+        })
+}
