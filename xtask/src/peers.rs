@@ -32,6 +32,8 @@ pub enum Peer {
     OlderClients,
     /// Curator 5.9.0's jars.
     Curator,
+    /// The jars of ZooKeeper's own recipes, which only Debian packages.
+    ZookeeperRecipes,
     /// kazoo 2.11.0 in a Python environment.
     Kazoo,
     /// A Kerberos realm's programs, the library to build with, and kazoo's module for it.
@@ -56,11 +58,12 @@ pub enum Peer {
 
 impl Peer {
     /// What the tests need; `Zookeeper38` is for making fixtures.
-    pub const FOR_TESTS: [Peer; 10] = [
+    pub const FOR_TESTS: [Peer; 11] = [
         Peer::Java,
         Peer::Zookeeper,
         Peer::OlderClients,
         Peer::Curator,
+        Peer::ZookeeperRecipes,
         Peer::Kazoo,
         Peer::Kerberos,
         Peer::CClient,
@@ -76,6 +79,7 @@ impl Peer {
             Peer::Zookeeper => "Apache ZooKeeper 3.9.5",
             Peer::OlderClients => "Apache's Java clients 3.8.4 and 3.9.3",
             Peer::Curator => "Curator 5.9.0",
+            Peer::ZookeeperRecipes => "ZooKeeper's own recipes",
             Peer::Kazoo => "kazoo 2.11.0",
             Peer::Kerberos => "Kerberos",
             Peer::CClient => "the C client",
@@ -97,6 +101,9 @@ impl Peer {
             }
             Peer::Zookeeper | Peer::OlderClients | Peer::Curator => {
                 "Maven must be able to reach its repository; see the files pom.xml under interop/"
+            }
+            Peer::ZookeeperRecipes => {
+                "Debian: apt-get download libzookeeper-java, and unpack its zookeeper-recipes-*.jar into target/peers/zookeeper-recipes (Maven's repository does not have them)"
             }
             Peer::Kazoo => {
                 "Python 3 with venv and pip must be able to reach its package index (Debian: python3-venv)"
@@ -132,6 +139,7 @@ impl Peer {
             Peer::Zookeeper => jars("interop/zookeeper/pom.xml", "zookeeper", &[]),
             Peer::OlderClients => older_clients(),
             Peer::Curator => jars("interop/curator/pom.xml", "curator", &[]),
+            Peer::ZookeeperRecipes => zookeeper_recipes(),
             Peer::Kazoo => kazoo(),
             Peer::Kerberos => kerberos(),
             Peer::CClient => c_client(),
@@ -327,6 +335,37 @@ fn jars(pom: &str, name: &str, properties: &[&str]) -> Result<()> {
     mvn.arg(format!("-DoutputDirectory={}", dir.display())).args(properties);
     run::output(&mut mvn)?;
     write_stamp(&dir, &pom)
+}
+
+/// Unpacked and not installed: the package depends on forty others that nothing here needs. Its version is
+/// that of the Debian release (3.8.0 in Debian 12), whose recipes are the same as in 3.9.5, and they run with
+/// the client of [`Peer::Curator`].
+fn zookeeper_recipes() -> Result<()> {
+    let dir = paths::peers("zookeeper-recipes");
+    let jars =
+        ["lock", "election", "queue"].map(|recipe| format!("zookeeper-recipes-{recipe}.jar"));
+    if jars.iter().all(|jar| dir.join(jar).exists()) {
+        return Ok(());
+    }
+    clear(&dir)?;
+    println!("apt-get download libzookeeper-java");
+    let mut apt = Command::new("apt-get");
+    run::output(apt.args(["update", "-q"]))?;
+    let mut apt = Command::new("apt-get");
+    run::output(apt.args(["download", "-q", "libzookeeper-java"]).current_dir(&dir))?;
+    let package = files_in(&dir)?.pop().context("apt-get succeeded, but downloaded nothing")?;
+    let unpacked = dir.join("unpacked");
+    run::output(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&unpacked))?;
+    for jar in jars {
+        fs::copy(unpacked.join("usr/share/java").join(&jar), dir.join(&jar))
+            .with_context(|| format!("the package has no {jar}"))?;
+    }
+    fs::remove_dir_all(unpacked)?;
+    Ok(fs::remove_file(package)?)
+}
+
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect()
 }
 
 fn kazoo() -> Result<()> {

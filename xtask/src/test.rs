@@ -205,8 +205,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "recipes",
-        about: "our recipes, Curator's and kazoo's on the same paths",
-        needs: &[Peer::Java, Peer::Curator, Peer::Kazoo],
+        about: "our recipes, Curator's, ZooKeeper's and kazoo's on the same paths",
+        needs: &[Peer::Java, Peer::Curator, Peer::ZookeeperRecipes, Peer::Kazoo],
         command: &["xtask", "interop", "recipes"],
     },
     Step {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, EventType};
 
 use crate::error::{Error, Result};
-use crate::hold::patient;
+use crate::patient::patient;
 use crate::until_known::{unless, until_known};
 
 mod count_down;

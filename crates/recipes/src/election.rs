@@ -10,17 +10,17 @@
 //! | [`LeaderLatch`] | be a candidate in the background, and ask whether one leads |
 //! | [`Race`] | one node at a fixed path; all candidates wake up per change |
 //!
-//! Layouts ([`ElectionLayout`]): Curator's `LeaderSelector` and `LeaderLatch`, and kazoo's
-//! `Election`. All candidates of a path must use the same one. Deliberately not here: priorities.
-//! A candidate with a better claim could only overtake those who wait, and each would then have to
-//! watch all others.
+//! Layouts ([`ElectionLayout`]): Curator's `LeaderSelector` and `LeaderLatch`, kazoo's `Election`, and
+//! ZooKeeper's own `LeaderElectionSupport`. All candidates of a path must use the same one. Deliberately
+//! not here: priorities. A candidate with a better claim could only overtake those who wait, and each
+//! would then have to watch all others.
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind};
 
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
-use crate::line::{Layout, Line};
+use crate::line::{Layout, Line, OFFER, Step};
 use crate::path;
 
 mod epoch;
@@ -34,7 +34,7 @@ mod selector;
 mod vacate;
 
 pub use epoch::{Ending, Predecessor};
-pub use events::{ElectionEvent, Events};
+pub use events::{ElectionEvent, ElectionState, Events};
 pub use latch::{CloseMode, LatchEvent, LeaderLatch};
 pub use leadership::{Leadership, Term};
 pub use observer::{Candidate, Observer};
@@ -42,7 +42,7 @@ pub use race::Race;
 pub use selector::{Requeue, Selector};
 
 use epoch::Ledger;
-use events::{Board, Progress};
+use events::{InOffice, Lifecycle, Progress};
 use leadership::{Facts, Seat};
 
 /// Whose nodes an election uses.
@@ -56,6 +56,9 @@ pub enum ElectionLayout {
     Latch,
     /// Those of kazoo's `Election`, which are also those of its `Lock`.
     Kazoo,
+    /// Those of ZooKeeper's own `LeaderElectionSupport` (`zookeeper-recipes-election`): `n_N`, with the
+    /// candidate's host name as its id.
+    Apache,
 }
 
 impl ElectionLayout {
@@ -63,6 +66,7 @@ impl ElectionLayout {
         match self {
             ElectionLayout::Selector | ElectionLayout::Latch => Layout::Curator,
             ElectionLayout::Kazoo => Layout::Kazoo,
+            ElectionLayout::Apache => Layout::Apache,
         }
     }
 
@@ -71,6 +75,7 @@ impl ElectionLayout {
             ElectionLayout::Selector => &["lock-"],
             ElectionLayout::Latch => &["latch-"],
             ElectionLayout::Kazoo => &["__lock__"],
+            ElectionLayout::Apache => &[OFFER],
         }
     }
 }
@@ -103,7 +108,7 @@ pub struct Election {
     marker: &'static str,
     id: String,
     ledger: Option<Ledger>,
-    events: Board<ElectionEvent>,
+    lifecycle: Lifecycle,
 }
 
 impl Election {
@@ -118,8 +123,8 @@ impl Election {
             markers: &[],
             distrust: Distrust::default(),
         };
-        let events = Board::new();
-        let election = Election { line, marker: "", id: id.to_owned(), ledger: None, events };
+        let (id, lifecycle) = (id.to_owned(), Lifecycle::new());
+        let election = Election { line, marker: "", id, ledger: None, lifecycle };
         Ok(election.layout(ElectionLayout::default()))
     }
 
@@ -151,14 +156,20 @@ impl Election {
     /// What happens to this candidate from now on.
     #[must_use]
     pub fn events(&self) -> Events<ElectionEvent> {
-        self.events.subscribe()
+        self.lifecycle.subscribe()
+    }
+
+    /// The state of this candidate: of the campaign that has reported last, if there are several.
+    #[must_use]
+    pub fn state(&self) -> ElectionState {
+        self.lifecycle.state()
     }
 
     /// Stands for election until it leads. Goes on through lost connections, and with a managed
     /// client through lost sessions (at the end of the line). Dropping the future withdraws the
     /// candidate.
     pub async fn campaign(&self) -> Result<Leadership> {
-        let progress = Progress::start(&self.events);
+        let progress = Progress::start(&self.lifecycle);
         loop {
             match self.campaign_once(&progress).await {
                 Ok(leadership) => {
@@ -216,7 +227,8 @@ impl Election {
     async fn campaign_once(&self, progress: &Progress<'_>) -> Result<Leadership> {
         let data = Bytes::from(self.id.clone());
         let rule = |places: &[_], ours| progress.determine(places, ours);
-        let hold = self.line.wait(self.marker, &data, rule).await?;
+        let report = |step: Step<'_>| progress.step(step);
+        let hold = self.line.wait_and_report(self.marker, &data, rule, report).await?;
         let entry = match &self.ledger {
             Some(ledger) => Some(ledger.open_term(&hold, &self.id).await?),
             None => None,
@@ -235,7 +247,8 @@ impl Election {
             session: hold.session().clone(),
             distrust: self.line.distrust,
         });
-        Leadership { seat: Seat::First(hold, entry), term, events: self.events.clone() }
+        let in_office = InOffice::new(&self.lifecycle);
+        Leadership { seat: Seat::First(hold, entry), term, in_office }
     }
 }
 

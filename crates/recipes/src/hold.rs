@@ -10,14 +10,12 @@
 //! Invariant: whatever becomes of a hold and of the connection, its node is deleted, or goes with
 //! the session. Nothing but this very node is ever deleted.
 
-use std::time::Duration;
-
-use herdsman_client::{
-    Client, ConnectionState, Created, ErrorKind, Fenced, RetryPolicy, Session, Zxid,
-};
+use herdsman_client::{Client, ConnectionState, Created, ErrorKind, Fenced, Session};
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
+use crate::owned_node::{Incarnation, OwnedNode};
+use crate::patient::patient;
 
 /// When something that rests on a session stops being believed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,34 +47,10 @@ impl Distrust {
 #[derive(Debug)]
 #[must_use = "what is held is given up when this is dropped"]
 pub struct Hold {
-    client: Client,
     session: Session,
-    path: String,
-    czxid: Zxid,
+    node: OwnedNode,
     distrust: Distrust,
-    naming: Naming,
     released: bool,
-}
-
-/// Whether a path can come to mean another's node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Naming {
-    /// No other node will ever have this name.
-    Unique,
-    /// Whoever comes next makes a node of the same name.
-    Reused,
-}
-
-/// Between attempts while the connection is gone; only the session's end or the caller ends them.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// For calls that have no deadline of their own: longer than anybody waits.
-const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// The same client, which does not give up while its session lives. What a recipe has begun it must
-/// bring to an end, so a deadline that was meant for single calls does not count.
-pub(crate) fn patient(client: &Client) -> Client {
-    client.with_retry(RetryPolicy::forever(PAUSE)).with_deadline(NO_DEADLINE)
 }
 
 impl Hold {
@@ -87,32 +61,43 @@ impl Hold {
         created: Created,
         distrust: Distrust,
     ) -> Self {
-        let (Created { path, stat }, naming) = (created, Naming::Unique);
-        Hold { client, session, path, czxid: stat.czxid, distrust, naming, released: false }
+        let node = OwnedNode::new(client, created);
+        Hold { session, node, distrust, released: false }
     }
 
-    /// The same for a node whose path the next holder uses as well.
+    /// The same for a node whose name another one may get when the directory is deleted and made again.
     pub(crate) fn at_reused_path(
         client: Client,
         session: Session,
-        created: Created,
+        created: &Created,
         distrust: Distrust,
     ) -> Self {
-        let mut hold = Hold::new(client, session, created, distrust);
-        hold.naming = Naming::Reused;
-        hold
+        let node = OwnedNode::at_reused_path(client, &created.path, created.stat.czxid);
+        Hold { session, node, distrust, released: false }
+    }
+
+    /// The same for a node whose path others use, too: `incarnation` tells it from theirs.
+    pub(crate) fn of_incarnation(
+        client: Client,
+        session: Session,
+        created: Created,
+        incarnation: Incarnation,
+        distrust: Distrust,
+    ) -> Self {
+        let node = OwnedNode::new(client, created).with_incarnation(incarnation);
+        Hold { session, node, distrust, released: false }
     }
 
     /// The node.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.path
+        &self.node.path
     }
 
     /// The node's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or(&self.path)
+        self.path().rsplit('/').next().unwrap_or(self.path())
     }
 
     /// A number that only grows from holder to holder: the position of the node's creation in the
@@ -120,7 +105,7 @@ impl Hold {
     /// holders that do not know yet that they are none.
     #[must_use]
     pub fn token(&self) -> u64 {
-        u64::try_from(self.czxid.0).unwrap_or_default()
+        u64::try_from(self.node.czxid.0).unwrap_or_default()
     }
 
     /// The session that it rests on.
@@ -132,15 +117,14 @@ impl Hold {
     /// The client in whose session it is held.
     #[must_use]
     pub fn client(&self) -> &Client {
-        &self.client
+        &self.node.client
     }
 
-    /// A client whose writes fail with [`ErrorKind::Deposed`] once the node has gone, and with
-    /// [`ErrorKind::SessionExpired`] once it is known that the session has: either way nothing was
-    /// written.
+    /// A client whose writes fail with [`ErrorKind::Deposed`] once the node has gone, whoever holds its path then, and
+    /// with [`ErrorKind::SessionExpired`] once it is known that the session has: either way nothing was written.
     #[must_use]
     pub fn fenced(&self) -> Fenced {
-        self.client.fenced_by(&self.path)
+        self.node.fenced()
     }
 
     /// Whether, as far as this process can know, it is still held. Does not ask the server.
@@ -173,7 +157,7 @@ impl Hold {
     /// [`Error::Lost`] says that it was not held any more, although it is given up now for certain:
     /// the session has ended, or somebody deleted the node.
     pub async fn release(mut self) -> Result<()> {
-        let removed = self.node().remove().await;
+        let removed = self.node.clone().remove().await;
         self.released = true;
         removed
     }
@@ -181,15 +165,6 @@ impl Hold {
     /// Somebody else sees to the node's end: dropping this leaves it alone from now on.
     pub(crate) fn let_go(&mut self) {
         self.released = true;
-    }
-
-    fn node(&self) -> OwnNode {
-        OwnNode {
-            client: self.client.clone(),
-            path: self.path.clone(),
-            czxid: self.czxid,
-            naming: self.naming,
-        }
     }
 
     async fn session_lost(&self) {
@@ -202,10 +177,10 @@ impl Hold {
     }
 
     async fn node_deleted(&self) {
-        let patient = patient(&self.client);
+        let patient = patient(self.client());
         loop {
-            match patient.get(&self.path).watch().await {
-                Ok((node, watch)) if node.stat.czxid == self.czxid => {
+            match patient.get(self.path()).watch().await {
+                Ok((node, watch)) if node.stat.czxid == self.node.czxid => {
                     // Whatever happened, the next look tells whether it is still there.
                     let _ = watch.await;
                 }
@@ -220,62 +195,8 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        match self.naming {
-            _ if self.released => {}
-            // Takes its place in the order of requests now, before whatever its owner does next.
-            Naming::Unique => self.client.delete(&self.path).in_background(),
-            // Without a runtime there is nobody to do it; the node goes with the session then.
-            Naming::Reused => {
-                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                    runtime.spawn(self.node().remove());
-                }
-            }
+        if !self.released {
+            self.node.clone().remove_in_background();
         }
     }
-}
-
-/// The node behind a hold, on its way out.
-struct OwnNode {
-    client: Client,
-    path: String,
-    czxid: Zxid,
-    naming: Naming,
-}
-
-impl OwnNode {
-    /// Deletes it, whatever happens to the connection.
-    async fn remove(self) -> Result<()> {
-        let patient = patient(&self.client);
-        let mut may_be_gone = false;
-        loop {
-            let deleted = match self.is_there(&patient).await {
-                Ok(true) => patient.delete(&self.path).await,
-                Ok(false) => Err(herdsman_client::Error::not_applied(ErrorKind::NoNode)),
-                Err(error) => Err(error),
-            };
-            match deleted {
-                Err(error) if *error.kind() == ErrorKind::NoNode && may_be_gone => return Ok(()),
-                Err(error) if is_gone(&error) => return Err(Error::Lost),
-                // The reply was lost; the next attempt tells.
-                Err(error) if error.is_retriable() => may_be_gone = true,
-                deleted => return Ok(deleted?),
-            }
-        }
-    }
-
-    /// Whether what is at the path is ours. It stays so until our next request: the session of that
-    /// request owns the node, so it cannot go without the request failing.
-    async fn is_there(&self, patient: &Client) -> herdsman_client::Result<bool> {
-        match self.naming {
-            Naming::Unique => Ok(true),
-            Naming::Reused => {
-                let stat = patient.exists(&self.path).await?;
-                Ok(stat.is_some_and(|stat| stat.czxid == self.czxid))
-            }
-        }
-    }
-}
-
-fn is_gone(error: &herdsman_client::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired)
 }

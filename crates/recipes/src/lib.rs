@@ -9,6 +9,7 @@
 pub mod balance;
 pub mod barrier;
 pub mod cache;
+mod claim;
 pub mod codec;
 mod conditional_set;
 pub mod config;
@@ -25,9 +26,11 @@ pub mod master_worker;
 pub mod membership;
 pub mod messaging;
 pub mod monitor;
+mod owned_node;
 pub mod partition;
 pub mod partitioner;
 mod path;
+mod patient;
 pub mod persistent_node;
 pub mod queue;
 pub mod semaphore;
@@ -50,8 +53,9 @@ pub use error::{Error, Result};
 pub use hold::{Distrust, Hold};
 pub use line::Layout;
 pub use lock::{
-    Lock, LockGuard, MultiGuard, MultiLock, NaiveGuard, NaiveLock, ReadGuard, ReentrantGuard,
-    ReentrantLock, ReentrantRwGuard, ReentrantRwLock, RwLock, WriteGuard,
+    LeaseGuard, LeaseLock, Lock, LockGuard, MultiGuard, MultiLock, NaiveGuard, NaiveLock,
+    ReadGuard, ReentrantGuard, ReentrantLock, ReentrantRwGuard, ReentrantRwLock, RwLock,
+    WriteGuard,
 };
 pub use master_worker::{Master, Submitter, Worker};
 pub use membership::{Group, Membership, ShallowGroup};

@@ -8,16 +8,24 @@
 //! up, for whatever reason, leaves no node behind. Whoever loses the session while waiting starts
 //! again at the end of the line. Children that are not of the recipe are ignored.
 //!
-//! Layouts: Curator's (`_c_<uuid>-<name><sequence>`, parents as containers) and kazoo's
-//! (`<uuid><name><sequence>`). Curator: `LockInternals`.
+//! Layouts: Curator's (`_c_<uuid>-<name><sequence>`, parents as containers), kazoo's
+//! (`<uuid><name><sequence>`) and those of ZooKeeper's own recipes, whose names have no room for an id
+//! of one's own. Curator: `LockInternals`.
+
+mod creation;
+mod names;
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, EventType, Session};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold, patient};
-use crate::sequence::split_name;
+use crate::hold::{Distrust, Hold};
+use crate::patient::patient;
+use creation::Creation;
+
+pub(crate) use names::{OFFER, READ_LOCK, WRITE_LOCK, place_in};
 
 /// Whose names a line uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +36,8 @@ pub enum Layout {
     Curator,
     /// kazoo's.
     Kazoo,
+    /// Those of ZooKeeper's own `WriteLock` (`zookeeper-recipes-lock`, Java and C).
+    Apache,
 }
 
 /// A place in a line.
@@ -59,11 +69,17 @@ pub(crate) struct Line {
     pub(crate) distrust: Distrust,
 }
 
-/// The place of a node with this name in a line whose nodes have one of these markers.
-pub(crate) fn place_in(name: String, markers: &[&'static str]) -> Option<Place> {
-    let fits = |marker: &&'static str| Some((split_name(&name, marker)?.sequence, *marker));
-    let (sequence, marker) = markers.iter().find_map(fits)?;
-    Some(Place { sequence, name, marker })
+/// What a waiter does, for those who report it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step<'n> {
+    /// Is about to make its node.
+    Joining,
+    /// Has made its node, which has this name.
+    Joined(&'n str),
+    /// Is about to look who is in the line.
+    Looking,
+    /// Watches the node of this name.
+    Watching(&'n str),
 }
 
 /// The rule of an exclusive line: after the one right before us.
@@ -82,13 +98,26 @@ impl Line {
         data: &Bytes,
         rule: impl Fn(&[Place], usize) -> Turn,
     ) -> Result<Hold> {
+        self.wait_and_report(marker, data, rule, |_| {}).await
+    }
+
+    /// The same, with a report of each step.
+    pub(crate) async fn wait_and_report(
+        &self,
+        marker: &'static str,
+        data: &Bytes,
+        rule: impl Fn(&[Place], usize) -> Turn,
+        report: impl Fn(Step<'_>),
+    ) -> Result<Hold> {
         loop {
             let session = self.client.connected_session().await?;
+            report(Step::Joining);
             let hold = match self.join(&session, marker, data).await {
                 Err(error) if self.goes_on_after(&error) => continue,
                 joined => joined?,
             };
-            match self.wait_for_turn(&hold, &rule).await {
+            report(Step::Joined(hold.name()));
+            match self.turn_of(&hold, &rule, &report).await {
                 Ok(Standing::Turn) => return Ok(hold),
                 // Somebody deleted our node, or the session is over: from the start.
                 Ok(Standing::NotInLine) => {}
@@ -133,7 +162,7 @@ impl Line {
             return Ok(None);
         }
         let hold = self.join(&session, marker, data).await?;
-        let places = self.places(&client).await?;
+        let places = self.places_with(&client, &hold).await?.ok_or(Error::Lost)?;
         let ours = places.iter().position(|place| place.name == hold.name());
         match ours.map(|ours| rule(&places, ours)) {
             Some(Turn::Ours) => Ok(Some(hold)),
@@ -175,6 +204,7 @@ impl Line {
         let create = match self.layout {
             Layout::Curator => create.container_parents().protected(),
             Layout::Kazoo => create.parents().protected_by(Uuid::new_v4().simple().to_string()),
+            Layout::Apache => return self.join_exactly_once(session, marker, data).await,
         };
         let created = create.await?;
         let hold = Hold::new(client, session.clone(), created.clone(), self.distrust);
@@ -184,32 +214,89 @@ impl Line {
         Ok(hold)
     }
 
+    /// Makes our node under a name that others of the same session may use as well. Runs to its end
+    /// even if nobody waits for it any more: then what it has made is deleted.
+    async fn join_exactly_once(
+        &self,
+        session: &Session,
+        marker: &str,
+        data: &Bytes,
+    ) -> Result<Hold> {
+        let client = self.client.bound_to(session);
+        let creation = Creation {
+            client: patient(&client),
+            directory: self.directory.clone(),
+            prefix: names::prefix(marker, session.id().0),
+            data: data.clone(),
+        };
+        let (send, receive) = oneshot::channel();
+        let (session, distrust) = (session.clone(), self.distrust);
+        self.client.spawn(async move {
+            let created = creation.run(|| !send.is_closed()).await;
+            let hold = |made| Hold::at_reused_path(client, session, &made, distrust);
+            // A hold that cannot be handed over is dropped, and its node deleted.
+            let _ = send.send(created.map(hold));
+        });
+        receive.await.unwrap_or(Err(Error::Lost))
+    }
+
     pub(crate) async fn wait_for_turn(
         &self,
         hold: &Hold,
         rule: &impl Fn(&[Place], usize) -> Turn,
     ) -> Result<Standing> {
+        self.turn_of(hold, rule, &|_| {}).await
+    }
+
+    async fn turn_of(
+        &self,
+        hold: &Hold,
+        rule: &impl Fn(&[Place], usize) -> Turn,
+        report: &impl Fn(Step<'_>),
+    ) -> Result<Standing> {
         let patient = patient(hold.client());
         loop {
-            let places = self.places(&patient).await?;
+            report(Step::Looking);
+            let Some(places) = self.places_with(&patient, hold).await? else {
+                return Ok(Standing::NotInLine);
+            };
             let Some(ours) = places.iter().position(|place| place.name == hold.name()) else {
                 return Ok(Standing::NotInLine);
             };
             match rule(&places, ours) {
                 Turn::Ours => return Ok(Standing::Turn),
-                Turn::After(name) => self.wait_until_gone(&patient, &name).await?,
+                Turn::After(name) => self.wait_until_gone(&patient, &name, report).await?,
             }
         }
     }
 
+    /// All who stand in the line, unless the node of our name is not ours.
+    async fn places_with(&self, client: &Client, hold: &Hold) -> Result<Option<Vec<Place>>> {
+        // Deleting a directory sets its numbers back, so only a unique id makes a name safe.
+        if self.layout != Layout::Apache {
+            return self.places(client).await.map(Some);
+        }
+        // Sent together, in this order: what is ours after the listing was ours in it.
+        let own = async { client.exists(hold.path()).await };
+        let (places, own) = tokio::join!(self.places(client), own);
+        let is_ours = own?.is_some_and(|stat| u64::try_from(stat.czxid.0) == Ok(hold.token()));
+        Ok(is_ours.then_some(places?))
+    }
+
     /// A watch set by getData, unlike one set by exists, is not left behind when the node has gone.
-    async fn wait_until_gone(&self, client: &Client, name: &str) -> Result<()> {
+    async fn wait_until_gone(
+        &self,
+        client: &Client,
+        name: &str,
+        report: &impl Fn(Step<'_>),
+    ) -> Result<()> {
         let path = self.path(name);
         loop {
             let watch = match client.get(&path).watch().await {
                 Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
                 read => read?.1,
             };
+            report(Step::Watching(name));
             if watch.await?.kind == EventType::NodeDeleted {
                 return Ok(());
             }

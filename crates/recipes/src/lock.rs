@@ -1,4 +1,4 @@
-//! Locks between processes: fair, naive, re-entrant, shared between readers, and several at once.
+//! Locks between processes: fair, naive, for a limited time, re-entrant, shared between readers, and several at once.
 //!
 //! In: a client and the path of a lock. Out: a guard that knows when it can no longer be trusted.
 //! The fair lock is a line of ephemeral sequential nodes in which each waiter watches the one
@@ -27,8 +27,15 @@
 //! # Nodes
 //! Curator's `InterProcessMutex` by default: `<path>/_c_<uuid>-lock-<sequence>`, with the path itself
 //! and all above it as containers; a Java process can contend for the same lock. With
-//! [`Layout::Kazoo`] it is kazoo's `Lock`: `<path>/<uuid>__lock__<sequence>`. The two do not see each
-//! other, so all contenders of a path must use the same layout. Foreign children are ignored.
+//! [`Layout::Kazoo`] it is kazoo's `Lock`: `<path>/<uuid>__lock__<sequence>`. With [`Layout::Apache`]
+//! it is ZooKeeper's own `WriteLock`: `<path>/x-<session id>-<sequence>`, the path itself persistent.
+//! These do not see each other, so all contenders of a path must use the same layout. Foreign children
+//! are ignored.
+//!
+//! ## ZooKeeper's `WriteLock`
+//! Its names tell sessions apart, but not the contenders of one session. Each of ours still finds its
+//! own node after a lost reply: the node is created in one transaction with a receipt in
+//! `<path>-receipts`. Java's does not; see `docs/recipes.md` for what that means for Java programs.
 //!
 //! # Cost
 //! Two round trips to acquire a free lock, one to release it. Waiting costs two more (the watch and
@@ -36,6 +43,7 @@
 
 mod contender;
 mod deadlock;
+mod lease;
 mod multi;
 mod naive;
 mod owner;
@@ -43,6 +51,7 @@ mod reentrant;
 mod reentrant_rw;
 mod revocation;
 mod rw;
+mod watchdog;
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -52,16 +61,19 @@ use herdsman_client::Client;
 
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
-use crate::line::{Layout, Line, after_predecessor};
+use crate::line::{Layout, Line, WRITE_LOCK, after_predecessor};
 use crate::path;
 
+pub use crate::claim::FENCE_SUFFIX;
 pub use contender::{Contender, LineNode, MARKERS, contenders};
 pub use deadlock::{find_deadlocks, find_locks, queues, read_queues};
+pub use lease::{LeaseGuard, LeaseLock};
 pub use multi::{MultiGuard, MultiLock};
 pub use naive::{NaiveGuard, NaiveLock};
 pub use reentrant::{ReentrantGuard, ReentrantLock};
 pub use reentrant_rw::{ReentrantRwGuard, ReentrantRwLock};
 pub use rw::{ReadGuard, RwLock, WriteGuard};
+pub use watchdog::{DeadlockWatchdog, Found, Remedy};
 
 pub(crate) use owner::default_owner;
 
@@ -209,6 +221,7 @@ fn markers(layout: Layout) -> &'static [&'static str] {
     match layout {
         Layout::Curator => &["lock-"],
         Layout::Kazoo => &["__lock__"],
+        Layout::Apache => &[WRITE_LOCK],
     }
 }
 

@@ -45,7 +45,7 @@ use plan::Owner;
 
 /// Updates that wait for a slow reader. When there are more, the member acquires nothing until they
 /// are read.
-const UPDATES_MAX: usize = 64;
+const UPDATES_MAX: usize = 8;
 
 /// An item that is ours.
 #[derive(Clone, Debug, PartialEq, Eq)]

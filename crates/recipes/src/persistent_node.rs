@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use herdsman_client::{Acl, Client, ErrorKind, Perms};
+use herdsman_client::{Acl, Client, ErrorKind};
 use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 
@@ -89,9 +89,9 @@ impl PersistentNodeOptions {
         self
     }
 
-    /// Who may do what with the node; without this everybody may do everything.
+    /// Who may do what with the node; without this the client's default ACL.
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        self.spec.acl = acl.into();
+        self.spec.acl = Some(acl.into());
         self
     }
 
@@ -175,7 +175,7 @@ impl PersistentNode {
             is_ephemeral: true,
             is_sequential: false,
             on_foreign_node: OnForeignNode::default(),
-            acl: vec![Acl::world(Perms::ALL)],
+            acl: None,
         };
         PersistentNodeOptions { client: client.clone(), spec, data: data.into() }
     }

@@ -3,7 +3,7 @@
 //!
 //! | type | each item is delivered | order | Curator's |
 //! |---|---|---|---|
-//! | [`Queue`] | at most once | arrival | `SimpleDistributedQueue` |
+//! | [`Queue`] | at most once | arrival | `SimpleDistributedQueue`; ZooKeeper's `DistributedQueue` |
 //! | [`WorkQueue`] | at least once | arrival | `DistributedQueue` with a lock path |
 //! | [`PriorityQueue`] | at least once | priority, then arrival | `DistributedPriorityQueue` |
 //! | [`DelayQueue`] | at least once | when it is due | `DistributedDelayQueue` |
@@ -11,7 +11,8 @@
 //! | [`ShardedQueue`] | at least once | none between shards | idea of `QueueSharder` |
 //! | [`TicketQueue`] | (no items: one's own turn) | arrival | – |
 //!
-//! [`TypedQueue`] and [`TypedWorkQueue`] carry values as JSON.
+//! [`TypedQueue`] and [`TypedWorkQueue`] carry values as JSON. [`QueueLayout`] says which of the two
+//! plain queues a [`Queue`] is.
 //!
 //! # What holds for all of them
 //! * **A lost reply makes no second item and loses none.** Curator's names leave no room for a
@@ -55,7 +56,7 @@ mod work;
 pub use delay::DelayQueue;
 pub use id::IdQueue;
 pub use intake::ITEM_BYTES_MAX;
-pub use names::{ItemKind, item_kind};
+pub use names::{ItemKind, QueueLayout, item_kind};
 pub use priority::PriorityQueue;
 pub use sharded::ShardedQueue;
 pub use simple::Queue;

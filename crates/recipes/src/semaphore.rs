@@ -28,10 +28,11 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Watch};
 
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold, patient};
+use crate::hold::{Distrust, Hold};
 use crate::line::{Line, after_predecessor};
 use crate::lock::{default_owner, directory, within};
 use crate::path::{self, child};
+use crate::patient::patient;
 
 const LEASE: &str = "lease-";
 const LOCK: &str = "lock-";

@@ -54,7 +54,7 @@ pub enum Suite {
     Kazoo,
     /// kazoo's tests that need an ensemble of three.
     KazooEnsemble,
-    /// Our recipes, Curator's and kazoo's contend for the same paths.
+    /// Our recipes, Curator's, ZooKeeper's own and kazoo's contend for the same paths.
     Recipes,
     /// The console in a real browser, against three servers of this source.
     Console,

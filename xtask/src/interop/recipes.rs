@@ -1,4 +1,4 @@
-//! Our recipes against Curator's and kazoo's on the same paths: compiles the Java contender of
+//! Our recipes against Curator's, ZooKeeper's own and kazoo's on the same paths: compiles the Java contender of
 //! `interop/recipes`, starts a server, and lets the package's Rust program drive both contenders.
 
 use std::fs;
@@ -30,7 +30,8 @@ pub fn run(program: Program) -> Result<()> {
 
 /// The command that starts the Java contender.
 fn compile(folder: &Path, classes: &Path) -> Result<String> {
-    let jars = format!("{}/*", paths::peers("curator").display());
+    let (curator, zookeeper) = (paths::peers("curator"), paths::peers("zookeeper-recipes"));
+    let jars = format!("{}/*:{}/*", curator.display(), zookeeper.display());
     let mut javac = Command::new("javac");
     javac.args(["-nowarn", "--release", "17", "-cp", &jars, "-d"]).arg(classes);
     javac.args(sources(&folder.join("java/src/main/java/herdsman/recipes"))?);

@@ -1,9 +1,11 @@
 //! `herdsman recipe locks`: who holds which lock, who waits, and whether they wait in a circle.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::Args;
 use herdsman_client::Client;
-use herdsman_recipes::lock::{find_deadlocks, find_locks, read_queues};
+use herdsman_recipes::lock::{DeadlockWatchdog, Remedy, find_deadlocks, find_locks, read_queues};
 use herdsman_recipes::wait_for::{Contender, LockKind, Standing};
 
 use super::outcome::Outcome;
@@ -15,9 +17,22 @@ pub(super) struct Arguments {
     /// Where to look; all locks at this path and below it.
     #[arg(default_value = "/")]
     root: String,
+    /// Go on looking for deadlocks, and print each one when it is found, until Ctrl-C.
+    #[arg(long)]
+    watch: bool,
+    /// With --watch: the time between two looks.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = super::seconds, requires = "watch")]
+    interval: Duration,
+    /// With --watch: ask the youngest holder in each deadlock to release its lock (Curator's revocation; nobody is
+    /// forced).
+    #[arg(long, requires = "watch")]
+    revoke_youngest: bool,
 }
 
 pub(super) async fn run(zk: &Client, arguments: &Arguments) -> Result<Outcome> {
+    if arguments.watch {
+        return watch(zk, arguments).await;
+    }
     let locks = find_locks(zk, &arguments.root).await?;
     if locks.is_empty() {
         say(format_args!("no locks at or below {}", arguments.root))?;
@@ -34,6 +49,20 @@ pub(super) async fn run(zk: &Client, arguments: &Arguments) -> Result<Outcome> {
         say(format_args!("deadlock: {deadlock}"))?;
     }
     Ok(if deadlocks.is_empty() { Outcome::Done } else { Outcome::Negative })
+}
+
+/// Never ends by itself.
+async fn watch(zk: &Client, arguments: &Arguments) -> Result<Outcome> {
+    let remedy = if arguments.revoke_youngest { Remedy::RevokeYoungest } else { Remedy::Report };
+    let watchdog = DeadlockWatchdog::new(zk, &arguments.root)?;
+    let mut watchdog = watchdog.interval(arguments.interval).remedy(remedy);
+    loop {
+        let found = watchdog.next().await?;
+        say(format_args!("deadlock: {}", found.deadlock))?;
+        if let Some((path, _)) = found.asked {
+            say(format_args!("asked to release: {path}"))?;
+        }
+    }
 }
 
 fn describe(contender: &Contender) -> String {

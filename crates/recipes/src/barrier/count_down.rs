@@ -14,9 +14,9 @@ use herdsman_client::{Client, ErrorKind, EventType, Node, Op};
 
 use super::at_most;
 use crate::error::{Error, Result};
-use crate::hold::patient;
 use crate::marked::{Attempt, Marked};
 use crate::path::child;
+use crate::patient::patient;
 use crate::until_known::{unless, until_known};
 
 /// Waits for a number of things to happen, in whatever processes.

@@ -28,8 +28,9 @@ use uuid::Uuid;
 use super::at_most;
 use super::size::{Size, members};
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold, patient};
+use crate::hold::{Distrust, Hold};
 use crate::path::child;
+use crate::patient::patient;
 
 /// The child of a double barrier's node that lets its members go in.
 pub const READY: &str = "ready";
@@ -267,7 +268,7 @@ impl RemoveOnDrop<'_> {
 
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
-        if let (Some(path), Ok(_)) = (self.path, tokio::runtime::Handle::try_current()) {
+        if let Some(path) = self.path {
             self.client.delete(path).in_background();
         }
     }

@@ -10,9 +10,10 @@ use super::CacheOptions;
 use super::board::{Board, Change};
 use super::event::{CacheEvent, CacheEvents};
 use super::snapshot::Snapshot;
-use super::upkeep::{Upkeep, WatchShape, patient, set_watch};
+use super::upkeep::{Upkeep, WatchShape, set_watch};
 use crate::error::{Error, Result};
 use crate::path;
+use crate::patient::patient;
 
 /// A running cache. Dropping it ends its task and removes its watch.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use herdsman_client::{Client, PersistentWatch, RetryPolicy};
+use herdsman_client::{Client, PersistentWatch};
 use tokio::time::sleep;
 
 use super::CacheOptions;
@@ -15,11 +15,6 @@ use super::board::{Board, Change};
 use super::inbox::{Dirt, Inbox};
 use super::scope::Scope;
 use super::walk::{Listings, Step};
-
-/// Between attempts of a read that failed through no fault of its own.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// A cache waits for its answers however long that takes.
-const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Nothing more can be read: the client is closed, or the session it was bound to is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +25,6 @@ pub(super) struct Ended;
 pub(super) enum WatchShape {
     Node,
     Tree,
-}
-
-/// A client whose reads do not fail because of the connection.
-pub(super) fn patient(client: &Client) -> Client {
-    client.with_retry(RetryPolicy::forever(RETRY_PAUSE)).with_deadline(NO_DEADLINE)
 }
 
 /// Sets the watch of a cache.

@@ -13,7 +13,8 @@ use herdsman_client::{Client, ErrorKind, Lifetime, Op, Outcome, Stat};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::hold::{Hold, patient};
+use crate::hold::Hold;
+use crate::patient::patient;
 
 /// The leader before the present one, as the epoch node remembers it.
 #[derive(Clone, Debug, PartialEq, Eq)]

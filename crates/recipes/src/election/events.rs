@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -14,31 +15,40 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use crate::error::Error;
-use crate::line::{Place, Turn};
+use crate::line::{Place, Step, Turn, after_predecessor};
 
 /// A step in the life of a candidate.
 ///
-/// The steps are those of ZooKeeper's own election recipe (`LeaderElectionSupport`); where that
-/// reports the start and the end of something at which nothing can be done in between, one event
-/// stands for both.
+/// The steps are those of ZooKeeper's own election recipe, `LeaderElectionSupport`, whose names for
+/// them [`apache_name`](ElectionEvent::apache_name) returns, and [`Lost`](ElectionEvent::Lost), which
+/// that recipe does not report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElectionEvent {
-    /// It became a candidate and is about to make its offer: START, OFFER_START.
+    /// It became a candidate: START.
     Started,
-    /// Its node stands in the line: OFFER_COMPLETE. Comes again if the session is lost meanwhile.
+    /// It is about to make its node: OFFER_START. Comes again if the session is lost meanwhile.
+    Offering,
+    /// Its node stands in the line: OFFER_COMPLETE.
     Offered {
         /// The name of the node.
         node: String,
     },
-    /// It has looked who stands before it: DETERMINE_START, DETERMINE_COMPLETE.
+    /// It is about to look who stands before it: DETERMINE_START.
+    Determining,
+    /// It has looked who stands before it: DETERMINE_COMPLETE.
     Determined {
         /// How many candidates are before it.
         ahead: usize,
     },
-    /// Others come first, and it waits for the one right before it: READY_START, READY_COMPLETE.
+    /// Others come first, and it watches the one right before it: READY_START.
     Ready {
-        /// The name of the node it waits for.
+        /// The name of the node that it watches.
+        behind: String,
+    },
+    /// It waits for that one to go: READY_COMPLETE.
+    Waiting {
+        /// The name of the node that it waits for.
         behind: String,
     },
     /// It is the first, and takes office: ELECTED_START.
@@ -58,10 +68,70 @@ pub enum ElectionEvent {
         /// Why.
         error: Error,
     },
-    /// It is about to resign: STOP_START.
+    /// It is about to withdraw or to resign: STOP_START.
     Stopping,
-    /// It is a candidate no longer: STOP_COMPLETE.
+    /// It is a candidate no longer: STOP_COMPLETE. If the future or the guard was dropped, its node is
+    /// deleted in the background.
     Stopped,
+}
+
+impl ElectionEvent {
+    /// The name of this event in `LeaderElectionSupport`; `None` for a loss, which it does not report.
+    #[must_use]
+    pub fn apache_name(&self) -> Option<&'static str> {
+        Some(match self {
+            ElectionEvent::Started => "START",
+            ElectionEvent::Offering => "OFFER_START",
+            ElectionEvent::Offered { .. } => "OFFER_COMPLETE",
+            ElectionEvent::Determining => "DETERMINE_START",
+            ElectionEvent::Determined { .. } => "DETERMINE_COMPLETE",
+            ElectionEvent::Elected => "ELECTED_START",
+            ElectionEvent::Leading { .. } => "ELECTED_COMPLETE",
+            ElectionEvent::Ready { .. } => "READY_START",
+            ElectionEvent::Waiting { .. } => "READY_COMPLETE",
+            ElectionEvent::Failed { .. } => "FAILED",
+            ElectionEvent::Stopping => "STOP_START",
+            ElectionEvent::Stopped => "STOP_COMPLETE",
+            ElectionEvent::Lost { .. } => return None,
+        })
+    }
+
+    /// The state that a candidate is in after this event.
+    #[must_use]
+    pub fn state(&self) -> ElectionState {
+        match self {
+            ElectionEvent::Started => ElectionState::Start,
+            ElectionEvent::Offering | ElectionEvent::Offered { .. } => ElectionState::Offer,
+            ElectionEvent::Determining
+            | ElectionEvent::Determined { .. }
+            | ElectionEvent::Lost { .. } => ElectionState::Determine,
+            ElectionEvent::Elected | ElectionEvent::Leading { .. } => ElectionState::Elected,
+            ElectionEvent::Ready { .. } | ElectionEvent::Waiting { .. } => ElectionState::Ready,
+            ElectionEvent::Failed { .. } => ElectionState::Failed,
+            ElectionEvent::Stopping | ElectionEvent::Stopped => ElectionState::Stop,
+        }
+    }
+}
+
+/// The state of a candidate; those of ZooKeeper's `LeaderElectionSupport`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ElectionState {
+    /// It has become a candidate.
+    Start,
+    /// It makes its node.
+    Offer,
+    /// It finds out whether it leads. Also after a loss, until it is known whether the term goes on.
+    Determine,
+    /// It leads.
+    Elected,
+    /// It waits for the candidate before it.
+    Ready,
+    /// It gave up for an error.
+    Failed,
+    /// It is not a candidate: not yet, or no longer.
+    #[default]
+    Stop,
 }
 
 /// Events that a slow reader may be behind.
@@ -123,54 +193,130 @@ impl<E: Clone + Send + 'static> Stream for Events<E> {
     }
 }
 
+/// The events of a candidate, and the state after the last one. Clones share both.
+#[derive(Clone, Debug)]
+pub(super) struct Lifecycle {
+    board: Board<ElectionEvent>,
+    state: Arc<Mutex<ElectionState>>,
+}
+
+impl Lifecycle {
+    pub(super) fn new() -> Self {
+        Lifecycle { board: Board::new(), state: Arc::default() }
+    }
+
+    pub(super) fn publish(&self, event: ElectionEvent) {
+        *self.state.lock() = event.state();
+        self.board.publish(event);
+    }
+
+    pub(super) fn subscribe(&self) -> Events<ElectionEvent> {
+        self.board.subscribe()
+    }
+
+    pub(super) fn state(&self) -> ElectionState {
+        *self.state.lock()
+    }
+}
+
+/// The part of a life cycle in which a candidate leads. Dropping it reports that it has stopped.
+#[derive(Debug)]
+pub(super) struct InOffice {
+    lifecycle: Lifecycle,
+    is_over: bool,
+}
+
+impl InOffice {
+    pub(super) fn new(lifecycle: &Lifecycle) -> Self {
+        InOffice { lifecycle: lifecycle.clone(), is_over: false }
+    }
+
+    pub(super) fn lost(&self, token: u64) {
+        self.lifecycle.publish(ElectionEvent::Lost { token });
+    }
+
+    /// The same term goes on after a loss. Not an event, for nothing has happened.
+    pub(super) fn regained(&self) {
+        *self.lifecycle.state.lock() = ElectionState::Elected;
+    }
+
+    /// Reports the start of a resignation now, and its end when this is dropped.
+    pub(super) fn stopping(&mut self) {
+        self.is_over = true;
+        self.lifecycle.publish(ElectionEvent::Stopping);
+    }
+}
+
+impl Drop for InOffice {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.lifecycle.publish(ElectionEvent::Stopping);
+        }
+        self.lifecycle.publish(ElectionEvent::Stopped);
+    }
+}
+
 /// One campaign, told step by step. Dropping it before its end means that the candidate withdrew.
 pub(super) struct Progress<'a> {
-    board: &'a Board<ElectionEvent>,
-    offered: Mutex<Option<String>>,
+    lifecycle: &'a Lifecycle,
+    /// The node that was reported to be watched, so that a change of its data is not reported.
+    behind: Mutex<Option<String>>,
     is_over: bool,
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn start(board: &'a Board<ElectionEvent>) -> Self {
-        board.publish(ElectionEvent::Started);
-        Progress { board, offered: Mutex::new(None), is_over: false }
+    pub(super) fn start(lifecycle: &'a Lifecycle) -> Self {
+        lifecycle.publish(ElectionEvent::Started);
+        Progress { lifecycle, behind: Mutex::new(None), is_over: false }
+    }
+
+    /// Reports a step on the way to the head of the line.
+    pub(super) fn step(&self, step: Step<'_>) {
+        match step {
+            Step::Joining => self.lifecycle.publish(ElectionEvent::Offering),
+            Step::Joined(node) => {
+                self.lifecycle.publish(ElectionEvent::Offered { node: node.to_owned() });
+            }
+            Step::Looking => {
+                *self.behind.lock() = None;
+                self.lifecycle.publish(ElectionEvent::Determining);
+            }
+            Step::Watching(behind) => {
+                if self.behind.lock().replace(behind.to_owned()).is_none() {
+                    let behind = behind.to_owned();
+                    self.lifecycle.publish(ElectionEvent::Ready { behind: behind.clone() });
+                    self.lifecycle.publish(ElectionEvent::Waiting { behind });
+                }
+            }
+        }
     }
 
     /// Whose turn it is in a fair line, and what that means for the candidate at `ours`.
     pub(super) fn determine(&self, places: &[Place], ours: usize) -> Turn {
-        let node = &places[ours].name;
-        if self.offered.lock().replace(node.clone()).as_ref() != Some(node) {
-            self.board.publish(ElectionEvent::Offered { node: node.clone() });
+        self.lifecycle.publish(ElectionEvent::Determined { ahead: ours });
+        let turn = after_predecessor(places, ours);
+        if turn == Turn::Ours {
+            self.lifecycle.publish(ElectionEvent::Elected);
         }
-        self.board.publish(ElectionEvent::Determined { ahead: ours });
-        match ours.checked_sub(1).map(|before| places[before].name.clone()) {
-            None => {
-                self.board.publish(ElectionEvent::Elected);
-                Turn::Ours
-            }
-            Some(behind) => {
-                self.board.publish(ElectionEvent::Ready { behind: behind.clone() });
-                Turn::After(behind)
-            }
-        }
+        turn
     }
 
     pub(super) fn leading(mut self, token: u64) {
         self.is_over = true;
-        self.board.publish(ElectionEvent::Leading { token });
+        self.lifecycle.publish(ElectionEvent::Leading { token });
     }
 
     pub(super) fn failed(mut self, error: &Error) {
         self.is_over = true;
-        self.board.publish(ElectionEvent::Failed { error: error.clone() });
+        self.lifecycle.publish(ElectionEvent::Failed { error: error.clone() });
     }
 }
 
 impl Drop for Progress<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.board.publish(ElectionEvent::Stopping);
-            self.board.publish(ElectionEvent::Stopped);
+            self.lifecycle.publish(ElectionEvent::Stopping);
+            self.lifecycle.publish(ElectionEvent::Stopped);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use herdsman_client::{ConnectionState, Fenced, Session};
 
 use super::epoch::{Entry, Farewell, Predecessor};
-use super::events::{Board, ElectionEvent};
+use super::events::InOffice;
 use super::post::Post;
 use super::vacate::{Vacancy, is_gone};
 use crate::error::{Error, Result};
@@ -147,7 +147,7 @@ impl Seat {
 pub struct Leadership {
     pub(super) seat: Seat,
     pub(super) term: Term,
-    pub(super) events: Board<ElectionEvent>,
+    pub(super) in_office: InOffice,
 }
 
 impl Leadership {
@@ -191,7 +191,7 @@ impl Leadership {
     /// [`Distrust`] says, or somebody deleted the node. Cancel-safe; costs a watch while awaited.
     pub async fn lost(&self) {
         self.seat.hold().lost().await;
-        self.events.publish(ElectionEvent::Lost { token: self.token() });
+        self.in_office.lost(self.token());
     }
 
     /// After a loss: whether it turned out that nobody else has led since. Waits until the
@@ -203,7 +203,11 @@ impl Leadership {
         if self.term.session().wait_for(is_known).await.is_final() {
             return false;
         }
-        Vacancy::of(self.seat.hold()).is_still_held().await.unwrap_or(false)
+        let is_still_held = Vacancy::of(self.seat.hold()).is_still_held().await.unwrap_or(false);
+        if is_still_held {
+            self.in_office.regained();
+        }
+        is_still_held
     }
 
     /// Runs `work` while it leads: [`Error::Lost`] when the leadership was lost before the work was
@@ -220,10 +224,8 @@ impl Leadership {
     ///
     /// [`Error::Lost`] says that it did not lead any more, although it is given up now for certain.
     pub async fn resign(self) -> Result<()> {
-        let Leadership { seat, events, .. } = self;
-        events.publish(ElectionEvent::Stopping);
-        let resigned = seat.vacate().await;
-        events.publish(ElectionEvent::Stopped);
-        resigned
+        let Leadership { seat, mut in_office, .. } = self;
+        in_office.stopping();
+        seat.vacate().await
     }
 }

@@ -15,8 +15,8 @@ use tokio_stream::wrappers::WatchStream;
 
 use super::goes_on_after;
 use crate::error::Result;
-use crate::hold::patient;
 use crate::line::Line;
+use crate::patient::patient;
 
 /// Who stands in the line of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -48,10 +48,9 @@ impl Post {
 
 impl Drop for Post {
     fn drop(&mut self) {
-        // Without a runtime there is nobody to do it; the node goes with the session then.
-        if !self.is_given_up && tokio::runtime::Handle::try_current().is_ok() {
+        if !self.is_given_up {
             let (vacancy, entry) = (Vacancy::of(&self.hold), self.entry.clone());
-            tokio::spawn(async move {
+            self.hold.client().spawn(async move {
                 // Only the session's end stops it, and the node goes with that.
                 let _ = vacancy.close_term(&entry, Farewell::Dropped).await;
             });

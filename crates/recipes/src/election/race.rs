@@ -17,13 +17,14 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::epoch::{Entry, Ledger};
-use super::events::{Board, ElectionEvent, Events, Progress};
+use super::events::{ElectionEvent, ElectionState, Events, InOffice, Lifecycle, Progress};
 use super::goes_on_after;
 use super::leadership::{Facts, Leadership, Seat, Term};
 use super::post::Post;
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold, patient};
+use crate::hold::{Distrust, Hold};
 use crate::path;
+use crate::patient::patient;
 
 /// A candidate for a post of which there is one, at a fixed path.
 ///
@@ -44,7 +45,7 @@ pub struct Race {
     id: String,
     ledger: Ledger,
     distrust: Distrust,
-    events: Board<ElectionEvent>,
+    lifecycle: Lifecycle,
 }
 
 impl Race {
@@ -57,7 +58,7 @@ impl Race {
             id: id.to_owned(),
             ledger: Ledger { path: format!("{path}-epoch") },
             distrust: Distrust::default(),
-            events: Board::new(),
+            lifecycle: Lifecycle::new(),
         })
     }
 
@@ -81,7 +82,13 @@ impl Race {
     /// What happens to this candidate from now on.
     #[must_use]
     pub fn events(&self) -> Events<ElectionEvent> {
-        self.events.subscribe()
+        self.lifecycle.subscribe()
+    }
+
+    /// The state of this candidate: of the campaign that has reported last, if there are several.
+    #[must_use]
+    pub fn state(&self) -> ElectionState {
+        self.lifecycle.state()
     }
 
     /// Waits until the post is vacant and this candidate gets it. Goes on through lost connections,
@@ -89,7 +96,7 @@ impl Race {
     /// behind in an earlier session is another's like any other, and waited for. Dropping the future
     /// withdraws the candidate.
     pub async fn campaign(&self) -> Result<Leadership> {
-        let progress = Progress::start(&self.events);
+        let progress = Progress::start(&self.lifecycle);
         loop {
             match self.campaign_in_session().await {
                 Ok(post) => {
@@ -118,7 +125,7 @@ impl Race {
             session: post.hold().session().clone(),
             distrust: self.distrust,
         });
-        Leadership { seat: Seat::Only(post), term, events: self.events.clone() }
+        Leadership { seat: Seat::Only(post), term, in_office: InOffice::new(&self.lifecycle) }
     }
 
     async fn campaign_in_session(&self) -> Result<Post> {

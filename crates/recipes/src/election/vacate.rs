@@ -8,7 +8,8 @@ use herdsman_client::{Client, ErrorKind, Op, Outcome};
 
 use super::epoch::{Entry, Farewell};
 use crate::error::{Error, Result};
-use crate::hold::{Hold, patient};
+use crate::hold::Hold;
+use crate::patient::patient;
 
 /// A node that is to be given up.
 #[derive(Clone, Debug)]

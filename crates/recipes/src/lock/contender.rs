@@ -5,7 +5,7 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, SessionId, Zxid};
 
 use crate::error::Result;
-use crate::line::{Line, Place, place_in};
+use crate::line::{Line, Place, READ_LOCK, WRITE_LOCK, place_in};
 use crate::wait_for::{LockKind, Standing};
 
 /// Who holds a lock or waits for it.
@@ -39,8 +39,13 @@ pub struct LineNode {
     pub czxid: Zxid,
 }
 
-/// Every marker of a node that stands in a fair lock's line, of all layouts.
+/// Every marker that stands directly before the number in the name of a fair lock's node. (The nodes of
+/// [`Layout::Apache`](crate::Layout::Apache) have a session id in between.)
 pub const MARKERS: &[&str] = &["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__"];
+
+/// The markers of all layouts.
+pub(super) const ALL_MARKERS: &[&str] =
+    &["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__", WRITE_LOCK, READ_LOCK];
 
 /// The contenders of a fair lock, in order, from all nodes below it. Those that do not stand in its line
 /// are left out.
@@ -68,7 +73,7 @@ pub const MARKERS: &[&str] = &["lock-", "__READ__", "__WRIT__", "__lock__", "__r
 pub fn contenders(nodes: Vec<LineNode>) -> Vec<Contender> {
     let in_line = nodes.into_iter().filter_map(|node| {
         let LineNode { name, session, data, czxid } = node;
-        Some((place_in(name, MARKERS)?, session, data, czxid))
+        Some((place_in(name, ALL_MARKERS)?, session, data, czxid))
     });
     let mut in_line: Vec<_> = in_line.collect();
     in_line.sort_by(|(one, ..), (other, ..)| one.cmp(other));
@@ -89,7 +94,7 @@ fn token(czxid: Zxid) -> u64 {
 }
 
 /// Markers of nodes that share a lock; all others are alone with it.
-const READ_MARKERS: [&str; 2] = ["__READ__", "__rlock__"];
+const READ_MARKERS: [&str; 3] = ["__READ__", "__rlock__", READ_LOCK];
 
 /// How the node wants the lock.
 pub(super) fn kind(place: &Place) -> LockKind {

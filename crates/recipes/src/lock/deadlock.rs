@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, SessionId};
 
-use super::contender::{self, Contender, Front, MARKERS};
+use super::contender::{self, ALL_MARKERS, Contender, Front};
 use super::{directory, revocation};
 use crate::error::Result;
 use crate::line::Line;
@@ -49,8 +49,16 @@ pub async fn find_deadlocks<P: AsRef<str>>(client: &Client, locks: &[P]) -> Resu
 /// The queues of these locks, as they stood at one moment. A lock that does not exist has an empty
 /// one. An owner's name is its session and its text.
 pub async fn read_queues<P: AsRef<str>>(client: &Client, locks: &[P]) -> Result<Vec<LockQueue>> {
+    Ok(queues(read_confirmed(client, locks).await?))
+}
+
+/// The contenders of these locks who were there at one moment.
+pub(super) async fn read_confirmed<P: AsRef<str>>(
+    client: &Client,
+    locks: &[P],
+) -> Result<Vec<(String, Vec<Contender>)>> {
     let lines: Result<Vec<_>> =
-        locks.iter().map(|path| directory(client, path.as_ref(), MARKERS)).collect();
+        locks.iter().map(|path| directory(client, path.as_ref(), ALL_MARKERS)).collect();
     let lines = lines?;
     let mut readings = Vec::with_capacity(lines.len());
     for line in &lines {
@@ -60,7 +68,7 @@ pub async fn read_queues<P: AsRef<str>>(client: &Client, locks: &[P]) -> Result<
         confirm(line, client, reading).await?;
     }
     let paths = lines.into_iter().map(|line| line.directory);
-    Ok(queues(paths.zip(readings).collect()))
+    Ok(paths.zip(readings).collect())
 }
 
 /// The queues of locks, each a path with its contenders in order, for the wait-for graph. An owner's
@@ -87,7 +95,7 @@ pub async fn find_locks(client: &Client, root: &str) -> Result<Vec<String>> {
                 Err(error) if *error.kind() == ErrorKind::NoNode => continue,
                 children => children?,
             };
-            let line = directory(client, &path, MARKERS)?;
+            let line = directory(client, &path, ALL_MARKERS)?;
             let in_line = line.in_order(children.names.clone());
             let names: HashSet<&str> = in_line.iter().map(|place| place.name.as_str()).collect();
             let others = children.names.iter().filter(|name| !names.contains(name.as_str()));

@@ -6,26 +6,21 @@
 //! [`Lock`](super::Lock).
 //!
 //! # Nodes
-//! The path itself, ephemeral; above it containers. Its data is a UUID, a space and the owner's text.
-//! The UUID tells a contender whether the node is its own after a lost reply: the session would not
-//! do, for two tasks may share it. Neither Curator nor kazoo has such a lock.
-//!
-//! # What differs from the fair lock
-//! The path is the same for all holders. If somebody deletes a holder's node by hand and another
-//! takes the lock, the first one's [`Hold::fenced`] does not notice, while its session lives.
-//! [`Hold::lost`] does.
+//! The path itself, ephemeral, with the owner's text as data; beside it `<path>-fence`, which tells one holder from the
+//! next (see [`Hold::fenced`]). Above them containers. Neither Curator nor kazoo has such a lock.
 
 use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, Created, ErrorKind, Outcome, Session};
-use uuid::Uuid;
+use herdsman_client::{Client, ErrorKind, Session};
 
 use super::{default_owner, within};
+use crate::claim::Claim;
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold, patient};
+use crate::hold::{Distrust, Hold};
 use crate::path;
+use crate::patient::patient;
 
 /// An unfair lock of a single node. See the [module](super) for what all locks have in common.
 ///
@@ -64,7 +59,7 @@ impl NaiveLock {
         })
     }
 
-    /// What others read about who holds the lock, behind a UUID.
+    /// What others read about who holds the lock.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
         self.owner = owner.into();
@@ -118,16 +113,9 @@ impl NaiveLock {
     }
 
     async fn claim(&self, session: &Session) -> Result<Option<NaiveGuard>> {
-        let mark = [Uuid::new_v4().to_string().as_bytes(), b" ", &self.owner].concat();
-        let claim = Claim {
-            client: self.client.bound_to(session),
-            session: session.clone(),
-            path: self.path.clone(),
-            mark: mark.into(),
-            distrust: self.distrust,
-            settled: false,
-        };
-        Ok(claim.make().await?.map(|hold| NaiveGuard { hold }))
+        let claim = Claim::new(&self.client, session, &self.path, self.owner.clone());
+        let hold = claim.distrust(self.distrust).make().await?;
+        Ok(hold.map(|hold| NaiveGuard { hold }))
     }
 
     async fn wait_until_free(&self, session: &Session) -> Result<()> {
@@ -169,84 +157,5 @@ impl Deref for NaiveGuard {
 
     fn deref(&self) -> &Hold {
         &self.hold
-    }
-}
-
-/// An attempt to create the node. Dropped half-way, it looks for what it may have made.
-struct Claim {
-    client: Client,
-    session: Session,
-    path: String,
-    mark: Bytes,
-    distrust: Distrust,
-    settled: bool,
-}
-
-impl Claim {
-    /// Creates the node; `None` if it is another's.
-    async fn make(mut self) -> Result<Option<Hold>> {
-        let client = patient(&self.client);
-        let made = loop {
-            let create = client.create(&self.path, self.mark.clone());
-            let look = match create.ephemeral().container_parents().await {
-                Ok(created) => break Ok(Some(self.hold(created))),
-                Err(error) if *error.kind() == ErrorKind::NodeExists => Look::AtOthers,
-                // Nobody knows; perhaps it is ours.
-                Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
-                    Look::Again
-                }
-                Err(error) => break Err(error.into()),
-            };
-            match (self.find(&client).await, look) {
-                (Ok(None), Look::Again) => {}
-                (found, _) => break found,
-            }
-        };
-        self.settled = true;
-        made
-    }
-
-    /// The node, if it is ours.
-    async fn find(&self, client: &Client) -> Result<Option<Hold>> {
-        let node = match client.get(&self.path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
-            node => node?,
-        };
-        let is_ours = node.data == self.mark && node.stat.ephemeral_owner == self.session.id().0;
-        let created = Created { path: self.path.clone(), stat: node.stat };
-        Ok(is_ours.then(|| self.hold(created)))
-    }
-
-    fn hold(&self, created: Created) -> Hold {
-        Hold::at_reused_path(self.client.clone(), self.session.clone(), created, self.distrust)
-    }
-}
-
-/// What a failed creation leaves to be asked.
-enum Look {
-    /// Whose node is there. It may be ours: an attempt whose reply was lost.
-    AtOthers,
-    /// Whether there is one; if not, it is tried again.
-    Again,
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        let (false, Ok(runtime)) = (self.settled, tokio::runtime::Handle::try_current()) else {
-            return;
-        };
-        let claim = Claim {
-            client: self.client.clone(),
-            session: self.session.clone(),
-            path: self.path.clone(),
-            mark: self.mark.clone(),
-            distrust: self.distrust,
-            settled: true,
-        };
-        runtime.spawn(async move {
-            let client = patient(&claim.client);
-            // What is found is given up by being dropped.
-            drop(claim.find(&client).await);
-        });
     }
 }

@@ -6,7 +6,8 @@
 use herdsman_client::{Client, ErrorKind};
 
 use crate::error::{Error, Result};
-use crate::hold::{Hold, patient};
+use crate::hold::Hold;
+use crate::patient::patient;
 use crate::until_known::until_known;
 
 /// The data that asks.

@@ -17,6 +17,10 @@
 //! Curator's `InterProcessReadWriteLock`: `<path>/_c_<uuid>-__READ__<sequence>` and `…__WRIT__…`. With
 //! [`Layout::Kazoo`] they are kazoo's `ReadLock` and `WriteLock` (`__rlock__`, `__lock__`). A plain
 //! [`Lock`](super::Lock) must not share the path: it does not see the readers.
+//!
+//! ZooKeeper has no such recipe, but its `WriteLock` waits for every child with a number behind a
+//! hyphen. With [`Layout::Apache`] a writer has the nodes of a `WriteLock`, `x-<session id>-<sequence>`,
+//! and a reader has `read-<session id>-<sequence>`: a Java program's `WriteLock` is one more writer.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -28,8 +32,9 @@ use uuid::Uuid;
 use super::contender::{self, Contender};
 use super::{default_owner, directory, revocation, within};
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold, patient};
-use crate::line::{Layout, Line, Place, Turn, after_predecessor};
+use crate::hold::{Distrust, Hold};
+use crate::line::{Layout, Line, Place, READ_LOCK, Turn, WRITE_LOCK, after_predecessor};
+use crate::patient::patient;
 
 /// A fair lock that any number of readers share, or one writer has alone.
 ///
@@ -62,6 +67,7 @@ fn markers(layout: Layout) -> &'static [&'static str] {
     match layout {
         Layout::Curator => &["__READ__", "__WRIT__"],
         Layout::Kazoo => &["__rlock__", "__lock__"],
+        Layout::Apache => &[READ_LOCK, WRITE_LOCK],
     }
 }
 
@@ -204,14 +210,18 @@ impl WriteGuard {
     /// behind come in. When it fails, or is dropped half-way, the lock is released.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let WriteGuard { hold, line, owner } = self;
-        let name = format!("{}{}", line.markers[0], digits(&hold, line.markers[1]));
+        let (marker, rest) = (line.markers[0], after_marker(&hold, line.markers[1]));
         // A place in the line that has our number: a plain name, as the server would choose the end
         // of the line.
         let client = patient(hold.client());
-        let create = client.create(&line.path(&name), owner).ephemeral();
+        let create = |name: &str| client.create(&line.path(name), owner).ephemeral();
         let create = match line.layout {
-            Layout::Curator => create.protected(),
-            Layout::Kazoo => create.protected_by(Uuid::new_v4().simple().to_string()),
+            Layout::Curator => create(&format!("{marker}{rest}")).protected(),
+            Layout::Kazoo => {
+                create(&format!("{marker}{rest}")).protected_by(Uuid::new_v4().simple().to_string())
+            }
+            // Session and number make the name unique.
+            Layout::Apache => create(rest).protected_by(marker.to_owned()),
         };
         let created = match create.await {
             // A patient creation fails for want of a connection only when the session has ended.
@@ -236,9 +246,10 @@ impl WriteGuard {
     }
 }
 
-/// The sequence number of a node, as the server has written it.
-fn digits<'h>(hold: &'h Hold, marker: &str) -> &'h str {
-    hold.name().rsplit_once(marker).map_or("", |(_, digits)| digits)
+/// What follows the marker in a node's name: the sequence number as the server has written it, with
+/// the session id before it in [`Layout::Apache`].
+fn after_marker<'h>(hold: &'h Hold, marker: &str) -> &'h str {
+    hold.name().rsplit_once(marker).map_or("", |(_, rest)| rest)
 }
 
 impl Deref for ReadGuard {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Op};
+use herdsman_client::{Client, ErrorKind, Fenced, Op, Zxid};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -29,6 +29,16 @@ pub(super) enum Attempted {
     Left,
 }
 
+/// An assignment as it was read.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) assignment: Assignment,
+    /// Grows from attempt to attempt.
+    pub(super) token: u64,
+    /// Writes only while the status is as the assignment left it, so that no write of this attempt counts for the next.
+    pub(super) fenced: Fenced,
+}
+
 /// Longest reason that is kept of a failure.
 const REASON_CHARS_MAX: usize = 4000;
 
@@ -47,12 +57,13 @@ impl Execution {
     pub(super) async fn run(self, work: Work) -> Attempted {
         let path = self.paths.assignment(&self.worker, &self.task);
         let assignment = match self.client.get(&path).await {
-            Ok(node) => from_json::<Assignment>(&path, &node.data),
+            Ok(node) => from_json::<Assignment>(&path, &node.data)
+                .map(|assignment| self.attempt(assignment, node.stat.czxid)),
             Err(error) if *error.kind() == ErrorKind::NoNode => return Attempted::Settled,
             Err(error) => Err(error.into()),
         };
-        let assignment = match assignment {
-            Ok(assignment) if assignment.incarnation == self.incarnation => assignment,
+        let attempt = match assignment {
+            Ok(attempt) if attempt.assignment.incarnation == self.incarnation => attempt,
             // Meant for the worker that had this name before; the master takes it back.
             Ok(_) => return Attempted::Left,
             Err(error) => {
@@ -66,27 +77,31 @@ impl Execution {
             Err(_) => return Attempted::Left,
         };
         let outcome = match &payload {
-            Some(payload) => self.work(&assignment, payload.clone(), work).await,
+            Some(payload) => self.work(&attempt, payload.clone(), work).await,
             None => Err(Failure::permanent("the payload is missing")),
         };
-        self.conclude(&assignment, payload, outcome).await
+        self.conclude(&attempt.assignment, payload, outcome).await
+    }
+
+    fn attempt(&self, assignment: Assignment, czxid: Zxid) -> Attempt {
+        let status = self.client.fenced_by(&self.paths.status(&self.task));
+        let fenced = status.at_version(assignment.status_version);
+        let token = u64::try_from(czxid.0).unwrap_or_default();
+        Attempt { assignment, token, fenced }
     }
 
     /// Runs the handler, and writes what it reports meanwhile.
-    async fn work(
-        &self,
-        assignment: &Assignment,
-        payload: Bytes,
-        work: Work,
-    ) -> Result<Bytes, Failure> {
+    async fn work(&self, attempt: &Attempt, payload: Bytes, work: Work) -> Result<Bytes, Failure> {
         let (reports, reported) = watch::channel(None);
-        let task = Task::new(self.task.clone(), payload, assignment, reports);
+        // Dropped when the attempt is over, however it ends.
+        let (_going_on, over) = watch::channel(());
+        let task = Task::new(self.task.clone(), payload, attempt, reports, over);
         // A task of its own, for a handler that panics must not take the worker with it.
         let mut handler = JoinSet::new();
         handler.spawn(work(task));
         let joined = tokio::select! {
             joined = handler.join_next() => joined,
-            () = self.write_progress(assignment, reported) => None,
+            () = self.write_progress(attempt, reported) => None,
         };
         match joined {
             Some(Ok(outcome)) => outcome,
@@ -98,15 +113,15 @@ impl Execution {
     /// Never returns.
     async fn write_progress(
         &self,
-        assignment: &Assignment,
+        attempt: &Attempt,
         mut reported: watch::Receiver<Option<Progress>>,
     ) {
         let path = self.paths.assignment(&self.worker, &self.task);
         while reported.changed().await.is_ok() {
             let progress = reported.borrow_and_update().clone();
-            let data = to_json(&Assignment { progress, ..assignment.clone() });
-            if let Err(error) = self.client.set(&path, data).await {
-                // The next report makes up for it, or the assignment is gone.
+            let data = to_json(&Assignment { progress, ..attempt.assignment.clone() });
+            if let Err(error) = attempt.fenced.set(&path, data).await {
+                // The next report makes up for it, or the assignment is gone, and perhaps replaced by another.
                 tracing::debug!(%error, "progress was not reported");
             }
             sleep(self.progress_interval).await;

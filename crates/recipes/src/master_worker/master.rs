@@ -6,13 +6,10 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use herdsman_client::{
-    Client, ErrorKind, Op, OpResult, PersistentWatch, Reply, RetryPolicy, WatchUpdate,
-};
+use herdsman_client::{Client, ErrorKind, Op, OpResult, PersistentWatch, Reply, WatchUpdate};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_stream::wrappers::WatchStream;
@@ -25,9 +22,8 @@ use super::view::{KnownTask, View};
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
 use crate::line::{Layout, Line, Place, Turn};
+use crate::patient::{PAUSE, patient};
 
-/// Between attempts while the connection is gone, and after a round in which nothing succeeded.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Steps that are under way at once.
 const PIPELINE: usize = 64;
 /// Marks the nodes in the masters' line.
@@ -171,7 +167,7 @@ impl Master {
     }
 
     async fn lead(&self, hold: &Hold) -> Result<()> {
-        let client = hold.client().with_retry(RetryPolicy::forever(PAUSE));
+        let client = patient(hold.client());
         self.paths.make(&client).await?;
         let mut statuses = client.watch(&self.paths.statuses()).recursive().await?;
         let mut workers = client.watch(&self.paths.workers()).recursive().await?;

@@ -130,10 +130,13 @@ pub(super) struct Versioned {
 }
 
 /// What `workers/<worker>` holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WorkerRecord {
     /// How many tasks it takes at once.
     pub(super) limit: usize,
+    /// Tells this registration from all others.
+    #[serde(default)]
+    pub(super) nonce: String,
 }
 
 /// What `assign/<worker>/<task>` holds.
@@ -211,7 +214,9 @@ mod tests {
         let text = r#"{"state":"assigned","worker":"w1","incarnation":42,"attempts":1}"#;
         assert_eq!(json, text);
         assert_eq!(from_json::<Status>("/a", &json), Ok(status));
-        assert_eq!(to_json(&WorkerRecord { limit: 4 }), r#"{"limit":4}"#);
+        let record = WorkerRecord { limit: 4, nonce: "n".to_owned() };
+        assert_eq!(to_json(&record), r#"{"limit":4,"nonce":"n"}"#);
+        assert_eq!(from_json::<WorkerRecord>("/a", br#"{"limit":4}"#).unwrap().limit, 4);
         assert_eq!(Ending::Done("x".into()).encode(), "{\"outcome\":\"done\"}\nx");
     }
 

@@ -1,55 +1,41 @@
 //! A worker's registration: an ephemeral node under a name of the worker's choice.
 //!
-//! In: a session. Out: the node, known to be of that session. If the name is taken by another
-//! session, it is waited for: that session may be an earlier one of this very worker, which the
-//! servers have not ended yet, and as long as it lives its tasks are its own.
+//! In: a session. Out: the node, known to be of this very registration. If the name is taken by another one, it is
+//! waited for: that may be an earlier session of this worker, which the servers have not ended yet, and as
+//! long as it lives its tasks are its own.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Result, Session, Watch};
+use herdsman_client::{Client, ErrorKind, Outcome, Result, Session, Watch, Zxid};
+
+use crate::owned_node::OwnedNode;
 
 /// A node of ours. Dropping it deletes the node in the background.
 #[derive(Debug)]
 pub(super) struct Registration {
-    /// Bound to the session.
-    client: Client,
     session: Session,
-    path: String,
-    /// The czxid: another for each time that a worker registers.
-    pub(super) incarnation: i64,
+    node: OwnedNode,
     is_gone: bool,
 }
 
 impl Registration {
-    /// Registers in this session; waits as long as the name is taken.
+    /// Registers in this session, to which `client` is bound; waits as long as the name is taken. No other registration
+    /// has the same `data`. Dropping the future withdraws the registration, if it was made.
     pub(super) async fn make(
         client: &Client,
         session: &Session,
         path: &str,
         data: Bytes,
     ) -> Result<Self> {
-        loop {
-            match client.create(path, data.clone()).ephemeral().await {
-                Err(error) if *error.kind() == ErrorKind::NodeExists => {}
-                // Looked up like one that was there before.
-                Err(error) if error.is_retriable() && !is_over(&error) => {}
-                created => return Ok(Self::of(client, session, path, created?.stat.czxid.0)),
-            }
-            let (node, watch) = match client.get(path).watch().await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
-                read => read?,
-            };
-            if node.stat.ephemeral_owner == session.id().0 {
-                return Ok(Self::of(client, session, path, node.stat.czxid.0));
-            }
-            tracing::info!(path, "another session is registered under this name; waiting");
-            watch.await?;
-        }
+        let mut pending = Pending { client, path, data, is_settled: false };
+        let czxid = pending.create().await?;
+        pending.is_settled = true;
+        let node = OwnedNode::at_reused_path(client.clone(), path, czxid);
+        Ok(Registration { session: session.clone(), node, is_gone: false })
     }
 
-    fn of(client: &Client, session: &Session, path: &str, incarnation: i64) -> Self {
-        let path = path.to_owned();
-        let (client, session) = (client.clone(), session.clone());
-        Registration { client, session, path, incarnation, is_gone: false }
+    /// The czxid: another one for each registration.
+    pub(super) fn incarnation(&self) -> i64 {
+        self.node.czxid.0
     }
 
     /// Resolves when it is no longer there; fails when the session is over.
@@ -61,26 +47,70 @@ impl Registration {
         Ok(())
     }
 
-    /// `None` if the node is another, or none.
+    /// `None` if there is another node, or none.
     async fn watch(&self) -> Result<Option<Watch>> {
-        match self.client.get(&self.path).watch().await {
-            Ok((node, watch)) if node.stat.czxid.0 == self.incarnation => Ok(Some(watch)),
+        match self.node.client.get(&self.node.path).watch().await {
+            Ok((node, watch)) if node.stat.czxid == self.node.czxid => Ok(Some(watch)),
             Err(error) if *error.kind() != ErrorKind::NoNode => Err(error),
             _ => Ok(None),
         }
     }
 }
 
-fn is_over(error: &herdsman_client::Error) -> bool {
-    *error.kind() == ErrorKind::SessionExpired
-}
-
 impl Drop for Registration {
     fn drop(&mut self) {
-        // Without a runtime there is nobody to do it; the node goes with the session then.
-        let is_there = !self.is_gone && !self.session.state().is_final();
-        if is_there && tokio::runtime::Handle::try_current().is_ok() {
-            self.client.delete(&self.path).in_background();
+        if !self.is_gone && !self.session.state().is_final() {
+            self.node.clone().remove_in_background();
         }
+    }
+}
+
+/// A registration that may have been made.
+struct Pending<'a> {
+    client: &'a Client,
+    path: &'a str,
+    data: Bytes,
+    is_settled: bool,
+}
+
+impl Pending<'_> {
+    async fn create(&self) -> Result<Zxid> {
+        loop {
+            match self.client.create(self.path, self.data.clone()).ephemeral().await {
+                Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+                // Looked up like one that was there before. If this server has not heard of it yet, the next attempt
+                // to create it shows that it is there.
+                Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+                created => return Ok(created?.stat.czxid),
+            }
+            let (node, watch) = match self.client.get(self.path).watch().await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
+                read => read?,
+            };
+            if node.data == self.data {
+                return Ok(node.stat.czxid);
+            }
+            tracing::info!(self.path, "another session is registered under this name; waiting");
+            watch.await?;
+        }
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if self.is_settled {
+            return;
+        }
+        let (client, path, data) = (self.client.clone(), self.path.to_owned(), self.data.clone());
+        self.client.spawn(async move {
+            // Behind the request to create it, wherever that has got to. Fails only with the session, which takes the
+            // node with it.
+            if client.sync(&path).await.is_ok()
+                && let Ok(node) = client.get(&path).await
+                && node.data == data
+            {
+                OwnedNode::at_reused_path(client, &path, node.stat.czxid).remove_in_background();
+            }
+        });
     }
 }

@@ -3,10 +3,8 @@
 //! In: payloads. Out: ids and endings. Every write is one step of [`steps`](super::steps) and is made
 //! again until it is known what came of it.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Op, RetryPolicy};
+use herdsman_client::{Client, ErrorKind, Op};
 use serde::Serialize;
 
 use super::follow::{self, Statuses};
@@ -15,15 +13,13 @@ use super::steps::{self, Belongings};
 use super::task::{Ending, TaskId, TaskStatus};
 use crate::error::{Error, Result};
 use crate::messaging::envelope::{from_json, user_json};
+use crate::patient::patient;
 
 /// Largest payload and largest result: less than a znode's limit, so that a step of the task that
 /// moves it fits into one request.
 pub(super) const BYTES_MAX: usize = 1_000_000;
 /// Tasks that may wait or run at once, unless the submitter says otherwise.
 const BACKLOG_MAX: usize = 10_000;
-/// Between attempts while the connection is gone.
-const PAUSE: Duration = Duration::from_millis(100);
-
 /// Submits tasks and looks after them. Cheap to clone.
 ///
 /// ```
@@ -54,7 +50,7 @@ pub struct Submitter {
 impl Submitter {
     /// Submits to the masters and workers at `root`. They need not be there yet.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
-        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let client = patient(client);
         Ok(Submitter { paths: Paths::new(root)?, client, backlog_max: BACKLOG_MAX })
     }
 

@@ -151,7 +151,7 @@ async fn read_workers(client: &Client, paths: &Paths) -> Result<Workers> {
                 read => read?,
             };
             match from_json::<WorkerRecord>(&paths.worker(name), &node.data) {
-                Ok(WorkerRecord { limit }) => {
+                Ok(WorkerRecord { limit, .. }) => {
                     let incarnation = node.stat.czxid.0;
                     workers.insert(name.clone(), KnownWorker { incarnation, limit });
                 }

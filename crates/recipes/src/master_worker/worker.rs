@@ -2,8 +2,8 @@
 //!
 //! In: names in its directory of assignments. Out: executions, as many at once as the worker takes.
 //! An assignment that goes while its task runs (cancelled, or taken away) stops the task. When the
-//! session is over, or somebody deleted the registration, all tasks are stopped and the worker
-//! registers anew.
+//! session is over or may be (no server was heard of for a session timeout), or somebody deleted the registration, all
+//! tasks are stopped and the worker registers anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, RetryPolicy, Session};
+use herdsman_client::{Client, ErrorKind, Fenced, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinSet};
+use uuid::Uuid;
 
-use super::execution::{Attempted, Execution};
+use super::execution::{Attempt, Attempted, Execution};
 use super::nodes::{Assignment, Paths, WorkerRecord};
 use super::registration::Registration;
 use super::task::{Failure, TaskId};
@@ -26,9 +27,7 @@ use crate::error::{Error, Result};
 use crate::messaging::Progress;
 use crate::messaging::envelope::{from_json, to_json, user_json};
 use crate::path;
-
-/// Between attempts while the connection is gone.
-const PAUSE: Duration = Duration::from_millis(100);
+use crate::patient::{patient, session_lost};
 
 /// The user's handler, whatever its type.
 pub(super) type Work =
@@ -41,18 +40,24 @@ pub struct Task {
     payload: Bytes,
     attempt: u32,
     attempts_max: u32,
+    token: u64,
+    fenced: Fenced,
     reports: watch::Sender<Option<Progress>>,
+    /// Closed when the attempt is over.
+    over: watch::Receiver<()>,
 }
 
 impl Task {
     pub(super) fn new(
         id: TaskId,
         payload: Bytes,
-        assignment: &Assignment,
+        attempt: &Attempt,
         reports: watch::Sender<Option<Progress>>,
+        over: watch::Receiver<()>,
     ) -> Self {
-        let Assignment { attempt, attempts_max, .. } = *assignment;
-        Task { id, payload, attempt, attempts_max, reports }
+        let Assignment { attempt: number, attempts_max, .. } = attempt.assignment;
+        let (token, fenced) = (attempt.token, attempt.fenced.clone());
+        Task { id, payload, attempt: number, attempts_max, token, fenced, reports, over }
     }
 
     /// Its id.
@@ -83,6 +88,34 @@ impl Task {
     #[must_use]
     pub fn is_last_attempt(&self) -> bool {
         self.attempt >= self.attempts_max
+    }
+
+    /// A number that only grows from attempt to attempt, whichever worker makes it. A store that refuses tokens below
+    /// the highest it has seen is safe from an attempt that does not know yet that it is over.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// A client whose writes fail with [`ErrorKind::Deposed`], and change nothing, once the task has ended, was
+    /// cancelled or was given to somebody else.
+    #[must_use]
+    pub fn fenced(&self) -> Fenced {
+        self.fenced.clone()
+    }
+
+    /// Whether this attempt is over, as far as this process can know: see [`Task::lost`].
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.over.has_changed().is_err()
+    }
+
+    /// Resolves when the work must stop, for somebody else may do it now: no server was heard of for a session timeout,
+    /// the session has ended, or the task was cancelled or taken away. The handler itself is dropped then; this is
+    /// for work that it has started elsewhere, in a thread for example. Also resolves when the handler has returned.
+    pub async fn lost(&self) {
+        // Nothing is ever sent.
+        let _ = self.over.clone().changed().await;
     }
 
     /// Tells those who follow the task how far it is. Never waits: what was not written yet is
@@ -211,16 +244,21 @@ impl Worker {
 
     /// Works in this session as long as the registration is there.
     async fn run_in(&self, session: &Session, work: &Work) -> herdsman_client::Result<()> {
-        let patient = RetryPolicy::forever(PAUSE);
-        let client = self.client.bound_to(session).with_retry(patient);
+        let client = patient(&self.client.bound_to(session));
         self.paths.make(&client).await?;
-        let record = to_json(&WorkerRecord { limit: self.concurrency });
+        let nonce = Uuid::new_v4().to_string();
+        let record = to_json(&WorkerRecord { limit: self.concurrency, nonce });
         let path = self.paths.worker(&self.id);
         let mut registration = Registration::make(&client, session, &path, record).await?;
-        let incarnation = registration.incarnation;
+        let incarnation = registration.incarnation();
         tokio::select! {
             served = self.serve(&client, incarnation, work) => served,
             lost = registration.lost() => lost,
+            // The session may be over, and the tasks with others. If it is not, the worker registers anew.
+            () = session_lost(session) => {
+                tracing::info!(worker = self.id, "no server was heard of for a session timeout; tasks are stopped");
+                Ok(())
+            }
         }
     }
 

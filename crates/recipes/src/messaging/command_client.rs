@@ -8,21 +8,19 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Op, RetryPolicy};
+use herdsman_client::{Client, ErrorKind, Op};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use super::commands::{Ack, Address, CommandId, Paths, Position, check_client};
 use super::envelope::{from_json, open, to_json};
 use crate::error::{Error, Result};
+use crate::patient::patient;
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 use crate::until_known::{unless, until_known};
 
-/// Between attempts while the connection is gone.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Largest answer; a larger one becomes a failure.
 const BYTES_MAX: usize = 1_000_000;
 
@@ -79,7 +77,7 @@ impl CommandClient {
     /// Joins as `id`, and waits until that is so: commands sent to all from now on are for this
     /// client too. If the id is taken by another session, waits until it is free.
     pub async fn join(client: &Client, root: &str, id: &str) -> Result<Self> {
-        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let client = patient(client);
         let paths = Paths::new(root)?;
         let id = check_client(&paths, id)?.to_owned();
         let options = PersistentNode::at(&client, &paths.client(&id), "");

@@ -5,15 +5,15 @@
 //! their acknowledgements, answered or not. Needs ZooKeeper 3.6.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, PersistentWatch, RetryPolicy};
+use herdsman_client::{Client, ErrorKind, PersistentWatch};
 use serde::Serialize;
 
 use super::commands::{Ack, Address, CommandId, Paths, check_client};
 use super::envelope::{seal, user_json};
 use crate::error::{Error, Result};
+use crate::patient::patient;
 
 /// Commands that are kept unless the dispatcher says otherwise.
 const HISTORY_MAX: usize = 64;
@@ -21,9 +21,6 @@ const HISTORY_MAX: usize = 64;
 const RECIPIENTS_MAX: usize = 10_000;
 /// Largest command, recipients included: less than a znode's limit.
 const BYTES_MAX: usize = 1_000_000;
-/// Between attempts while the connection is gone.
-const PAUSE: Duration = Duration::from_millis(100);
-
 /// A console that sends commands.
 ///
 /// ```
@@ -58,7 +55,7 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// Sends commands to the clients at `root`.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
-        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let client = patient(client);
         Ok(Dispatcher { paths: Paths::new(root)?, client, history_max: HISTORY_MAX })
     }
 

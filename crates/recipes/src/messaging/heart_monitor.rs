@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use herdsman_client::{Client, ErrorKind, EventType, RetryPolicy, WatchUpdate};
+use herdsman_client::{Client, ErrorKind, EventType, WatchUpdate};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::WatchStream;
@@ -19,9 +19,8 @@ use tokio_stream::wrappers::WatchStream;
 use super::vitals::{Healths, HeartEvent, Vitals, changes};
 use crate::error::{Error, Result};
 use crate::path;
+use crate::patient::patient;
 
-/// Between attempts while the connection is gone.
-const PAUSE: Duration = Duration::from_millis(200);
 /// Reads that are under way at once.
 const PIPELINE: usize = 128;
 
@@ -40,7 +39,7 @@ impl HeartMonitor {
             return Err(Error::invalid("no heart beats without a pause"));
         }
         path::check(directory)?;
-        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let client = patient(client);
         let directory = directory.trim_end_matches('/').to_owned();
         let mut ward = Ward { client, directory, vitals: Vitals::new(stale_after) };
         let updates = ward.client.watch(ward.watched()).recursive().await?;

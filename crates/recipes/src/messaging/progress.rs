@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use herdsman_client::{Client, ErrorKind, RetryPolicy};
+use herdsman_client::{Client, ErrorKind};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -20,6 +20,7 @@ use tokio_stream::wrappers::WatchStream;
 use super::envelope::{from_json, to_json};
 use crate::error::{Error, Result};
 use crate::path;
+use crate::patient::patient;
 
 /// How far something is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,9 +52,6 @@ impl Progress {
 
 /// Between two writes of the same node, unless its reporter says otherwise.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
-/// Between attempts while the connection is gone.
-const PAUSE: Duration = Duration::from_millis(200);
-
 /// Writes progress to a node. Dropping it ends the writing; the node stays.
 ///
 /// ```
@@ -97,7 +95,7 @@ impl ProgressReporter {
         path::check(path)?;
         let (reports, latest) = watch::channel(None);
         let (tell, written) = watch::channel(Written::Nothing);
-        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let client = patient(client);
         tokio::spawn(write_all(client, path.to_owned(), interval, latest, tell));
         Ok(ProgressReporter { reports, written })
     }
@@ -181,7 +179,7 @@ impl ProgressFeed {
     /// Looks at `path` from now on. Must be called inside a tokio runtime.
     pub async fn open(client: &Client, path: &str) -> Result<Self> {
         path::check(path)?;
-        let client = client.with_retry(RetryPolicy::forever(PAUSE));
+        let client = patient(client);
         let (tell, latest) = watch::channel(None);
         // Set before this returns, so that nothing reported later is missed.
         let mut updates = client.watch(path).await?;

@@ -1,22 +1,25 @@
 //! The task that does a member's part.
 //!
 //! One loop in each session: wait until something is due, decide with [`super::plan`], do it. What is
-//! held is forgotten, and reported as lost, as soon as the session cannot be trusted any more; if
-//! the session turns out to be alive, its owner nodes are found again and adopted.
+//! held is forgotten, and reported as lost, as soon as the session cannot be trusted any more, whatever is being waited
+//! for at that moment: a server, or a user who does not read updates. If the session turns out to be alive, its
+//! owner nodes are found again and adopted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ConnectionState, ErrorKind, Session, Zxid};
+use herdsman_client::{Client, ErrorKind, Session, Zxid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::plan::{Held, Owner, Plan, Situation};
 use super::{Release, Update, owned};
 use crate::membership::roster::Snapshot;
+use crate::owned_node::OwnedNode;
 use crate::path::child;
+use crate::patient::session_lost;
 use crate::persistent_node::PersistentNode;
 
 /// Before another attempt at what a server refused.
@@ -61,6 +64,8 @@ pub(super) struct Divider {
     confirmed: mpsc::UnboundedReceiver<Acknowledged>,
     held: BTreeMap<String, Held>,
     deleting: BTreeMap<String, Zxid>,
+    /// What the user has not been told yet. Nothing else is done while there is something, so it stays short.
+    untold: VecDeque<Update>,
 }
 
 impl Divider {
@@ -84,6 +89,7 @@ impl Divider {
             confirmed,
             held: BTreeMap::new(),
             deleting: BTreeMap::new(),
+            untold: VecDeque::new(),
         }
     }
 
@@ -107,10 +113,15 @@ impl Divider {
 
     /// Goes on until the user leaves or the client is over.
     pub(super) async fn run(mut self, node: PersistentNode, settle: Duration) {
+        let updates = self.updates.clone();
         loop {
             let session = tokio::select! {
                 session = self.client.connected_session() => session,
-                () = self.updates.closed() => break,
+                () = updates.closed() => break,
+                Ok(place) = updates.reserve(), if !self.untold.is_empty() => {
+                    self.tell_next(place);
+                    continue;
+                }
             };
             let Ok(session) = session else {
                 return;
@@ -120,7 +131,7 @@ impl Divider {
                     self.give_up_all(&session).await;
                     break;
                 }
-                Ending::SessionLost => self.lose_all().await,
+                Ending::SessionLost => self.lose_all(),
             }
         }
         // Without a connection the node goes later, or with its session.
@@ -131,40 +142,49 @@ impl Divider {
 
     async fn divide_in(&mut self, session: &Session, settle: Duration) -> Ending {
         let client = self.client.bound_to(session);
+        let updates = self.updates.clone();
         let mut due = Some(Instant::now() + settle);
         loop {
             tokio::select! {
                 biased;
                 () = self.updates.closed() => return Ending::Left,
-                _ = session.wait_for(is_lost) => return Ending::SessionLost,
+                () = session_lost(session) => return Ending::SessionLost,
                 Some(acknowledged) = self.confirmed.recv() => self.give_up(&client, acknowledged),
                 Ok(()) = self.members.changed() => due = Some(Instant::now() + settle),
                 Ok(()) = self.owners.changed() => due = due.or(Some(Instant::now())),
-                () = sleep_until_some(due) => due = self.act(&client, session).await,
+                Ok(place) = updates.reserve(), if !self.untold.is_empty() => self.tell_next(place),
+                () = sleep_until_some(due), if self.untold.is_empty() => {
+                    due = tokio::select! {
+                        biased;
+                        () = session_lost(session) => return Ending::SessionLost,
+                        next = self.act(&client, session) => next,
+                    };
+                }
             }
         }
     }
 
-    /// Does what is due. Gives the time at which to try again, if something did not work.
+    /// Does what is due. Returns the time at which to try again, if something did not work. May be dropped at any
+    /// moment: an owner node that was made by then is found again.
     async fn act(&mut self, client: &Client, session: &Session) -> Option<Instant> {
         let plan = self.plan(session);
         let in_a_moment = || Some(Instant::now() + RETRY_PAUSE);
         let Ok(lost) = self.find_lost(client, &plan.doubtful).await else {
             return in_a_moment();
         };
-        self.forget(&lost);
         self.discard(client, &plan.discard);
         let (mut acquired, is_complete) = self.acquire(client, &plan.acquire).await;
         acquired.extend(plan.adopt);
         let holds = |(item, czxid): (&String, &Zxid)| {
             (item.clone(), Held { czxid: *czxid, is_leaving: false })
         };
+        self.forget(&lost);
         self.held.extend(acquired.iter().map(holds));
         let release = self.begin_release(&plan.release);
         self.show();
         // What was lost is free, or will be: the plan did not know that yet.
         let next = if lost.is_empty() { None } else { Some(Instant::now()) };
-        self.tell(lost, acquired, release).await;
+        self.note_updates(lost, &acquired, release);
         if is_complete { next } else { in_a_moment() }
     }
 
@@ -257,7 +277,7 @@ impl Divider {
     fn discard(&mut self, client: &Client, items: &BTreeMap<String, Zxid>) {
         for (item, czxid) in items {
             let path = child(&self.places.owners, item);
-            tokio::spawn(delete_owner_node(client.clone(), path, *czxid));
+            OwnedNode::at_reused_path(client.clone(), &path, *czxid).remove_in_background();
             self.deleting.insert(item.clone(), *czxid);
         }
     }
@@ -267,21 +287,23 @@ impl Divider {
         let mut deletions = JoinSet::new();
         for (item, held) in std::mem::take(&mut self.held) {
             let path = child(&self.places.owners, &item);
-            deletions.spawn(delete_owner_node(client.clone(), path, held.czxid));
+            let node = OwnedNode::at_reused_path(client.clone(), &path, held.czxid);
+            // It fails if the node was not there any more.
+            deletions.spawn(async move { drop(node.remove().await) });
         }
         self.show();
         tokio::select! {
             () = all_of(&mut deletions) => {}
-            _ = session.wait_for(is_lost) => {}
+            () = session_lost(session) => {}
         }
         deletions.detach_all();
     }
 
     /// The session cannot be trusted any more.
-    async fn lose_all(&mut self) {
+    fn lose_all(&mut self) {
         let lost = std::mem::take(&mut self.held).into_keys().collect();
         self.show();
-        self.tell(lost, BTreeMap::new(), BTreeMap::new()).await;
+        self.note_updates(lost, &BTreeMap::new(), BTreeMap::new());
     }
 
     fn forget(&mut self, items: &BTreeSet<String>) {
@@ -298,55 +320,35 @@ impl Divider {
         });
     }
 
-    /// Waits if the user has many updates to read. If he has left, nobody needs to know.
-    async fn tell(
-        &self,
+    fn tell_next(&mut self, place: mpsc::Permit<'_, Update>) {
+        if let Some(update) = self.untold.pop_front() {
+            place.send(update);
+        }
+    }
+
+    /// What the user has to be told next.
+    fn note_updates(
+        &mut self,
         lost: BTreeSet<String>,
-        acquired: BTreeMap<String, Zxid>,
+        acquired: &BTreeMap<String, Zxid>,
         release: BTreeMap<String, Zxid>,
     ) {
         if !lost.is_empty() {
-            let _ = self.updates.send(Update::Lost(lost)).await;
+            self.untold.push_back(Update::Lost(lost));
         }
         if !acquired.is_empty() {
             let items = acquired.iter().map(|(item, czxid)| owned(item, *czxid)).collect();
-            let _ = self.updates.send(Update::Acquired(items)).await;
+            self.untold.push_back(Update::Acquired(items));
         }
         if !release.is_empty() {
             let release = Release { items: release, confirm: self.confirm.clone() };
-            let _ = self.updates.send(Update::Release(release)).await;
+            self.untold.push_back(Update::Release(release));
         }
-    }
-}
-
-/// Deletes an owner node of ours, and never one that somebody else has made since: a deletion whose
-/// reply was lost is repeated only if the node is still the same. Ends with the session at the
-/// latest, and then so does the node.
-async fn delete_owner_node(client: Client, path: String, czxid: Zxid) {
-    while let Err(error) = delete_if_same(&client, &path, czxid).await {
-        let is_passing = error.is_retriable() || *error.kind() == ErrorKind::DeadlineExceeded;
-        if !is_passing || *error.kind() == ErrorKind::SessionExpired {
-            return;
-        }
-        sleep(RETRY_PAUSE).await;
-    }
-}
-
-async fn delete_if_same(client: &Client, path: &str, czxid: Zxid) -> herdsman_client::Result<()> {
-    // The server may be another one than before, and must not show us an older state.
-    client.sync(path).await?;
-    match client.exists(path).await? {
-        Some(stat) if stat.czxid == czxid => client.delete(path).await,
-        _ => Ok(()),
     }
 }
 
 async fn all_of(deletions: &mut JoinSet<()>) {
     while deletions.join_next().await.is_some() {}
-}
-
-fn is_lost(state: ConnectionState) -> bool {
-    state == ConnectionState::Lost || state.is_final()
 }
 
 async fn sleep_until_some(due: Option<Instant>) {

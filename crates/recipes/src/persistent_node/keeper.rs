@@ -5,15 +5,17 @@
 //! the node is. Everything is done with a client bound to one session, so that nothing meant for
 //! one session lands in the next.
 
+use herdsman_client::ops::CreateCall;
 use herdsman_client::{
-    Acl, Client, ConnectionState, Error, ErrorKind, Lifetime, Op, OpResult, Outcome, Result,
-    Session, Stat, Watch, Zxid,
+    Acl, Client, Error, ErrorKind, Lifetime, Op, OpResult, Outcome, Result, Session, Stat, Watch,
+    Zxid,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::pace::Pace;
 use super::{End, OnForeignNode, Presence, Report, Wish};
+use crate::patient::session_lost;
 
 /// What is to be kept.
 #[derive(Clone, Debug)]
@@ -22,7 +24,8 @@ pub(super) struct Spec {
     pub(super) is_ephemeral: bool,
     pub(super) is_sequential: bool,
     pub(super) on_foreign_node: OnForeignNode,
-    pub(super) acl: Vec<Acl>,
+    /// The client's default, if it is not given.
+    pub(super) acl: Option<Vec<Acl>>,
 }
 
 impl Spec {
@@ -37,6 +40,13 @@ impl Spec {
         }
         let number = if self.is_sequential { "0" } else { "" };
         crate::path::check(&format!("{}{number}", self.path))
+    }
+
+    fn with_acl(&self, create: CreateCall) -> CreateCall {
+        match &self.acl {
+            Some(acl) => create.acl(acl.clone()),
+            None => create,
+        }
     }
 
     fn lifetime(&self) -> Lifetime {
@@ -58,7 +68,7 @@ pub(super) struct Keeper {
     path: Option<String>,
     /// Which revision of the data we know to be in which incarnation of the node.
     written: Option<(Zxid, u64)>,
-    /// A sequential create went out and its reply was lost.
+    /// A sequential create went out, and no reply has come.
     may_have_created: bool,
     pace: Pace,
 }
@@ -108,7 +118,16 @@ impl Keeper {
                 session = connected => session?,
                 _ = self.wishes.changed() => continue,
             };
-            if let Err(error) = self.keep_in(&session).await {
+            let kept = tokio::select! {
+                biased;
+                // Whatever is waited for, the node can no longer be believed in.
+                () = session_lost(&session) => {
+                    self.tell(Presence::Absent);
+                    continue;
+                }
+                kept = self.keep_in(&session) => kept,
+            };
+            if let Err(error) = kept {
                 self.cope_with(error).await?;
             }
         }
@@ -129,7 +148,7 @@ impl Keeper {
             Some(stat) if !self.spec.is_ours(&stat, session) => {
                 self.meet_foreign(&client, &path, &stat, watch).await
             }
-            Some(stat) => self.hold(&client, session, &path, &stat, watch).await,
+            Some(stat) => self.hold(&client, &path, &stat, watch).await,
         }
     }
 
@@ -137,12 +156,9 @@ impl Keeper {
         self.tell(Presence::Absent);
         self.pause().await;
         let wish = self.wish();
-        let create = client
-            .create(path, wish.data)
-            .lifetime(self.spec.lifetime())
-            .acl(self.spec.acl.clone())
-            .container_parents();
-        match create.await {
+        let create =
+            client.create(path, wish.data).lifetime(self.spec.lifetime()).container_parents();
+        match self.spec.with_acl(create).await {
             Ok(created) => self.written = Some((created.stat.czxid, wish.revision)),
             Err(error) if *error.kind() == ErrorKind::NodeExists => {}
             Err(error) => return Err(error),
@@ -158,23 +174,18 @@ impl Keeper {
         }
         self.pause().await;
         let wish = self.wish();
-        let create = client
-            .create(&self.spec.path, wish.data)
-            .ephemeral()
-            .sequential()
-            .acl(self.spec.acl.clone())
-            .container_parents();
-        match create.await {
-            Ok(created) => {
-                self.written = Some((created.stat.czxid, wish.revision));
-                self.path = Some(created.path);
-                Ok(())
-            }
-            Err(error) => {
-                self.may_have_created = error.outcome() == Outcome::Unknown;
-                Err(error)
-            }
-        }
+        let create =
+            client.create(&self.spec.path, wish.data).ephemeral().sequential().container_parents();
+        let create = self.spec.with_acl(create);
+        // Until it is known otherwise: this future may be dropped before the reply comes.
+        self.may_have_created = true;
+        let created = create.await;
+        self.may_have_created =
+            created.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
+        let created = created?;
+        self.written = Some((created.stat.czxid, wish.revision));
+        self.path = Some(created.path);
+        Ok(())
     }
 
     async fn meet_foreign(
@@ -196,8 +207,11 @@ impl Keeper {
         self.pause().await;
         tracing::info!(path, owner = stat.ephemeral_owner, "replacing a node of another session");
         let wish = self.wish();
-        let create =
-            Op::create(path, wish.data).lifetime(self.spec.lifetime()).acl(self.spec.acl.clone());
+        let create = Op::create(path, wish.data).lifetime(self.spec.lifetime());
+        let create = match &self.spec.acl {
+            Some(acl) => create.acl(acl.clone()),
+            None => create,
+        };
         // In one transaction, so that those who watch do not see the node vanish for good.
         let replaced = client.transaction([Op::delete(path).version(stat.version), create]).await;
         match replaced {
@@ -214,14 +228,7 @@ impl Keeper {
     }
 
     /// The node is there and ours: sees to its data, and waits until something happens.
-    async fn hold(
-        &mut self,
-        client: &Client,
-        session: &Session,
-        path: &str,
-        stat: &Stat,
-        watch: Watch,
-    ) -> Result<()> {
+    async fn hold(&mut self, client: &Client, path: &str, stat: &Stat, watch: Watch) -> Result<()> {
         let wish = self.wish();
         if self.written != Some((stat.czxid, wish.revision)) {
             drop(watch);
@@ -237,7 +244,6 @@ impl Keeper {
             // Whatever happened, even the end of the session: the next look tells.
             event = watch => drop(event),
             _ = self.wishes.changed() => {}
-            _ = session.wait_for(is_lost) => self.tell(Presence::Absent),
         }
         Ok(())
     }
@@ -336,6 +342,8 @@ impl Keeper {
 
 /// The node that this session has made from a sequential `path`, if it did.
 async fn find_numbered(client: &Client, session: &Session, path: &str) -> Result<Option<String>> {
+    // This server may be another one than before, and not have heard of the node yet.
+    client.sync(path).await?;
     let (parent, prefix) = path.rsplit_once('/').unwrap_or(("", path));
     let listed = client.children(if parent.is_empty() { "/" } else { parent }).await;
     let names = match listed {
@@ -355,10 +363,6 @@ async fn find_numbered(client: &Client, session: &Session, path: &str) -> Result
         }
     }
     Ok(None)
-}
-
-fn is_lost(state: ConnectionState) -> bool {
-    state == ConnectionState::Lost || state.is_final()
 }
 
 /// Nothing is wrong with the call, only with the time. A client's deadline is meant for single calls

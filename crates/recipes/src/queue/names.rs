@@ -1,4 +1,4 @@
-//! The names of items in Curator's queues, and the order that they give.
+//! The names of items in Curator's queues and in ZooKeeper's own, and the order that they give.
 //!
 //! In: the names of a queue's children. Out: those that are items, in the order in which they are to
 //! be consumed, and when each is due. Pure.
@@ -9,9 +9,12 @@
 //! | id | `queue-\|<id>\|N` | text without the id |
 //! | priority | `queue-`, `0` if negative else `1`, `%08X`, `N` | text |
 //! | delay | `queue-\|<%08X of epoch ms>\|N` | number, then text |
+//! | plain | `qn-N` | by [`QueueLayout`] |
 //!
-//! Names that do not begin with `queue-` are foreign and left out. All others are items, as they are
-//! to Curator, which puts items back under a bare `queue-N` whatever the queue.
+//! Names that do not begin with `queue-` (in a plain queue: `qn-`) are foreign and left out. All others
+//! are items, as they are to Curator, which puts items back under a bare `queue-N` whatever the queue.
+
+use herdsman_client::Lifetime;
 
 use crate::error::{Error, Result};
 use crate::sequence::split_name;
@@ -32,6 +35,52 @@ pub(super) enum Order {
     Arrival,
     /// When it is due.
     Due,
+}
+
+/// Whose nodes a plain queue uses. The two differ little, and a queue with items of both is read well
+/// by either as long as its numbers have not run over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueueLayout {
+    /// Those of Curator's `SimpleDistributedQueue`: the queue's own node is a container, all names that
+    /// begin with `qn-` are items, and their order is that of text.
+    #[default]
+    Curator,
+    /// Those of ZooKeeper's own `DistributedQueue` (`zookeeper-recipes-queue`): the queue's own node is
+    /// persistent, for a Java consumer fails if another creates it at the same moment; only names with
+    /// a number behind `qn-` are items, and their order is that of the numbers, also after these have
+    /// run over and become negative.
+    Apache,
+}
+
+impl QueueLayout {
+    /// What the queue's own node is made as.
+    pub(super) fn lifetime(self) -> Lifetime {
+        match self {
+            QueueLayout::Curator => Lifetime::Container,
+            QueueLayout::Apache => Lifetime::Persistent,
+        }
+    }
+
+    /// The items among the children, the first to be consumed first. Other children are foreign.
+    pub(super) fn in_order(self, mut names: Vec<String>) -> Vec<String> {
+        match self {
+            QueueLayout::Curator => {
+                names.retain(|name| name.starts_with(super::simple::ITEM));
+                names.sort_unstable();
+                names
+            }
+            QueueLayout::Apache => {
+                let number = |name: &str| -> Option<i64> {
+                    name.strip_prefix(super::simple::ITEM)?.parse().ok()
+                };
+                let items = names.into_iter().filter_map(|name| Some((number(&name)?, name)));
+                let mut items: Vec<_> = items.collect();
+                items.sort_unstable();
+                items.into_iter().map(|(_, name)| name).collect()
+            }
+        }
+    }
 }
 
 /// What the name of an item tells of the queue that it is in.
@@ -210,6 +259,25 @@ mod tests {
             &["queue-|18BCFE56800|0000000001", "queue-|FFFFFFFF|0000000002", "queue-0000000003"],
             &["queue-0000000003", "queue-|FFFFFFFF|0000000002", "queue-|18BCFE56800|0000000001"],
         );
+    }
+
+    #[test]
+    fn a_plain_queue_is_in_the_order_of_its_layout() {
+        let names = ["qn-0000000010", "README", "qn-", "qn-x", "qn--2147483648", "qn-0000000009"];
+        let in_order = |layout: QueueLayout| {
+            layout.in_order(names.iter().map(|&name| name.to_owned()).collect())
+        };
+        assert_eq!(
+            in_order(QueueLayout::Apache),
+            ["qn--2147483648", "qn-0000000009", "qn-0000000010"]
+        );
+        assert_eq!(
+            in_order(QueueLayout::Curator),
+            ["qn-", "qn--2147483648", "qn-0000000009", "qn-0000000010", "qn-x"]
+        );
+        // `DistributedQueue` does not ask for ten digits.
+        let short = vec!["qn-10".to_owned(), "qn-9".to_owned()];
+        assert_eq!(QueueLayout::Apache.in_order(short), ["qn-9", "qn-10"]);
     }
 
     #[test]

@@ -1,27 +1,31 @@
 //! The plain queue: first in, first out, each item to at most one consumer.
 //!
-//! Layout: `<queue>/qn-N`, persistent sequential, the data is the item as it is; the queue is a
-//! container. That is Curator's `SimpleDistributedQueue` and ZooKeeper's own recipe, and all of them
-//! can share a queue. Beside it `<queue>-receipts`, `-consumers`, `-producers` and `-capacity`, as
-//! the module [`queue`](super) says.
+//! Layout: `<queue>/qn-N`, persistent sequential, the data is the item as it is. That is Curator's
+//! `SimpleDistributedQueue` and ZooKeeper's own `DistributedQueue`; [`QueueLayout`] says where the two
+//! differ. Beside it `<queue>-receipts`, `-consumers`, `-producers` and `-capacity`, as the module
+//! [`queue`](super) says.
 //!
 //! Whose deletion of the node succeeds has the item. Here that deletion is a transaction with a
-//! receipt, so a consumer whose reply was lost learns whether the item is its own; in Curator such an
-//! item is lost.
+//! receipt, so a consumer whose reply was lost learns whether the item is its own; in Curator and in
+//! ZooKeeper's recipe such an item is lost.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Lifetime, Op};
+use herdsman_client::{Client, ErrorKind, Op};
 
 use super::ensure;
 use super::intake::Intake;
+use super::names::QueueLayout;
 use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
 use crate::error::{Error, Result};
 use crate::line::Line;
 
 /// What the names of items begin with.
 pub(super) const ITEM: &str = "qn-";
+
+/// Why a queue can be built again from what it was built from.
+const CHECKED: &str = "path and capacity were checked when the queue was first built";
 
 /// A first-in first-out queue, each item delivered at most once. Clones are handles to the same one.
 ///
@@ -55,24 +59,38 @@ pub struct Queue {
 struct Inner {
     intake: Intake,
     consumers: Line,
+    capacity: Option<usize>,
+    layout: QueueLayout,
 }
 
 impl Queue {
     /// The queue at `path`. Nothing is made before the first item.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        Queue::with_capacity(client, path, None)
+        Queue::build(client, path, None, QueueLayout::default())
     }
 
     /// A queue that never holds more than `capacity` items, if all its producers say so. (Items that
     /// come back because a `take` was dropped in the middle may exceed it.)
     pub fn bounded(client: &Client, path: &str, capacity: usize) -> Result<Self> {
-        Queue::with_capacity(client, path, Some(capacity))
+        Queue::build(client, path, Some(capacity), QueueLayout::default())
     }
 
-    fn with_capacity(client: &Client, path: &str, capacity: Option<usize>) -> Result<Self> {
-        let intake = Intake::new(client, path, Lifetime::Container, capacity)?;
+    /// Whose nodes it shares the path with.
+    #[must_use]
+    pub fn layout(self, layout: QueueLayout) -> Self {
+        let Inner { intake, capacity, .. } = &*self.inner;
+        Queue::build(&intake.client, &intake.path, *capacity, layout).expect(CHECKED)
+    }
+
+    fn build(
+        client: &Client,
+        path: &str,
+        capacity: Option<usize>,
+        layout: QueueLayout,
+    ) -> Result<Self> {
+        let intake = Intake::new(client, path, layout.lifetime(), capacity)?;
         let consumers = line(client, path, "consumers");
-        Ok(Queue { inner: Arc::new(Inner { intake, consumers }) })
+        Ok(Queue { inner: Arc::new(Inner { intake, consumers, capacity, layout }) })
     }
 
     /// Where it is.
@@ -157,7 +175,7 @@ impl Supply for Queue {
 
     async fn look(&self) -> Result<Look<Bytes>> {
         let (names, watch) = self.inner.intake.watched_names().await?;
-        Ok(match self.take_one_of(in_order(names)).await? {
+        Ok(match self.take_one_of(self.inner.layout.in_order(names)).await? {
             Some(item) => Look::Found(item),
             None => Look::Nothing(Wake { watches: vec![watch], after: None }),
         })
@@ -166,7 +184,7 @@ impl Supply for Queue {
 
 impl Inner {
     async fn items(&self) -> Result<Vec<String>> {
-        Ok(in_order(self.intake.names().await?))
+        Ok(self.layout.in_order(self.intake.names().await?))
     }
 
     async fn read(&self, name: &str) -> Result<Option<(Bytes, i32)>> {
@@ -203,7 +221,8 @@ impl Inner {
         while let Err(error) = self.intake.receipts.commit(std::slice::from_ref(&create)).await {
             match error.kind() {
                 ErrorKind::NoNode => {
-                    ensure(&self.intake.client, &self.intake.path, Lifetime::Container).await?;
+                    let lifetime = self.layout.lifetime();
+                    ensure(&self.intake.client, &self.intake.path, lifetime).await?;
                 }
                 _ => return Err(error.into()),
             }
@@ -227,22 +246,14 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        let (Some(item), Ok(runtime)) = (self.item.take(), tokio::runtime::Handle::try_current())
-        else {
+        let Some(item) = self.item.take() else {
             return;
         };
         let (inner, name) = (self.inner.clone(), std::mem::take(&mut self.name));
-        runtime.spawn(async move {
+        self.inner.intake.client.spawn(async move {
             if let Err(error) = inner.put_back(&name, item).await {
                 tracing::warn!(%error, name, "an item that nobody waited for is lost");
             }
         });
     }
-}
-
-/// The items among the children, in Curator's order. Other children are foreign.
-fn in_order(mut names: Vec<String>) -> Vec<String> {
-    names.retain(|name| name.starts_with(ITEM));
-    names.sort_unstable();
-    names
 }

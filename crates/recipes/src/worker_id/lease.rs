@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use super::parse_time;
 use crate::error::{Error, Result};
-use crate::hold::{Hold, patient};
+use crate::hold::Hold;
+use crate::patient::patient;
 use crate::until_known::until_known;
 
 /// A worker id that is ours. Dropping it gives the id back in the background.
@@ -133,10 +134,12 @@ impl WorkerLease {
 
 impl Drop for WorkerLease {
     fn drop(&mut self) {
-        // Without a runtime there is nobody to do it; the node goes with the session then.
-        if let (false, Ok(runtime)) = (self.is_released, tokio::runtime::Handle::try_current()) {
+        if !self.is_released {
             let slot = self.slot.clone();
-            runtime.spawn(async move { slot.give_back().await });
+            self.slot.client.spawn(async move {
+                // It fails if the number was lost before.
+                let _ = slot.give_back().await;
+            });
         }
     }
 }

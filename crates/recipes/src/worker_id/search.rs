@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold, patient};
+use crate::hold::{Distrust, Hold};
 use crate::path::child;
+use crate::patient::patient;
 use crate::until_known::until_known;
 
 /// A search for a worker id, within one session.

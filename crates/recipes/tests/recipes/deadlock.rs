@@ -1,7 +1,9 @@
 //! Deadlocks, found in the nodes of locks.
 
+use std::time::Duration;
+
 use herdsman_client::Client;
-use herdsman_recipes::lock::{find_deadlocks, find_locks, read_queues};
+use herdsman_recipes::lock::{DeadlockWatchdog, Remedy, find_deadlocks, find_locks, read_queues};
 use herdsman_recipes::wait_for::WaitForGraph;
 use herdsman_recipes::{Layout, Lock, RwLock};
 use herdsman_server::TestServer;
@@ -51,6 +53,34 @@ async fn two_who_wait_for_each_other_are_found() {
     b_has_x.release().await.unwrap();
     b_has_y.release().await.unwrap();
     within(a_wants_y).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_watchdog_asks_the_youngest_to_let_go() {
+    let server = TestServer::start();
+    let (zk, a, b) = (client(&server).await, client(&server).await, client(&server).await);
+    let [x, y, _] = PATHS;
+    let watchdog = DeadlockWatchdog::new(&zk, "/locks").unwrap();
+    let mut watchdog = watchdog.interval(Duration::from_millis(10)).remedy(Remedy::RevokeYoungest);
+    let a_has_x = lock(&a, x).owner("a").acquire().await.unwrap();
+    let b_has_y = lock(&b, y).owner("b").acquire().await.unwrap();
+    let a_wants_y = waiting(&zk, &lock(&a, y).owner("a")).await;
+    let b_wants_x = waiting(&zk, &lock(&b, x).owner("b")).await;
+    let found = within(watchdog.next()).await.unwrap();
+    assert_eq!(found.deadlock.circle.len(), 2);
+    let (path, asked) = found.asked.expect("one was asked");
+    assert_eq!((path.as_str(), asked.token), (b_has_y.path(), b_has_y.token()));
+    // It does not let go, so the other one is asked, and the deadlock is not reported again.
+    let found = within(watchdog.next()).await.unwrap();
+    assert_eq!(found.asked.expect("the other was asked").0, a_has_x.path());
+    within(a_has_x.revocation_requested()).await.unwrap();
+    within(b_has_y.revocation_requested()).await.unwrap();
+    let nothing_new = tokio::time::timeout(Duration::from_millis(300), watchdog.next());
+    assert!(nothing_new.await.is_err());
+    b_has_y.release().await.unwrap();
+    within(a_wants_y).await.unwrap().release().await.unwrap();
+    a_has_x.release().await.unwrap();
+    within(b_wants_x).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -129,7 +159,7 @@ async fn waits_that_end_by_themselves_are_no_deadlocks() {
 async fn who_waits_for_itself_is_found() {
     let server = TestServer::start();
     let zk = client(&server).await;
-    for layout in [Layout::Curator, Layout::Kazoo] {
+    for layout in [Layout::Curator, Layout::Kazoo, Layout::Apache] {
         let path = format!("/locks/{layout:?}");
         let lock = lock(&zk, &path).layout(layout);
         let held = lock.acquire().await.unwrap();

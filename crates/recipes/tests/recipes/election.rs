@@ -94,13 +94,14 @@ async fn candidates_lead_in_the_order_in_which_they_came() {
 }
 
 #[tokio::test]
-async fn nodes_are_named_as_those_of_curator_and_kazoo() {
+async fn nodes_are_named_as_those_of_the_layout() {
     let server = TestServer::start();
     let zk = client(&server).await;
     for (layout, prefix, marker, prefix_bytes) in [
         (ElectionLayout::Selector, "_c_", "-lock-", 39),
         (ElectionLayout::Latch, "_c_", "-latch-", 39),
         (ElectionLayout::Kazoo, "", "__lock__", 32),
+        (ElectionLayout::Apache, "", "n_", 0),
     ] {
         let leadership = within(election(&zk, "héros").layout(layout).campaign()).await.unwrap();
         let path = leadership.term().node().to_owned();
@@ -227,9 +228,13 @@ async fn every_step_of_a_candidate_is_reported() {
     within(leadership.resign()).await.unwrap();
     for expected in [
         ElectionEvent::Started,
+        ElectionEvent::Offering,
         ElectionEvent::Offered { node },
+        ElectionEvent::Determining,
         ElectionEvent::Determined { ahead: 1 },
-        ElectionEvent::Ready { behind },
+        ElectionEvent::Ready { behind: behind.clone() },
+        ElectionEvent::Waiting { behind },
+        ElectionEvent::Determining,
         ElectionEvent::Determined { ahead: 0 },
         ElectionEvent::Elected,
         ElectionEvent::Leading { token },

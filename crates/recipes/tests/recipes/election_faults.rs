@@ -14,7 +14,7 @@ const CUTS: [Fault; 2] = [Fault::CutBeforeRequest, Fault::CutBeforeReply];
 
 /// Runs `scenario` once for each request that it makes, with that request or its reply lost. The
 /// scenario gets a client to whose requests this happens and one without faults.
-async fn sweep(mut scenario: impl AsyncFnMut(&TestServer, Client, Client)) {
+pub async fn sweep(mut scenario: impl AsyncFnMut(&TestServer, Client, Client)) {
     for fault in CUTS {
         for request in 0.. {
             assert!(request < 100, "the scenario has no end");

@@ -6,7 +6,11 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures_util::FutureExt as _;
 use herdsman_client::{Client, ErrorKind, Op};
-use herdsman_recipes::{Distrust, Error, Layout, Lock, LockGuard, NaiveLock, Result};
+use herdsman_recipes::queue::WorkQueue;
+use herdsman_recipes::worker_id::WorkerIds;
+use herdsman_recipes::{
+    Distrust, Error, Layout, LeaseLock, Lock, LockGuard, NaiveLock, Race, Result,
+};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer, expire_session};
 
@@ -110,8 +114,9 @@ async fn a_cut_at_any_request_of_the_naive_lock_leaves_one_node_or_none() {
     sweep(async |run| {
         let lock = NaiveLock::new(&run.zk, &run.path).unwrap();
         let guard = lock.acquire().await.unwrap();
-        assert_eq!(run.own_nodes(), [run.path.as_str()]);
+        assert_eq!(lock_nodes(run).await, [run.path.as_str()]);
         guard.release().await.unwrap();
+        assert_eq!(run.own_nodes(), [""; 0]);
         let other = client(run.server).await;
         let other = NaiveLock::new(&other, &run.path).unwrap();
         let held = within(other.acquire()).await.unwrap();
@@ -121,6 +126,111 @@ async fn a_cut_at_any_request_of_the_naive_lock_leaves_one_node_or_none() {
         held.release().await.unwrap();
     })
     .await;
+}
+
+/// The nodes of the client's session, without those that only tell holders apart, of which there is one for each lock.
+async fn lock_nodes(run: &Run<'_>) -> Vec<String> {
+    let (markers, nodes): (Vec<_>, Vec<_>) =
+        run.own_nodes().into_iter().partition(|path| path.contains("-fence/"));
+    assert_eq!(markers.len(), nodes.len());
+    nodes
+}
+
+#[tokio::test]
+async fn a_cut_at_any_request_of_the_lease_lock_leaves_one_node_or_none() {
+    sweep(async |run| {
+        let lock = LeaseLock::new(&run.zk, &run.path, Duration::from_secs(60)).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(lock_nodes(run).await, [run.path.as_str()]);
+        guard.renew().await.unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(run.own_nodes(), [""; 0]);
+        let other = client(run.server).await;
+        let short = LeaseLock::new(&other, &run.path, Duration::from_millis(1)).unwrap();
+        let former = within(short.acquire()).await.unwrap();
+        // The time has passed, and nobody has released the lock.
+        let guard = within(lock.acquire()).await.unwrap();
+        assert_eq!(lock_nodes(run).await, [run.path.as_str()]);
+        assert!(guard.token() > former.token());
+        assert_eq!(former.renew().await, Err(Error::Lost));
+        assert_eq!(former.release().await, Err(Error::Lost));
+        guard.renew().await.unwrap();
+        drop(guard);
+    })
+    .await;
+}
+
+/// Somebody deletes the node by hand, and the next holder makes it again; or the same session holds it again.
+#[tokio::test]
+async fn a_fence_names_its_holder_and_not_only_the_path() {
+    let server = TestServer::start();
+    let (one, two) = (client(&server).await, client(&server).await);
+    one.create("/data", "0").await.unwrap();
+    let former = NaiveLock::new(&one, "/running").unwrap().acquire().await.unwrap();
+    former.fenced().set("/data", "1").await.unwrap();
+    two.delete("/running").await.unwrap();
+    assert_eq!(kind(former.fenced().set("/data", "x").await), ErrorKind::Deposed);
+    let lock = NaiveLock::new(&two, "/running").unwrap();
+    let held = lock.acquire().await.unwrap();
+    assert_eq!(kind(former.fenced().set("/data", "x").await), ErrorKind::Deposed);
+    held.fenced().set("/data", "2").await.unwrap();
+    let straggler = held.fenced();
+    held.release().await.unwrap();
+    let again = lock.acquire().await.unwrap();
+    assert_eq!(kind(straggler.set("/data", "x").await), ErrorKind::Deposed);
+    again.fenced().set("/data", "3").await.unwrap();
+    assert_eq!(two.get("/data").await.unwrap().data, "3");
+    drop((former, again));
+    eventually(|| server.ephemerals(one.session().id()).is_empty()).await;
+    eventually(|| server.ephemerals(two.session().id()).is_empty()).await;
+}
+
+fn kind<T: std::fmt::Debug>(result: herdsman_client::Result<T>) -> ErrorKind {
+    result.unwrap_err().kind().clone()
+}
+
+#[tokio::test]
+async fn a_lease_that_is_renewed_is_not_taken_over() {
+    let server = TestServer::start();
+    let (one, two) = (client(&server).await, client(&server).await);
+    one.create("/data", "0").await.unwrap();
+    let lease = Duration::from_secs(2);
+    let held = LeaseLock::new(&one, "/l", lease).unwrap().acquire().await.unwrap();
+    assert!(held.is_trusted());
+    let other = LeaseLock::new(&two, "/l", lease).unwrap();
+    assert!(other.try_acquire().await.unwrap().is_none());
+    let waiting = tokio::spawn(async move { other.acquire().await });
+    for _ in 0..4 {
+        let before = held.expires_at();
+        tokio::time::sleep(lease / 3).await;
+        // On a machine that stood still for a lease, the lock may have been taken over.
+        if held.renew().await.is_ok() {
+            assert!(held.expires_at() > before && !waiting.is_finished());
+        }
+    }
+    let next = within(waiting).await.unwrap().unwrap();
+    within(held.lost()).await;
+    assert!(!held.is_trusted() && next.token() > held.token());
+    assert_eq!(kind(held.fenced().set("/data", "x").await), ErrorKind::Deposed);
+    assert_eq!(held.run(std::future::pending::<()>()).await, Err(Error::Lost));
+    next.fenced().set("/data", "1").await.unwrap();
+    drop(held);
+    eventually(|| server.ephemerals(one.session().id()).is_empty()).await;
+    assert!(next.is_trusted());
+    next.release().await.unwrap();
+    eventually(|| server.watch_count() == 0).await;
+}
+
+#[tokio::test]
+async fn bad_leases_are_refused() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    assert!(LeaseLock::new(&zk, "/l", Duration::ZERO).is_err());
+    assert!(LeaseLock::new(&zk, "/", Duration::from_secs(1)).is_err());
+    zk.create("/l", "not a lease").ephemeral().await.unwrap();
+    let lock = LeaseLock::new(&zk, "/l", Duration::from_secs(1)).unwrap();
+    zk.create("/l-fence", "").await.unwrap();
+    assert!(matches!(within(lock.acquire()).await.unwrap_err(), Error::Codec { .. }));
 }
 
 #[tokio::test]
@@ -135,7 +245,7 @@ async fn who_gives_up_without_a_reply_leaves_nothing_behind() {
         let task = tokio::spawn(async move { fair.acquire().await });
         within(cut.until_fired()).await;
         task.abort();
-        let cut = proxy.once(OpCode::Create2, fault);
+        let cut = proxy.once(OpCode::Multi, fault);
         let naive = NaiveLock::new(&zk, "/naive").unwrap();
         let task = tokio::spawn(async move { naive.acquire().await });
         within(cut.until_fired()).await;
@@ -153,6 +263,19 @@ async fn a_guard_dropped_outside_the_runtime_is_released() {
     let guard = Lock::new(&zk, PATH).unwrap().acquire().await.unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
     until_nodes(&zk, PATH, 0).await;
+    let queue = WorkQueue::new(&zk, "/queue").unwrap();
+    queue.offer("a").await.unwrap();
+    let held = (
+        NaiveLock::new(&zk, "/naive").unwrap().acquire().await.unwrap(),
+        LeaseLock::new(&zk, "/lease", Duration::from_secs(60)).unwrap().acquire().await.unwrap(),
+        Race::new(&zk, "/leader", "me").unwrap().campaign().await.unwrap(),
+        queue.take().await.unwrap(),
+        queue,
+        WorkerIds::new(&zk, "/ids", 0..=7).unwrap().lease().await.unwrap(),
+    );
+    assert!(!server.ephemerals(zk.session().id()).is_empty());
+    std::thread::spawn(move || drop(held)).join().unwrap();
+    eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
 }
 
 /// What a guard must do when its session has been ended.

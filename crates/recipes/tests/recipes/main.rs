@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod apache_elections;
+mod apache_locks;
 mod barrier;
 mod cache;
 mod config;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind};
@@ -9,7 +10,7 @@ use herdsman_recipes::Error;
 use herdsman_recipes::master_worker::{
     Ending, Failure, Master, Role, Submitter, Task, TaskId, TaskState, Worker,
 };
-use herdsman_recipes::messaging::Progress;
+use herdsman_recipes::messaging::{HeartEvent, HeartMonitor, Heartbeat, Progress};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 use tokio::sync::{Semaphore, mpsc};
@@ -207,6 +208,113 @@ async fn a_worker_that_is_cut_off_cannot_report_a_result() {
     gate.add_permits(1);
     assert_eq!(within(submitter.result(&task)).await.unwrap(), done("new:2"));
     assert_settled(&zk, 1).await;
+}
+
+/// It used to work on until it could ask a server.
+#[tokio::test]
+async fn a_worker_that_is_cut_off_stops_its_tasks_by_itself() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, cut_off) = (client(&server).await, client_behind(&proxy).await);
+    let _master = run_master(&zk);
+    let worker = Worker::new(&cut_off, "/mw", "old").unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let work = move |task: Task| {
+        tell.send(task).unwrap();
+        std::future::pending::<Result<Bytes, Failure>>()
+    };
+    let _worker = Stop(tokio::spawn(async move { worker.run(work).await.unwrap() }));
+    zk.create("/data", "0").await.unwrap();
+    let submitter = Submitter::new(&zk, "/mw").unwrap();
+    let id = submitter.submit("a").await.unwrap();
+    let task = within(told.recv()).await.unwrap();
+    task.fenced().set("/data", "1").await.unwrap();
+    assert!(!task.is_lost());
+    proxy.partition();
+    within(task.lost()).await;
+    assert!(task.is_lost());
+    // Nobody has told it yet.
+    assert!(!cut_off.session().state().is_connected());
+    proxy.heal();
+    let again = within(told.recv()).await.unwrap();
+    assert_eq!((again.id(), again.attempt()), (&id, 2));
+    assert!(again.token() > task.token());
+    again.fenced().set("/data", "2").await.unwrap();
+    let error = within(task.fenced().set("/data", "x")).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Deposed | ErrorKind::SessionExpired), "{error}");
+    assert_eq!(zk.get("/data").await.unwrap().data, "2");
+}
+
+async fn await_registration(zk: &Client) {
+    within(async {
+        while names(zk, "/mw/workers").await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// The node is there, but its worker does not know it yet.
+#[tokio::test]
+async fn a_worker_that_stops_while_it_registers_leaves_no_registration() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client(&server).await, client_behind(&proxy).await);
+    let create = Rule::new(Fault::HoldReply).on(OpCode::Create2).path_containing("/mw/workers/w");
+    let held = proxy.add_rule(create);
+    let stopping = run_shouter(&other, "w");
+    within(held.until_fired()).await;
+    await_registration(&zk).await;
+    drop(stopping);
+    held.release();
+    eventually(|| server.ephemerals(other.session().id()).is_empty()).await;
+}
+
+/// The deletion of a registration was repeated by its name when the reply to it was lost.
+#[tokio::test]
+async fn a_worker_that_stops_leaves_the_registration_of_the_next_one_alone() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, old) = (client(&server).await, client_behind(&proxy).await);
+    let stopping = run_shouter(&old, "w");
+    await_registration(&zk).await;
+    let lost = proxy.once(OpCode::Delete, Fault::CutBeforeReply);
+    proxy.refuse_connections();
+    drop(stopping);
+    within(lost.until_fired()).await;
+    let _next = run_shouter(&zk, "w");
+    await_registration(&zk).await;
+    let registered = zk.get("/mw/workers/w").await.unwrap().stat;
+    let requests = proxy.traffic().requests_in_all();
+    proxy.accept_connections();
+    within(old.sync("/").send()).await.unwrap();
+    // Whatever it asks in addition to that is asked now.
+    within(proxy.until(|traffic| traffic.requests_in_all() > requests + 2)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(zk.exists("/mw/workers/w").await.unwrap(), Some(registered));
+}
+
+/// Its deadline is meant for single calls.
+#[tokio::test]
+async fn masters_and_workers_outlive_a_failover_that_is_longer_than_their_clients_deadline() {
+    let mut server = TestServer::start();
+    let zk = client(&server).await;
+    let options = Client::options().deadline(Duration::from_millis(200));
+    let hasty = within(options.connect(&server.connect_string())).await.unwrap();
+    let _master = run_master(&hasty);
+    let _worker = run_shouter(&hasty, "w");
+    let monitor = HeartMonitor::start(&hasty, "/hearts", Duration::from_secs(3600)).await.unwrap();
+    let mut events = monitor.events();
+    let submitter = Submitter::new(&zk, "/mw").unwrap();
+    let task = submitter.submit("a").await.unwrap();
+    assert_eq!(within(submitter.result(&task)).await.unwrap(), done("A"));
+    server.kill();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.start_again();
+    let task = within(submitter.submit("b")).await.unwrap();
+    assert_eq!(within(submitter.result(&task)).await.unwrap(), done("B"));
+    let _heart = within(Heartbeat::start(&zk, "/hearts", "a")).await.unwrap();
+    assert_eq!(within(events.next()).await, Some(HeartEvent::Appeared("a".into())));
 }
 
 #[tokio::test]

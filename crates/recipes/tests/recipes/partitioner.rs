@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use herdsman_client::{Client, EventType, PersistentWatch, WatchUpdate};
+use herdsman_client::{Client, ConnectionState, EventType, PersistentWatch, WatchUpdate};
 use herdsman_recipes::partitioner::{Partitioner, Release, Update};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::world::{SESSION_TIMEOUT, client, client_behind, eventually, within};
 
 fn items(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("i{number:02}")).collect()
@@ -94,6 +94,59 @@ async fn members_that_share_a_client_do_not_take_each_others_items() {
         back.extend(acquired(&mut a).await);
     }
     assert_eq!(back, got);
+}
+
+/// A member that waits for a reply used not to notice that its session was lost before that reply was given up, after
+/// several session timeouts.
+#[tokio::test]
+async fn a_member_that_waits_for_a_reply_knows_when_its_items_are_lost() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let mut a = join(&zk, "a", 4).await;
+    acquired(&mut a).await;
+    let mut b = join(&other, "b", 4).await;
+    release(&mut a).await.confirm();
+    let mut got = BTreeSet::new();
+    while got.len() < 2 {
+        got.extend(acquired(&mut b).await);
+    }
+    let held = proxy.add_rule(
+        Rule::new(Fault::HoldRequest).on(OpCode::Create2).path_containing("/p/owners/").always(),
+    );
+    within(b.leave()).await;
+    within(held.until_fired()).await;
+    proxy.partition();
+    assert_eq!(a.owned().len(), 2);
+    let session = zk.session();
+    within(session.wait_for(|state| state == ConnectionState::Lost || state.is_final())).await;
+    // No time of its own passes between the two.
+    let noticed = tokio::time::timeout(SESSION_TIMEOUT / 4, async {
+        while !a.owned().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    });
+    noticed.await.expect("the loss of the items is noticed with that of the session");
+    assert!(matches!(within(a.next()).await, Some(Update::Lost(lost)) if lost.len() == 2));
+}
+
+/// A user who reads no updates must not keep the member from noticing anything.
+#[tokio::test]
+async fn a_member_whose_updates_are_not_read_knows_when_its_items_are_lost() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let mut a = join(&zk, "a", 1).await;
+    // Eight updates may wait, and each round makes two. The last ones find no room.
+    for _ in 0..5 {
+        eventually(|| a.owned().len() == 1).await;
+        server.expire_session(zk.session().id());
+        eventually(|| a.owned().is_empty()).await;
+    }
+    for _ in 0..5 {
+        assert_eq!(acquired(&mut a).await.len(), 1);
+        assert!(matches!(within(a.next()).await, Some(Update::Lost(_))));
+    }
+    assert_eq!(acquired(&mut a).await.len(), 1);
 }
 
 #[tokio::test]

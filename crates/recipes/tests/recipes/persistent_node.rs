@@ -265,3 +265,14 @@ async fn it_ends_with_its_client() {
     assert_eq!(error.client_kind(), Some(&ErrorKind::Closed));
     within(node.close()).await.unwrap();
 }
+
+#[tokio::test]
+async fn it_gets_the_default_acl_of_its_client() {
+    let server = TestServer::start();
+    let zk = client(&server).await.with_default_acl([Acl::read_only(), Acl::creator_all()]);
+    zk.authenticate("digest", "app:secret").await.unwrap();
+    let _node = started(&zk, "/plain", "x").await;
+    let (acl, _) = zk.acl("/plain").await.unwrap();
+    assert_eq!(acl.len(), 2, "{acl:?}");
+    assert_eq!(acl[0], Acl::read_only());
+}

@@ -2,10 +2,11 @@
 
 use herdsman_client::{Client, ErrorKind, Outcome};
 use herdsman_recipes::Error;
-use herdsman_recipes::queue::{ITEM_BYTES_MAX, Queue};
+use herdsman_recipes::queue::{ITEM_BYTES_MAX, Queue, QueueLayout};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 
+use crate::apache_locks::containers;
 use crate::world::{client, client_behind, eventually, within};
 
 async fn names(zk: &Client, path: &str) -> Vec<String> {
@@ -53,6 +54,58 @@ async fn the_layout_is_that_of_curators_simple_distributed_queue() {
     assert_eq!(queue.take().await.unwrap(), "theirs");
     assert_eq!(queue.poll().await.unwrap(), None);
     assert_eq!(names(&zk, "/q").await, ["README"]);
+}
+
+#[tokio::test]
+async fn the_layout_of_apache_is_that_of_zookeepers_distributed_queue() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let zk = client_behind(&proxy).await;
+    let queue = Queue::new(&zk, "/q").unwrap().layout(QueueLayout::Apache);
+    assert_eq!(queue.element().await, Err(Error::Empty));
+    queue.offer("ours").await.unwrap();
+    assert_eq!(zk.get("/q/qn-0000000000").await.unwrap().data, "ours");
+    assert_eq!(containers(&proxy), ["/q-receipts"]);
+    for (name, item) in [("README", ""), ("qn-", ""), ("qn-x", ""), ("qn--2147483648", "first")] {
+        zk.create(&format!("/q/{name}"), item).await.unwrap();
+    }
+    assert_eq!(queue.len().await.unwrap(), 2);
+    assert_eq!(queue.element().await.unwrap(), "first");
+    assert_eq!(queue.remove().await.unwrap(), "first");
+    assert_eq!(queue.take().await.unwrap(), "ours");
+    assert_eq!(queue.remove().await, Err(Error::Empty));
+    assert_eq!(names(&zk, "/q").await, ["README", "qn-", "qn-x"]);
+
+    let full = Queue::bounded(&zk, "/bounded", 1).unwrap().layout(QueueLayout::Apache);
+    full.try_offer("one").await.unwrap();
+    assert_eq!(full.try_offer("two").await, Err(Error::Full { limit: 1 }));
+}
+
+/// Whatever is cut, each item is in the queue once, and taken once.
+#[tokio::test]
+async fn a_cut_at_any_request_of_apaches_queue_loses_and_doubles_nothing() {
+    let server = TestServer::start();
+    for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
+        for skipped in 0.. {
+            let proxy = TestProxy::start(server.address());
+            let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+            let path = format!("/queues/{fault:?}/{skipped}");
+            let queue = |zk| Queue::new(zk, &path).unwrap().layout(QueueLayout::Apache);
+            let (cut, whole) = (queue(&zk), queue(&other));
+            let rule = proxy.add_rule(Rule::new(fault).skip(skipped));
+            within(cut.offer("a")).await.unwrap();
+            within(cut.offer("b")).await.unwrap();
+            assert_eq!(within(whole.take()).await.unwrap(), "a");
+            assert_eq!(within(cut.take()).await.unwrap(), "b");
+            assert_eq!(within(cut.poll()).await.unwrap(), None);
+            drop(cut);
+            eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
+            if rule.fired() == 0 {
+                assert!(skipped > 5, "it has made {skipped} requests in all");
+                break;
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! Queues whose items are locked: at least once, lost sessions, lost replies, dead letters.
 
-use herdsman_client::{Client, Outcome};
+use std::time::Duration;
+
+use herdsman_client::{Client, ErrorKind, Outcome};
 use herdsman_recipes::Error;
 use herdsman_recipes::queue::{TypedWorkQueue, WorkOptions, WorkQueue};
-use herdsman_server::test_proxy::{Fault, OpCode};
+use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
@@ -161,6 +163,68 @@ async fn a_lost_reply_neither_doubles_nor_loses_nor_bars_an_item() {
         assert!(names(&zk, "/q-locks").await.is_empty());
         assert!(names(&zk, "/dead").await.is_empty());
     }
+}
+
+/// The lock of the next consumer has the same path as that of the former one.
+#[tokio::test]
+async fn a_fence_names_the_delivery_and_not_only_the_item() {
+    let server = TestServer::start();
+    let (one, two) = (client(&server).await, client(&server).await);
+    one.create("/data", "0").await.unwrap();
+    let queue = WorkQueue::new(&one, "/q").unwrap();
+    queue.offer("a").await.unwrap();
+    let former = queue.take().await.unwrap();
+    former.hold().fenced().set("/data", "1").await.unwrap();
+    one.delete(former.hold().path()).await.unwrap();
+    let next = within(WorkQueue::new(&two, "/q").unwrap().take()).await.unwrap();
+    let error = former.hold().fenced().set("/data", "x").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Deposed);
+    assert_eq!(former.done().await, Err(Error::Lost));
+    next.hold().fenced().set("/data", "2").await.unwrap();
+    assert_eq!(names(&one, "/q-locks").await, [next.name()]);
+    next.done().await.unwrap();
+    assert!(queue.is_empty().await.unwrap());
+}
+
+/// The reply to the first attempt is lost, and the second attempt runs into the deadline.
+#[tokio::test]
+async fn a_take_in_doubt_that_fails_leaves_no_lock() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let options = Client::options().deadline(Duration::from_millis(300));
+    let zk = within(options.connect(&proxy.connect_string())).await.unwrap();
+    let queue = WorkQueue::new(&zk, "/q").unwrap();
+    within(queue.offer("a")).await.unwrap();
+    let item = within(queue.take()).await.unwrap();
+    within(item.give_back()).await.unwrap();
+    let lost = proxy.once(OpCode::Multi, Fault::CutBeforeReply);
+    let held = proxy.add_rule(Rule::new(Fault::HoldRequest).on(OpCode::Multi));
+    let error = within(queue.poll()).await.unwrap_err();
+    assert_eq!(error.client_kind(), Some(&ErrorKind::DeadlineExceeded));
+    assert_eq!((lost.fired(), held.fired()), (1, 1));
+    held.release();
+    let locks = || server.ephemerals(zk.session().id()).into_iter();
+    eventually(|| !locks().any(|path| path.starts_with("/q-locks/"))).await;
+    assert!(within(queue.poll()).await.unwrap().is_some());
+}
+
+/// The first attempt was applied and its reply lost; the second one is refused without having been applied.
+#[tokio::test]
+async fn an_end_that_may_have_been_applied_is_not_reported_as_not_applied() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let options = Client::options().deadline(Duration::from_millis(300));
+    let zk = within(options.connect(&proxy.connect_string())).await.unwrap();
+    let queue = WorkQueue::new(&zk, "/q").unwrap();
+    within(queue.offer("a")).await.unwrap();
+    let item = within(queue.take()).await.unwrap();
+    let lost = proxy.once(OpCode::Multi, Fault::CutBeforeReply);
+    let ending = tokio::spawn(item.done());
+    within(lost.until_fired()).await;
+    // The connection is not there again.
+    let _ = zk.close().await;
+    let error = within(ending).await.unwrap().unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
 }
 
 #[tokio::test]

@@ -108,7 +108,9 @@ async fn a_writer_who_gives_up_lets_the_readers_behind_it_in() {
 
 #[tokio::test]
 async fn a_writer_goes_on_as_a_reader() {
-    for (layout, marker) in [(Layout::Curator, "-__READ__"), (Layout::Kazoo, "__rlock__")] {
+    for (layout, marker) in
+        [(Layout::Curator, "-__READ__"), (Layout::Kazoo, "__rlock__"), (Layout::Apache, "-")]
+    {
         let server = TestServer::start();
         let (one, two) = (client(&server).await, client(&server).await);
         let rw = lock(&one).layout(layout).owner("me");

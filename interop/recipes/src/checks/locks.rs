@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use herdsman_recipes::{Error, Layout, Lock, RwLock, Semaphore};
 
-use super::until;
+use super::{add_one, until};
 use crate::world::World;
 
 pub async fn curator_mutex_and_lock_take_turns(world: &World, path: String) -> Result<()> {
@@ -185,14 +185,5 @@ async fn count(
         add_one(zk, counter).await?;
         guard.release().await?;
     }
-    Ok(())
-}
-
-/// Reads and writes without a version: only the lock keeps additions from being lost.
-async fn add_one(zk: &herdsman_client::Client, counter: &str) -> Result<()> {
-    zk.sync(counter).await?;
-    let node = zk.get(counter).await?;
-    let number: usize = std::str::from_utf8(&node.data)?.parse()?;
-    zk.set(counter, (number + 1).to_string()).await?;
     Ok(())
 }

@@ -6,10 +6,12 @@ mod elections;
 mod locks;
 mod nodes;
 mod queues;
+mod zookeeper;
 
 use std::time::Duration;
 
 use anyhow::Result;
+use herdsman_client::Client;
 
 use crate::world::Check;
 
@@ -44,6 +46,14 @@ pub const ALL: &[Check] = &[
     check!(queues::priority_and_delay_and_id_items_cross),
     check!(nodes::a_group_has_members_of_both_languages),
     check!(nodes::services_are_seen_by_both_languages),
+    check!(zookeeper::write_lock_and_lock_take_turns),
+    check!(zookeeper::a_dead_write_lock_gives_way_to_us_and_we_to_it),
+    check!(zookeeper::write_locks_and_locks_never_hold_together),
+    check!(zookeeper::a_write_lock_waits_for_our_readers),
+    check!(zookeeper::election_support_and_we_lead_in_turn),
+    check!(zookeeper::one_leads_at_a_time_with_election_support),
+    check!(zookeeper::distributed_queue_items_cross_both_ways),
+    check!(zookeeper::no_item_of_a_distributed_queue_is_lost_or_doubled),
 ];
 
 /// Waits until something is so; the check's own limit ends what never comes.
@@ -51,5 +61,14 @@ pub async fn until(mut is_so: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     while !is_so().await? {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    Ok(())
+}
+
+/// Reads and writes without a version: only what excludes others keeps additions from being lost.
+pub async fn add_one(zk: &Client, counter: &str) -> Result<()> {
+    zk.sync(counter).await?;
+    let node = zk.get(counter).await?;
+    let number: usize = std::str::from_utf8(&node.data)?.parse()?;
+    zk.set(counter, (number + 1).to_string()).await?;
     Ok(())
 }

@@ -10,9 +10,11 @@
 //! `LeaderSelector` or kazoo has the nodes of a lock. There the path decides, by a word in it; see
 //! [`is_election`] and [`is_called_barrier`].
 
+use std::collections::HashMap;
+
 use herdsman_recipes::barrier::{READY, is_member, latch_count};
 use herdsman_recipes::discovery::ServiceInstance;
-use herdsman_recipes::lock::MARKERS;
+use herdsman_recipes::lock::{FENCE_SUFFIX, MARKERS};
 use herdsman_recipes::queue::{ItemKind, item_kind};
 use herdsman_recipes::sequence::split_name;
 use serde_json::Value;
@@ -296,25 +298,28 @@ fn classify_others(directory: Directory, found: &mut Vec<Finding>) {
 
 /// Ephemeral nodes: locks and leaders of one node, and what is left.
 fn members(directory: Directory, found: &mut Vec<Finding>) {
-    // Beside a queue: what its transactions leave behind them, which nobody is to look at.
-    if directory.path.ends_with("-receipts") {
+    // Beside a queue: what its transactions leave behind, which is internal to it.
+    if directory.path.ends_with("-receipts") || is_fence(&directory) {
         return;
     }
+    let by_name: HashMap<_, _> = directory
+        .children
+        .iter()
+        .filter(|child| child.session.is_none())
+        .map(|child| (child.name.as_str(), child))
+        .collect();
     let is_post = |child: &Child| {
-        let epoch = format!("{}-epoch", child.name);
-        let sibling = directory.children.iter().find(|other| other.name == epoch);
+        let sibling = by_name.get(format!("{}-epoch", child.name).as_str());
         sibling.is_some_and(|sibling| counts_epochs(&sibling.data))
     };
-    let ephemeral: Vec<_> =
-        directory.children.iter().filter(|child| child.session.is_some()).collect();
-    // Each of many would be searched for among many; a post has few neighbours.
-    let may_be_posts = ephemeral.len() <= 100;
+    let is_single_lock =
+        |child: &Child| by_name.contains_key(format!("{}{FENCE_SUFFIX}", child.name).as_str());
     let mut nodes = Vec::new();
-    for child in ephemeral {
+    for child in directory.children.iter().filter(|child| child.session.is_some()) {
         let path = directory.child_path(&child.name);
         if is_single_lock(child) {
             found.push(Finding::Single { path, node: child.clone() });
-        } else if may_be_posts && is_post(child) {
+        } else if is_post(child) {
             found.push(Finding::Post { path, node: child.clone() });
         } else {
             nodes.push(child.clone());
@@ -326,10 +331,10 @@ fn members(directory: Directory, found: &mut Vec<Finding>) {
     }
 }
 
-/// A UUID, a space and what the holder says of itself.
-fn is_single_lock(child: &Child) -> bool {
-    let text = std::str::from_utf8(&child.data).unwrap_or_default();
-    text.split_once(' ').is_some_and(|(uuid, _)| is_member(uuid))
+/// The fence of a lock of one node: its children are ephemeral and named by UUIDs, one for each holder.
+fn is_fence(directory: &Directory) -> bool {
+    let is_marker = |child: &Child| child.session.is_some() && is_member(&child.name);
+    directory.path.ends_with(FENCE_SUFFIX) && directory.children.iter().all(is_marker)
 }
 
 fn counts_epochs(data: &[u8]) -> bool {

@@ -83,3 +83,39 @@ fn a_deadlock_is_shown_and_is_code_3() {
     let [one, two] = sessions;
     assert!(waits(one, "/locks/b", two) && waits(two, "/locks/a", one), "{ended:?}");
 }
+
+#[test]
+fn a_watch_reports_deadlocks_and_asks_the_youngest_to_let_go() {
+    let terminal = Terminal::open();
+    let command = terminal.command(&[
+        "locks",
+        "/locks",
+        "--watch",
+        "--interval",
+        "0.05",
+        "--revoke-youngest",
+    ]);
+    let (lines, youngest, ended) = terminal.ask(async |one| {
+        let two = Client::connect(&terminal.server.connect_string()).await?;
+        let lock = |client, path| Lock::new(client, path).expect("a lock");
+        let watching = Running::start(command);
+        let _first = lock(one, "/locks/a").acquire().await.expect("it is free");
+        let second = lock(&two, "/locks/b").acquire().await.expect("it is free");
+        let waiters = [lock(one, "/locks/b"), lock(&two, "/locks/a")]
+            .map(|lock| spawn(async move { lock.acquire().await.map(drop) }));
+        second.revocation_requested().await.expect("it is held");
+        let ended = spawn_blocking(move || {
+            let lines = [watching.line(), watching.line()];
+            (lines, watching.interrupted())
+        });
+        let (lines, ended) = ended.await.expect("it ends");
+        for waiter in waiters {
+            waiter.abort();
+        }
+        Ok((lines, second.path().to_owned(), ended))
+    });
+    assert!(lines[0].starts_with("deadlock: "), "{lines:?}");
+    assert_eq!(lines[1], format!("asked to release: {youngest}"));
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    terminal.run(&["locks", "--revoke-youngest"]).check_error(2, &["--watch"]);
+}

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Lifetime, Node, Watch};
 
 use super::item::WorkItem;
-use super::locked::{Locked, Touch};
+use super::locked::Locked;
 use super::options::{DeadLetter, WorkOptions};
 use crate::error::{Error, Result};
 use crate::line::Line;
@@ -106,7 +106,7 @@ impl Core {
         let Some(node) = self.read(name).await? else {
             return Ok(false);
         };
-        let Some(locked) = Locked::lock(self, name, &node, Touch::Check).await? else {
+        let Some(locked) = Locked::lock(self, name, &node, node.data.clone()).await? else {
             return Ok(false);
         };
         locked.remove().await.map(|()| true)
@@ -198,19 +198,18 @@ impl Core {
         mut content: Content,
     ) -> Result<Option<WorkItem>> {
         let Some(dead) = &self.dead_letter else {
-            let locked = Locked::lock(self, name, node, Touch::Check).await?;
+            let locked = Locked::lock(self, name, node, node.data.clone()).await?;
             return Ok(locked.map(|locked| WorkItem::new(locked, content, 1)));
         };
         if content.deliveries >= dead.deliveries_max {
             tracing::warn!(name, content.deliveries, "an item goes to the dead letters");
-            if let Some(locked) = Locked::lock(self, name, node, Touch::Check).await? {
+            if let Some(locked) = Locked::lock(self, name, node, node.data.clone()).await? {
                 locked.bury().await?;
             }
             return Ok(None);
         }
         content.deliveries += 1;
-        let counted = Touch::Rewrite(content.encode());
-        let locked = Locked::lock(self, name, node, counted).await?;
+        let locked = Locked::lock(self, name, node, content.encode()).await?;
         let delivery = content.deliveries;
         Ok(locked.map(|locked| WorkItem::new(locked, content, delivery)))
     }
@@ -222,7 +221,7 @@ impl Core {
         node: &Node,
         reason: String,
     ) -> Result<Option<WorkItem>> {
-        let Some(locked) = Locked::lock(self, name, node, Touch::Check).await? else {
+        let Some(locked) = Locked::lock(self, name, node, node.data.clone()).await? else {
             return Ok(None);
         };
         let path = locked.path();

@@ -4,6 +4,10 @@
 //! deletes item and lock one after the other; here both go in one transaction, which is refused if
 //! the lock is no longer ours. So a consumer that has lost its session cannot remove an item that
 //! another one is working on.
+//!
+//! The next consumer's lock has the same path. What tells the two apart is the version of the item: it is written in
+//! the transaction that locks it, and everything that a consumer does to the item depends on the version that it
+//! left.
 
 use std::sync::Arc;
 
@@ -14,6 +18,8 @@ use uuid::Uuid;
 use super::core::Core;
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
+use crate::owned_node::Incarnation;
+use crate::patient::patient;
 use crate::queue::ensure;
 use crate::queue::names::{ITEM, without_number};
 
@@ -25,23 +31,17 @@ pub(super) struct Locked {
     name: String,
     /// What the node holds now.
     data: Bytes,
-}
-
-/// What is done to the item in the transaction that locks it.
-pub(super) enum Touch {
-    /// Nothing; but it must be there, unchanged.
-    Check,
-    /// Its new data, with the delivery counted.
-    Rewrite(Bytes),
+    /// The version of the item since it was locked.
+    version: i32,
 }
 
 impl Locked {
-    /// Locks an item, if it is still as it was read and nobody else is working on it.
+    /// Locks an item and writes `data` to it, if it is still as it was read and nobody else is working on it.
     pub(super) async fn lock(
         core: &Arc<Core>,
         name: &str,
         item: &Node,
-        touch: Touch,
+        data: Bytes,
     ) -> Result<Option<Self>> {
         let client = &core.intake.client;
         let session = client.connected_session().await?;
@@ -51,15 +51,13 @@ impl Locked {
             lock_path: core.lock_of(name),
             // Consumers of one session must be told apart, too.
             tag: Uuid::new_v4().to_string().into(),
+            item_path: core.intake.child(name),
+            version_before: item.stat.version,
         };
-        let path = core.intake.child(name);
-        let version = item.stat.version;
-        let (op, data) = match touch {
-            Touch::Check => (Op::check(&path).version(version), item.data.clone()),
-            Touch::Rewrite(data) => (Op::set(&path, data.clone()).version(version), data),
-        };
-        let hold = attempt.run(&core.locks, op).await?;
-        Ok(hold.map(|hold| Locked { core: core.clone(), hold, name: name.to_owned(), data }))
+        let version = attempt.version_after();
+        let hold = attempt.run(&core.locks, &data).await?;
+        let (core, name) = (core.clone(), name.to_owned());
+        Ok(hold.map(|hold| Locked { core, hold, name, data, version }))
     }
 
     pub(super) fn path(&self) -> String {
@@ -109,7 +107,8 @@ impl Locked {
     /// Deletes lock and item, and makes what takes its place, at once. A reply that is lost is no
     /// doubt as long as the session lives: nobody else deletes our lock.
     async fn settle(&mut self, instead: Option<Op>) -> Result<()> {
-        let ops = [Op::delete(self.hold.path()), Op::delete(&self.path())];
+        let item = Op::delete(&self.path()).version(self.version);
+        let ops = [Op::delete(self.hold.path()), item];
         let ops: Vec<_> = ops.into_iter().chain(instead).collect();
         let mut doubt = None;
         loop {
@@ -127,12 +126,18 @@ impl Locked {
                 }
                 // Somebody has removed the item without asking for its lock: it is done.
                 (Some(1), ErrorKind::NoNode) => return Ok(()),
+                // Somebody has deleted our lock, and another consumer has the item.
+                (Some(1), ErrorKind::BadVersion) => return Err(Error::Lost),
                 (None, ErrorKind::SessionExpired) => {
                     self.hold.let_go();
                     return Err(doubt.map_or(Error::Lost, Error::Client));
                 }
                 (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
                     doubt.get_or_insert(error);
+                }
+                // This attempt was not applied, but an earlier one may have been.
+                _ if doubt.is_some() && error.failed_op().is_none() => {
+                    return Err(herdsman_client::Error::unknown(error.kind().clone()).into());
                 }
                 _ => return Err(error.into()),
             }
@@ -141,58 +146,81 @@ impl Locked {
 }
 
 /// One attempt to lock, repeated until its result is known.
+#[derive(Clone)]
 struct LockAttempt {
     client: Client,
     session: Session,
     lock_path: String,
     tag: Bytes,
+    item_path: String,
+    version_before: i32,
 }
 
 impl LockAttempt {
-    async fn run(self, locks: &str, touch: Op) -> Result<Option<Hold>> {
-        let create = Op::create(&self.lock_path, self.tag.clone()).ephemeral();
+    /// The version that the item gets by being locked.
+    fn version_after(&self) -> i32 {
+        self.version_before.wrapping_add(1)
+    }
+
+    async fn run(self, locks: &str, data: &Bytes) -> Result<Option<Hold>> {
         let mut is_in_doubt = false;
+        let locked = self.run_until_known(locks, data, &mut is_in_doubt).await;
+        if is_in_doubt && locked.is_err() {
+            self.clean_up();
+        }
+        locked
+    }
+
+    async fn run_until_known(
+        &self,
+        locks: &str,
+        data: &Bytes,
+        is_in_doubt: &mut bool,
+    ) -> Result<Option<Hold>> {
+        let create = Op::create(&self.lock_path, self.tag.clone()).ephemeral();
+        let set = Op::set(&self.item_path, data.clone()).version(self.version_before);
         loop {
-            let error = match self.client.transaction([create.clone(), touch.clone()]).await {
+            let error = match self.client.transaction([create.clone(), set.clone()]).await {
                 Ok(results) => return Ok(self.hold_from(results)),
                 Err(error) => error,
             };
+            *is_in_doubt |= error.outcome() == Outcome::Unknown;
             match (error.failed_op(), error.kind()) {
-                (Some(0), ErrorKind::NodeExists) if is_in_doubt => return self.look().await,
+                (Some(0), ErrorKind::NodeExists) if *is_in_doubt => {
+                    return self.find(&self.client).await;
+                }
                 (Some(0), ErrorKind::NodeExists) => return Ok(None),
                 (Some(0), ErrorKind::NoNode) => {
                     ensure(&self.client, locks, Lifetime::Persistent).await?;
                 }
                 (Some(1), ErrorKind::NoNode | ErrorKind::BadVersion) => return Ok(None),
-                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
-                    is_in_doubt = true;
-                }
                 // A lock that was made in a session that is over went with it.
                 (None, ErrorKind::SessionExpired) => {
                     let over = herdsman_client::Error::not_applied(ErrorKind::SessionExpired);
                     return Err(over.into());
                 }
-                _ => {
-                    self.clean_up_after(&error);
-                    return Err(error.into());
-                }
+                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+                _ => return Err(error.into()),
             }
         }
     }
 
-    /// A lock that may have been made all the same must not bar the item while the session lives.
-    fn clean_up_after(self, error: &herdsman_client::Error) {
-        if error.outcome() == Outcome::Unknown {
-            tokio::spawn(async move { self.look().await.map(drop) });
-        }
+    /// A lock that was made although no reply said so must not bar the item while the session lives. What is found is
+    /// given up by being dropped.
+    fn clean_up(self) {
+        let client = patient(&self.client);
+        self.client.clone().spawn(async move {
+            drop(self.find(&client).await);
+        });
     }
 
-    /// Whether the lock that is there is the one of our earlier attempt.
-    async fn look(self) -> Result<Option<Hold>> {
-        match self.client.get(&self.lock_path).await {
+    /// The lock that an earlier attempt has made, if it did.
+    async fn find(&self, client: &Client) -> Result<Option<Hold>> {
+        // This server may be another one than before, and be behind.
+        client.sync(&self.lock_path).await?;
+        match client.get(&self.lock_path).await {
             Ok(Node { data, stat }) if data == self.tag => {
-                let created = Created { path: self.lock_path.clone(), stat };
-                Ok(Some(self.into_hold(created)))
+                Ok(Some(self.hold(Created { path: self.lock_path.clone(), stat })))
             }
             Ok(_) => Ok(None),
             Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
@@ -200,14 +228,17 @@ impl LockAttempt {
         }
     }
 
-    fn hold_from(self, results: Vec<OpResult>) -> Option<Hold> {
+    fn hold_from(&self, results: Vec<OpResult>) -> Option<Hold> {
         match results.into_iter().next() {
-            Some(OpResult::Created(created)) => Some(self.into_hold(created)),
+            Some(OpResult::Created(created)) => Some(self.hold(created)),
             _ => None,
         }
     }
 
-    fn into_hold(self, created: Created) -> Hold {
-        Hold::at_reused_path(self.client, self.session, created, Distrust::WhenLost)
+    fn hold(&self, created: Created) -> Hold {
+        let (guard, version) = (self.item_path.clone(), self.version_after());
+        let incarnation = Incarnation { guard, version, marker: None };
+        let (client, session) = (self.client.clone(), self.session.clone());
+        Hold::of_incarnation(client, session, created, incarnation, Distrust::WhenLost)
     }
 }

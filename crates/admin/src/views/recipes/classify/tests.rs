@@ -124,8 +124,15 @@ fn semaphores() {
 
 #[test]
 fn locks_of_one_node() {
-    check("/jobs", &[&format!("nightly@1={UUID} host/1")], &["single /jobs/nightly"]);
-    check("/", &[&format!("nightly@1={UUID} host/1")], &["single /nightly"]);
+    check("/jobs", &["nightly@1=host/1", "nightly-fence"], &["single /jobs/nightly"]);
+    check("/", &["nightly@1=host/1", "nightly-fence"], &["single /nightly"]);
+    check(
+        "/jobs",
+        &["nightly@1=host/1", "nightly-fence@1"],
+        &["group /jobs: nightly nightly-fence"],
+    );
+    check("/jobs/nightly-fence", &[&format!("{UUID}@1")], &[]);
+    check("/jobs/nightly-fence", &["post-1@1"], &["group /jobs/nightly-fence: post-1"]);
     check("/jobs", &["nightly@1=some words"], &["group /jobs: nightly"]);
 }
 

@@ -12,8 +12,8 @@ import java.util.concurrent.Executors;
 import java.util.stream.Collectors;
 
 /**
- * A process that uses Curator's recipes as it is told on standard input, so that a test can make it compete with others
- * for the same paths. The protocol is in README.md of interop/recipes.
+ * A process that uses Curator's and ZooKeeper's own recipes as it is told on standard input, so that a test can make it
+ * compete with others for the same paths. The protocol is in README.md of interop/recipes.
  *
  * <p>In: the connect string and, optionally, the limit in milliseconds for everything that waits. Out: {@code ready} and
  * the session's id, then one answer a command, in the order in which they finish. Standard error is for people.
@@ -34,6 +34,7 @@ public final class Contender {
         verbs.putAll(new Nodes(peer).verbs());
         verbs.putAll(new Services(peer).verbs());
         verbs.putAll(new Sessions(peer).verbs());
+        verbs.putAll(new ZookeeperRecipes(peer).verbs());
     }
 
     public static void main(String[] arguments) {

@@ -1,0 +1,184 @@
+//! Claims a path that one client at a time holds, and others after it.
+//!
+//! In: a path, and a session. Out: a [`Hold`], or the news that another has the path. Deliberately not here: waiting
+//! for the path to become free.
+//!
+//! # Nodes
+//! The path `P` itself, ephemeral, with the caller's data. Beside it `P-fence`, a container, in it one ephemeral node
+//! with a unique name for each holder, the marker. All three are written in one transaction, which also raises the
+//! version of `P-fence`. The version names the holder: somebody may delete `P` by hand, and the next one make it
+//! again, but then the version is another one, and the former holder's fenced writes and its deletion of `P` are
+//! refused. The container is deleted by the server when it has been empty for a while. Its version then starts again;
+//! the marker of a former holder is gone by then, too, and its fenced writes need both.
+//!
+//! # Lost replies
+//! The same transaction is made again. If the first one was applied, the second one finds its own marker. Since both go
+//! through the leader, it does not matter whether the server that answers is behind.
+
+use bytes::Bytes;
+use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, OpResult, Outcome, Session, Stat};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold};
+use crate::owned_node::Incarnation;
+use crate::path::child;
+use crate::patient::patient;
+
+/// The place of this operation in the transaction.
+const CREATES_MARKER: usize = 0;
+
+/// One attempt to hold a path.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// Bound to the session.
+    client: Client,
+    session: Session,
+    path: String,
+    data: Bytes,
+    distrust: Distrust,
+    /// A holder whose time is over, and whose place this claim takes.
+    replaced: Option<Replaced>,
+    fence: String,
+    marker: String,
+}
+
+/// The holder whose place is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replaced {
+    /// The version of the fence that names it.
+    pub(crate) fence_version: i32,
+    /// The version of its node: another one if it has written to it since.
+    pub(crate) node_version: i32,
+}
+
+/// The end of the name of the node beside a [`NaiveLock`](crate::NaiveLock) or [`LeaseLock`](crate::LeaseLock) that
+/// tells its holders apart.
+pub const FENCE_SUFFIX: &str = "-fence";
+
+/// The node whose version names the holder of a path.
+pub(crate) fn fence_of(path: &str) -> String {
+    format!("{path}{FENCE_SUFFIX}")
+}
+
+impl Claim {
+    pub(crate) fn new(client: &Client, session: &Session, path: &str, data: Bytes) -> Self {
+        let fence = fence_of(path);
+        Claim {
+            client: client.bound_to(session),
+            session: session.clone(),
+            path: path.to_owned(),
+            data,
+            distrust: Distrust::default(),
+            replaced: None,
+            marker: child(&fence, &Uuid::new_v4().to_string()),
+            fence,
+        }
+    }
+
+    pub(crate) fn distrust(mut self, distrust: Distrust) -> Self {
+        self.distrust = distrust;
+        self
+    }
+
+    /// Takes the path from this holder, if it is still the one that has it.
+    pub(crate) fn replacing(mut self, replaced: Replaced) -> Self {
+        self.replaced = Some(replaced);
+        self
+    }
+
+    /// Makes the claim; `None` if another has the path. Once it was sent, it runs to its end even if nobody waits for
+    /// it any more: then the path is given up again.
+    pub(crate) async fn make(self) -> Result<Option<Hold>> {
+        let (send, receive) = oneshot::channel();
+        let client = self.client.clone();
+        client.spawn(async move {
+            let made = self.run(|| send.is_closed()).await;
+            // A hold that nobody takes is dropped, and thereby given up.
+            let _ = send.send(made);
+        });
+        receive.await.unwrap_or(Err(Error::Lost))
+    }
+
+    async fn run(&self, is_abandoned: impl Fn() -> bool) -> Result<Option<Hold>> {
+        let client = patient(&self.client);
+        let mut is_in_doubt = false;
+        loop {
+            if is_abandoned() && !is_in_doubt {
+                return Ok(None);
+            }
+            let error = match client.transaction(self.ops()).await {
+                Ok(results) => return Ok(self.hold_from(results)),
+                Err(error) => error,
+            };
+            match (error.failed_op(), error.kind()) {
+                // Made by an earlier attempt.
+                (Some(CREATES_MARKER), ErrorKind::NodeExists) => return self.find(&client).await,
+                (Some(CREATES_MARKER), ErrorKind::NoNode) if self.replaced.is_none() => {
+                    client.ensure(&self.fence, Lifetime::Container).await?;
+                }
+                (Some(_), ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion) => {
+                    return Ok(None);
+                }
+                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                    is_in_doubt = true;
+                }
+                _ => return Err(error.into()),
+            }
+        }
+    }
+
+    fn ops(&self) -> Vec<Op> {
+        let set = Op::set(&self.fence, "");
+        let create = Op::create(&self.path, self.data.clone()).ephemeral();
+        let marker = Op::create(&self.marker, "").ephemeral();
+        match self.replaced {
+            None => vec![marker, set, create],
+            Some(Replaced { fence_version, node_version }) => {
+                let delete = Op::delete(&self.path).version(node_version);
+                vec![marker, set.version(fence_version), delete, create]
+            }
+        }
+    }
+
+    fn hold_from(&self, results: Vec<OpResult>) -> Option<Hold> {
+        let mut fence = None;
+        let mut node = None;
+        for result in results {
+            match result {
+                OpResult::Set(stat) => fence = Some(stat),
+                OpResult::Created(created) => node = Some(created),
+                _ => {}
+            }
+        }
+        Some(self.hold(node?, &fence?))
+    }
+
+    fn hold(&self, created: Created, fence: &Stat) -> Hold {
+        let incarnation = Incarnation {
+            guard: self.fence.clone(),
+            version: fence.version,
+            marker: Some(self.marker.clone()),
+        };
+        let (client, session) = (self.client.clone(), self.session.clone());
+        Hold::of_incarnation(client, session, created, incarnation, self.distrust)
+    }
+
+    /// What an attempt has made whose reply was lost. All of it has the zxid of that transaction; if not, somebody has
+    /// deleted the node by hand, and perhaps another client has it.
+    async fn find(&self, client: &Client) -> Result<Option<Hold>> {
+        let [marker, node, fence] =
+            [&self.marker, &self.path, &self.fence].map(|path| client.exists(path).send());
+        let (marker, node, fence) = (marker.await?, node.await?, fence.await?);
+        if let (Some(marker), Some(stat), Some(fence)) = (marker, node, fence)
+            && stat.czxid == marker.czxid
+            && fence.mzxid == marker.czxid
+        {
+            let created = Created { path: self.path.clone(), stat };
+            return Ok(Some(self.hold(created, &fence)));
+        }
+        self.client.delete(&self.marker).in_background();
+        Ok(None)
+    }
+}

@@ -1,0 +1,136 @@
+//! Creates a sequential node exactly once, under a name that has no room for a unique id.
+//!
+//! In: a directory and what the node's name begins with. Out: the node, which is ours for certain, also
+//! if replies were lost, and also if others create nodes with the same beginning in the same session.
+//!
+//! ZooKeeper's own recipes look for a child with their prefix after a lost reply, so two locks of one
+//! session take each other's nodes for their own (`WriteLock`), or do not look at all and leave a node
+//! behind that nobody deletes (`LeaderElectionSupport`). Here the node is created in one transaction
+//! with a *receipt*, an ephemeral node with a unique name. If the reply is lost, the same transaction
+//! is sent again. Either it succeeds, or the receipt is there already: then both nodes were created by
+//! an earlier attempt, and ours is the one with the receipt's czxid, which no other node of the
+//! directory has. As with a protected creation, a server does not carry out a request of a connection
+//! that the session has left.
+//!
+//! Nodes: `<directory>-receipts/<uuid>`, in a container, deleted as soon as the outcome is known. They
+//! must not be in the directory: `LeaderElectionSupport` fails on children that are not offers. Cost:
+//! no round trip, one more small write and its deletion.
+
+use bytes::Bytes;
+use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, OpResult, Outcome, Zxid};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+
+/// A node to be created.
+#[derive(Debug)]
+pub(super) struct Creation {
+    /// Bound to a session, and patient.
+    pub(super) client: Client,
+    pub(super) directory: String,
+    pub(super) prefix: String,
+    pub(super) data: Bytes,
+}
+
+impl Creation {
+    /// Creates it, and the directory if it is missing. Begins no further attempt once the node is not
+    /// wanted any more.
+    pub(super) async fn run(&self, is_wanted: impl Fn() -> bool) -> Result<Created> {
+        let receipts = self.receipts();
+        let receipt = Receipt::new(&self.client, &receipts);
+        let mut may_be_applied = false;
+        while may_be_applied || is_wanted() {
+            let node = Op::create(&self.child(&self.prefix), self.data.clone());
+            let ops = [receipt.creation(), node.ephemeral().sequential()];
+            let error = match self.client.transaction(ops).await {
+                Ok(results) => return created(results),
+                Err(error) => error,
+            };
+            match (error.failed_op(), error.kind()) {
+                (Some(0), ErrorKind::NodeExists) if may_be_applied => {
+                    return self.find(receipt.czxid().await?).await;
+                }
+                (Some(0), ErrorKind::NoNode) => {
+                    self.client.ensure(&receipts, Lifetime::Container).await?;
+                }
+                // Programs that use ZooKeeper's recipes expect that their directory stays.
+                (Some(1), ErrorKind::NoNode) => {
+                    self.client.ensure(&self.directory, Lifetime::Persistent).await?;
+                }
+                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                    tracing::debug!(%error, "the reply was lost; sending the creation again");
+                    may_be_applied = true;
+                }
+                _ => return Err(error.into()),
+            }
+        }
+        Err(Error::Lost)
+    }
+
+    /// The node that was created together with the receipt. [`Error::Lost`] if it has been deleted.
+    async fn find(&self, czxid: Zxid) -> Result<Created> {
+        let children = match self.client.children(&self.directory).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Err(Error::Lost),
+            children => children?,
+        };
+        let ours = children.names.iter().filter(|name| name.starts_with(&self.prefix));
+        let reads: Vec<_> = ours
+            .map(|name| self.child(name))
+            .map(|path| (self.client.exists(&path).send(), path))
+            .collect();
+        for (read, path) in reads {
+            if let Some(stat) = read.await?.filter(|stat| stat.czxid == czxid) {
+                return Ok(Created { path, stat });
+            }
+        }
+        Err(Error::Lost)
+    }
+
+    fn child(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory.trim_end_matches('/'))
+    }
+
+    fn receipts(&self) -> String {
+        match self.directory.as_str() {
+            "/" => "/-receipts".to_owned(),
+            directory => format!("{directory}-receipts"),
+        }
+    }
+}
+
+/// Shows whether the transaction that creates it was applied. Dropping it deletes it in the background.
+struct Receipt<'c> {
+    client: &'c Client,
+    path: String,
+}
+
+impl<'c> Receipt<'c> {
+    fn new(client: &'c Client, directory: &str) -> Self {
+        Receipt { client, path: format!("{directory}/{}", Uuid::new_v4()) }
+    }
+
+    fn creation(&self) -> Op {
+        Op::create(&self.path, "").ephemeral()
+    }
+
+    async fn czxid(&self) -> Result<Zxid> {
+        let stat = self.client.exists(&self.path).await?;
+        Ok(stat.ok_or(Error::Lost)?.czxid)
+    }
+}
+
+impl Drop for Receipt<'_> {
+    fn drop(&mut self) {
+        // Without a runtime there is nobody to do it; the node goes with the session then.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.client.delete(&self.path).in_background();
+        }
+    }
+}
+
+fn created(results: Vec<OpResult>) -> Result<Created> {
+    match results.into_iter().next_back() {
+        Some(OpResult::Created(created)) => Ok(created),
+        _ => Err(Error::Lost),
+    }
+}

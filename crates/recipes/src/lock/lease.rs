@@ -1,0 +1,308 @@
+//! A lock that is held for a limited time.
+//!
+//! Other locks are held as long as their holder's session lives, so a holder that hangs, but whose client still
+//! answers the servers, holds its lock for ever. Here the holder says for how long at most it wants the lock. When
+//! that time has passed without a renewal, whoever waits may take it over, and then the former holder's fenced writes
+//! are refused.
+//!
+//! # Nodes
+//! The path itself, ephemeral, with JSON: `{"lease_ms":30000,"owner":"host-1"}`; beside it `<path>-fence`, which
+//! tells one holder from the next. Above them containers. A renewal writes the same data again.
+//!
+//! # Time
+//! No two clocks are compared. The holder counts from the moment at which it *sent* the request that made it the
+//! holder, or its last renewal. A waiter counts from the moment at which it first *saw* that holder, or its last
+//! renewal. So the holder stops before anybody takes over, if both clocks run at the same speed and the holder's
+//! process runs. For all other cases there are [`Hold::fenced`] and [`Hold::token`]. A waiter that has just come
+//! waits for a whole lease, even if most of it has passed.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Outcome, Session, Watch, Zxid};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{default_owner, within};
+use crate::claim::{Claim, Replaced, fence_of};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold};
+use crate::path;
+use crate::patient::{PAUSE, patient};
+
+/// A lock that others may take over when its holder has had it for longer than it said. It is not fair: of those who
+/// wait, any may get it.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use std::time::Duration;
+/// use herdsman_recipes::LeaseLock;
+///
+/// zk.create("/report", "").await?;
+/// let lock = LeaseLock::new(&zk, "/jobs/report", Duration::from_secs(30))?;
+/// let guard = lock.acquire().await?;
+/// guard.fenced().set("/report", "half").await?; // refused if somebody has taken the lock over
+/// guard.renew().await?;                         // another 30 seconds
+/// guard.fenced().set("/report", "all").await?;
+/// guard.release().await?;
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct LeaseLock {
+    client: Client,
+    path: String,
+    lease: Duration,
+    owner: String,
+    distrust: Distrust,
+}
+
+/// What the node holds.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    lease_ms: u64,
+    owner: String,
+}
+
+/// A holder, as a waiter has seen it.
+#[derive(Debug)]
+struct Seen {
+    /// The last renewal, or the creation.
+    mzxid: Zxid,
+    since: Instant,
+    lease: Duration,
+}
+
+impl LeaseLock {
+    /// The lock that is the node at `path`, for at most `lease` at a time.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if `lease` is less than a millisecond, or `path` is not a path below the root.
+    pub fn new(client: &Client, path: &str, lease: Duration) -> Result<Self> {
+        path::check_below_root("a lock", path)?;
+        if lease.as_millis() == 0 {
+            return Err(Error::invalid("a lease must last at least a millisecond"));
+        }
+        let owner = String::from_utf8_lossy(&default_owner()).into_owned();
+        let (client, path) = (client.clone(), path.to_owned());
+        Ok(LeaseLock { client, path, lease, owner, distrust: Distrust::default() })
+    }
+
+    /// What others read about who holds the lock; by default the names of the host and the process.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// When guards stop believing in themselves before their time has passed.
+    #[must_use]
+    pub fn distrust(mut self, distrust: Distrust) -> Self {
+        self.distrust = distrust;
+        self
+    }
+
+    /// Waits for the lock: until it is released, its holder's session has ended, or its holder's time has passed.
+    /// Dropping the future gives up.
+    pub async fn acquire(&self) -> Result<LeaseGuard> {
+        let mut seen = None;
+        loop {
+            let session = self.client.connected_session().await?;
+            match self.acquire_in(&session, &mut seen).await {
+                Err(error) if self.goes_on_after(&error) => {}
+                acquired => return acquired,
+            }
+        }
+    }
+
+    /// Takes the lock if nobody has it. A holder whose time has passed still has it: only those who wait know that.
+    pub async fn try_acquire(&self) -> Result<Option<LeaseGuard>> {
+        loop {
+            let session = self.client.connected_session().await?;
+            match self.claim(&session, None).await {
+                Err(error) if self.goes_on_after(&error) => {}
+                claimed => return claimed,
+            }
+        }
+    }
+
+    /// Waits for the lock, but no longer than this: [`Error::TimedOut`] then. Zero means
+    /// [`LeaseLock::try_acquire`].
+    pub async fn acquire_within(&self, limit: Duration) -> Result<LeaseGuard> {
+        if limit.is_zero() {
+            return self.try_acquire().await?.ok_or(Error::TimedOut);
+        }
+        within(limit, self.acquire()).await
+    }
+
+    async fn acquire_in(&self, session: &Session, seen: &mut Option<Seen>) -> Result<LeaseGuard> {
+        let client = patient(&self.client.bound_to(session));
+        let mut replaced = None;
+        loop {
+            if let Some(guard) = self.claim(session, replaced.take()).await? {
+                return Ok(guard);
+            }
+            let Some((holder, watch)) = self.look(&client, seen).await? else {
+                continue;
+            };
+            let due = seen.as_ref().map_or_else(Instant::now, |seen| seen.since + seen.lease);
+            tokio::select! {
+                event = watch => drop(event?),
+                () = sleep_until(due) => replaced = Some(holder),
+            }
+        }
+    }
+
+    /// Who has the lock; `None` if nobody has it, or that has just changed.
+    async fn look(
+        &self,
+        client: &Client,
+        seen: &mut Option<Seen>,
+    ) -> Result<Option<(Replaced, Watch)>> {
+        let (node, watch) = match client.get(&self.path).watch().await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
+            read => read?,
+        };
+        let record: Record = serde_json::from_slice(&node.data).map_err(|error| Error::Codec {
+            path: self.path.clone(),
+            reason: format!("not the holder of a lease lock: {error}"),
+        })?;
+        let fence = client.exists(&fence_of(&self.path)).await?;
+        let Some(fence) = fence.filter(|fence| fence.mzxid == node.stat.czxid) else {
+            // The holder has changed between the two reads, or somebody has written to the fence.
+            sleep(PAUSE).await;
+            return Ok(None);
+        };
+        if seen.as_ref().is_none_or(|seen| seen.mzxid != node.stat.mzxid) {
+            let lease = Duration::from_millis(record.lease_ms);
+            *seen = Some(Seen { mzxid: node.stat.mzxid, since: Instant::now(), lease });
+        }
+        let holder = Replaced { fence_version: fence.version, node_version: node.stat.version };
+        Ok(Some((holder, watch)))
+    }
+
+    async fn claim(
+        &self,
+        session: &Session,
+        replaced: Option<Replaced>,
+    ) -> Result<Option<LeaseGuard>> {
+        let data = self.data();
+        let claim = Claim::new(&self.client, session, &self.path, data.clone());
+        let claim = claim.distrust(self.distrust);
+        let claim = match replaced {
+            Some(replaced) => claim.replacing(replaced),
+            None => claim,
+        };
+        let sent = Instant::now();
+        let hold = claim.make().await?;
+        let (lease, until) = (self.lease, Mutex::new(sent + self.lease));
+        Ok(hold.map(|hold| LeaseGuard { hold, data, lease, until }))
+    }
+
+    fn data(&self) -> Bytes {
+        let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+        let record = Record { lease_ms, owner: self.owner.clone() };
+        // A struct of text and numbers always has a JSON form.
+        serde_json::to_vec(&record).unwrap_or_default().into()
+    }
+
+    fn goes_on_after(&self, error: &Error) -> bool {
+        error.client_kind() == Some(&ErrorKind::SessionExpired) && self.client.is_managed()
+    }
+}
+
+/// Proof that the lock is held, as far as one can know, for a limited time. Dropping it releases the lock in the
+/// background.
+#[derive(Debug)]
+#[must_use = "the lock is released when its guard is dropped"]
+pub struct LeaseGuard {
+    hold: Hold,
+    data: Bytes,
+    lease: Duration,
+    until: Mutex<Instant>,
+}
+
+impl LeaseGuard {
+    /// The moment from which on others may take the lock over.
+    #[must_use]
+    pub fn expires_at(&self) -> Instant {
+        *self.until.lock()
+    }
+
+    /// Holds the lock for another lease, counted from now. Also works when the time has passed and nobody has taken
+    /// the lock over.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if it is not held any more.
+    pub async fn renew(&self) -> Result<()> {
+        loop {
+            let sent = Instant::now();
+            match self.hold.fenced().set(self.hold.path(), self.data.clone()).await {
+                Ok(_) => {
+                    let mut until = self.until.lock();
+                    *until = (*until).max(sent + self.lease);
+                    return Ok(());
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::Deposed | ErrorKind::SessionExpired | ErrorKind::NoNode => {
+                        return Err(Error::Lost);
+                    }
+                    // Twice does no harm.
+                    _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+                    _ => return Err(error.into()),
+                },
+            }
+        }
+    }
+
+    /// Whether, as far as this process can know, it is still held, and its time has not passed. Does not ask
+    /// the server.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.hold.is_trusted() && Instant::now() < self.expires_at()
+    }
+
+    /// Resolves when it can no longer be trusted: see [`Hold::lost`]; or its time has passed without a renewal.
+    /// Cancel-safe; costs a watch while awaited.
+    pub async fn lost(&self) {
+        tokio::select! {
+            () = self.hold.lost() => {}
+            () = self.expired() => {}
+        }
+    }
+
+    /// Runs `work` while it is held: [`Error::Lost`] when it was lost before the work was done, and the work is dropped
+    /// where it stands.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            done = work => Ok(done),
+            () = self.lost() => Err(Error::Lost),
+        }
+    }
+
+    /// Releases the lock, and waits until the server knows. See [`Hold::release`].
+    pub async fn release(self) -> Result<()> {
+        self.hold.release().await
+    }
+
+    async fn expired(&self) {
+        loop {
+            let until = self.expires_at();
+            sleep_until(until).await;
+            if self.expires_at() == until {
+                return;
+            }
+        }
+    }
+}
+
+impl Deref for LeaseGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}

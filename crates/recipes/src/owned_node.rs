@@ -1,0 +1,177 @@
+//! An ephemeral node of ours, and its end.
+//!
+//! In: a node that was created in a session and is known to be ours. Out: writes that fail once it has gone, and its
+//! deletion, from any thread and through any loss of the connection. Deliberately not here: how it came to be ours.
+//!
+//! A path alone does not name a node: somebody may delete ours, and another client make its own under the same name. A
+//! server compares only data versions, and that of a new node is 0 each time. So a node at a path that others use, too,
+//! has an [`Incarnation`]: a second node whose version changes with each new owner of the path.
+//!
+//! Invariant: nothing but this very node is deleted. A deletion whose reply was lost is repeated only if the node is
+//! still the same. (Without an incarnation a name is unique, or is compared by its czxid: then there is a moment
+//! between the comparison and the deletion, in which only a deletion by hand could do harm.)
+
+use herdsman_client::{Client, Created, ErrorKind, Fenced, Op, Outcome, Reply, Zxid};
+
+use crate::error::{Error, Result};
+use crate::patient::patient;
+
+/// A node of ours.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedNode {
+    /// Bound to the session that owns the node.
+    pub(crate) client: Client,
+    pub(crate) path: String,
+    pub(crate) czxid: Zxid,
+    naming: Naming,
+}
+
+/// Whether a path can come to mean another's node.
+#[derive(Clone, Debug)]
+enum Naming {
+    /// No other node will ever have this name.
+    Unique,
+    /// Others may make a node of the same name, once ours has gone.
+    Reused,
+    /// The same, and this tells them apart.
+    Incarnation(Incarnation),
+}
+
+/// What tells the owners of one path apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Incarnation {
+    /// A node whose version each new owner changes in the transaction that makes it the owner.
+    pub(crate) guard: String,
+    /// Its version as our own transaction has left it.
+    pub(crate) version: i32,
+    /// An ephemeral node under a unique name, made in the same transaction. It goes together with ours.
+    pub(crate) marker: Option<String>,
+}
+
+impl OwnedNode {
+    /// A node whose name no other node will ever have. `client` is bound to the session that owns it.
+    pub(crate) fn new(client: Client, created: Created) -> Self {
+        let Created { path, stat } = created;
+        OwnedNode { client, path, czxid: stat.czxid, naming: Naming::Unique }
+    }
+
+    /// A node at a path that others use, too.
+    pub(crate) fn at_reused_path(client: Client, path: &str, czxid: Zxid) -> Self {
+        OwnedNode { client, path: path.to_owned(), czxid, naming: Naming::Reused }
+    }
+
+    pub(crate) fn with_incarnation(mut self, incarnation: Incarnation) -> Self {
+        self.naming = Naming::Incarnation(incarnation);
+        self
+    }
+
+    /// A client whose writes fail once this node has gone.
+    pub(crate) fn fenced(&self) -> Fenced {
+        let fenced = self.client.fenced_by(&self.path);
+        let Naming::Incarnation(Incarnation { guard, version, marker }) = &self.naming else {
+            return fenced;
+        };
+        let fenced = fenced.and(guard).at_version(*version);
+        match marker {
+            // While it exists, the guard has not been deleted and made again.
+            Some(marker) => fenced.and(marker),
+            None => fenced,
+        }
+    }
+
+    /// Deletes it, whatever happens to the connection. [`Error::Lost`] if it was not there any more.
+    pub(crate) async fn remove(self) -> Result<()> {
+        let first = self.send_removal();
+        self.finish_removal(first).await
+    }
+
+    /// The same without waiting for it. The request takes its place in the order of requests now, before whatever the
+    /// caller does next. May be called outside of a runtime.
+    pub(crate) fn remove_in_background(self) {
+        let first = self.send_removal();
+        self.client.clone().spawn(async move {
+            if let Err(error) = self.finish_removal(first).await {
+                tracing::debug!(%error, "a node was not there to be deleted");
+            }
+        });
+    }
+
+    /// The removal in one request; none if the node has to be looked at before.
+    fn send_removal(&self) -> Option<Reply<()>> {
+        let client = patient(&self.client);
+        match &self.naming {
+            Naming::Unique => Some(client.delete(&self.path).send()),
+            Naming::Reused => None,
+            Naming::Incarnation(incarnation) => {
+                let sent = client.transaction(self.removal(incarnation)).send();
+                Some(Box::pin(async move { sent.await.map(drop) }))
+            }
+        }
+    }
+
+    fn removal(&self, incarnation: &Incarnation) -> impl Iterator<Item = Op> {
+        let Incarnation { guard, version, marker } = incarnation;
+        let marker = marker.as_deref().map(Op::delete);
+        [Op::check(guard).version(*version), Op::delete(&self.path)].into_iter().chain(marker)
+    }
+
+    async fn finish_removal(self, first: Option<Reply<()>>) -> Result<()> {
+        let mut removal = first;
+        let mut may_be_gone = false;
+        while let Some(removed) = removal {
+            let Err(error) = removed.await else {
+                return Ok(());
+            };
+            match error.kind() {
+                ErrorKind::SessionExpired => return Err(Error::Lost),
+                // The reply was lost; the next attempt tells.
+                _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                    may_be_gone = true;
+                    removal = self.send_removal();
+                }
+                ErrorKind::NoNode | ErrorKind::BadVersion => break,
+                _ => return Err(error.into()),
+            }
+        }
+        let removed = match self.naming {
+            Naming::Unique => Ok(false),
+            _ => self.remove_if_same(&mut may_be_gone).await,
+        };
+        self.remove_marker();
+        match removed {
+            Ok(true) => Ok(()),
+            Ok(false) if may_be_gone => Ok(()),
+            Ok(false) => Err(Error::Lost),
+            Err(error) if *error.kind() == ErrorKind::SessionExpired => Err(Error::Lost),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes the node that is there if it is ours; `false` if it is not.
+    async fn remove_if_same(&self, may_be_gone: &mut bool) -> herdsman_client::Result<bool> {
+        let client = patient(&self.client);
+        loop {
+            // This server may be another one than before, and be behind.
+            client.sync(&self.path).await?;
+            let stat = client.exists(&self.path).await?;
+            if stat.is_none_or(|stat| stat.czxid != self.czxid) {
+                return Ok(false);
+            }
+            match client.delete(&self.path).await {
+                Ok(()) => return Ok(true),
+                Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(false),
+                Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                    *may_be_gone = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The node went without it.
+    fn remove_marker(&self) {
+        if let Naming::Incarnation(Incarnation { marker: Some(marker), .. }) = &self.naming {
+            self.client.delete(marker).in_background();
+        }
+    }
+}
