@@ -94,6 +94,15 @@ impl Client {
         })
     }
 
+    /// A handle to the same sessions that sees the whole tree.
+    pub(crate) fn of_managed(managed: Arc<Managed>) -> Self {
+        Client {
+            scope: Scope::Managed(managed.clone()),
+            chroot: "".into(),
+            ..Client::bound(managed.session())
+        }
+    }
+
     pub(crate) fn bound(session: Session) -> Self {
         let shared = session.shared().clone();
         let chroot = Arc::from(shared.lineage.servers.borrow().chroot());

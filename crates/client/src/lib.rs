@@ -31,6 +31,7 @@ mod connect_string;
 mod dial;
 mod error;
 mod fenced;
+mod follow;
 mod hosts;
 #[cfg(feature = "json")]
 pub mod json;

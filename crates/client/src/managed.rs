@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use crate::connect_string::ConnectString;
 use crate::error::{Error, ErrorKind, Result};
+use crate::follow::follow;
 use crate::options::Options;
 use crate::session::{Lineage, Session, Shared};
 use crate::state::{ConnectionState, Expiry};
@@ -20,11 +21,15 @@ pub(crate) struct Managed {
 impl Managed {
     /// Starts the first session, and a task that starts each next one.
     pub(crate) fn start(servers: ConnectString, options: Options) -> Result<Arc<Self>> {
+        let followed = options.follow_membership.then(|| (servers.clone(), options.client_port()));
         let lineage = Arc::new(Lineage::new(servers, &options, Expiry::HasSuccessor)?);
         let session = Session::start(lineage.clone(), options);
         let shared = session.shared().clone();
         let managed = Arc::new(Managed { lineage, current: watch::Sender::new(session) });
         managed.lineage.runtime.spawn(succeed(Arc::downgrade(&managed), shared));
+        if let Some((given, port)) = followed {
+            managed.lineage.runtime.spawn(follow(Arc::downgrade(&managed), given, port));
+        }
         Ok(managed)
     }
 

@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::connect_string::ConnectString;
 use crate::dial::{Dial, Tcp};
 use crate::error::{Error, Result};
+use crate::follow::ClientPort;
 use crate::report::{CallReport, OnCall};
 use crate::retry::RetryPolicy;
 #[cfg(feature = "sasl")]
@@ -45,6 +46,7 @@ pub struct Options {
     pub(crate) on_call: Option<OnCall>,
     pub(crate) resumed: Option<(SessionId, Password)>,
     pub(crate) dial: Arc<dyn Dial>,
+    pub(crate) follow_membership: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsSettings>,
     #[cfg(feature = "sasl")]
@@ -93,6 +95,7 @@ impl Default for Options {
             on_call: None,
             resumed: None,
             dial: Arc::new(Tcp),
+            follow_membership: false,
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(feature = "sasl")]
@@ -258,6 +261,31 @@ impl Options {
         self
     }
 
+    /// Follows the membership of the ensemble: when servers join, leave or move to other ports
+    /// (`reconfig`), the client's list of servers changes with them, as by
+    /// [`Client::update_servers`]. The servers of the connect string need not be all of them, and are
+    /// tried again when no server has answered for a session timeout.
+    ///
+    /// For this the members must name their client ports (`server.1=zk1:2888:3888;2181`; with TLS the
+    /// second one, which Apache has from 3.10 on), and the client must be able to reach them at these
+    /// addresses: not through a proxy, and not through address translation. A member that names none is
+    /// left out. If no member does, the connect string stays in force.
+    ///
+    /// Only for managed clients.
+    #[must_use]
+    pub fn follow_membership(mut self) -> Self {
+        self.follow_membership = true;
+        self
+    }
+
+    pub(crate) fn client_port(&self) -> ClientPort {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return ClientPort::Tls;
+        }
+        ClientPort::Plain
+    }
+
     /// Speaks TLS, and nothing else. The certificate of a server must be for its host as it stands in
     /// the connect string, unless the settings say otherwise.
     ///
@@ -339,6 +367,9 @@ impl Options {
 
     /// One session, which ends when it ends.
     pub async fn connect_session(self, servers: &str) -> Result<Session> {
+        if self.follow_membership {
+            return Err(Error::invalid_argument("only a managed client can follow the membership"));
+        }
         let servers = self.checked(servers)?;
         let connect_timeout = self.connect_timeout;
         let session = Session::start_alone(servers, self)?;

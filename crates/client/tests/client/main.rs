@@ -11,6 +11,7 @@ mod dialing;
 mod failover;
 #[cfg(feature = "json")]
 mod json;
+mod membership;
 mod operations;
 mod order;
 mod outcomes;
