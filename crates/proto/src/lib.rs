@@ -42,3 +42,8 @@ pub use quorum_auth::{AuthStatus, QuorumAuthPacket};
 pub use request::{ReadRequest, Request, WriteRequest};
 pub use stat::{Stat, StatPersisted};
 pub use txn::{Txn, TxnDigest, TxnHeader};
+
+/// The examples of the README, which are compiled with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

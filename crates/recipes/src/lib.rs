@@ -71,3 +71,8 @@ pub use semaphore::{Permit, Semaphore};
 pub use shared_value::{Shared, SharedCount, SharedValue};
 pub use versioned_cell::VersionedCell;
 pub use worker_id::{WorkerIds, WorkerLease};
+
+/// The examples of the README, which are compiled with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
