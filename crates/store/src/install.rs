@@ -57,7 +57,7 @@ use std::sync::Arc;
 use herdsman_proto::Zxid;
 use herdsman_tree::{Loader, Tree};
 
-use crate::disk::{Dirs, Disk, IoAt, io_at};
+use crate::disk::{Dirs, Disk, IoAt, io_at, is_full};
 use crate::names::{Compression, INSTALLING, SnapshotName, list_logs, list_snapshots};
 use crate::recover::remove_unfinished;
 use crate::replace::{check_guard, remove_guard, remove_others, take_epochs, write_guard};
@@ -117,12 +117,21 @@ pub fn install_snapshot(
     finish_installing(&**disk, dirs)?;
     let name = SnapshotName { zxid: tree.last_zxid(), compression };
     let bytes = write_unnamed(disk, dirs, tree, name, last_zxid)?;
-    write_guard(&**disk, dirs, &[]).map_err(|IoAt { path, source }| {
+    let temporary = dirs.data.join(name.temporary_name());
+    if let Err(IoAt { path, source }) = write_guard(&**disk, dirs, &[]) {
         // What cannot be removed is removed by the next start.
         let _ = remove_guard(&**disk, dirs);
-        SnapshotWriteError { path, source }
-    })?;
-    let temporary = dirs.data.join(name.temporary_name());
+        if !is_full(&source) {
+            let _ = disk.remove(&temporary);
+            return Err(SnapshotWriteError { path, source }.into());
+        }
+        // The old logs make way for the tree, which is how there will be room again.
+        tracing::warn!(
+            path = %path.display(),
+            "the disk of the txn log is full, so a new tree takes the place of the old files without a file that would \
+             keep Apache ZooKeeper from starting meanwhile; if this server stops now, start Herdsman before Apache"
+        );
+    }
     let installing = dirs.data.join(name.installing_name());
     disk.rename(&temporary, &installing).map_err(io_at(&installing))?;
     let path = clear_and_name(&**disk, dirs, name)?;
@@ -201,7 +210,13 @@ pub(crate) fn clear_and_name(
     let path = name.path(&dirs.data);
     disk.rename(&dirs.data.join(name.installing_name()), &path).map_err(io_at(&path))?;
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
-    remove_guard(disk, dirs)?;
+    // Everything is in place and durable.
+    if let Err(IoAt { path, source }) = remove_guard(disk, dirs) {
+        tracing::warn!(
+            path = %path.display(), error = %source,
+            "cannot remove the file that keeps Apache ZooKeeper from starting; the next start of Herdsman tries again"
+        );
+    }
     tracing::info!(path = %path.display(), "a new tree has taken the place of what was here");
     Ok(path)
 }

@@ -48,7 +48,8 @@ fn check(before: impl Fn() -> Before, new: &[Entry]) {
             let Before { disk, entries } = before();
             disk.cut_power_after(power);
             let installed = install(&disk, &new_tree).is_ok();
-            assert_eq!(installed, power == changes);
+            // The last of the changes, the removal of the guard, may fail.
+            assert!(installed || power < changes);
             let mut asked = 0;
             disk.crash(|_| {
                 asked += 1;
@@ -266,4 +267,38 @@ fn a_real_disk_does_the_same() {
         let recovered = recover(&*disk, &dirs, &options, &mut |_| {}).unwrap();
         assert!(same(&recovered.tree, &new));
     }
+}
+
+/// The old logs make way for the tree, so a full disk must not prevent it for want of the small file that keeps Apache
+/// out. Before, each attempt failed and left a snapshot of the whole tree behind.
+#[test]
+fn a_full_disk_leaves_nothing_behind_and_may_be_freed_by_the_tree() {
+    let before = || before(epoch(1, 1..=20), &[5]);
+    let new = creates(epoch(2, 1..=3));
+    let new_tree = tree_of(&new);
+    let sizes = |disk: &MemoryDisk| -> u64 {
+        disk.list(&dirs().data).unwrap().iter().map(|entry| entry.bytes).sum()
+    };
+    let used = sizes(&before().disk);
+    let snapshot_bytes = install(&before().disk, &new_tree).unwrap().bytes;
+    let (mut refused, mut without_guard) = (0, 0);
+    for room in 0..snapshot_bytes + 500 {
+        let Before { disk, entries } = before();
+        disk.set_capacity(Some(used + room));
+        let installed = install(&disk, &new_tree);
+        disk.set_capacity(None);
+        let left = names(&disk).into_iter().any(|name| name.starts_with("tmp.") || name == GUARD);
+        assert!(!left, "{room}: {:?}", names(&disk));
+        let expected = if installed.is_ok() { &new } else { &entries };
+        assert!(same(&recovered(&disk).tree, &tree_of(expected)), "{room}");
+        match installed {
+            Ok(_) if room < snapshot_bytes + 300 => without_guard += 1,
+            Ok(_) => {}
+            Err(error) => {
+                assert!(error.is_full(), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0 && without_guard > 0, "{refused} {without_guard}");
 }

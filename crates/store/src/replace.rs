@@ -135,6 +135,10 @@ pub(crate) fn remove_staged(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
     for dir in [&dirs.data, &dirs.log] {
         remove_unfinished(disk, dir).map_err(io_at(dir))?;
     }
+    // An earlier restore is decided on, though its snapshot cannot be read: the epochs and the guard are its.
+    if !list_installing(disk, &dirs.data)?.is_empty() {
+        return Ok(());
+    }
     for file in [EpochFile::Accepted, EpochFile::Current] {
         let path = dirs.data.join(installing_name(file));
         remove_if_there(disk, &path).map_err(io_at(&path))?;

@@ -71,7 +71,8 @@ fn at_every_crash(dirs: &Dirs, new: &Tree, mut check: impl FnMut(&MemoryDisk, bo
             let disk = before(dirs);
             disk.cut_power_after(power);
             let is_done = replace(&disk, dirs, new).is_ok();
-            assert_eq!(is_done, power == changes);
+            // The last of the changes, the removal of the guard, may fail.
+            assert!(is_done || power < changes);
             let mut asked = 0;
             disk.crash(|_| {
                 asked += 1;
@@ -116,10 +117,9 @@ fn apache_sees_the_old_state_or_the_new_one_or_refuses() {
     let (old, new) = (tree_of(&entries()), tree_of(&creates(epoch(1, 1..=9))));
     for dirs in both_layouts() {
         let mut refused = 0;
-        at_every_crash(&dirs, &new, |disk, is_done, at| {
+        at_every_crash(&dirs, &new, |disk, _, at| {
             let guard = disk.content(&dirs.log.join(GUARD));
             if guard.is_some_and(|content| content == GUARD_TEXT.as_bytes()) {
-                assert!(!is_done);
                 refused += 1;
                 return;
             }
@@ -185,6 +185,23 @@ fn a_damaged_tree_in_the_making_makes_way() {
         assert!(same(&recovered.tree, &new));
         let kept = dirs.data.join("damaged.install.snapshot.100000007");
         assert_eq!(disk.content(&kept).unwrap(), b"ZKSN");
+    }
+}
+
+/// Apache could start from what is left of the old files, and epochs would not fit the tree.
+#[test]
+fn a_failed_restore_keeps_what_belongs_to_an_earlier_one() {
+    let new = tree_of(&creates(epoch(1, 1..=9)));
+    for dirs in both_layouts() {
+        let disk = before(&dirs);
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        stage(&shared, &dirs, &new, NEW_EPOCHS, &[]).unwrap().decide(&disk).unwrap();
+        disk.put(&dirs.data.join("install.snapshot.100000009"), b"ZKSN".to_vec());
+        let list = || [disk.list(&dirs.data).unwrap(), disk.list(&dirs.log).unwrap()];
+        let unchanged = list();
+        stage(&shared, &dirs, &tree_of(&entries()[..2]), NEW_EPOCHS, &[]).unwrap();
+        discard(&disk, &dirs).unwrap();
+        assert_eq!(list(), unchanged);
     }
 }
 

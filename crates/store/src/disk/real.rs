@@ -41,14 +41,14 @@ impl Disk for RealDisk {
         let mut entries = Vec::new();
         for entry in opened(fs::read_dir(dir))? {
             let entry = entry?;
-            let bytes = match (fs::metadata(entry.path()), entry.file_type()?.is_symlink()) {
-                (Ok(metadata), _) if metadata.is_file() => metadata.len(),
-                (Ok(_), _) => continue,
-                // It leads nowhere.
-                (Err(_), true) => 0,
+            let bytes = match fs::metadata(entry.path()) {
+                Ok(metadata) if metadata.is_file() => metadata.len(),
+                Ok(_) => continue,
+                // It leads nowhere. (The type may have to be asked for, and the file may be gone by then.)
+                Err(_) if entry.file_type().is_ok_and(|file_type| file_type.is_symlink()) => 0,
                 // Removed since the directory was read.
-                (Err(error), false) if error.kind() == io::ErrorKind::NotFound => continue,
-                (Err(error), false) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
             };
             if let Ok(name) = entry.file_name().into_string() {
                 entries.push(DirEntry { name, bytes });
