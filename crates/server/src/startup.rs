@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use herdsman_node::membership_of;
 use herdsman_proto::Zxid;
+use herdsman_store::replace;
 use herdsman_store::{
     DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
     Recovered, lock_dirs, read_epoch, read_history, recover_epochs, voting,
@@ -27,7 +28,11 @@ pub(crate) fn open_dirs(
     dirs: &Dirs,
 ) -> Result<DirLock, StartError> {
     let storage = &config.storage;
-    check_directories(storage)?;
+    // Recovery finishes a restore that was decided on. What it removes and replaces must not prevent the start.
+    let is_restoring = matches!(replace::pending(disk, dirs), Ok(Some(_)));
+    if !is_restoring {
+        check_directories(storage)?;
+    }
     let made =
         |path: &std::path::Path, source| StartError::Directory { path: path.to_owned(), source };
     disk.create_dir(&dirs.data).map_err(|source| made(&dirs.data, source))?;
@@ -35,8 +40,10 @@ pub(crate) fn open_dirs(
     let lock = lock_dirs(disk, &storage.data_dir, &storage.log_dir, dirs, std::process::id())?;
     // A standalone server needs no epochs, but files that cannot be read are a sign that more than they may
     // be damaged.
-    for file in [EpochFile::Current, EpochFile::Accepted] {
-        read_epoch(disk, &dirs.data, file)?;
+    if !is_restoring {
+        for file in [EpochFile::Current, EpochFile::Accepted] {
+            read_epoch(disk, &dirs.data, file)?;
+        }
     }
     Ok(lock)
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use herdsman_proto::ErrorCode;
 use herdsman_server::config::{Endpoint, Storage};
-use herdsman_server::{Config, Server};
-use herdsman_store::MemoryDisk;
+use herdsman_server::{Config, Server, TestServer};
+use herdsman_store::{Dirs, Disk, Epochs, MemoryDisk, RealDisk, replace};
+use herdsman_tree::{Tree, TreeOptions};
 
 use crate::client::{Client, code, create};
 
@@ -103,4 +104,30 @@ fn writes_are_taken_again_when_files_can_be_opened() {
     let server = start(&disk);
     let mut client = Client::connect(server.address().unwrap());
     assert!(client.get("/waits", false).is_ok());
+}
+
+/// A restore that was decided on is finished by a start, also over files that would otherwise prevent one: it replaces
+/// the epochs and removes logs that are in the wrong directory.
+#[test]
+fn a_start_finishes_a_restore_whatever_it_replaces() {
+    let logs = tempfile::tempdir().unwrap();
+    let mut server =
+        TestServer::start_with(|config| config.storage.log_dir = logs.path().to_owned());
+    Client::connect(server.address()).create("/old", b"", 0).ok();
+    server.stop();
+
+    let dirs = Dirs::below(server.data_dir(), logs.path());
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let epochs = Epochs { current: 0, accepted: 3 };
+    let staged =
+        replace::stage(&disk, &dirs, &Tree::new(TreeOptions::default()), epochs, &[]).unwrap();
+    staged.decide(&*disk).unwrap();
+    std::fs::write(dirs.data.join("acceptedEpoch"), "damaged").unwrap();
+    std::fs::write(dirs.data.join("log.1"), "in the wrong directory").unwrap();
+
+    server.start_again();
+    let mut client = Client::connect(server.address());
+    assert_eq!(client.get("/old", false), Err(code(ErrorCode::NoNode)));
+    assert_eq!(std::fs::read(dirs.data.join("acceptedEpoch")).unwrap(), b"3");
+    assert!(!dirs.data.join("log.1").exists());
 }
