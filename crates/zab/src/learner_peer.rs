@@ -73,6 +73,8 @@ pub(crate) struct LearnerPeer {
     pub heard_ms: u64,
     /// When it must have caught up.
     pub ready_deadline_ms: u64,
+    /// When it was told that it may serve clients.
+    up_to_date_ms: u64,
     /// A proposal that it has not acknowledged, and since when.
     pub owes: Option<(Zxid, u64)>,
 }
@@ -93,6 +95,7 @@ impl LearnerPeer {
             synced_to: Zxid::ZERO,
             membership_version: 0,
             heard_ms: now_ms,
+            up_to_date_ms: now_ms,
             ready_deadline_ms,
             owes: None,
         }
@@ -137,7 +140,11 @@ impl LearnerPeer {
             Step::Sending | Step::Resuming | Step::Synced => false,
             Step::Active => {
                 let owes_long = self.owes.is_some_and(|(_, since)| now_ms > since + sync_limit_ms);
-                owes_long || now_ms > self.heard_ms + sync_limit_ms
+                // It answers UPTODATE when it has read it, behind what its disk has yet to write.
+                let has_answered = self.heard_ms > self.up_to_date_ms;
+                let silent_until_ms = self.heard_ms + sync_limit_ms;
+                owes_long
+                    || now_ms > silent_until_ms && (has_answered || now_ms > self.ready_deadline_ms)
             }
             _ => now_ms > self.ready_deadline_ms,
         }
@@ -273,6 +280,8 @@ impl LearnerPeer {
         self.send_proposed(now_ms, link, replica, out);
         self.step = Step::Active;
         self.heard_ms = now_ms;
+        self.up_to_date_ms = now_ms;
+        self.ready_deadline_ms = now_ms + replica.settings.init_limit_ms();
         self.owes = self.owes.map(|(zxid, _)| (zxid, now_ms));
         out.push(Output::Send { link, packet: QuorumPacket::UpToDate });
     }
@@ -403,5 +412,26 @@ pub(crate) fn ping(learners: &Learners, zxid: Zxid, out: &mut Vec<Output>) {
     for (link, _) in learners.iter().filter(|(_, peer)| knows_leader(peer)) {
         let packet = QuorumPacket::Ping { zxid, touched: Vec::new() };
         out.push(Output::Send { link: *link, packet });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// An observer reads UPTODATE behind what its disk has yet to write, and cannot answer before.
+    #[test]
+    fn a_learner_has_time_to_read_that_it_is_up_to_date() {
+        let replica = testing::replica(1, Zxid::ZERO, &[]);
+        let (init_ms, sync_ms) = (replica.settings.init_limit_ms(), 10);
+        assert!(init_ms > sync_ms);
+        let mut peer = LearnerPeer::new(0, 100);
+        peer.send_up_to_date(5000, LinkId(1), &replica, &mut Vec::new());
+        assert!(!peer.is_late(5000 + init_ms, sync_ms));
+        assert!(peer.is_late(5001 + init_ms, sync_ms));
+        peer.heard_ms = 5001;
+        assert!(!peer.is_late(5001 + sync_ms, sync_ms));
+        assert!(peer.is_late(5002 + sync_ms, sync_ms));
     }
 }

@@ -51,7 +51,8 @@ impl Collected {
 }
 
 /// Refuses a leader whose history, which would take the place of the one here, ends before a txn that is known to be
-/// agreed on: nothing agreed on is ever cut off or replaced by less, whatever a leader says.
+/// agreed on. This is more than the protocol asks for: no quorum elects such a leader unless it has lost what it
+/// had on disk. Only the ends are compared, so a leader that has lost txns and made others since is not found out.
 fn check_keeps_committed(end: Zxid, replica: &Replica) -> Result<(), Fall> {
     let committed = replica.log.committed_txn();
     if end < committed { Err(Fall::LeaderBehind { end, committed }) } else { Ok(()) }

@@ -157,11 +157,13 @@ fn a_silent_observer_is_sent_away() {
     let (mut master, _) = promised(&replica, zxid(EPOCH, 1));
     let ack = QuorumPacket::Ack { zxid: Zxid::start_of(EPOCH) };
     master.handle_packet(0, LINK, &ack, &replica, &mut Vec::new());
+    // The answer to UPTODATE.
+    master.handle_packet(1, LINK, &ack, &replica, &mut Vec::new());
     let mut out = Vec::new();
     master.tick(100, &replica, &mut out);
     let ping = QuorumPacket::Ping { zxid: zxid(EPOCH, 1), touched: Vec::new() };
     assert_eq!(packets(out), [ping]);
     let mut out = Vec::new();
-    master.tick(201, &replica, &mut out);
+    master.tick(202, &replica, &mut out);
     assert_eq!(out, [Output::Close { link: LINK, reason: CloseReason::TimedOut }]);
 }
