@@ -73,6 +73,9 @@ enum Task {
         /// The server under test. `apache` shows that the suite itself is right.
         #[arg(long, value_enum, default_value_t = Program::Herdsman)]
         server: Program,
+        /// With `recipes`: instead of the checks, contend for this many seconds with connections cut and servers killed.
+        #[arg(long)]
+        seconds: Option<u64>,
         /// For the program that the suite runs (the differential ones), such as `-- --seed 7 --shrink`.
         #[arg(last = true)]
         arguments: Vec<String>,
@@ -128,7 +131,9 @@ fn execute(task: Task) -> Result<()> {
         Task::Advisories(options) => advisories::run(&options),
         Task::Peers { peers } if peers.is_empty() => peers::install(&Peer::FOR_TESTS),
         Task::Peers { peers } => peers::install(&peers),
-        Task::Interop { suite, server, arguments } => interop::run(suite, server, &arguments),
+        Task::Interop { suite, server, seconds, arguments } => {
+            interop::run(suite, server, seconds, &arguments)
+        }
         Task::Chaos(options) => chaos::run(&options),
         Task::Failover(options) => failover::run(&options),
         Task::Hostile(options) => hostile::run(&options),

@@ -228,7 +228,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "recipes",
-        about: "our recipes, Curator's, ZooKeeper's and kazoo's on the same paths",
+        about: "our recipes, Curator's, ZooKeeper's and kazoo's on the same paths, also with faults",
         needs: &[Peer::Java, Peer::Curator, Peer::ZookeeperRecipes, Peer::Kazoo],
         command: &["xtask", "interop", "recipes"],
     },

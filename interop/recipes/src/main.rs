@@ -6,6 +6,7 @@
 
 mod checks;
 mod contender;
+mod long_run;
 mod world;
 
 use std::process::ExitCode;
@@ -30,6 +31,13 @@ struct Options {
     /// Run only the checks whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
+    /// Instead of the checks, let all contend for this many seconds while connections are cut; `--server` then names
+    /// all servers of an ensemble, as addresses.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Which faults, with `--seconds`.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 fn main() -> Result<ExitCode> {
@@ -39,6 +47,12 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn run(options: &Options) -> Result<ExitCode> {
+    if let Some(seconds) = options.seconds {
+        let Options { server, java, python, seed, .. } = options;
+        let setting = long_run::Setting { servers: server, java, python, seconds, seed: *seed };
+        let is_good = long_run::run(&setting).await?;
+        return Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let world = World::start(&options.server, &options.java, &options.python).await?;
     let (mut passed, mut failed) = (0, 0);
     for check in checks::ALL.iter().filter(|check| check.name.contains(&options.only)) {

@@ -61,7 +61,13 @@ pub enum Suite {
 }
 
 /// Runs one suite against one server program. Arguments are for the program that the suite runs.
-pub fn run(suite: Suite, program: Program, arguments: &[String]) -> Result<()> {
+pub fn run(
+    suite: Suite,
+    program: Program,
+    seconds: Option<u64>,
+    arguments: &[String],
+) -> Result<()> {
+    ensure!(seconds.is_none() || suite == Suite::Recipes, "--seconds is for the suite recipes");
     let takes_arguments = matches!(suite, Suite::Differential | Suite::DifferentialEnsemble);
     ensure!(arguments.is_empty() || takes_arguments, "{suite:?} takes no arguments");
     program.ensure_here()?;
@@ -80,7 +86,7 @@ pub fn run(suite: Suite, program: Program, arguments: &[String]) -> Result<()> {
         Suite::Curator => curator::run(program),
         Suite::Kazoo => kazoo::run(program),
         Suite::KazooEnsemble => kazoo::run_ensemble(program),
-        Suite::Recipes => recipes::run(program),
+        Suite::Recipes => recipes::run(program, seconds),
         Suite::Console => console::run(program),
     }
 }

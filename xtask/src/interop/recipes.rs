@@ -1,31 +1,99 @@
 //! Our recipes against Curator's, ZooKeeper's own and kazoo's on the same paths: compiles the Java contender of
-//! `interop/recipes`, starts a server, and lets the package's Rust program drive both contenders.
+//! `interop/recipes`, starts a server, and lets the package's Rust program drive both contenders. Then all of them
+//! contend at an ensemble whose servers are killed, while the Rust program cuts connections.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
+use crate::ensemble::{Ensemble, Network, Role, Settings};
 use crate::paths;
+use crate::rng::Rng;
 use crate::run;
 use crate::server::{Program, Spec};
 
-/// Runs every check.
-pub fn run(program: Program) -> Result<()> {
+/// How long all contend with faults, unless told otherwise.
+const SECONDS: u64 = 20;
+/// Between two kills of a server, and between its end and its next start.
+const KILL_EVERY: Duration = Duration::from_secs(6);
+const DOWN_FOR: Duration = Duration::from_secs(1);
+
+/// Runs every check, and a run with faults; only that one if a time is given.
+pub fn run(program: Program, seconds: Option<u64>) -> Result<()> {
     let work = paths::fresh_dir(&format!("recipes-{}", program.name()))?;
     let folder = paths::root().join("interop/recipes");
     let java = compile(&folder, &work.join("classes"))?;
     let interpreter = paths::peers("venv").join("bin/python");
     let contender = folder.join("python/contender.py");
     let python = format!("{} -B {}", interpreter.display(), contender.display());
-    let server = Spec::new(program, &work.join("data")).start()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--release", "--package", "contention", "--"]);
-    command.args(["--server", &server.address, "--java", &java, "--python", &python]);
-    run::inherit(command.current_dir(paths::root())).context("recipes in three languages")?;
-    server.stop()
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--release", "--package", "contention"]);
+    run::inherit(build.current_dir(paths::root())).context("building interop/recipes")?;
+    let contention = |servers: &str| {
+        let mut command = Command::new(paths::root().join("target/release/contention"));
+        command.args(["--server", servers, "--java", &java, "--python", &python]);
+        command
+    };
+    if seconds.is_none() {
+        let server = Spec::new(program, &work.join("data")).start()?;
+        run::inherit(&mut contention(&server.address)).context("recipes in three languages")?;
+        server.stop()?;
+    }
+    run_with_faults(program, &work, seconds.unwrap_or(SECONDS), contention)
+}
+
+/// All contend for a while; a server is killed every few seconds.
+fn run_with_faults(
+    program: Program,
+    work: &Path,
+    seconds: u64,
+    contention: impl Fn(&str) -> Command,
+) -> Result<()> {
+    let servers = [(program, Role::Participant); 3];
+    // Many sessions of one address.
+    let mut settings = Settings::new(200, 10);
+    settings.lines.push("maxClientCnxns=0".to_owned());
+    let mut ensemble =
+        Ensemble::new(&work.join("ensemble"), &servers, &settings, Network::Loopback)?;
+    ensemble.start_all()?;
+    let mut command = contention(&ensemble.addresses().join(","));
+    let seed = std::process::id().into();
+    command.args(["--seconds", &seconds.to_string(), "--seed", &format!("{seed}")]);
+    let child = command.stdin(Stdio::null()).spawn().context("starting contention")?;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let killed = kill_servers(&mut ensemble, child, seed, end)?;
+    println!("{killed} servers killed");
+    ensemble.stop_all()
+}
+
+fn kill_servers(
+    ensemble: &mut Ensemble,
+    mut child: Child,
+    seed: u64,
+    end: Instant,
+) -> Result<usize> {
+    let mut rng = Rng::new(seed);
+    let (mut killed, mut next) = (0, Instant::now() + KILL_EVERY);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            ensure!(status.success(), "recipes with faults: contention ended with {status}");
+            return Ok(killed);
+        }
+        if Instant::now() >= next && Instant::now() + DOWN_FOR < end {
+            let id = 1 + rng.below(3);
+            ensemble.member_mut(id).kill()?;
+            sleep(DOWN_FOR);
+            ensemble.start(id)?;
+            killed += 1;
+            next = Instant::now() + KILL_EVERY;
+        }
+        sleep(Duration::from_millis(50));
+    }
 }
 
 /// The command that starts the Java contender.

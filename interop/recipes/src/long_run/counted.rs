@@ -1,0 +1,101 @@
+//! A counter that nothing but a lock or an election protects.
+//!
+//! Whoever holds it reads the number and writes the next one, without a version, in a write that is fenced by the
+//! holder's node. If two ever held at once as the servers see it, both would read the same number and an addition would
+//! be lost. So in the end the number is at least that of the additions that were confirmed, and at most those and the
+//! ones of which nobody knows.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use herdsman_client::{Client, Fenced, Outcome};
+
+use super::Verdict;
+
+/// What one party has done.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    confirmed: u64,
+    unknown: u64,
+    /// The holder had lost what it held, or could not read the number.
+    refused: u64,
+    /// Could not even hold.
+    failed: u64,
+}
+
+/// One protected counter.
+pub struct Counted {
+    name: &'static str,
+    path: String,
+    tallies: Mutex<BTreeMap<&'static str, Tally>>,
+}
+
+impl Counted {
+    pub async fn new(judge: &Client, name: &'static str) -> Result<Self> {
+        let path = format!("/long-run/{name}-counter");
+        judge.create(&path, "0").parents().await?;
+        Ok(Counted { name, path, tallies: Mutex::default() })
+    }
+
+    /// The path of what protects the counter.
+    pub fn protection(&self) -> String {
+        format!("/long-run/{}", self.name)
+    }
+
+    /// Adds one for a holder whose writes are fenced. Errors are part of the run.
+    pub async fn add(&self, party: &'static str, fenced: &Fenced) {
+        let added = async {
+            let zk = fenced.client();
+            zk.sync(&self.path).await?;
+            let node = zk.get(&self.path).await?;
+            let number: u64 = std::str::from_utf8(&node.data).unwrap_or("0").parse().unwrap_or(0);
+            fenced.set(&self.path, (number + 1).to_string()).await
+        };
+        match added.await {
+            Ok(_) => self.note(party, |tally| tally.confirmed += 1),
+            Err(error) if error.outcome() != Outcome::NotApplied => {
+                self.note(party, |tally| tally.unknown += 1);
+            }
+            Err(_) => self.note(party, |tally| tally.refused += 1),
+        }
+    }
+
+    pub fn failed(&self, party: &'static str) {
+        self.note(party, |tally| tally.failed += 1);
+    }
+
+    fn note(&self, party: &'static str, change: impl FnOnce(&mut Tally)) {
+        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        change(tallies.entry(party).or_default());
+    }
+
+    pub async fn verdict(&self, judge: &Client) -> Result<Verdict> {
+        judge.sync(&self.path).await?;
+        let data = judge.get(&self.path).await?.data;
+        let number: u64 = std::str::from_utf8(&data)?.parse().context("the counter")?;
+        let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let confirmed: u64 = tallies.values().map(|tally| tally.confirmed).sum();
+        let unknown: u64 = tallies.values().map(|tally| tally.unknown).sum();
+        let idle: Vec<_> = tallies
+            .iter()
+            .filter(|(_, tally)| tally.confirmed == 0)
+            .map(|(name, _)| *name)
+            .collect();
+        let problem = if number < confirmed {
+            Some(format!("{} additions are lost: two held at once", confirmed - number))
+        } else if number > confirmed + unknown {
+            Some(format!("{} additions too many", number - confirmed - unknown))
+        } else if !idle.is_empty() {
+            Some(format!("{} never held", idle.join(" and ")))
+        } else {
+            None
+        };
+        let parts = tallies.iter().map(|(name, tally)| {
+            let Tally { confirmed, unknown, refused, failed } = tally;
+            format!("{name} {confirmed} +{unknown} unknown, {refused} refused, {failed} failed")
+        });
+        let text = format!("{number} counted; {}", parts.collect::<Vec<_>>().join("; "));
+        Ok(Verdict { name: self.name.to_owned(), text, problem })
+    }
+}
