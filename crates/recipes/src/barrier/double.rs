@@ -8,7 +8,8 @@
 //! ```
 //! The layout is Curator's `DistributedDoubleBarrier`, and kazoo's `DoubleBarrier` can take part.
 //! Where we differ: a size in the node, children that are no members do not count, a wake-up counts
-//! only if it is the right one, and a `ready` left over from an earlier round lets nobody in.
+//! only if it is the right one, and a `ready` left over from an earlier round lets nobody in. A member
+//! that was given no size takes it from the node, at each look anew, and waits for one that is missing.
 //!
 //! # Which `ready` counts
 //! `ready` is ours if a member that is still there, ourselves included, is older than it. A `ready`
@@ -17,7 +18,8 @@
 //! `<path>`, and making `ready` is one with a check that `<path>` has not changed.
 //!
 //! # Cost
-//! Who waits has one watch on `ready` and reads nothing when it comes: one event for each member.
+//! Who waits has one watch on `ready` and reads nothing when it comes: one event for each member. Who
+//! waits for the size has one watch on `<path>` meanwhile.
 
 use std::time::Duration;
 
@@ -53,7 +55,8 @@ pub const READY: &str = "ready";
 pub struct DoubleBarrier {
     client: Client,
     path: String,
-    size: Size,
+    /// `None` if the node says it.
+    size: Option<Size>,
     data: Bytes,
 }
 
@@ -78,6 +81,8 @@ enum Step {
     GoIn,
     /// Until `ready` comes.
     Wait(Watch),
+    /// The same, or until the node has a size.
+    WaitForSize(Watch),
     LookAgain,
 }
 
@@ -87,8 +92,35 @@ impl DoubleBarrier {
     /// # Errors
     /// If `size` is 0.
     pub fn new(client: &Client, path: impl Into<String>, size: u32) -> Result<Self> {
-        let size = Size::new(size)?;
-        Ok(DoubleBarrier { client: client.clone(), path: path.into(), size, data: Bytes::new() })
+        let (size, path) = (Some(Size::new(size)?), path.into());
+        Ok(DoubleBarrier { client: client.clone(), path, size, data: Bytes::new() })
+    }
+
+    /// The barrier at `path` for as many members as its node says; nothing is done yet. The size is what
+    /// somebody wrote who was given one: a member of [`DoubleBarrier::new`], or
+    /// [`DoubleBarrier::publish_size`].
+    ///
+    /// [`enter`](DoubleBarrier::enter) waits for a node without a size, or one that does not exist;
+    /// [`size`](DoubleBarrier::size) asks. The node is removed a while after its last member has left,
+    /// and its size with it. Until then the size counts for the next round, too, unless nobody is inside
+    /// when somebody comes who was given another one.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let server = herdsman_server::TestServer::start();
+    /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+    /// use herdsman_recipes::DoubleBarrier;
+    ///
+    /// DoubleBarrier::new(&zk, "/jobs/42/together", 1)?.publish_size().await?; // a coordinator
+    /// let barrier = DoubleBarrier::with_published_size(&zk, "/jobs/42/together"); // a worker
+    /// assert_eq!(barrier.size().await?, Some(1));
+    /// barrier.enter().await?.leave().await?;
+    /// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn with_published_size(client: &Client, path: impl Into<String>) -> Self {
+        let (client, path) = (client.clone(), path.into());
+        DoubleBarrier { client, path, size: None, data: Bytes::new() }
     }
 
     /// What the nodes of members hold, for people who look at the tree.
@@ -98,15 +130,41 @@ impl DoubleBarrier {
         self
     }
 
+    /// The number of members that the node says; `None` if it says none, or does not exist. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] if the node holds something else.
+    pub async fn size(&self) -> Result<Option<u32>> {
+        Ok(Size::read(&self.client, &self.path).await?.map(Size::members))
+    }
+
+    /// Writes the size into the node, without entering, for those who
+    /// [read it there](DoubleBarrier::with_published_size).
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if members are inside who expect another number, or if this barrier was
+    /// given no size.
+    pub async fn publish_size(&self) -> Result<()> {
+        match self.size {
+            Some(size) => size.settle(&patient(&self.client), &self.path).await,
+            None => Err(Error::invalid(format!("the barrier {} was given no size", self.path))),
+        }
+    }
+
     /// Waits until all members are here. Dropping the future takes this member out again.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the members before us expect another number of them;
+    /// [`Error::Codec`] if the size is to be read, and the node holds something else;
     /// [`Error::Lost`] if the session ended while waiting.
     pub async fn enter(&self) -> Result<Inside> {
         let session = self.client.connected_session().await?;
         let client = patient(&self.client.bound_to(&session));
-        self.size.settle(&client, &self.path).await.map_err(lost_if_expired)?;
+        let settled = match self.size {
+            Some(size) => size.settle(&client, &self.path).await,
+            None => Size::wait_for(&client, &self.path).await,
+        };
+        settled.map_err(lost_if_expired)?;
         let hold = self.join(&client).await.map_err(lost_if_expired)?;
         match self.wait_for_others(&hold).await.map_err(lost_if_expired) {
             Ok(()) => Ok(Inside { hold, path: self.path.clone() }),
@@ -148,10 +206,15 @@ impl DoubleBarrier {
     async fn wait_for_others(&self, hold: &Hold) -> Result<()> {
         loop {
             let view = self.look(hold.client()).await?;
-            self.size.check(&self.path, &view.node)?;
             match self.step(hold, view).await? {
                 Step::GoIn => return Ok(()),
                 Step::LookAgain => {}
+                Step::WaitForSize(on_ready) => tokio::select! {
+                    event = on_ready => if event?.kind == EventType::NodeCreated {
+                        return Ok(());
+                    },
+                    size = Size::wait_for(hold.client(), &self.path) => size?,
+                },
                 Step::Wait(on_ready) => {
                     if on_ready.await?.kind == EventType::NodeCreated {
                         return Ok(());
@@ -172,14 +235,19 @@ impl DoubleBarrier {
     }
 
     async fn step(&self, hold: &Hold, view: View) -> Result<Step> {
-        let is_complete = self.size.is_reached_by(view.members.len());
+        let size = match self.size {
+            Some(size) => size.check(&self.path, &view.node).map(|()| Some(size))?,
+            None => Size::of_node(&self.path, &view.node)?,
+        };
+        let is_complete = size.is_some_and(|size| size.is_reached_by(view.members.len()));
         if !view.members.iter().any(|member| member == hold.name()) {
             return Err(Error::Lost);
         }
         let Some(ready) = view.ready else {
-            return match is_complete {
-                true => self.make_ready(hold.client(), &view.node).await,
-                false => Ok(Step::Wait(view.on_ready)),
+            return match size {
+                Some(_) if is_complete => self.make_ready(hold.client(), &view.node).await,
+                Some(_) => Ok(Step::Wait(view.on_ready)),
+                None => Ok(Step::WaitForSize(view.on_ready)),
             };
         };
         if is_complete || self.is_of_this_round(hold, &view.members, ready.czxid).await? {

@@ -1,8 +1,8 @@
 //! The number of members, as it is kept in the barrier's own node.
 //!
-//! In: the data of the node. Out: whether it agrees with ours. Curator and kazoo keep no size, leave
-//! the data empty and never read it, so theirs and ours can meet at one path; members that know of
-//! sizes then notice when they disagree.
+//! In: the data of the node. Out: whether it agrees with ours, or the size for members that were given
+//! none. Curator and kazoo keep no size, leave the data empty and never read it, so theirs and ours can
+//! meet at one path; members that know of sizes then notice when they disagree.
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Lifetime, Node};
@@ -35,6 +35,43 @@ impl Size {
     /// `None` if the data is not a size: the node was not made by one of us.
     pub(crate) fn decode(data: &[u8]) -> Option<Self> {
         std::str::from_utf8(data).ok()?.parse().ok().map(Size)
+    }
+
+    pub(crate) fn members(self) -> u32 {
+        self.0
+    }
+
+    /// What the node says, for a member that relies on it; `None` if it says nothing.
+    pub(crate) fn of_node(path: &str, node: &Node) -> Result<Option<Self>> {
+        match Size::decode(&node.data) {
+            Some(size @ Size(1..)) => Ok(Some(size)),
+            _ if node.data.is_empty() => Ok(None),
+            _ => Err(Error::Codec {
+                path: path.to_owned(),
+                reason: format!("\"{}\" is not a number of members", node.data.escape_ascii()),
+            }),
+        }
+    }
+
+    /// The same, asked of the server; `None` if there is no node, too.
+    pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Self>> {
+        match client.get(path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            read => Size::of_node(path, &read?),
+        }
+    }
+
+    /// Waits until the node is there and says a size.
+    pub(crate) async fn wait_for(client: &Client, path: &str) -> Result<()> {
+        while Size::read(client, path).await?.is_none() {
+            let (_, on_change) = client.exists(path).watch().await?;
+            // It may have come before the watch.
+            if Size::read(client, path).await?.is_some() {
+                break;
+            }
+            on_change.await?;
+        }
+        Ok(())
     }
 
     /// An error if the members so far are of another opinion.

@@ -5,6 +5,7 @@
 mod apache_elections;
 mod apache_locks;
 mod barrier;
+mod barrier_size;
 mod cache;
 mod config;
 mod counter;
