@@ -14,6 +14,7 @@
 
 mod keeper;
 mod pace;
+mod spec;
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -25,8 +26,9 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 
 use crate::error::{Error, Result};
-use keeper::{Keeper, Spec};
+use keeper::Keeper;
 pub(crate) use pace::Pace;
+use spec::Spec;
 
 /// What to do when there is a node at the path that does not belong to our session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,59 +5,16 @@
 //! the node is. Everything is done with a client bound to one session, so that nothing meant for
 //! one session lands in the next.
 
-use herdsman_client::ops::CreateCall;
 use herdsman_client::{
-    Acl, Client, Error, ErrorKind, Lifetime, Op, OpResult, Outcome, Result, Session, Stat, Watch,
-    Zxid,
+    Client, Error, ErrorKind, Op, OpResult, Outcome, Result, Session, Stat, Watch, Zxid,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::pace::Pace;
+use super::spec::Spec;
 use super::{End, OnForeignNode, Presence, Report, Wish};
 use crate::patient::session_lost;
-
-/// What is to be kept.
-#[derive(Clone, Debug)]
-pub(super) struct Spec {
-    pub(super) path: String,
-    pub(super) is_ephemeral: bool,
-    pub(super) is_sequential: bool,
-    pub(super) on_foreign_node: OnForeignNode,
-    /// The client's default, if it is not given.
-    pub(super) acl: Option<Vec<Acl>>,
-}
-
-impl Spec {
-    /// Refuses what no server would take.
-    pub(super) fn check(&self) -> crate::Result<()> {
-        if matches!(self.path.as_str(), "" | "/") {
-            return Err(crate::Error::invalid("the root cannot be a persistent node"));
-        }
-        if self.is_sequential && !self.is_ephemeral {
-            // After a lost reply only the owner tells which of the numbered nodes is ours.
-            return Err(crate::Error::invalid("a sequential persistent node must be ephemeral"));
-        }
-        let number = if self.is_sequential { "0" } else { "" };
-        crate::path::check(&format!("{}{number}", self.path))
-    }
-
-    fn with_acl(&self, create: CreateCall) -> CreateCall {
-        match &self.acl {
-            Some(acl) => create.acl(acl.clone()),
-            None => create,
-        }
-    }
-
-    fn lifetime(&self) -> Lifetime {
-        if self.is_ephemeral { Lifetime::Ephemeral } else { Lifetime::Persistent }
-    }
-
-    fn is_ours(&self, stat: &Stat, session: &Session) -> bool {
-        let owner = if self.is_ephemeral { session.id().0 } else { 0 };
-        stat.ephemeral_owner == owner
-    }
-}
 
 pub(super) struct Keeper {
     client: Client,

@@ -1,0 +1,48 @@
+//! What a persistent node is to be.
+
+use herdsman_client::ops::CreateCall;
+use herdsman_client::{Acl, Lifetime, Session, Stat};
+
+use super::OnForeignNode;
+
+/// What is to be kept.
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    pub(super) path: String,
+    pub(super) is_ephemeral: bool,
+    pub(super) is_sequential: bool,
+    pub(super) on_foreign_node: OnForeignNode,
+    /// The client's default, if it is not given.
+    pub(super) acl: Option<Vec<Acl>>,
+}
+
+impl Spec {
+    /// Refuses what no server would take.
+    pub(super) fn check(&self) -> crate::Result<()> {
+        if matches!(self.path.as_str(), "" | "/") {
+            return Err(crate::Error::invalid("the root cannot be a persistent node"));
+        }
+        if self.is_sequential && !self.is_ephemeral {
+            // After a lost reply only the owner tells which of the numbered nodes is ours.
+            return Err(crate::Error::invalid("a sequential persistent node must be ephemeral"));
+        }
+        let number = if self.is_sequential { "0" } else { "" };
+        crate::path::check(&format!("{}{number}", self.path))
+    }
+
+    pub(super) fn with_acl(&self, create: CreateCall) -> CreateCall {
+        match &self.acl {
+            Some(acl) => create.acl(acl.clone()),
+            None => create,
+        }
+    }
+
+    pub(super) fn lifetime(&self) -> Lifetime {
+        if self.is_ephemeral { Lifetime::Ephemeral } else { Lifetime::Persistent }
+    }
+
+    pub(super) fn is_ours(&self, stat: &Stat, session: &Session) -> bool {
+        let owner = if self.is_ephemeral { session.id().0 } else { 0 };
+        stat.ephemeral_owner == owner
+    }
+}
