@@ -2,6 +2,7 @@
 //!
 //! * [`Heartbeat`] and [`HeartMonitor`]: who is there, and who is there but has stopped working.
 //! * [`ProgressReporter`] and [`ProgressFeed`]: one program says how far it is, others look on.
+//!   [`LiveProgressReporter`]: the same, and others notice when the program has gone.
 //! * [`Dispatcher`] and [`CommandClient`]: a console sends a command to many clients, each carries
 //!   it out once and acknowledges it, and the console sees who has not.
 //!
@@ -15,6 +16,7 @@ mod dispatch;
 pub(crate) mod envelope;
 mod heart_monitor;
 mod heartbeat;
+mod live_progress;
 mod progress;
 mod vitals;
 
@@ -23,5 +25,6 @@ pub use commands::{Ack, CommandId};
 pub use dispatch::{Answer, Dispatched, Dispatcher};
 pub use heart_monitor::{HeartEvents, HeartMonitor};
 pub use heartbeat::Heartbeat;
+pub use live_progress::{LiveProgress, LiveProgressReporter};
 pub use progress::{Progress, ProgressFeed, ProgressReporter};
 pub use vitals::{Health, HeartEvent};

@@ -13,11 +13,13 @@
 //! Deliberately not here: data that others write into the node is left as it is.
 
 mod keeper;
+mod make_persistent;
 mod pace;
 mod spec;
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -97,6 +99,21 @@ impl PersistentNodeOptions {
         self
     }
 
+    /// Replaces a node without an owner, although others are waited for: what an earlier use of the path
+    /// has left. Only until ours is there for the first time, so that one that was lost in between does not
+    /// replace what a later use has left.
+    pub(crate) fn replace_leftover(mut self) -> Self {
+        self.spec.replaces_leftover = true;
+        self
+    }
+
+    /// Writes changes of the data at most once in each interval. Those in between are skipped, never the
+    /// last one.
+    pub(crate) fn write_interval(mut self, interval: Duration) -> Self {
+        self.spec.write_interval = interval;
+        self
+    }
+
     /// Starts to look after the node, in a task of its own. Must be called inside a tokio runtime.
     pub fn start(self) -> Result<PersistentNode> {
         let PersistentNodeOptions { client, spec, data } = self;
@@ -123,6 +140,7 @@ struct Wish {
 enum End {
     Delete,
     LeaveInPlace,
+    MakePersistent,
 }
 
 /// What the task tells the handle.
@@ -177,6 +195,8 @@ impl PersistentNode {
             is_ephemeral: true,
             is_sequential: false,
             on_foreign_node: OnForeignNode::default(),
+            replaces_leftover: false,
+            write_interval: Duration::ZERO,
             acl: None,
         };
         PersistentNodeOptions { client: client.clone(), spec, data: data.into() }
@@ -209,13 +229,38 @@ impl PersistentNode {
     /// Changes the data, now and for every time that the node is put back. Waits until it is in the
     /// tree; if this future is dropped, it will be there all the same.
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<()> {
+        self.put_data(data);
+        self.flush().await
+    }
+
+    /// The same without waiting.
+    pub(crate) fn put_data(&self, data: impl Into<Bytes>) {
+        self.wishes.send_modify(|wish| {
+            wish.data = data.into();
+            wish.revision += 1;
+        });
+    }
+
+    /// Waits until the data that was given last is in the tree.
+    pub(crate) async fn flush(&self) -> Result<()> {
+        let wanted = self.wishes.borrow().revision;
+        self.wait_for(|report| report.written >= Some(wanted)).await
+    }
+
+    /// Leaves a persistent node with this data in the place of ours, in one transaction, and waits until
+    /// it is there. If this future is dropped, that happens all the same. Fails with
+    /// [`ErrorKind::NodeExists`] if another client has the path by now.
+    pub(crate) async fn make_persistent(mut self, data: impl Into<Bytes>) -> Result<()> {
         let mut wanted = 0;
         self.wishes.send_modify(|wish| {
             wish.data = data.into();
             wish.revision += 1;
+            wish.end = Some(End::MakePersistent);
             wanted = wish.revision;
         });
-        self.wait_for(|report| report.written >= Some(wanted)).await
+        self.ended().await?;
+        let is_written = self.reports.borrow().written >= Some(wanted);
+        if is_written { Ok(()) } else { Err(closed()) }
     }
 
     /// Deletes the node, and waits until it has gone. If this future is dropped, it goes all the

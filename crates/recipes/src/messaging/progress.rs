@@ -3,7 +3,8 @@
 //! In: reports, as often as the program likes. Out: one persistent node with the latest as JSON,
 //! `{"percent":40,"text":"unpacking"}`, written at most once an interval, and streams of it. Reports
 //! in between are skipped, never the last one. Deliberately not here: a history, and the end of
-//! the node; whoever owns the path deletes it.
+//! the node; whoever owns the path deletes it. Progress that goes with its reporter is written by
+//! [`LiveProgressReporter`](super::LiveProgressReporter).
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use herdsman_client::{Client, ErrorKind};
+use herdsman_client::{Client, ErrorKind, Node};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -170,14 +171,29 @@ async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Res
 /// The progress at a node as a stream: what is there, and each change that the reader is fast enough
 /// to see; the last one always. A node that is missing is waited for. Data that is no progress is
 /// reported as [`Error::Codec`], and the stream goes on. It ends with the client.
+///
+/// [`ProgressFeed::open_live`] opens a stream of [`LiveProgress`](super::LiveProgress) instead, which also
+/// tells whether the reporter is still there.
 #[derive(Debug)]
-pub struct ProgressFeed {
-    latest: WatchStream<Option<Result<Progress>>>,
+pub struct ProgressFeed<T = Progress> {
+    latest: WatchStream<Option<Result<T>>>,
 }
 
 impl ProgressFeed {
     /// Looks at `path` from now on. Must be called inside a tokio runtime.
     pub async fn open(client: &Client, path: &str) -> Result<Self> {
+        let read = |path: &str, node: Option<&Node>| Some(from_json(path, &node?.data));
+        ProgressFeed::follow(client, path, read).await
+    }
+}
+
+impl<T: Clone + PartialEq + Send + Sync + 'static> ProgressFeed<T> {
+    /// Follows the node at `path`, as `read` understands it; it gets `None` if there is no node.
+    pub(super) async fn follow(
+        client: &Client,
+        path: &str,
+        read: impl Fn(&str, Option<&Node>) -> Option<Result<T>> + Send + Sync + 'static,
+    ) -> Result<Self> {
         path::check(path)?;
         let client = patient(client);
         let (tell, latest) = watch::channel(None);
@@ -186,10 +202,13 @@ impl ProgressFeed {
         let path = path.to_owned();
         tokio::spawn(async move {
             loop {
-                match client.get(&path).await {
-                    Ok(node) => tell_if_new(&tell, from_json(&path, &node.data)),
-                    Err(error) if *error.kind() == ErrorKind::NoNode => {}
+                let node = match client.get(&path).await {
+                    Ok(node) => Some(node),
+                    Err(error) if *error.kind() == ErrorKind::NoNode => None,
                     Err(error) => return tell_if_new(&tell, Err(error.into())),
+                };
+                if let Some(read) = read(&path, node.as_ref()) {
+                    tell_if_new(&tell, read);
                 }
                 let update = tokio::select! {
                     update = updates.next() => update,
@@ -204,12 +223,12 @@ impl ProgressFeed {
     }
 
     /// The next progress; `None` at the end. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Result<Progress>> {
+    pub async fn next(&mut self) -> Option<Result<T>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 }
 
-fn tell_if_new(tell: &watch::Sender<Option<Result<Progress>>>, read: Result<Progress>) {
+fn tell_if_new<T: PartialEq>(tell: &watch::Sender<Option<Result<T>>>, read: Result<T>) {
     tell.send_if_modified(|latest| {
         let is_new = latest.as_ref() != Some(&read);
         *latest = Some(read);
@@ -217,8 +236,8 @@ fn tell_if_new(tell: &watch::Sender<Option<Result<Progress>>>, read: Result<Prog
     });
 }
 
-impl Stream for ProgressFeed {
-    type Item = Result<Progress>;
+impl<T: Clone + Send + Sync + 'static> Stream for ProgressFeed<T> {
+    type Item = Result<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {

@@ -9,7 +9,7 @@ use herdsman_client::{
     Client, Error, ErrorKind, Op, OpResult, Outcome, Result, Session, Stat, Watch, Zxid,
 };
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::pace::Pace;
 use super::spec::Spec;
@@ -17,17 +17,19 @@ use super::{End, OnForeignNode, Presence, Report, Wish};
 use crate::patient::session_lost;
 
 pub(super) struct Keeper {
-    client: Client,
-    spec: Spec,
+    pub(super) client: Client,
+    pub(super) spec: Spec,
     wishes: watch::Receiver<Wish>,
-    reports: watch::Sender<Report>,
+    pub(super) reports: watch::Sender<Report>,
     /// Where the node is; of a sequential one this is known when it was created.
-    path: Option<String>,
+    pub(super) path: Option<String>,
     /// Which revision of the data we know to be in which incarnation of the node.
     written: Option<(Zxid, u64)>,
+    /// When that was.
+    written_at: Option<Instant>,
     /// A sequential create went out, and no reply has come.
     may_have_created: bool,
-    pace: Pace,
+    pub(super) pace: Pace,
 }
 
 impl Keeper {
@@ -38,21 +40,30 @@ impl Keeper {
         reports: watch::Sender<Report>,
     ) -> Self {
         let path = (!spec.is_sequential).then(|| spec.path.clone());
-        let pace = Pace::default();
-        Keeper { client, spec, wishes, reports, path, written: None, may_have_created: false, pace }
+        Keeper {
+            client,
+            spec,
+            wishes,
+            reports,
+            path,
+            written: None,
+            written_at: None,
+            may_have_created: false,
+            pace: Pace::default(),
+        }
     }
 
     pub(super) async fn run(mut self) {
         let ended = self.keep().await;
-        let failure = match ended {
-            Ok(End::Delete) => self.remove().await.err(),
-            Ok(End::LeaveInPlace) => None,
-            Err(error) => Some(error),
-        };
         // A session that is over has taken its ephemerals with it.
         let is_over =
             |error: &Error| is_end_of_client(error) || *error.kind() == ErrorKind::SessionExpired;
-        let failure = failure.filter(|error| !is_over(error));
+        let failure = match ended {
+            Ok(End::Delete) => self.remove().await.err().filter(|error| !is_over(error)),
+            Ok(End::LeaveInPlace) => None,
+            Ok(End::MakePersistent) => self.make_persistent().await.err(),
+            Err(error) => Some(error).filter(|error| !is_over(error)),
+        };
         if let Some(error) = &failure {
             tracing::warn!(path = self.spec.path, %error, "the persistent node may stay behind");
         }
@@ -116,7 +127,7 @@ impl Keeper {
         let create =
             client.create(path, wish.data).lifetime(self.spec.lifetime()).container_parents();
         match self.spec.with_acl(create).await {
-            Ok(created) => self.written = Some((created.stat.czxid, wish.revision)),
+            Ok(created) => self.note_written(created.stat.czxid, wish.revision),
             Err(error) if *error.kind() == ErrorKind::NodeExists => {}
             Err(error) => return Err(error),
         }
@@ -140,7 +151,7 @@ impl Keeper {
         self.may_have_created =
             created.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
         let created = created?;
-        self.written = Some((created.stat.czxid, wish.revision));
+        self.note_written(created.stat.czxid, wish.revision);
         self.path = Some(created.path);
         Ok(())
     }
@@ -152,7 +163,9 @@ impl Keeper {
         stat: &Stat,
         watch: Watch,
     ) -> Result<()> {
-        if self.spec.on_foreign_node == OnForeignNode::Wait {
+        let is_leftover = stat.ephemeral_owner == 0 && self.written.is_none();
+        let is_replaced = self.spec.replaces_leftover && is_leftover;
+        if self.spec.on_foreign_node == OnForeignNode::Wait && !is_replaced {
             self.tell(Presence::Occupied);
             tokio::select! {
                 event = watch => drop(event),
@@ -165,16 +178,13 @@ impl Keeper {
         tracing::info!(path, owner = stat.ephemeral_owner, "replacing a node of another session");
         let wish = self.wish();
         let create = Op::create(path, wish.data).lifetime(self.spec.lifetime());
-        let create = match &self.spec.acl {
-            Some(acl) => create.acl(acl.clone()),
-            None => create,
-        };
+        let create = self.spec.op_with_acl(create);
         // In one transaction, so that those who watch do not see the node vanish for good.
         let replaced = client.transaction([Op::delete(path).version(stat.version), create]).await;
         match replaced {
             Ok(results) => {
                 if let Some(OpResult::Created(created)) = results.last() {
-                    self.written = Some((created.stat.czxid, wish.revision));
+                    self.note_written(created.stat.czxid, wish.revision);
                 }
                 Ok(())
             }
@@ -185,24 +195,57 @@ impl Keeper {
     }
 
     /// The node is there and ours: sees to its data, and waits until something happens.
-    async fn hold(&mut self, client: &Client, path: &str, stat: &Stat, watch: Watch) -> Result<()> {
-        let wish = self.wish();
-        if self.written != Some((stat.czxid, wish.revision)) {
-            drop(watch);
-            match client.set(path, wish.data).await {
-                Ok(_) => self.written = Some((stat.czxid, wish.revision)),
-                Err(error) if *error.kind() == ErrorKind::NoNode => {}
-                Err(error) => return Err(error),
+    async fn hold(
+        &mut self,
+        client: &Client,
+        path: &str,
+        stat: &Stat,
+        mut watch: Watch,
+    ) -> Result<()> {
+        let mut wish = self.wish();
+        while self.written == Some((stat.czxid, wish.revision)) {
+            self.tell_present(path, wish.revision);
+            tokio::select! {
+                biased;
+                // Whatever happened, even the end of the session: the next look tells.
+                _ = &mut watch => return Ok(()),
+                _ = self.wishes.changed() => wish = self.wish(),
             }
+            if wish.end.is_some() {
+                return Ok(());
+            }
+        }
+        if !self.may_write_after_interval(path, &mut watch).await {
             return Ok(());
         }
-        self.tell_present(path, wish.revision);
-        tokio::select! {
-            // Whatever happened, even the end of the session: the next look tells.
-            event = watch => drop(event),
-            _ = self.wishes.changed() => {}
+        let wish = self.wish();
+        // This also fires the watch, so it need not be removed.
+        match client.set(path, wish.data).await {
+            Ok(_) => self.note_written(stat.czxid, wish.revision),
+            Err(error) if *error.kind() == ErrorKind::NoNode => {}
+            Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Waits until the data may be written again; false if something else has happened first.
+    async fn may_write_after_interval(&mut self, path: &str, watch: &mut Watch) -> bool {
+        let due = self.written_at.map(|last| last + self.spec.write_interval);
+        let Some(due) = due.filter(|due| *due > Instant::now()) else {
+            return true;
+        };
+        self.tell(Presence::Present { path: path.to_owned() });
+        let end = self.wishes.wait_for(|wish| wish.end.is_some());
+        tokio::select! {
+            () = sleep_until(due) => true,
+            event = watch => { drop(event); false }
+            _ = end => false,
+        }
+    }
+
+    fn note_written(&mut self, czxid: Zxid, revision: u64) {
+        self.written = Some((czxid, revision));
+        self.written_at = Some(Instant::now());
     }
 
     /// Fails only if there is nothing left to try.
@@ -261,7 +304,7 @@ impl Keeper {
         }
     }
 
-    fn wish(&self) -> Wish {
+    pub(super) fn wish(&self) -> Wish {
         self.wishes.borrow().clone()
     }
 
@@ -324,15 +367,15 @@ async fn find_numbered(client: &Client, session: &Session, path: &str) -> Result
 
 /// Nothing is wrong with the call, only with the time. A client's deadline is meant for single calls
 /// and does not end our care; a server without a quorum will have one again.
-fn is_passing(error: &Error) -> bool {
+pub(super) fn is_passing(error: &Error) -> bool {
     let kind = error.kind();
     error.is_retriable() || matches!(kind, ErrorKind::DeadlineExceeded | ErrorKind::ReadOnly)
 }
 
-fn is_end_of_client(error: &Error) -> bool {
+pub(super) fn is_end_of_client(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Closed | ErrorKind::AuthFailed)
 }
 
-fn is_race(error: &Error) -> bool {
+pub(super) fn is_race(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NodeExists | ErrorKind::BadVersion)
 }

@@ -1,7 +1,9 @@
 //! What a persistent node is to be.
 
+use std::time::Duration;
+
 use herdsman_client::ops::CreateCall;
-use herdsman_client::{Acl, Lifetime, Session, Stat};
+use herdsman_client::{Acl, Lifetime, Op, Session, Stat};
 
 use super::OnForeignNode;
 
@@ -12,6 +14,10 @@ pub(super) struct Spec {
     pub(super) is_ephemeral: bool,
     pub(super) is_sequential: bool,
     pub(super) on_foreign_node: OnForeignNode,
+    /// A node without an owner that is there before ours was is replaced in any case.
+    pub(super) replaces_leftover: bool,
+    /// Between two writes of the data.
+    pub(super) write_interval: Duration,
     /// The client's default, if it is not given.
     pub(super) acl: Option<Vec<Acl>>,
 }
@@ -31,6 +37,13 @@ impl Spec {
     }
 
     pub(super) fn with_acl(&self, create: CreateCall) -> CreateCall {
+        match &self.acl {
+            Some(acl) => create.acl(acl.clone()),
+            None => create,
+        }
+    }
+
+    pub(super) fn op_with_acl(&self, create: Op) -> Op {
         match &self.acl {
             Some(acl) => create.acl(acl.clone()),
             None => create,

@@ -17,6 +17,7 @@ mod election_latch;
 mod election_race;
 mod election_random;
 mod ids;
+mod live_progress;
 mod lock;
 mod lock_loss;
 mod master_worker;
