@@ -13,10 +13,13 @@
 //!
 //! Least connections are counted over all clients: each publishes what it has under way. As all
 //! children of `<base>` are services to Curator, these counts live beside it, in
-//! `<base>-loads/<name>/<client>`.
+//! `<base>-loads/<name>/<client>`. Or the instances publish what they have, in
+//! `<base>-connections/<name>/<id>`; see [`Registration::connection_count`].
 
 mod cache;
+mod connection_count;
 mod instance;
+mod instance_counts;
 mod loads;
 mod provider;
 mod registry;
@@ -24,6 +27,7 @@ mod stabiliser;
 mod uri_spec;
 
 pub use cache::{ServiceCache, ServiceCacheOptions, ServiceEvent, ServiceEvents};
+pub use connection_count::{ConnectionCount, ConnectionCountOptions, CountedConnection};
 pub use instance::{ServiceInstance, ServiceType};
 pub use provider::{Picked, ServiceProvider, ServiceProviderOptions};
 pub use registry::{Lookup, Registration, Registry};

@@ -19,6 +19,14 @@ use super::{Instance, in_service};
 pub trait Loads: Send {
     /// The number of connections or requests of an instance; 0 if nothing is known of it.
     fn load(&self, id: &str) -> u64;
+
+    /// The same, or `None` if something should be known of the instance, but is not, or no longer. If this
+    /// is so for one of the instances to pick from, the loads of the others are not asked for in this
+    /// pick: only requests of one's own count then, for all instances. A busy instance of which nothing
+    /// is known would otherwise look idle, and get everything.
+    fn known_load(&self, id: &str) -> Option<u64> {
+        Some(self.load(id))
+    }
 }
 
 /// Nothing is known: only requests of one's own count.
@@ -43,6 +51,10 @@ impl Loads for BTreeMap<String, u64> {
 impl<L: Loads + Sync + ?Sized> Loads for Arc<L> {
     fn load(&self, id: &str) -> u64 {
         (**self).load(id)
+    }
+
+    fn known_load(&self, id: &str) -> Option<u64> {
+        (**self).known_load(id)
     }
 }
 
@@ -87,8 +99,13 @@ impl LeastConnections {
     /// what [`begin`](Self::begin) is for.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
         // Loads may change at any time, so each is asked for once.
-        let costs: Vec<(&I, Cost)> =
-            in_service(instances).map(|instance| (instance, self.cost(instance))).collect();
+        let loads: Option<Vec<u64>> =
+            in_service(instances).map(|instance| self.loads.known_load(instance.id())).collect();
+        let loads = loads.unwrap_or_default().into_iter().chain(std::iter::repeat(0));
+        let costs: Vec<(&I, Cost)> = in_service(instances)
+            .zip(loads)
+            .map(|(instance, load)| (instance, self.cost(instance, load)))
+            .collect();
         let least = costs.iter().map(|(_, cost)| cost).min()?;
         let equals = costs.iter().filter(|(_, cost)| cost == least).map(|(instance, _)| *instance);
         let picked = self.turn.next(equals)?;
@@ -110,9 +127,8 @@ impl LeastConnections {
         self.counts.lock().get(id).copied().unwrap_or(0)
     }
 
-    fn cost(&self, instance: &impl Instance) -> Cost {
-        let id = instance.id();
-        let load = self.loads.load(id).saturating_add(self.in_flight(id)).saturating_add(1);
+    fn cost(&self, instance: &impl Instance, load: u64) -> Cost {
+        let load = load.saturating_add(self.in_flight(instance.id())).saturating_add(1);
         Cost { load, weight: instance.weight() }
     }
 }
@@ -293,6 +309,28 @@ mod tests {
         assert_eq!(id_of(least.pick(&list)), "a");
         live.0.store(u64::MAX, Relaxed);
         assert_eq!(id_of(least.pick(&list)), "b");
+    }
+
+    #[test]
+    fn a_load_that_is_not_known_leaves_only_own_requests() {
+        struct Known(BTreeMap<String, u64>);
+        impl Loads for Known {
+            fn load(&self, id: &str) -> u64 {
+                self.0.load(id)
+            }
+            fn known_load(&self, id: &str) -> Option<u64> {
+                self.0.get(id).copied()
+            }
+        }
+        let mut least = LeastConnections::new(Arc::new(Known(loads(&[("a", 9), ("b", 1)]))));
+        let list = instances(&[("a", 1), ("b", 1)]);
+        assert_eq!(tally(4, || least.pick(&list)).into_iter().collect::<Vec<_>>(), [("b", 4)]);
+        let list = instances(&[("a", 1), ("b", 1), ("silent", 1)]);
+        assert_eq!(tally(9, || least.pick(&list)).values().collect::<Vec<_>>(), [&3, &3, &3]);
+        let _own = [least.begin("silent"), least.begin("b")];
+        assert_eq!(tally(4, || least.pick(&list)).into_iter().collect::<Vec<_>>(), [("a", 4)]);
+        let list = instances(&[("a", 1), ("b", 1), ("silent", 0)]);
+        assert_eq!(id_of(least.pick(&list)), "b", "one that takes no traffic does not matter");
     }
 
     #[test]

@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::cache::{ServiceCache, ServiceCacheOptions};
+use super::connection_count::directory;
 use super::instance::ServiceInstance;
+use super::instance_counts::InstanceCounts;
 use super::loads::{Counted, LoadBoard};
 use super::registry::Registry;
 use crate::balance::{Algorithm, Balancer, InFlight, Instance, OutlierPolicy};
@@ -28,6 +30,8 @@ pub struct ServiceProviderOptions<P> {
     outlier_policy: OutlierPolicy,
     weigh: Weigh<P>,
     publish_interval: Duration,
+    /// How long the counts of instances are believed, if they are used.
+    stale_after: Option<Duration>,
 }
 
 impl<P> fmt::Debug for ServiceProviderOptions<P> {
@@ -49,6 +53,7 @@ impl<P: Send + Sync + 'static> ServiceProviderOptions<P> {
             outlier_policy: OutlierPolicy::default(),
             weigh: Arc::new(|_| 1),
             publish_interval: Duration::from_secs(1),
+            stale_after: None,
         }
     }
 
@@ -86,19 +91,34 @@ impl<P: Send + Sync + 'static> ServiceProviderOptions<P> {
         self.publish_interval = interval;
         self
     }
+
+    /// For least connections: uses the counts that the instances publish themselves (see
+    /// [`Registration::connection_count`](super::Registration::connection_count)) instead of those of all
+    /// clients. This client then publishes nothing. A count is stale when no write of it was seen for
+    /// `stale_after`. While the count of an enabled instance is stale or missing, only what this client has
+    /// under way counts, for all instances.
+    pub fn instance_counts(mut self, stale_after: Duration) -> Self {
+        self.stale_after = Some(stale_after);
+        self
+    }
 }
 
 impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProviderOptions<P> {
     /// Reads the instances, and follows them from now on.
     pub async fn open(self) -> Result<ServiceProvider<P>> {
-        if self.publish_interval.is_zero() {
+        if self.publish_interval.is_zero() || self.stale_after.is_some_and(|time| time.is_zero()) {
             return Err(Error::invalid("the interval of publishing must be longer than nothing"));
         }
         let cache = self.cache.open().await?;
         let rng = fastrand::Rng::new();
-        let (loads, strategy) = match self.algorithm {
-            Algorithm::LeastConnections => {
-                let Registry { client, base, .. } = &self.registry;
+        let Registry { client, base, .. } = &self.registry;
+        let (loads, strategy) = match (self.algorithm, self.stale_after) {
+            (Algorithm::LeastConnections, Some(stale_after)) => {
+                let directory = directory(base, &self.name);
+                let counts = InstanceCounts::open(client, &directory, stale_after).await?;
+                (None, self.algorithm.strategy(rng, counts))
+            }
+            (Algorithm::LeastConnections, None) => {
                 let directory = child(&format!("{base}-loads"), &self.name);
                 let board = LoadBoard::open(client, &directory, self.publish_interval).await?;
                 let strategy = self.algorithm.strategy(rng, board.counts());

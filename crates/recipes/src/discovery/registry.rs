@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::cache::ServiceCacheOptions;
+use super::connection_count::{ConnectionCountOptions, directory};
 use super::instance::{ServiceInstance, ServiceType};
 use super::provider::ServiceProviderOptions;
 use crate::error::{Error, Result};
@@ -115,7 +116,7 @@ impl<P: Serialize + Send + Sync + 'static> Registry<P> {
         };
         let node = options.start()?;
         node.wait_until_present().await?;
-        Ok(Registration { instance, node: Some(node) })
+        Ok(Registration { registry: self.clone(), instance, node: Some(node) })
     }
 }
 
@@ -161,6 +162,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Registry<P> {
 #[derive(Debug)]
 #[must_use = "a dynamic instance is removed when this is dropped"]
 pub struct Registration<P> {
+    registry: Registry<P>,
     instance: ServiceInstance<P>,
     /// Always there, but taken out at the end.
     node: Option<PersistentNode>,
@@ -177,6 +179,44 @@ impl<P> Registration<P> {
     #[must_use]
     pub fn presence(&self) -> Presence {
         self.node.as_ref().map_or(Presence::Ended, PersistentNode::presence)
+    }
+
+    /// How to publish the number of connections that this instance has, for clients that balance by
+    /// [least connections](super::ServiceProviderOptions::instance_counts). Waits until the instance is
+    /// registered.
+    ///
+    /// ```
+    /// # tokio_test_block_on(async {
+    /// # let server = herdsman_server::TestServer::start();
+    /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+    /// use std::time::Duration;
+    /// use herdsman_recipes::balance::Algorithm;
+    /// use herdsman_recipes::discovery::{Registry, ServiceInstance};
+    ///
+    /// let registry: Registry<String> = Registry::new(&zk, "/services")?;
+    /// let registration = registry.register(ServiceInstance::new("web").with_id("web-1")).await?;
+    /// let connections = registration.connection_count().await?.start().await?;
+    /// let _connection = connections.begin(); // for each connection that is accepted
+    ///
+    /// let provider = registry.provider("web").algorithm(Algorithm::LeastConnections);
+    /// let provider = provider.instance_counts(Duration::from_secs(30)).open().await?;
+    /// assert_eq!(provider.pick("").expect("there is an instance").id, "web-1");
+    /// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+    /// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+    /// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    /// # }
+    /// ```
+    pub async fn connection_count(&self) -> Result<ConnectionCountOptions> {
+        let Registry { client, base, .. } = &self.registry;
+        loop {
+            self.node()?.wait_until_present().await?;
+            // The number of a sequential node is only here.
+            if let Presence::Present { path } = self.presence() {
+                let node = path.rsplit('/').next().unwrap_or(&path);
+                let path = child(&directory(base, &self.instance.name), node);
+                return Ok(ConnectionCountOptions::new(client, path));
+            }
+        }
     }
 
     /// Removes it, and waits until that is so.

@@ -8,6 +8,7 @@ mod barrier;
 mod barrier_size;
 mod cache;
 mod config;
+mod connection_count;
 mod counter;
 mod deadlock;
 mod discovery;
