@@ -48,6 +48,7 @@ mod master;
 mod nodes;
 mod plan;
 mod registration;
+mod role;
 mod steps;
 mod submitter;
 mod task;
@@ -55,7 +56,8 @@ mod view;
 mod worker;
 
 pub use follow::Statuses;
-pub use master::{Master, Role, Roles};
+pub use master::Master;
+pub use role::{Role, Roles};
 pub use submitter::Submitter;
 pub use task::{Ending, Failure, TaskId, TaskState, TaskStatus};
 pub use worker::{Task, Worker};

@@ -4,18 +4,14 @@
 //! master's own node in line. A loop: read what may have changed, plan, carry out, and wait when there
 //! is nothing to do. What a step came to is read back, whether its reply arrived or not.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
-use futures_core::Stream;
 use herdsman_client::{Client, ErrorKind, Op, OpResult, PersistentWatch, Reply, WatchUpdate};
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tokio_stream::wrappers::WatchStream;
 
 use super::nodes::{Paths, State};
 use super::plan::{Limits, Step, plan_steps};
+use super::role::{Active, Role, Roles};
 use super::steps::{self, Assignee, Belongings};
 use super::task::{Ending, TaskId};
 use super::view::{KnownTask, View};
@@ -28,16 +24,6 @@ use crate::patient::{PAUSE, patient};
 const PIPELINE: usize = 64;
 /// Marks the nodes in the masters' line.
 const MARKER: &str = "latch-";
-
-/// What a master is at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Role {
-    /// Not running, or waiting for its turn.
-    Backup,
-    /// Gives tasks to workers.
-    Active,
-}
 
 /// A master; run one in as many processes as should stand by.
 ///
@@ -124,7 +110,7 @@ impl Master {
     /// What it is now, and each change.
     #[must_use]
     pub fn roles(&self) -> Roles {
-        Roles { inner: WatchStream::new(self.role.subscribe()) }
+        Roles::new(&self.role)
     }
 
     /// Stands by, leads when it is its turn, and stands by again when it was deposed. Ends only with
@@ -219,24 +205,6 @@ fn predecessor(places: &[Place], ours: usize) -> Turn {
     match ours.checked_sub(1) {
         None => Turn::Ours,
         Some(before) => Turn::After(places[before].name.clone()),
-    }
-}
-
-/// Says that this master is active, for as long as it exists.
-struct Active<'m> {
-    role: &'m watch::Sender<Role>,
-}
-
-impl<'m> Active<'m> {
-    fn new(role: &'m watch::Sender<Role>) -> Self {
-        role.send_replace(Role::Active);
-        Active { role }
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        self.role.send_replace(Role::Backup);
     }
 }
 
@@ -367,27 +335,5 @@ fn last_words(known: &KnownTask) -> String {
             format!("worker {worker} went away during attempt {attempts}, the last one")
         }
         _ => format!("attempt {attempts} was the last one"),
-    }
-}
-
-/// A stream of a master's [`Role`]s: the first at once, then each change; a slow reader sees only
-/// the latest.
-#[derive(Debug)]
-pub struct Roles {
-    inner: WatchStream<Role>,
-}
-
-impl Roles {
-    /// The next role; `None` when the master is gone. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Role> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-impl Stream for Roles {
-    type Item = Role;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Role>> {
-        Pin::new(&mut self.inner).poll_next(context)
     }
 }
