@@ -7,7 +7,9 @@
 //!
 //! # Nodes
 //! ```text
-//! <root>/master/_c_<uuid>-latch-<n>   the masters in line, as Curator's LeaderLatch has them
+//! <root>/master/_c_<uuid>-latch-<n>   the masters in line, as Curator's LeaderLatch has them; or
+//! <root>/master                       ephemeral; the one master there is, by choice (Master::single_node)
+//! <root>/master-epoch                 {"epoch":7,…}: with that, counts the masters
 //! <root>/workers/<worker>             ephemeral; {"limit":4}: how many tasks it takes at once
 //! <root>/tasks/<task>                 the payload; there until the task ends
 //! <root>/status/<task>                {"state":"assigned","worker":…,"incarnation":…,"attempts":1}
@@ -24,7 +26,7 @@
 //! the next: submit (task + status), assign (assignment + status), end (assignment, task, status,
 //! result), hand back, cancel. So whatever dies, the tree is between two steps and the next master
 //! goes on from there. A step whose reply was lost is read back or repeated; it cannot happen twice.
-//! * A master's steps also check its own node in line: a deposed master changes nothing.
+//! * A master's steps also check its own node in line, or its epoch: a deposed master changes nothing.
 //! * A worker's steps go through the session that its registration lives in, delete the assignment
 //!   and expect the version of the status that came with it. A worker that was given up, or whose
 //!   session is over, cannot report a result.
@@ -45,6 +47,7 @@
 mod execution;
 mod follow;
 mod master;
+mod mastership;
 mod nodes;
 mod plan;
 mod registration;

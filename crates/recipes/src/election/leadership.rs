@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use herdsman_client::{ConnectionState, Fenced, Session};
+use herdsman_client::{ConnectionState, Fenced, Op, Session};
 
 use super::epoch::{Entry, Farewell, Predecessor};
 use super::events::InOffice;
@@ -108,6 +108,14 @@ impl Seat {
         }
     }
 
+    /// A check that fails once another leads.
+    fn check(&self) -> Op {
+        match self {
+            Seat::First(hold, _) => Op::check(hold.path()),
+            Seat::Only(post) => post.check(),
+        }
+    }
+
     async fn vacate(self) -> Result<()> {
         match self {
             Seat::First(hold, None) => hold.release().await,
@@ -179,6 +187,16 @@ impl Leadership {
     #[must_use]
     pub fn fenced(&self) -> Fenced {
         self.term.fenced()
+    }
+
+    /// What [`Leadership::fenced`] puts in front of every write.
+    pub(crate) fn check(&self) -> Op {
+        self.seat.check()
+    }
+
+    /// The leader's node.
+    pub(crate) fn hold(&self) -> &Hold {
+        self.seat.hold()
     }
 
     /// Whether, as far as this process can know, it still leads. Does not ask the server.

@@ -4,7 +4,7 @@
 //! it must not be deleted by its name alone: whatever a former holder does carries a check of the
 //! epoch that each new holder has raised.
 
-use herdsman_client::Fenced;
+use herdsman_client::{Fenced, Op};
 
 use super::epoch::{Entry, Farewell};
 use super::vacate::{Vacancy, is_gone};
@@ -37,6 +37,11 @@ impl Post {
     pub(super) fn fenced(&self) -> Fenced {
         let guard = self.hold.client().fenced_by(&self.entry.ledger.path);
         guard.at_version(self.entry.version)
+    }
+
+    /// What these writes check.
+    pub(super) fn check(&self) -> Op {
+        Op::check(&self.entry.ledger.path).version(self.entry.version)
     }
 
     pub(super) async fn give_up(mut self) -> Result<()> {

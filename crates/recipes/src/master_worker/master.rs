@@ -9,6 +9,7 @@ use herdsman_client::{Client, ErrorKind, Op, OpResult, PersistentWatch, Reply, W
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::mastership::{Form, Mastership};
 use super::nodes::{Paths, State};
 use super::plan::{Limits, Step, plan_steps};
 use super::role::{Active, Role, Roles};
@@ -16,14 +17,10 @@ use super::steps::{self, Assignee, Belongings};
 use super::task::{Ending, TaskId};
 use super::view::{KnownTask, View};
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold};
-use crate::line::{Layout, Line, Place, Turn};
 use crate::patient::{PAUSE, patient};
 
 /// Steps that are under way at once.
 const PIPELINE: usize = 64;
-/// Marks the nodes in the masters' line.
-const MARKER: &str = "latch-";
 
 /// A master; run one in as many processes as should stand by.
 ///
@@ -54,7 +51,8 @@ const MARKER: &str = "latch-";
 pub struct Master {
     client: Client,
     paths: Paths,
-    id: Bytes,
+    id: String,
+    form: Form,
     limits: Limits,
     role: watch::Sender<Role>,
 }
@@ -65,16 +63,44 @@ impl Master {
         Ok(Master {
             client: client.clone(),
             paths: Paths::new(root)?,
-            id: Bytes::new(),
+            id: String::new(),
+            form: Form::Line,
             limits: Limits { attempts_max: 3, per_worker_max: 64, ended_max: 1000 },
             role: watch::Sender::new(Role::Backup),
         })
     }
 
-    /// What the node in line says of this master, for people who look.
+    /// What the node of this master says of it, for people who look.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
-        self.id = Bytes::copy_from_slice(id.as_bytes());
+        id.clone_into(&mut self.id);
+        self
+    }
+
+    /// The active master is one ephemeral node, `<root>/master`, with its [id](Master::id) as data, instead
+    /// of the first in a line of candidates: for others that look at a fixed path to see who the master is,
+    /// and whether there is one. When it goes, all masters that stand by wake up. All masters of a root must
+    /// use the same form; [`run`](Master::run) fails if the path is that of a line.
+    ///
+    /// ```
+    /// # tokio_test_block_on(async {
+    /// # let server = herdsman_server::TestServer::start();
+    /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+    /// use herdsman_recipes::master_worker::{Master, Role};
+    ///
+    /// let master = Master::new(&zk, "/jobs")?.id("host-1").single_node();
+    /// let mut roles = master.roles();
+    /// tokio::spawn(async move { master.run().await });
+    /// while roles.next().await != Some(Role::Active) {}
+    /// assert_eq!(zk.get("/jobs/master").await?.data, "host-1");
+    /// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+    /// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+    /// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn single_node(mut self) -> Self {
+        self.form = Form::SingleNode;
         self
     }
 
@@ -120,9 +146,10 @@ impl Master {
             return Err(Error::invalid("a task needs at least one attempt, and a worker one task"));
         }
         loop {
-            let hold = self.line().wait(MARKER, &self.id, predecessor).await?;
+            let mastership =
+                Mastership::wait(&self.client, &self.paths, self.form, &self.id).await?;
             let active = Active::new(&self.role);
-            let led = hold.run(self.lead(&hold)).await.flatten();
+            let led = mastership.hold().run(self.lead(&mastership)).await.flatten();
             drop(active);
             match led {
                 Err(error) if self.goes_on_after(&error) => {
@@ -130,17 +157,6 @@ impl Master {
                 }
                 ended => return ended,
             }
-        }
-    }
-
-    fn line(&self) -> Line {
-        Line {
-            client: self.client.clone(),
-            directory: self.paths.masters(),
-            layout: Layout::Curator,
-            markers: &[MARKER],
-            // Every write is fenced, so there is no harm in going on through a fail-over.
-            distrust: Distrust::WhenLost,
         }
     }
 
@@ -152,8 +168,8 @@ impl Master {
         (is_over || matches!(error, Error::Lost)) && self.client.is_managed()
     }
 
-    async fn lead(&self, hold: &Hold) -> Result<()> {
-        let client = patient(hold.client());
+    async fn lead(&self, mastership: &Mastership) -> Result<()> {
+        let client = patient(mastership.hold().client());
         self.paths.make(&client).await?;
         let mut statuses = client.watch(&self.paths.statuses()).recursive().await?;
         let mut workers = client.watch(&self.paths.workers()).recursive().await?;
@@ -165,7 +181,9 @@ impl Master {
                 self.await_change(&mut view, &mut statuses, &mut workers).await?;
                 continue;
             }
-            let office = Office { hold, client: &client, paths: &self.paths, limits: &self.limits };
+            let check = mastership.check();
+            let office =
+                Office { check, client: &client, paths: &self.paths, limits: &self.limits };
             if office.carry_out(&mut view, &planned).await? == 0 {
                 sleep(PAUSE).await;
             }
@@ -200,17 +218,10 @@ fn still_watching(update: Option<WatchUpdate>) -> Result<WatchUpdate> {
     update.ok_or(Error::Lost)
 }
 
-/// First in line leads; the others wait for the one before them.
-fn predecessor(places: &[Place], ours: usize) -> Turn {
-    match ours.checked_sub(1) {
-        None => Turn::Ours,
-        Some(before) => Turn::After(places[before].name.clone()),
-    }
-}
-
 /// An active master at work.
 struct Office<'m> {
-    hold: &'m Hold,
+    /// Stands before every write.
+    check: Op,
     client: &'m Client,
     paths: &'m Paths,
     limits: &'m Limits,
@@ -241,7 +252,7 @@ impl Office<'_> {
 
     /// Puts the check in front: no write of a deposed master counts.
     fn send(&self, writes: &[Op]) -> Reply<Vec<OpResult>> {
-        let fence = std::iter::once(Op::check(self.hold.path()));
+        let fence = std::iter::once(self.check.clone());
         self.client.transaction(fence.chain(writes.iter().cloned())).send()
     }
 

@@ -35,4 +35,5 @@ mod queue_work;
 mod rw_lock;
 mod semaphore;
 mod shared_value;
+mod single_master;
 mod world;

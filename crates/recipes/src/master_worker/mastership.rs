@@ -1,0 +1,88 @@
+//! How a master comes to be the active one, and the check by which its steps are refused when it no longer is.
+//!
+//! In: a root, and whose turn it is. Out: the node that makes the active master. Two forms, of which all
+//! masters of a root must use the same: a line of candidates in `<root>/master`, or `<root>/master` itself.
+
+use herdsman_client::{Client, Op};
+
+use super::nodes::Paths;
+use crate::election::{Leadership, Race};
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold};
+use crate::line::{Layout, Line, Place, Turn};
+use crate::patient::patient;
+
+/// Marks the nodes in the masters' line.
+const MARKER: &str = "latch-";
+/// Every write is checked, so there is no harm in going on through a fail-over.
+const DISTRUST: Distrust = Distrust::WhenLost;
+
+/// How masters wait for their turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// In a line: one of them wakes up when the active one goes.
+    Line,
+    /// For the one node: all of them wake up.
+    SingleNode,
+}
+
+/// The node of the active master. Dropping it gives it up.
+#[derive(Debug)]
+pub(super) enum Mastership {
+    FirstInLine(Hold),
+    SingleNode(Leadership),
+}
+
+impl Mastership {
+    /// Waits until it is this master's turn.
+    pub(super) async fn wait(client: &Client, paths: &Paths, form: Form, id: &str) -> Result<Self> {
+        let directory = paths.masters();
+        match form {
+            Form::Line => {
+                let client = client.clone();
+                let (layout, markers, distrust) = (Layout::Curator, &[MARKER], DISTRUST);
+                let line = Line { client, directory, layout, markers, distrust };
+                let data = id.to_owned().into();
+                Ok(Mastership::FirstInLine(line.wait(MARKER, &data, predecessor).await?))
+            }
+            Form::SingleNode => {
+                refuse_line(client, &directory).await?;
+                let race = Race::new(client, &directory, id)?.distrust(DISTRUST);
+                Ok(Mastership::SingleNode(race.campaign().await?))
+            }
+        }
+    }
+
+    pub(super) fn hold(&self) -> &Hold {
+        match self {
+            Mastership::FirstInLine(hold) => hold,
+            Mastership::SingleNode(leadership) => leadership.hold(),
+        }
+    }
+
+    /// Fails once another is, or has been, the active master.
+    pub(super) fn check(&self) -> Op {
+        match self {
+            Mastership::FirstInLine(hold) => Op::check(hold.path()),
+            Mastership::SingleNode(leadership) => leadership.check(),
+        }
+    }
+}
+
+/// A line of masters would be waited for like a master, and without end.
+async fn refuse_line(client: &Client, path: &str) -> Result<()> {
+    match patient(client).exists(path).await? {
+        Some(stat) if stat.ephemeral_owner == 0 => Err(Error::invalid(format!(
+            "{path} is not the node of a master: masters in a line use this path, or have used it"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// First in line leads; the others wait for the one before them.
+fn predecessor(places: &[Place], ours: usize) -> Turn {
+    match ours.checked_sub(1) {
+        None => Turn::Ours,
+        Some(before) => Turn::After(places[before].name.clone()),
+    }
+}
