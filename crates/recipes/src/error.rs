@@ -38,6 +38,14 @@ pub enum Error {
         /// What is wrong with its data.
         reason: String,
     },
+    /// Aliases lead from a name to no end.
+    #[error("the name {name} cannot be resolved: {reason}")]
+    Unresolvable {
+        /// The name that was looked up.
+        name: String,
+        /// What is wrong with its aliases.
+        reason: String,
+    },
     /// The clock does not allow an id.
     #[error(transparent)]
     Snowflake(#[from] crate::snowflake::SnowflakeError),

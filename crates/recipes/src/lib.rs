@@ -1,5 +1,5 @@
 //! What people build on ZooKeeper, ready: locks, elections, queues, barriers, counters, ids, caches,
-//! configuration, discovery, membership, partitioning and master–worker.
+//! configuration, naming, discovery, membership, partitioning and master–worker.
 //!
 //! Everything here runs over [`herdsman_client`] against Herdsman or Apache ZooKeeper, keeps
 //! working through the loss of a connection, and leaves no node behind when a reply is lost. Node
@@ -26,6 +26,7 @@ pub mod master_worker;
 pub mod membership;
 pub mod messaging;
 pub mod monitor;
+pub mod naming;
 mod owned_node;
 pub mod partition;
 pub mod partitioner;
@@ -61,6 +62,7 @@ pub use master_worker::{Master, Submitter, Worker};
 pub use membership::{Group, Membership, ShallowGroup};
 pub use messaging::{CommandClient, Dispatcher, HeartMonitor, Heartbeat};
 pub use monitor::{Monitor, Reporter};
+pub use naming::NameRegistry;
 pub use partitioner::Partitioner;
 pub use persistent_node::PersistentNode;
 pub use queue::{

@@ -26,6 +26,7 @@ mod master_worker_chaos;
 mod membership;
 mod messaging;
 mod monitor;
+mod naming;
 mod partitioner;
 mod persistent_node;
 mod queue_kinds;

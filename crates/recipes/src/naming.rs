@@ -1,0 +1,249 @@
+//! Names with a hierarchy: unique, bound to a payload, with aliases.
+//!
+//! In: names such as `a/b/c`, payloads and aliases. Out: what a name stands for. A name is bound by one
+//! client at a time, for good ([`NameRegistry::bind`]) or for as long as a session lives
+//! ([`NameRegistry::bind_for_session`]). Any name may be bound, also one with others below it, in any order.
+//!
+//! # Nodes
+//! ```text
+//! <base>/a/b/c            a container; a name, bound or not
+//! <base>/a/b/c/@value     {"id":"<uuid>"}\n<payload>, or {"alias":"x/y","id":"<uuid>"}\n; may be ephemeral
+//! <base>/a/b/c/@ids       persistent; counts the ids that were given below the name
+//! ```
+//! The value has a node of its own because containers go when they are empty, and an ephemeral node can have
+//! no children. So parts of names cannot begin with `@`. Nodes of names without a value are removed by the
+//! server after a while.
+//!
+//! # Lost replies
+//! Each write has a unique id in its data, by which it is found again. An unbinding whose reply was lost
+//! is repeated only if the node is still the same (by its czxid), so a successor's is not deleted. What
+//! stays unknown is reported as such: the reply was lost, and by now the name is another's.
+//!
+//! # Cost
+//! Binding is one request, and three or four more for each part of the name that is new; a lookup is one read, and one
+//! more for each alias, or none with [`NameRegistry::cached`], which has one watch for all names.
+//! Deliberately not here: aliases for parts of names. An alias stands for one name, not for those below it.
+
+use bytes::Bytes;
+use herdsman_client::{Client, ErrorKind, Lifetime};
+
+use crate::conditional_set::{ConditionalSet, SameData, Written};
+use crate::error::{Error, Result};
+use crate::ids::{IdGenerator, SequentialIds};
+use crate::owned_node::OwnedNode;
+use crate::path::{self, child};
+
+mod bind;
+mod cache;
+mod record;
+mod session_name;
+
+pub use cache::CachedNames;
+pub use record::Resolved;
+use record::{Record, Walk};
+pub use session_name::SessionName;
+
+/// Begins the names of nodes that are not names.
+const RESERVED: char = '@';
+const VALUE: &str = "@value";
+const IDS: &str = "@ids";
+/// How many aliases a lookup follows, unless said otherwise.
+const ALIASES_MAX: usize = 16;
+
+/// The names below a path.
+///
+/// ```
+/// # tokio_test_block_on(async {
+/// # let server = herdsman_server::TestServer::start();
+/// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+/// use herdsman_recipes::NameRegistry;
+///
+/// let names = NameRegistry::new(&zk, "/names")?;
+/// names.bind("db/orders/1", "10.0.0.7:5432").await?;
+/// names.alias("db/orders/primary", "db/orders/1").await?;
+/// let found = names.lookup("db/orders/primary").await?.expect("it is bound");
+/// assert_eq!((&*found.name, found.payload), ("db/orders/1", "10.0.0.7:5432".into()));
+///
+/// let host = names.bind_for_session("hosts/web-1", "10.0.0.9").await?; // until it is dropped
+/// assert_eq!(names.list("hosts").await?, ["web-1"]);
+/// host.unbind().await?;
+/// assert_eq!(names.next_id("jobs").await?, 0);
+/// assert_eq!(names.next_id("jobs").await?, 1);
+/// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+/// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct NameRegistry {
+    client: Client,
+    names: Names,
+}
+
+/// Where names are, and how far aliases are followed.
+#[derive(Clone, Debug)]
+struct Names {
+    base: String,
+    aliases_max: usize,
+}
+
+impl Names {
+    /// The node of a name.
+    fn path(&self, name: &str) -> Result<String> {
+        if name.split('/').any(|part| part.is_empty() || part.starts_with(RESERVED)) {
+            let rule = "must be parts with '/' between them, none of which begins with '@'";
+            return Err(Error::invalid(format!("a name {rule}: {name:?}")));
+        }
+        let path = child(&self.base, name);
+        path::check(&path)?;
+        Ok(path)
+    }
+
+    fn value_path(&self, name: &str) -> Result<String> {
+        Ok(child(&self.path(name)?, VALUE))
+    }
+}
+
+impl NameRegistry {
+    /// The names below `base`. Nothing is read or written yet.
+    pub fn new(client: &Client, base: &str) -> Result<Self> {
+        path::check_below_root("a registry of names", base)?;
+        let names = Names { base: base.to_owned(), aliases_max: ALIASES_MAX };
+        Ok(NameRegistry { client: client.clone(), names })
+    }
+
+    /// How many aliases in a row a lookup follows; 16 unless said otherwise.
+    #[must_use]
+    pub fn aliases_max(mut self, aliases: usize) -> Self {
+        self.names.aliases_max = aliases;
+        self
+    }
+
+    /// Binds a name to a payload, for good.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NodeExists`] if the name is bound already, be it to an alias or for a session.
+    pub async fn bind(&self, name: &str, payload: impl Into<Bytes>) -> Result<()> {
+        self.create(name, &Record::Payload(payload.into())).await
+    }
+
+    /// Binds a name to a payload until the guard is dropped or the session ends. Not in the next session: the
+    /// name may be another's by then. Fails as [`bind`](NameRegistry::bind), also if an earlier session
+    /// of the same program has the name.
+    pub async fn bind_for_session(
+        &self,
+        name: &str,
+        payload: impl Into<Bytes>,
+    ) -> Result<SessionName> {
+        let path = self.names.value_path(name)?;
+        let data = Record::Payload(payload.into()).encode();
+        SessionName::bind(&self.client, name, path, data).await
+    }
+
+    /// Makes a name an alias of another one, for good. The other one need not be bound yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NodeExists`] if the name is bound already; [`Error::Unresolvable`] if aliases lead from
+    /// the other name to this one. Two aliases that are made at the same time may form a loop all the same,
+    /// which a lookup reports.
+    pub async fn alias(&self, name: &str, other: &str) -> Result<()> {
+        self.names.value_path(other)?;
+        let mut walk = Walk::new(name, self.names.aliases_max);
+        let mut found = Some(Record::Alias(other.to_owned()));
+        while walk.step(found)?.is_none() {
+            found = self.read(walk.name()).await?;
+        }
+        self.create(name, &Record::Alias(other.to_owned())).await
+    }
+
+    /// Replaces what a name is bound to, a payload or an alias, with a payload. One bound for a session stays
+    /// so. Two reads and writes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoNode`] if the name is not bound.
+    pub async fn rebind(&self, name: &str, payload: impl Into<Bytes>) -> Result<()> {
+        let path = self.names.value_path(name)?;
+        let data = Record::Payload(payload.into()).encode();
+        loop {
+            let version = self.client.get(&path).await?.stat.version;
+            let (client, data) = (&self.client, data.clone());
+            let same_data = SameData::IsOurs;
+            let set = ConditionalSet { client, path: &path, data, version, same_data, along: None };
+            if let Written::Yes(_) = set.run().await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Unbinds a name, whoever bound it. It may be unbound already. Names below it stay.
+    pub async fn unbind(&self, name: &str) -> Result<()> {
+        let path = self.names.value_path(name)?;
+        let Some(bound) = self.client.exists(&path).await? else {
+            return Ok(());
+        };
+        loop {
+            let node = OwnedNode::at_reused_path(self.client.clone(), &path, bound.czxid);
+            match node.remove().await {
+                // It was not there any more, or the session has ended; the next look tells.
+                Err(Error::Lost) => {}
+                removed => return removed,
+            }
+            let now = self.client.exists(&path).await?;
+            if now.is_none_or(|now| now.czxid != bound.czxid) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What a name stands for, behind all aliases; `None` if it, or the name that aliases lead to, is not
+    /// bound.
+    ///
+    /// # Errors
+    /// [`Error::Unresolvable`] if aliases form a loop, or there are too many of them.
+    pub async fn lookup(&self, name: &str) -> Result<Option<Resolved>> {
+        let mut walk = Walk::new(name, self.names.aliases_max);
+        loop {
+            let found = self.read(walk.name()).await?;
+            if let Some(end) = walk.step(found)? {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// The parts of names that come next below this one, bound or not, in order. One that was unbound may be
+    /// among them for a while.
+    pub async fn list(&self, name: &str) -> Result<Vec<String>> {
+        let mut names = match self.client.children(&self.names.path(name)?).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Vec::new(),
+            children => children?.names,
+        };
+        names.retain(|name| !name.starts_with(RESERVED));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The next number below a name, which need not be bound: 0, 1, 2, … over all clients, each given once.
+    /// See [`SequentialIds`].
+    pub async fn next_id(&self, name: &str) -> Result<u64> {
+        SequentialIds::new(&self.client, child(&self.names.path(name)?, IDS)).next().await
+    }
+
+    /// Reads all names, and follows them from now on, to look them up without asking a server.
+    pub async fn cached(&self) -> Result<CachedNames> {
+        CachedNames::open(self).await
+    }
+
+    async fn create(&self, name: &str, record: &Record) -> Result<()> {
+        let path = self.names.value_path(name)?;
+        let data = record.encode();
+        bind::create(&self.client, &path, &data, Lifetime::Persistent).await.map(drop)
+    }
+
+    async fn read(&self, name: &str) -> Result<Option<Record>> {
+        let path = self.names.value_path(name)?;
+        match self.client.get(&path).await {
+            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            node => Record::decode(&path, &node?.data).map(Some),
+        }
+    }
+}

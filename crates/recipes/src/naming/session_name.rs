@@ -1,0 +1,75 @@
+//! A name that is bound for as long as a session lives.
+
+use bytes::Bytes;
+use herdsman_client::{Client, Lifetime, Session};
+use tokio::sync::oneshot;
+
+use super::bind::create;
+use crate::error::{Error, Result};
+use crate::hold::{Distrust, Hold};
+use crate::patient::patient;
+
+/// A name that is bound until this is dropped or the session ends. Dropping it unbinds the name in the
+/// background.
+#[derive(Debug)]
+#[must_use = "the name is unbound when this is dropped"]
+pub struct SessionName {
+    name: String,
+    hold: Hold,
+}
+
+impl SessionName {
+    /// Binds the name in the session of the moment. Once it was sent, it runs to its end even if nobody waits
+    /// for it any more: then the name is unbound again.
+    pub(super) async fn bind(
+        client: &Client,
+        name: &str,
+        path: String,
+        data: Bytes,
+    ) -> Result<SessionName> {
+        let session = client.connected_session().await?;
+        let bound = client.bound_to(&session);
+        let (send, receive) = oneshot::channel();
+        bound.clone().spawn(async move {
+            // A hold that nobody takes is dropped, and thereby given up.
+            let _ = send.send(hold(bound, session, &path, &data).await);
+        });
+        let hold = receive.await.unwrap_or(Err(Error::Lost))?;
+        Ok(SessionName { name: name.to_owned(), hold })
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether, as far as this process can know, the name is still bound. Does not ask the server.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.hold.is_trusted()
+    }
+
+    /// Resolves when the name may be another's: no server was heard of for a session timeout, the session is
+    /// over, or somebody unbound the name. Cancel-safe; costs a watch while awaited.
+    pub async fn lost(&self) {
+        self.hold.lost().await;
+    }
+
+    /// A number that only grows from holder to holder of the name.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.hold.token()
+    }
+
+    /// Unbinds the name, and waits until the server knows; through an outage, if need be. [`Error::Lost`] if
+    /// it was not bound any more.
+    pub async fn unbind(self) -> Result<()> {
+        self.hold.release().await
+    }
+}
+
+async fn hold(client: Client, session: Session, path: &str, data: &Bytes) -> Result<Hold> {
+    let created = create(&patient(&client), path, data, Lifetime::Ephemeral).await?;
+    Ok(Hold::at_reused_path(client, session, &created, Distrust::WhenLost))
+}
