@@ -1,14 +1,13 @@
 //! `herdsman recipe queue`: puts items into a queue and takes them out.
 
-use std::io::BufRead;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use herdsman_client::Client;
 use herdsman_recipes::queue::Queue;
-use tokio::sync::mpsc;
 
+use super::input::lines_of_stdin;
 use super::outcome::{EXIT_CODES, Interrupted, Outcome};
 use super::output::{say, say_bytes};
 use super::{passed, seconds};
@@ -98,23 +97,6 @@ async fn put(queue: &Queue, items: &[String]) -> Result<Outcome> {
         queue.offer(line.context("reading standard input")?).await?;
     }
     Ok(Outcome::Done)
-}
-
-/// How many lines are read before they are needed; the reader waits then.
-const LINES_AHEAD_MAX: usize = 16;
-
-/// Reads in a thread of its own: standard input may be silent for long, and meanwhile the session
-/// must be kept and Ctrl-C be heard.
-fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<Vec<u8>>> {
-    let (sender, receiver) = mpsc::channel(LINES_AHEAD_MAX);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().split(b'\n') {
-            if sender.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
 }
 
 async fn take(queue: &Queue, count: usize, timeout: Option<Duration>) -> Result<Outcome> {
