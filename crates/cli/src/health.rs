@@ -33,7 +33,7 @@ pub struct Arguments {
     )]
     admin: String,
     /// Give up after this time
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = time_limit)]
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = crate::recipe::some_seconds)]
     timeout: Duration,
     #[command(flatten)]
     tls: TlsArguments,
@@ -98,14 +98,6 @@ fn explain(error: &ureq::Error, arguments: &Arguments) -> String {
             "not the address of an admin server: give it as http://host:8080".to_owned()
         }
         other => other.to_string(),
-    }
-}
-
-/// A time in seconds, more than none.
-fn time_limit(text: &str) -> Result<Duration, String> {
-    match crate::recipe::seconds(text)? {
-        Duration::ZERO => Err("a time of more than 0 seconds".to_owned()),
-        time => Ok(time),
     }
 }
 

@@ -6,16 +6,24 @@
 mod barrier;
 mod command;
 mod config;
+mod counter;
 mod discovery;
+mod dispatch;
 mod election;
+mod group;
+mod handler;
 mod holding;
 mod id;
 mod input;
 mod lock;
 mod locks;
+mod master_worker;
+mod monitor;
 mod outcome;
 mod output;
+mod partition;
 mod queue;
+mod semaphore;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,10 +33,10 @@ use clap::{Args, Subcommand};
 use herdsman_client::Client;
 use herdsman_shell::{ProtectionArguments, ProtectionError};
 
-use outcome::{EXIT_CODES, Interrupted, Outcome};
+use outcome::{EXIT_CODES, Interrupted, Outcome, help};
 use output::ReaderGone;
 
-/// Try a recipe: lock, election, barrier, queue, configuration, discovery, ids.
+/// Use a recipe: locks, elections, barriers, queues, counters, groups, configuration, tasks and more.
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Arguments {
@@ -83,6 +91,24 @@ enum Recipe {
     Discover(discovery::DiscoverArguments),
     #[command(after_help = EXIT_CODES)]
     Id(id::Arguments),
+    #[command(after_help = help(counter::EXAMPLES))]
+    Counter(counter::Arguments),
+    #[command(after_help = help(semaphore::EXAMPLES))]
+    Semaphore(semaphore::Arguments),
+    #[command(after_help = help(group::EXAMPLES))]
+    Group(group::Arguments),
+    #[command(after_help = help(monitor::EXAMPLES))]
+    Monitor(monitor::Arguments),
+    #[command(after_help = help(partition::EXAMPLES))]
+    Partition(partition::Arguments),
+    #[command(after_help = help(dispatch::EXAMPLES))]
+    Dispatch(dispatch::Arguments),
+    #[command(after_help = help(master_worker::MASTER_EXAMPLES))]
+    Master(master_worker::MasterArguments),
+    #[command(after_help = help(master_worker::WORKER_EXAMPLES))]
+    Worker(master_worker::WorkerArguments),
+    #[command(after_help = help(master_worker::SUBMIT_EXAMPLES))]
+    Submit(master_worker::SubmitArguments),
 }
 
 /// Runs one recipe.
@@ -156,6 +182,15 @@ impl Recipe {
             Recipe::Register(arguments) => discovery::register(zk, &arguments, interrupted).await,
             Recipe::Discover(arguments) => discovery::discover(zk, &arguments, interrupted).await,
             Recipe::Id(arguments) => id::run(zk, &arguments, interrupted).await,
+            Recipe::Counter(arguments) => counter::run(zk, &arguments, interrupted).await,
+            Recipe::Semaphore(arguments) => semaphore::run(zk, &arguments, interrupted).await,
+            Recipe::Group(arguments) => group::run(zk, &arguments, interrupted).await,
+            Recipe::Monitor(arguments) => monitor::run(zk, &arguments, interrupted).await,
+            Recipe::Partition(arguments) => partition::run(zk, &arguments, interrupted).await,
+            Recipe::Dispatch(arguments) => dispatch::run(zk, &arguments, interrupted).await,
+            Recipe::Master(arguments) => master_worker::master(zk, &arguments, interrupted).await,
+            Recipe::Worker(arguments) => master_worker::worker(zk, &arguments, interrupted).await,
+            Recipe::Submit(arguments) => master_worker::submit(zk, &arguments, interrupted).await,
         }
     }
 }
@@ -174,4 +209,21 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
     Duration::try_from_secs_f64(number)
         .map_err(|_| "a time that is not negative, and not that long".to_owned())
+}
+
+/// A time in seconds, more than none.
+pub(crate) fn some_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("a time of more than 0 seconds".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// A name for this process that no other one has: the host's name and the process's id.
+fn process_name() -> String {
+    // The standard library does not know the host's name; Linux shows it as a file.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    let host = if host.is_empty() { "localhost" } else { host };
+    format!("{host}-{}", std::process::id())
 }

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
@@ -33,7 +33,7 @@ pub(super) async fn run_while(
         status = child.wait() => status.context("waiting for the command")?,
         () = lost => {
             eprintln!("herdsman: lost while the command was running; asking it to end");
-            end(&mut child).await?;
+            end(&mut child, Reach::Process).await?;
             return Ok(Outcome::Lost);
         }
         () = interrupted.wait() => end_interrupted(&mut child, interrupted).await?,
@@ -61,20 +61,37 @@ async fn end_interrupted(child: &mut Child, interrupted: &mut Interrupted) -> Re
             () = interrupted.wait() => {}
         }
     }
-    end(child).await
+    end(child, Reach::Process).await
 }
 
-async fn end(child: &mut Child) -> Result<ExitStatus> {
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    if let Some(pid) = pid {
-        // It may have ended by itself just now.
-        let _ = kill_process(pid, Signal::TERM);
-    }
+/// Which processes are asked to end.
+#[derive(Clone, Copy)]
+pub(super) enum Reach {
+    /// The command's own process.
+    Process,
+    /// All of its process group, whose first process it is.
+    Group,
+}
+
+/// Asks it to end and, after a while, ends it.
+pub(super) async fn end(child: &mut Child, reach: Reach) -> Result<ExitStatus> {
+    send(child, reach, Signal::TERM);
     match timeout(GRACE, child.wait()).await {
         Ok(status) => status.context("waiting for the command"),
         Err(_) => {
-            child.kill().await.context("ending the command")?;
+            send(child, reach, Signal::KILL);
             child.wait().await.context("waiting for the command")
         }
+    }
+}
+
+/// It may have ended by itself just now, so that nobody gets the signal.
+fn send(child: &Child, reach: Reach, signal: Signal) {
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = match reach {
+            Reach::Process => kill_process(pid, signal),
+            Reach::Group => kill_process_group(pid, signal),
+        };
     }
 }

@@ -1,7 +1,7 @@
 //! Standard input, read in a thread of its own: it may be silent for long, and meanwhile the session must be kept and
 //! Ctrl-C be heard.
 
-use std::io::{BufRead as _, Result};
+use std::io::{BufRead as _, Read as _, Result};
 
 use tokio::sync::mpsc;
 
@@ -19,4 +19,16 @@ pub(super) fn lines_of_stdin() -> mpsc::Receiver<Result<Vec<u8>>> {
         }
     });
     receiver
+}
+
+/// All of it, as it is; one byte more than `bytes_max` if there is more.
+pub(super) async fn all_of_stdin(bytes_max: u64) -> Result<Vec<u8>> {
+    let (sender, mut receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().take(bytes_max + 1).read_to_end(&mut bytes);
+        // Nobody waits for it after Ctrl-C.
+        let _ = sender.blocking_send(read.map(|_| bytes));
+    });
+    receiver.recv().await.unwrap_or_else(|| Ok(Vec::new()))
 }

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) enum Outcome {
     /// All went well.
     Done,
-    /// The answer is no: not in the time given, nothing there, another version, or a deadlock.
+    /// The answer is no: not in the time given, nothing there, another value, a failed task, or a deadlock.
     Negative,
     /// What was held was lost: the session ended, or somebody deleted the node.
     Lost,
@@ -34,12 +34,25 @@ Exit codes:
   0    done, also when Ctrl-C ends what was held or watched
   1    it failed; the text says why
   2    wrong usage
-  3    no: not in the time given, nothing there, another version, or a deadlock
+  3    no: not in the time given, nothing there, another value, a failed task, or a deadlock
   4    lost while it was held: the session ended or the node was deleted
   127  the command could not be run
   130  interrupted while it was waiting
   141  nobody reads the output any more
 With a command that ran: the command's own code, or 128+N if signal N ended it.";
+
+/// Examples, which are lines with an indent, and the exit codes.
+pub(super) fn help(examples: &str) -> String {
+    format!("Examples:\n{examples}\n\n{EXIT_CODES}")
+}
+
+/// How a command has ended that was not successful.
+pub(super) fn describe_end(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (None, Some(signal)) => format!("the command was ended by signal {signal}"),
+        (code, _) => format!("the command exited with {}", code.unwrap_or_default()),
+    }
+}
 
 impl Outcome {
     pub(super) fn of_command(status: ExitStatus) -> Self {

@@ -28,15 +28,38 @@ pub(super) fn say(line: impl Display) -> Result<()> {
 
 /// Prints bytes as they are, and a line end.
 pub(super) fn say_bytes(line: &[u8]) -> Result<()> {
-    write_line(line).map_err(|error| match error.kind() {
+    write(&[line, b"\n"])
+}
+
+/// Prints bytes as they are, and a line end if they have none.
+pub(super) fn write_out(bytes: &[u8]) -> Result<()> {
+    if bytes.ends_with(b"\n") { write(&[bytes]) } else { say_bytes(bytes) }
+}
+
+/// What others have written, as a part of a line: without the space at its end, and with control characters escaped,
+/// which a terminal would obey.
+pub(super) fn one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut line = String::with_capacity(text.len());
+    for symbol in text.trim_end().chars() {
+        if symbol.is_control() {
+            line.extend(symbol.escape_default());
+        } else {
+            line.push(symbol);
+        }
+    }
+    line
+}
+
+fn write(pieces: &[&[u8]]) -> Result<()> {
+    try_write(pieces).map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => ReaderGone.into(),
         _ => anyhow::Error::new(error).context("writing to standard output"),
     })
 }
 
-fn write_line(line: &[u8]) -> Result<(), Error> {
+fn try_write(pieces: &[&[u8]]) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    out.write_all(line)?;
-    out.write_all(b"\n")?;
+    pieces.iter().try_for_each(|piece| out.write_all(piece))?;
     out.flush()
 }

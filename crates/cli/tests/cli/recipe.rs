@@ -2,11 +2,18 @@
 
 mod barrier;
 mod config;
+mod counter;
 mod discovery;
+mod dispatch;
 mod election;
+mod group;
 mod ids;
 mod lock;
 mod locks;
+mod master_worker;
 mod mistakes;
+mod monitor;
+mod partition;
 mod queue;
+mod semaphore;
 mod terminal;

@@ -19,6 +19,20 @@ fn a_path_that_is_none_is_named() {
         &["discover", "--base", "services"],
         &["id", "ids", "--kind", "sequential"],
         &["id", "ids"],
+        &["counter", "add", "a"],
+        &["counter", "get", "a"],
+        &["semaphore", "a", "-p", "1"],
+        &["group", "join", "a", "me"],
+        &["group", "members", "a"],
+        &["monitor", "report", "a", "m1", "1"],
+        &["monitor", "watch", "a"],
+        &["partition", "a", "s1"],
+        &["dispatch", "send", "a", "x"],
+        &["dispatch", "receive", "a", "me", "--", "true"],
+        &["dispatch", "clients", "a"],
+        &["master", "a"],
+        &["worker", "a", "--", "true"],
+        &["submit", "a", "x"],
     ] {
         let ended = terminal.run(arguments);
         ended.check_error(1, &["herdsman: ", "path"]);
@@ -116,6 +130,15 @@ fn every_help_has_a_line_for_each_command_and_the_exit_codes() {
         "register",
         "discover",
         "id",
+        "counter",
+        "semaphore",
+        "group",
+        "monitor",
+        "partition",
+        "dispatch",
+        "master",
+        "worker",
+        "submit",
     ];
     let all = help(&[]);
     for recipe in recipes {

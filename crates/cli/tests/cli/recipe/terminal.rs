@@ -80,6 +80,19 @@ impl Terminal {
         self.ask(async |client| wait_for_children(client, path, count).await);
     }
 
+    /// Waits until a node exists.
+    pub fn wait_for(&self, path: &str) {
+        self.ask(async |client| {
+            loop {
+                let (stat, watch) = client.exists(path).watch().await?;
+                if stat.is_some() {
+                    return Ok(());
+                }
+                watch.await?;
+            }
+        });
+    }
+
     pub fn children(&self, path: &str) -> Vec<String> {
         self.ask(async |client| Ok(client.children(path).await?.names))
     }
@@ -152,6 +165,11 @@ impl Running {
         line.unwrap_or_else(|_| {
             panic!("no line; on stderr: {:?}", self.err.try_iter().collect::<Vec<_>>())
         })
+    }
+
+    /// The next line on standard error.
+    pub fn error_line(&self) -> String {
+        self.err.recv_timeout(PATIENCE).expect("a line on standard error")
     }
 
     /// Ctrl-C, but for this process alone.

@@ -1,0 +1,63 @@
+//! `herdsman recipe semaphore`: holds one of a limited number of permits, for a command or until Ctrl-C.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+
+use anyhow::Result;
+use clap::Args;
+use herdsman_client::Client;
+use herdsman_recipes::{Distrust, Error, Semaphore};
+
+use super::holding::{Waiting, hold};
+use super::outcome::{Interrupted, Outcome};
+
+pub(super) const EXAMPLES: &str = "\
+  herdsman recipe semaphore /limits/downloads --permits 3 -- ./download.sh
+  herdsman recipe semaphore /limits/downloads --permits 3 --no-wait -- ./download.sh
+  herdsman recipe semaphore /limits/downloads --permits 3      # until Ctrl-C";
+
+/// Hold one of a limited number of permits while a command runs, or until Ctrl-C.
+///
+/// The command finds the permit's node in HERDSMAN_PERMIT_NODE and its fencing token, a number that only grows from
+/// permit to permit, in HERDSMAN_FENCING_TOKEN. When the permit is lost while the command runs, the command gets
+/// SIGTERM, and SIGKILL if that does not end it in ten seconds.
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The semaphore's path.
+    path: String,
+    /// How many permits there are. The number is not stored: give the same one everywhere.
+    #[arg(long, short, value_name = "NUMBER")]
+    permits: NonZeroUsize,
+    #[command(flatten)]
+    waiting: Waiting,
+    /// What others read about who holds the permit; by default the host's name and the process's id.
+    #[arg(long, value_name = "TEXT")]
+    owner: Option<String>,
+    /// The command and its arguments; without one, holds the permit until Ctrl-C.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(super) async fn run(
+    zk: &Client,
+    arguments: &Arguments,
+    interrupted: &mut Interrupted,
+) -> Result<Outcome> {
+    let permits = arguments.permits.get();
+    let mut semaphore = Semaphore::new(zk, &arguments.path, permits)?.distrust(Distrust::WhenLost);
+    if let Some(owner) = &arguments.owner {
+        semaphore = semaphore.owner(owner.clone());
+    }
+    let acquired = tokio::select! {
+        acquired = semaphore.acquire_within(arguments.waiting.limit()) => acquired,
+        () = interrupted.wait() => return Ok(Outcome::Interrupted),
+    };
+    match acquired {
+        Ok(permit) => hold(&permit, "HERDSMAN_PERMIT_NODE", &arguments.command, interrupted).await,
+        Err(Error::TimedOut) => {
+            eprintln!("herdsman: no permit of {} is free: there are {permits}", arguments.path);
+            Ok(Outcome::Negative)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
