@@ -82,11 +82,13 @@ pub(crate) struct FillArguments {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Targets")]
 pub(crate) struct WhereTo {
-    /// A name and its servers; can be given several times. Connections are spread over the servers. With
-    /// tls:// before the first server they go through TLS.
+    /// Servers, with a name if there are several such flags. Connections are spread over the servers. With tls://
+    /// before the first server they go through TLS.
     #[arg(
         long = "target",
-        value_name = "NAME=[tls://]HOST:PORT[,HOST:PORT...]",
+        visible_alias = "servers",
+        alias = "server",
+        value_name = "[NAME=][tls://]HOST:PORT[,HOST:PORT...]",
         default_value = "server=127.0.0.1:2181"
     )]
     pub(crate) targets: Vec<TargetSpec>,

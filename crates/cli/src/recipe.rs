@@ -53,6 +53,7 @@ struct Connection {
     #[arg(
         long,
         short,
+        visible_alias = "server",
         global = true,
         env = "HERDSMAN_SERVERS",
         default_value = "127.0.0.1:2181",

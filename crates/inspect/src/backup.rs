@@ -32,7 +32,7 @@ const ATTEMPTS: usize = 3;
 
 /// Write one snapshot file with the whole state, from a data directory or over the admin port.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("source").required(true).args(["data_dir", "server", "config"]), after_help = help())]
+#[command(group = ArgGroup::new("source").required(true).args(["data_dir", "admin", "config"]), after_help = help())]
 pub struct BackupArguments {
     /// Back up this server's dataDir; the server may run.
     #[arg(long, value_name = "DIR")]
@@ -55,8 +55,8 @@ fn help() -> String {
 Examples:
   herdsman backup --config /etc/zookeeper/zoo.cfg -o /backup/zk.snapshot
   herdsman backup --data-dir /var/lib/zookeeper --log-dir /var/log/zookeeper -o /backup/zk.gz
-  HERDSMAN_AUTH=digest:super:secret herdsman backup --server http://127.0.0.1:8080 -o /backup/
-  herdsman backup --server https://zk1:8080 --tls-trust-store ca.pem --tls-key-store me.pem -o /backup/
+  HERDSMAN_AUTH=digest:super:secret herdsman backup --admin http://127.0.0.1:8080 -o /backup/
+  herdsman backup --admin https://zk1:8080 --tls-trust-store ca.pem --tls-key-store me.pem -o /backup/
 
 The file is for the user alone who runs the command: it has everything in it, digests of passwords, too.
 

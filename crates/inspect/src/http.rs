@@ -32,8 +32,8 @@ const NO_REASON: &str = "it does not say why";
 pub(crate) struct ServerArguments {
     /// The admin server, as http://host:8080, or https:// with --tls-trust-store. Who asks needs all
     /// permissions on /.
-    #[arg(long, value_name = "URL")]
-    pub(crate) server: Option<String>,
+    #[arg(long, alias = "server", value_name = "URL")]
+    pub(crate) admin: Option<String>,
     #[command(flatten)]
     auth: AuthArguments,
     #[command(flatten)]
@@ -43,9 +43,9 @@ pub(crate) struct ServerArguments {
 impl ServerArguments {
     /// The server, if one is named.
     pub(crate) fn open(&self) -> Result<Option<AdminServer>> {
-        let Some(url) = &self.server else {
+        let Some(url) = &self.admin else {
             return match self.auth.any_flag().or(self.tls.any_flag()) {
-                Some(flag) => bail!("{flag} goes with --server"),
+                Some(flag) => bail!("{flag} goes with --admin"),
                 None => Ok(None),
             };
         };

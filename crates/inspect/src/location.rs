@@ -56,8 +56,8 @@ impl PlaceArguments {
 
     /// A running server knows its own directories.
     pub(crate) fn refuse_beside_server(&self, server: &ServerArguments) -> Result<()> {
-        if self.log_dir.is_some() && server.server.is_some() {
-            bail!("--log-dir cannot be used with --server");
+        if self.log_dir.is_some() && server.admin.is_some() {
+            bail!("--log-dir cannot be used with --admin");
         }
         Ok(())
     }

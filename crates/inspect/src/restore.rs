@@ -27,7 +27,7 @@ use crate::snapshot_file::{DigestVerdict, LoadedSnapshot};
 
 /// Put a backup in the place of a server's state, offline or over the admin port.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("target").required(true).args(["data_dir", "server", "config"]), after_help = help())]
+#[command(group = ArgGroup::new("target").required(true).args(["data_dir", "admin", "config"]), after_help = help())]
 pub struct RestoreArguments {
     /// A snapshot: what herdsman backup wrote, or one from a server's version-2.
     #[arg(value_name = "FILE")]
@@ -56,7 +56,7 @@ fn help() -> String {
 Examples:
   herdsman restore /backup/zk.snapshot --config /etc/zookeeper/zoo.cfg --force
   herdsman restore /backup/zk.snapshot --data-dir /var/lib/zookeeper --force
-  HERDSMAN_AUTH=digest:super:secret herdsman restore /backup/zk.snapshot --server http://127.0.0.1:8080
+  HERDSMAN_AUTH=digest:super:secret herdsman restore /backup/zk.snapshot --admin http://127.0.0.1:8080
 
 An ensemble: stop all servers, restore the same file on each of them, start them. A member that
 is left out would have the newer data, win the election, and undo the restore. Over the admin

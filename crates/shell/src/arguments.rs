@@ -10,10 +10,11 @@ const EXAMPLES: &str = "\
 Examples:
   herdsman shell                                     at a terminal: a prompt; try `help`
   herdsman shell ls -s /app                          one command, then the end
-  herdsman shell --server zk1:2181,zk2:2181/app ls / other servers; /app is taken for the root
+  herdsman shell --servers zk1:2181,zk2:2181/app ls /
+                                                     other servers; /app is taken for the root
   herdsman shell --json get /app | jq -r .data       for scripts
   herdsman shell < commands.txt                      line by line; stops at the first error
-  herdsman shell --server zk1:2281 --tls-trust-store ca.pem --tls-key-store me.pem ls /
+  herdsman shell --servers zk1:2281 --tls-trust-store ca.pem --tls-key-store me.pem ls /
 
 zkCli's own spellings (-server, -timeout, -r, -waitforconnection, -client-configuration) are understood as well.
 Passwords come from files, or from HERDSMAN_AUTH, HERDSMAN_TLS_PASSWORD and HERDSMAN_SASL_PASSWORD.

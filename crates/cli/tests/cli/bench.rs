@@ -54,6 +54,20 @@ fn a_report_has_a_row_for_the_server_and_one_for_the_echo() {
 }
 
 #[test]
+fn servers_need_neither_a_name_nor_another_flag_than_elsewhere() {
+    let (_directory, mut process, target) = server();
+    let address = target.rsplit('=').next().expect("an address");
+    for flag in ["--servers", "--server", "--target"] {
+        let output = run(&format!(
+            "get {flag} {address} --connections 1 --keys 5 --duration 0.05 --warmup 0 --rounds 1"
+        ));
+        assert!(output.status.success(), "{flag}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains(address), "{output:?}");
+    }
+    process.child.kill().expect("it runs");
+}
+
+#[test]
 fn ctrl_c_shows_what_was_measured_and_takes_the_znodes_away() {
     let (_directory, _process, target) = server();
     let mut child =

@@ -65,6 +65,24 @@ fn health_is_what_the_server_says_of_itself() {
     assert!(said.contains("connection refused. Is the server running"), "{said}");
 }
 
+/// `--server` is understood as before, but there it is a URL, and elsewhere it names the servers of a session.
+#[test]
+fn the_admin_port_has_one_name() {
+    for command in ["backup", "restore", "health"] {
+        let help = String::from_utf8(run(&[command, "--help"]).stdout).expect("text");
+        assert!(help.contains("--admin <URL>"), "{command}: {help}");
+        assert!(!help.contains("--server"), "{command}: {help}");
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("zk.snapshot");
+    for flag in ["--admin", "--server"] {
+        let file = file.to_str().expect("text");
+        let output = run(&["backup", flag, "127.0.0.1:8080", "-o", file]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("give it as http://host:8080"), "{flag}: {said}");
+    }
+}
+
 /// What a health check says of what answers in this way.
 fn health_of(answer: &'static [u8]) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

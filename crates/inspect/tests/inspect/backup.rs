@@ -61,7 +61,7 @@ fn nothing_is_overwritten_and_nothing_is_left_behind() {
     assert_eq!(contents(copy.path()), before);
     let other = target.path().join("none/zk.snapshot");
     run(&["backup", "--data-dir", text(&dir), "-o", text(&other)]).expect(2, &["does not exist"]);
-    run(&["backup", "-o", text(&file)]).expect(2, &["--data-dir", "--server"]);
+    run(&["backup", "-o", text(&file)]).expect(2, &["--data-dir", "--admin"]);
     assert_eq!(fs::read_dir(target.path()).unwrap().count(), 1);
 }
 
@@ -92,7 +92,7 @@ fn a_server_streams_its_snapshot() {
         let target = tempfile::tempdir().unwrap();
         let arguments = [
             "backup",
-            "--server",
+            "--admin",
             &stub.url,
             "--auth",
             "digest:super:se:cret",
@@ -113,7 +113,7 @@ fn refusals_become_one_line() {
     let file = target.path().join("zk.snapshot");
     let check = |status: &str, headers: &[&str], body: &[u8], piece: &str| {
         let stub = StubServer::start(status, headers, body);
-        let ran = run(&["backup", "--server", &stub.url, "-o", text(&file)]).expect(2, &[piece]);
+        let ran = run(&["backup", "--admin", &stub.url, "-o", text(&file)]).expect(2, &[piece]);
         assert_eq!((ran.out.as_str(), ran.err.lines().count()), ("", 1), "{ran:?}");
         stub.request();
         assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0, "nothing is left");
@@ -142,7 +142,7 @@ fn wrong_addresses_are_said_in_a_line() {
     let target = tempfile::tempdir().unwrap();
     let file = target.path().join("zk.snapshot");
     let check = |url: &str, piece: &str| {
-        let ran = run(&["backup", "--server", url, "-o", text(&file)]).expect(2, &[piece]);
+        let ran = run(&["backup", "--admin", url, "-o", text(&file)]).expect(2, &[piece]);
         assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
     };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -152,14 +152,14 @@ fn wrong_addresses_are_said_in_a_line() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     check(&format!("http://{unused}"), &unused.to_string());
     let url = format!("http://{unused}");
-    run(&["backup", "--server", &url, "--auth", "digest", "-o", text(&file)])
+    run(&["backup", "--admin", &url, "--auth", "digest", "-o", text(&file)])
         .expect(2, &["as digest:user:password"]);
     let twice = ["--auth", "digest:a:b", "--auth", "digest:c:d"];
-    run(&[&["backup", "--server", &url, "-o", text(&file)][..], &twice].concat())
+    run(&[&["backup", "--admin", &url, "-o", text(&file)][..], &twice].concat())
         .expect(2, &["takes one --auth"]);
     run(&["backup", "--data-dir", "/x", "--auth", "digest:a:b", "-o", text(&file)])
-        .expect(2, &["--auth goes with --server"]);
-    run(&["backup", "--server", &url, "--data-dir", "/x", "-o", text(&file)])
+        .expect(2, &["--auth goes with --admin"]);
+    run(&["backup", "--admin", &url, "--data-dir", "/x", "-o", text(&file)])
         .expect(2, &["cannot be used with"]);
 }
 
@@ -194,6 +194,6 @@ fn targets_that_cannot_be_meant_are_refused() {
         run(&[&arguments[..], &[&copy.file_text(name)]].concat()).expect(2, &["elsewhere"]);
     }
     assert_eq!(contents(copy.path()), before);
-    run(&["backup", "--server", "http://127.0.0.1:1", "--log-dir", copy.text(), "-o", "x"])
-        .expect(2, &["--log-dir cannot be used with --server"]);
+    run(&["backup", "--admin", "http://127.0.0.1:1", "--log-dir", copy.text(), "-o", "x"])
+        .expect(2, &["--log-dir cannot be used with --admin"]);
 }

@@ -84,6 +84,21 @@ fn the_servers_can_come_from_the_environment() {
 }
 
 #[test]
+fn both_names_of_the_servers_flag_mean_the_same() {
+    let terminal = Terminal::open();
+    let servers = terminal.server.connect_string();
+    for flag in ["--servers", "--server", "-s"] {
+        for words in
+            [&["recipe", flag, &servers, "locks"][..], &["recipe", "locks", flag, &servers]]
+        {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_herdsman"));
+            let output = command.args(words).output().expect("it runs");
+            assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
+        }
+    }
+}
+
+#[test]
 fn credentials_that_are_none_are_refused() {
     let terminal = Terminal::open();
     for auth in ["digest", "", ":secret"] {
