@@ -33,12 +33,17 @@ use clap::{Args, Subcommand};
 use herdsman_client::Client;
 use herdsman_shell::{ProtectionArguments, ProtectionError};
 
-use outcome::{EXIT_CODES, Interrupted, Outcome, help};
+use outcome::{Interrupted, Outcome, help};
 use output::ReaderGone;
+
+const EXAMPLES: &str = "\
+  herdsman recipe lock /locks/deploy -- ./deploy.sh
+  herdsman recipe queue put /queue one two
+  HERDSMAN_SERVERS=zk1:2181,zk2:2181/app herdsman recipe queue take /queue";
 
 /// Use a recipe: locks, elections, barriers, queues, counters, groups, configuration, tasks and more.
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = help(EXAMPLES))]
 pub struct Arguments {
     #[command(flatten)]
     connection: Connection,
@@ -72,25 +77,25 @@ struct Connection {
 
 #[derive(Subcommand)]
 enum Recipe {
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(lock::EXAMPLES))]
     Lock(lock::Arguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(locks::EXAMPLES))]
     Locks(locks::Arguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(election::EXAMPLES))]
     Election(election::Arguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(barrier::EXAMPLES))]
     Barrier(barrier::Arguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(queue::EXAMPLES))]
     Queue(queue::Arguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(config::WATCH_EXAMPLES))]
     WatchConfig(config::WatchArguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(config::PUBLISH_EXAMPLES))]
     PublishConfig(config::PublishArguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(discovery::REGISTER_EXAMPLES))]
     Register(discovery::RegisterArguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(discovery::DISCOVER_EXAMPLES))]
     Discover(discovery::DiscoverArguments),
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(id::EXAMPLES))]
     Id(id::Arguments),
     #[command(after_help = help(counter::EXAMPLES))]
     Counter(counter::Arguments),

@@ -11,9 +11,15 @@ use herdsman_recipes::barrier::Inside;
 use herdsman_recipes::{Barrier, DoubleBarrier, Error};
 
 use super::command::run_while;
-use super::outcome::{EXIT_CODES, Interrupted, Outcome};
+use super::outcome::{Interrupted, Outcome, help};
 use super::output::say;
 use super::{passed, seconds};
+
+pub(super) const EXAMPLES: &str = "\
+  herdsman recipe barrier close /gate
+  herdsman recipe barrier wait /gate --timeout 60
+  herdsman recipe barrier open /gate
+  herdsman recipe barrier together /start --count 2 -- ./run.sh";
 
 /// Close, open or wait at a barrier; or begin and end together with others.
 #[derive(Args)]
@@ -25,19 +31,19 @@ pub(super) struct Arguments {
 #[derive(Subcommand)]
 enum Action {
     /// Close the barrier.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Close {
         /// The barrier's path.
         path: String,
     },
     /// Open the barrier; everybody who waits goes on.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Open {
         /// The barrier's path.
         path: String,
     },
     /// Wait until the barrier is open.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Wait {
         /// The barrier's path.
         path: String,
@@ -46,7 +52,7 @@ enum Action {
         timeout: Option<Duration>,
     },
     /// Begin together with others, run a command, and end together with them.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Together {
         /// The barrier's path.
         path: String,

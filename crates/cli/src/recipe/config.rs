@@ -9,6 +9,14 @@ use serde_json::Value;
 use super::outcome::{Interrupted, Outcome};
 use super::output::say;
 
+pub(super) const WATCH_EXAMPLES: &str = "\
+  herdsman recipe watch-config /config/app
+  herdsman recipe watch-config /config/app --once";
+
+pub(super) const PUBLISH_EXAMPLES: &str = "\
+  herdsman recipe publish-config /config/app '{\"limit\": 3}'
+  herdsman recipe publish-config /config/app '{\"limit\": 4}' --if-version 0";
+
 /// Follow a configuration node and print each JSON value, until Ctrl-C.
 #[derive(Args)]
 pub(super) struct WatchArguments {

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use herdsman_client::Client;
 use herdsman_recipes::AtomicLong;
 
-use super::outcome::{EXIT_CODES, Interrupted, Outcome};
+use super::outcome::{Interrupted, Outcome, help};
 use super::output::say;
 
 pub(super) const EXAMPLES: &str = "\
@@ -27,13 +27,13 @@ pub(super) struct Arguments {
 #[derive(Subcommand)]
 enum Action {
     /// Print the number.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Get {
         /// The counter's path.
         path: String,
     },
     /// Add to the number, exactly once, and print the sum. Sums wrap around.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Add {
         /// The counter's path.
         path: String,
@@ -42,7 +42,7 @@ enum Action {
         number: i64,
     },
     /// Replace the number, whatever it is, and print the new one.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Set {
         /// The counter's path.
         path: String,
@@ -51,7 +51,7 @@ enum Action {
         number: i64,
     },
     /// Replace the number only if it is the expected one, and print the new one; else exit with 3.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     CompareAndSet {
         /// The counter's path.
         path: String,

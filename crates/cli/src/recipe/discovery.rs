@@ -11,6 +11,15 @@ use super::give_up;
 use super::outcome::{Interrupted, Outcome};
 use super::output::say;
 
+pub(super) const REGISTER_EXAMPLES: &str = "\
+  herdsman recipe register web 10.0.0.5:8080
+  herdsman recipe register web '[::1]:8080' --id web-1 --payload '{\"zone\": 1}'";
+
+pub(super) const DISCOVER_EXAMPLES: &str = "\
+  herdsman recipe discover                 # the names of all services
+  herdsman recipe discover web
+  herdsman recipe discover web --watch     # + came, ~ changed, - went";
+
 /// Register an instance of a service, and keep it registered until Ctrl-C.
 #[derive(Args)]
 pub(super) struct RegisterArguments {

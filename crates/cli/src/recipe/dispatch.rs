@@ -9,7 +9,7 @@ use herdsman_recipes::messaging::{Answer, Dispatched};
 use herdsman_recipes::{CommandClient, Dispatcher};
 
 use super::handler::{Failed, HandlerArguments};
-use super::outcome::{EXIT_CODES, Interrupted, Outcome};
+use super::outcome::{Interrupted, Outcome, help};
 use super::output::{one_line, say};
 use super::{passed, seconds};
 
@@ -32,7 +32,7 @@ enum Action {
     ///
     /// Exits with 0 when all have done it, and with 3 if one has failed or has not answered in time, or nobody is
     /// there.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Send {
         /// Where the clients are.
         path: String,
@@ -50,7 +50,7 @@ enum Action {
     ///
     /// A message that was not acknowledged, because of Ctrl-C for example, is carried out again when the client comes
     /// back. If another session has the id, waits until it has left.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Receive {
         /// Where the clients are.
         path: String,
@@ -60,7 +60,7 @@ enum Action {
         handler: HandlerArguments,
     },
     /// Print which clients are there.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Clients {
         /// Where the clients are.
         path: String,

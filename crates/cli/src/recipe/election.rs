@@ -13,6 +13,11 @@ use super::give_up;
 use super::outcome::{Interrupted, Outcome};
 use super::output::say;
 
+pub(super) const EXAMPLES: &str = "\
+  herdsman recipe election /leader --id a              # leads until Ctrl-C
+  herdsman recipe election /leader --id b -- ./lead.sh
+  herdsman recipe election /leader --observe           # who leads, and every change";
+
 /// Stand for election and lead, for a command or until Ctrl-C; or look on.
 ///
 /// The command finds the leader's fencing token, a number that only grows from leader to leader, in

@@ -8,7 +8,7 @@ use herdsman_recipes::membership::{Change, Member};
 use herdsman_recipes::persistent_node::OnForeignNode;
 
 use super::give_up;
-use super::outcome::{EXIT_CODES, Interrupted, Outcome};
+use super::outcome::{Interrupted, Outcome, help};
 use super::output::{one_line, say};
 
 pub(super) const EXAMPLES: &str = "\
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 #[derive(Subcommand)]
 enum Action {
     /// Join a group, and stay in it until Ctrl-C. If another session has the id, waits until it has left.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Join {
         /// The group's path.
         path: String,
@@ -37,7 +37,7 @@ enum Action {
         data: String,
     },
     /// Print the members, each with its data.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Members {
         /// The group's path.
         path: String,

@@ -12,6 +12,11 @@ use herdsman_recipes::snowflake::WORKER_ID_MAX;
 use super::outcome::{Interrupted, Outcome};
 use super::output::say;
 
+pub(super) const EXAMPLES: &str = "\
+  herdsman recipe id
+  herdsman recipe id --kind uuid-v7 --count 3
+  herdsman recipe id /ids/orders --kind segment --block 100";
+
 /// Make ids that nobody else makes.
 #[derive(Args)]
 pub(super) struct Arguments {

@@ -10,6 +10,12 @@ use herdsman_recipes::{Distrust, Error, Lock, RwLock};
 use super::holding::{Guard, Waiting, hold};
 use super::outcome::{Interrupted, Outcome};
 
+pub(super) const EXAMPLES: &str = "\
+  herdsman recipe lock /locks/deploy -- ./deploy.sh
+  herdsman recipe lock /locks/deploy --no-wait -- ./deploy.sh      # exits with 3 if it is held
+  herdsman recipe lock /locks/index --mode read --timeout 5 -- ./search.sh
+  herdsman recipe lock /locks/deploy                               # until Ctrl-C";
+
 /// Hold a lock while a command runs, as flock does, or until Ctrl-C.
 ///
 /// The command finds the lock's node in HERDSMAN_LOCK_NODE and its fencing token, a number that

@@ -11,6 +11,11 @@ use herdsman_recipes::wait_for::{Contender, LockKind, Standing};
 use super::outcome::Outcome;
 use super::output::say;
 
+pub(super) const EXAMPLES: &str = "\
+  herdsman recipe locks /locks
+  herdsman recipe locks /locks --watch --interval 1
+  herdsman recipe locks /locks --watch --revoke-youngest";
+
 /// Show who holds the locks below a path and who waits for them, and find deadlocks.
 #[derive(Args)]
 pub(super) struct Arguments {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::config::json;
 use super::give_up;
 use super::input::lines_of_stdin;
-use super::outcome::{EXIT_CODES, Interrupted, Outcome};
+use super::outcome::{Interrupted, Outcome, help};
 use super::output::say;
 use super::some_seconds;
 
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 #[derive(Subcommand)]
 enum Action {
     /// Publish a status until Ctrl-C; without one, each line of standard input is a status, until its end.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Report {
         /// Where the machines are.
         path: String,
@@ -45,7 +45,7 @@ enum Action {
         every: Duration,
     },
     /// Print who comes (+), reports (~), falls silent (!) and goes (-), until Ctrl-C.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Watch {
         /// Where the machines are.
         path: String,

@@ -29,7 +29,7 @@ pub(super) enum Outcome {
 }
 
 /// Behind the help of all recipes.
-pub(super) const EXIT_CODES: &str = "\
+const EXIT_CODES: &str = "\
 Exit codes:
   0    done, also when Ctrl-C ends what was held or watched
   1    it failed; the text says why
@@ -41,9 +41,9 @@ Exit codes:
   141  nobody reads the output any more
 With a command that ran: the command's own code, or 128+N if signal N ended it.";
 
-/// Examples, which are lines with an indent, and the exit codes.
+/// Examples, which are lines with an indent but for the first one, and the exit codes.
 pub(super) fn help(examples: &str) -> String {
-    format!("Examples:\n{examples}\n\n{EXIT_CODES}")
+    format!("Examples:\n  {examples}\n\n{EXIT_CODES}")
 }
 
 /// How a command has ended that was not successful.

@@ -8,9 +8,16 @@ use herdsman_client::Client;
 use herdsman_recipes::queue::Queue;
 
 use super::input::lines_of_stdin;
-use super::outcome::{EXIT_CODES, Interrupted, Outcome};
+use super::outcome::{Interrupted, Outcome, help};
 use super::output::{say, say_bytes};
 use super::{passed, seconds};
+
+pub(super) const EXAMPLES: &str = "\
+  herdsman recipe queue put /queue one two
+  herdsman recipe queue put /queue < items.txt
+  herdsman recipe queue take /queue --count 2 --timeout 10
+  herdsman recipe queue peek /queue
+  herdsman recipe queue length /queue";
 
 /// Put items into a queue, take them out, or look.
 #[derive(Args)]
@@ -22,7 +29,7 @@ pub(super) struct Arguments {
 #[derive(Subcommand)]
 enum Action {
     /// Put items at the end; without any, each line of standard input is one.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Put {
         /// The queue's path.
         path: String,
@@ -30,7 +37,7 @@ enum Action {
         items: Vec<String>,
     },
     /// Take items from the front, waiting for them, and print them.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Take {
         /// The queue's path.
         path: String,
@@ -42,13 +49,13 @@ enum Action {
         timeout: Option<Duration>,
     },
     /// Print the item at the front and leave it there.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Peek {
         /// The queue's path.
         path: String,
     },
     /// Print how many items there are.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = help(EXAMPLES))]
     Length {
         /// The queue's path.
         path: String,

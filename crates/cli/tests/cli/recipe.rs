@@ -6,6 +6,7 @@ mod counter;
 mod discovery;
 mod dispatch;
 mod election;
+mod examples;
 mod group;
 mod ids;
 mod lock;
