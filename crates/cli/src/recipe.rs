@@ -31,7 +31,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use herdsman_client::Client;
-use herdsman_shell::{ProtectionArguments, ProtectionError};
+use herdsman_shell::{ProtectionArguments, ProtectionError, connect_with_note};
 
 use outcome::{Interrupted, Outcome, help};
 use output::ReaderGone;
@@ -168,7 +168,9 @@ impl Connection {
         let options = Client::options()
             .session_timeout(self.session_timeout)
             .connect_timeout(self.connect_timeout);
-        let connecting = self.protection.apply(options)?.connect(&self.servers);
+        let options = self.protection.apply(options)?;
+        let note = |line| eprintln!("herdsman: {line}");
+        let connecting = connect_with_note(options, &self.servers, self.connect_timeout, note);
         connecting.await.with_context(|| format!("cannot connect to {}", self.servers))
     }
 }

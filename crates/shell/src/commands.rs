@@ -159,6 +159,18 @@ pub(crate) enum Parsed {
     Help(String),
 }
 
+impl Parsed {
+    /// Whether it can do nothing without a connection.
+    pub(crate) fn needs_server(&self) -> bool {
+        match self {
+            Parsed::Help(_) => false,
+            Parsed::Command(command) => {
+                !matches!(**command, Command::Help(_) | Command::Version(_) | Command::Quit(_))
+            }
+        }
+    }
+}
+
 /// Reads the words of a line. There is at least one.
 pub(crate) fn parse(words: &[String]) -> Result<Parsed, Failure> {
     let Some((name, arguments)) = words.split_first() else {

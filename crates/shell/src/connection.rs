@@ -7,6 +7,7 @@ use herdsman_client::{
 
 use crate::arguments::ConnectionArguments;
 use crate::failure::Failure;
+use crate::reachability::connect_with_note;
 
 /// A session with the servers, the present one and those that follow when it expires.
 pub(crate) struct Connection {
@@ -17,12 +18,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Waits for a server.
-    pub(crate) async fn open(arguments: &ConnectionArguments) -> Result<Self, Failure> {
+    /// Waits for a server. If none can be reached at first, `note` gets a line that says so.
+    pub(crate) async fn open(
+        arguments: &ConnectionArguments,
+        note: impl FnOnce(String),
+    ) -> Result<Self, Failure> {
         let servers = parse(&arguments.servers)?;
-        let root = options(arguments)?.connect(&without_chroot(&servers)?).await;
-        let root = root.map_err(as_usage)?;
-        Connection::of(servers, root)
+        let (options, hosts) = (options(arguments)?, without_chroot(&servers)?);
+        let root = connect_with_note(options, &hosts, arguments.connect_timeout, note).await;
+        Connection::of(servers, root.map_err(as_usage)?)
     }
 
     /// Goes on looking for a server while the shell does something else.

@@ -65,11 +65,8 @@ async fn connect(
     interrupts: &mut Interrupts,
 ) -> Result<Result<(), Failure>, Failure> {
     let arguments = shell.connection_arguments.clone();
-    let failure = match interrupts.or(Connection::open(&arguments)).await {
-        Ok(connection) => {
-            shell.attach(connection);
-            return Ok(Ok(()));
-        }
+    let failure = match interrupts.or(shell.open_connection()).await {
+        Ok(()) => return Ok(Ok(())),
         Err(failure) if failure.exit_code() == 1 => failure,
         Err(failure) => return Err(failure),
     };

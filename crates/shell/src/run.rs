@@ -8,7 +8,6 @@ use tokio::sync::mpsc;
 use crate::arguments::{Arguments, ColorChoice};
 use crate::ask::{Ask, AskOnTerminal};
 use crate::commands::say_goodbye;
-use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::interactive;
 use crate::interrupts::Interrupts;
@@ -109,10 +108,12 @@ async fn one_shot(
     interrupts: &mut Interrupts,
 ) -> Result<u8, Failure> {
     // A mistake is told before anything is connected.
-    crate::commands::parse(&arguments.command)?;
+    let needs_server = crate::commands::parse(&arguments.command)?.needs_server();
     interrupts
         .or(async {
-            shell.attach(Connection::open(&shell.connection_arguments).await?);
+            if needs_server {
+                shell.open_connection().await?;
+            }
             shell.transcript.push(&arguments.command.join(" "));
             shell.execute(&arguments.command).await?;
             shell.show_ready_events()
@@ -128,9 +129,7 @@ async fn pipe(
     interrupts: &mut Interrupts,
 ) -> Result<u8, Failure> {
     let mut lines = read_lines(input);
-    let connection = Connection::open(&shell.connection_arguments);
-    let connection = interrupts.or(connection).await?;
-    shell.attach(connection);
+    interrupts.or(shell.open_connection()).await?;
     let mut code = 0;
     while !shell.is_quitting() {
         let line = tokio::select! {

@@ -72,6 +72,14 @@ impl Shell {
         connection.ok_or_else(|| Failure::failed("Not connected; `connect` opens a new session"))
     }
 
+    /// Opens the connection that the flags describe.
+    pub(crate) async fn open_connection(&mut self) -> Result<(), Failure> {
+        let note = |line| self.output.note(line);
+        let connection = Connection::open(&self.connection_arguments, note).await?;
+        self.attach(connection);
+        Ok(())
+    }
+
     /// Takes a connection in place of the one there was.
     pub(crate) fn attach(&mut self, connection: Connection) {
         self.watches.clear();

@@ -29,7 +29,7 @@ impl Run for Connect {
         if let Some(servers) = self.servers {
             arguments.servers = servers;
         }
-        let connection = Connection::open(&arguments).await?;
+        let connection = Connection::open(&arguments, |line| shell.output.note(line)).await?;
         let session = connection.root().session().id();
         if let Some(old) = shell.detach() {
             say_goodbye(shell, &old).await;

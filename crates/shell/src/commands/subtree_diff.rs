@@ -121,7 +121,7 @@ impl DiffSubtrees {
 
     async fn side(
         &self,
-        shell: &Shell,
+        shell: &mut Shell,
         location: &Location,
         guests: &mut Vec<Connection>,
     ) -> Result<Side, Failure> {
@@ -138,7 +138,7 @@ impl DiffSubtrees {
                     servers: servers.clone(),
                     ..shell.connection_arguments.clone()
                 };
-                let guest = Connection::open(&arguments).await?;
+                let guest = Connection::open(&arguments, |line| shell.output.note(line)).await?;
                 let side = live(guest.client(), path);
                 guests.push(guest);
                 Ok(side)

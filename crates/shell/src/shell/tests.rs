@@ -68,8 +68,7 @@ async fn shell_on(
     let terminal = Terminal { input: true, output: true, errors: false };
     let output = Output::new(out, errors, terminal);
     let mut shell = Shell::new(&arguments, output, Some(Box::new(asker)));
-    let connection = Connection::open(&arguments.connection).await.expect("the server is there");
-    shell.attach(connection);
+    shell.open_connection().await.expect("the server is there");
     shell
 }
 

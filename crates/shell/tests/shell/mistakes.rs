@@ -68,10 +68,29 @@ fn a_wrong_address_is_said_to_be_one() {
 }
 
 #[test]
-fn no_server_is_no_success() {
+fn help_needs_no_server() {
+    let flags = ["--server", "127.0.0.1:1", "--connect-timeout", "600"];
+    for (words, piece) in [
+        (&["help", "get"][..], "get /app"),
+        (&["help"], "`help COMMAND` shows flags"),
+        (&["get", "--help"], "get /app"),
+        (&["version"], "Herdsman shell version"),
+    ] {
+        let said = shell(&[&flags, words].concat(), "").ok();
+        assert!(said.contains(piece), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn no_server_is_no_success_and_is_reported_at_once() {
     let words = ["--server", "127.0.0.1:1", "--connect-timeout", "0.3", "ls", "/"];
-    let failed = shell(&words, "").failed(1);
-    assert!(failed.starts_with("none of 127.0.0.1:1 opened a session within 300ms"), "{failed}");
+    let ran = shell(&words, "");
+    let [first, last] = ran.errors.lines().collect::<Vec<_>>()[..] else { panic!("{ran:?}") };
+    assert_eq!(first, "cannot connect to 127.0.0.1:1: connection refused; trying for 0.3 s");
+    assert!(last.starts_with("none of 127.0.0.1:1 opened a session within 300ms"), "{last}");
+    assert_eq!(ran.code, 1);
+    let in_json = shell(&[&["--json"], &words[..]].concat(), "").errors;
+    assert!(in_json.starts_with(r#"{"note":"cannot connect to 127.0.0.1:1: "#), "{in_json}");
 }
 
 #[test]

@@ -64,6 +64,23 @@ fn a_server_that_is_not_there_is_given_up() {
     Running::start(recipe(&address, &arguments)).end().check_error(1, &[&address, "refused"]);
 }
 
+/// Not only when the time is over: these attempts would take longer than any test waits.
+#[test]
+fn a_server_that_cannot_be_reached_is_reported_at_once() {
+    let held = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let refusing = held.local_addr().expect("bound").to_string();
+    drop(held);
+    for (servers, reason) in
+        [(refusing.as_str(), "connection refused"), ("no-such-host.invalid:2181", "unknown host")]
+    {
+        let connecting = Running::start(recipe(servers, &["--connect-timeout", "1000", "id"]));
+        let line = connecting.error_line();
+        let expected = format!("herdsman: cannot connect to {servers}: {reason}");
+        assert!(line.starts_with(&expected) && line.ends_with("; trying for 1000 s"), "{line}");
+        connecting.interrupted().check(130, &[]);
+    }
+}
+
 #[test]
 fn an_attempt_to_connect_can_be_interrupted() {
     let held = TcpListener::bind("127.0.0.1:0").expect("a port");

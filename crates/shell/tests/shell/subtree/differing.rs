@@ -86,8 +86,10 @@ fn trouble_has_a_code_of_its_own() {
     assert!(line.starts_with("no-such-file: "), "{line}");
     let line = world.run(&["diff", &format!("file:{garbage}"), "/a"]).failed(2);
     assert!(line.contains("line 1: not an export file"), "{line}");
-    let line = world.run(&["--connect-timeout", "0.2", "diff", "/a", "127.0.0.1:1//a"]).failed(2);
-    assert!(line.contains("127.0.0.1:1"), "{line}");
+    let ran = world.run(&["--connect-timeout", "0.2", "diff", "/a", "127.0.0.1:1//a"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.errors.starts_with("cannot connect to 127.0.0.1:1: "), "{ran:?}");
+    assert!(ran.errors.contains("\nnone of 127.0.0.1:1 opened"), "{ran:?}");
     let ran = world.run(&["diff", &garbage, "/a"]);
     assert_eq!(ran.code, 2);
     assert_eq!(
