@@ -27,12 +27,12 @@ pub struct CompletionsArguments {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  herdsman man --out /usr/local/share/man/man1
-  herdsman man --out . && man ./herdsman-server.1")]
+  herdsman man --output /usr/local/share/man/man1
+  herdsman man --output . && man ./herdsman-server.1")]
 pub struct ManArguments {
     /// The directory they go to; it is made if it is not there
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    #[arg(long, short, alias = "out", value_name = "DIR")]
+    output: PathBuf,
 }
 
 pub fn completions(arguments: &CompletionsArguments) -> ExitCode {
@@ -58,8 +58,8 @@ pub fn man(arguments: &ManArguments) -> ExitCode {
     }
 }
 
-fn write_pages(ManArguments { out }: &ManArguments) -> Result<()> {
-    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    clap_mangen::generate_to(Whole::command(), out)
-        .with_context(|| format!("cannot write to {}", out.display()))
+fn write_pages(ManArguments { output }: &ManArguments) -> Result<()> {
+    std::fs::create_dir_all(output).with_context(|| format!("cannot make {}", output.display()))?;
+    clap_mangen::generate_to(Whole::command(), output)
+        .with_context(|| format!("cannot write to {}", output.display()))
 }

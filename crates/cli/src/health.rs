@@ -40,8 +40,13 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> ExitCode {
+    let admin = &arguments.admin;
+    if !admin.starts_with("http://") && !admin.starts_with("https://") {
+        eprintln!("herdsman: {admin}: the URL needs http:// or https://, as in http://{admin}");
+        return ExitCode::FAILURE;
+    }
     let question = if arguments.ready { "readyz" } else { "livez" };
-    let url = format!("{}/{question}", arguments.admin.trim_end_matches('/'));
+    let url = format!("{}/{question}", admin.trim_end_matches('/'));
     match ask(&url, arguments) {
         Ok((true, answer)) => {
             println!("{}", printable(&answer));

@@ -13,6 +13,7 @@ use super::summary::{TopArguments, TreeSummary};
 use crate::census::Census;
 use crate::console::{Console, Outcome};
 use crate::log_file::short_name;
+use crate::show::clean;
 use crate::snapshot_file::{NotRead, read_parts};
 use crate::verify::Verdict;
 use crate::verify::snapshot::verify_snapshot;
@@ -51,18 +52,22 @@ pub(super) fn execute(arguments: &SnapshotArguments, console: &mut Console<'_>) 
         verify_snapshot(&arguments.file, &mut verdict, console)?;
         return verdict.print(arguments.json, console);
     }
-    let damaged =
+    let problem =
         if arguments.summary { summarise(arguments, console)? } else { print(arguments, console)? };
-    Ok(match damaged {
+    Ok(match problem {
         None => Outcome::Sound,
         Some(text) => {
-            console.remark(format_args!("{text}. What was printed before is not to be trusted"));
+            console.remark(text);
             Outcome::Problems
         }
     })
 }
 
-/// Prints all parts. If the file is damaged, how comes back.
+fn damaged(error: &impl std::fmt::Display) -> String {
+    format!("{error}. What was printed before is not to be trusted")
+}
+
+/// Prints all parts. Returns what is wrong: the file is damaged, or has no such znode.
 fn print(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result<Option<String>> {
     let shown = Shown {
         path: arguments.path.clone(),
@@ -72,10 +77,16 @@ fn print(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result<Opt
     };
     let mut printer = PartPrinter::new(&shown, console);
     match read_parts(&arguments.file, &mut printer, &mut |_| {}) {
-        Ok(summary) => printer.finish(&summary.trailer).map(|()| None),
+        Ok(summary) => {
+            let is_found = printer.has_znodes();
+            printer.finish(&summary.trailer)?;
+            Ok(arguments.path.as_deref().filter(|_| !is_found).map(|path| {
+                format!("{}: there is no znode {}", short_name(&arguments.file), clean(path))
+            }))
+        }
         Err(NotRead::Damaged(error)) => {
             printer.stop()?;
-            Ok(Some(error.to_string()))
+            Ok(Some(damaged(&error)))
         }
         Err(NotRead::Other(error)) => Err(error),
     }
@@ -85,7 +96,7 @@ fn summarise(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result
     let mut counter = Counter { census: Census::new(arguments.top.depth()), sessions: 0 };
     match read_parts(&arguments.file, &mut counter, &mut |_| {}) {
         Ok(_) => {}
-        Err(NotRead::Damaged(error)) => return Ok(Some(error.to_string())),
+        Err(NotRead::Damaged(error)) => return Ok(Some(damaged(&error))),
         Err(NotRead::Other(error)) => return Err(error),
     }
     let summary = TreeSummary::of(&counter.census, counter.sessions, &arguments.top);

@@ -31,13 +31,27 @@ pub(super) struct PartPrinter<'a, 'c> {
     console: &'a mut Console<'c>,
     acls: HashMap<i64, Vec<String>>,
     section: &'static str,
+    /// Whether a znode was wanted.
+    has_znodes: bool,
     /// Printing has failed; nothing more is printed.
     failure: Option<anyhow::Error>,
 }
 
 impl<'a, 'c> PartPrinter<'a, 'c> {
     pub(super) fn new(shown: &'a Shown, console: &'a mut Console<'c>) -> Self {
-        PartPrinter { shown, console, acls: HashMap::new(), section: "", failure: None }
+        PartPrinter {
+            shown,
+            console,
+            acls: HashMap::new(),
+            section: "",
+            has_znodes: false,
+            failure: None,
+        }
+    }
+
+    /// Whether a znode has come until now that was wanted.
+    pub(super) fn has_znodes(&self) -> bool {
+        self.has_znodes
     }
 
     /// Prints the trailer, and says whether all could be printed.
@@ -105,6 +119,7 @@ impl SnapshotVisitor for PartPrinter<'_, '_> {
         stat: StatPersisted,
     ) -> Result<(), LoadError> {
         if self.failure.is_none() && self.is_wanted(path) {
+            self.has_znodes = true;
             let value = if self.shown.json {
                 self.node_json(path, data, acl_key, &stat)
             } else {

@@ -72,6 +72,20 @@ fn parts_can_be_picked() {
 }
 
 #[test]
+fn a_znode_that_is_not_there_is_a_problem() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    let file = copy.file_text("snapshot.54");
+    for (path, code) in [("/nope", 1), ("/app/mult", 1), ("/app/", 1), ("/app", 0), ("/", 0)] {
+        for format in [&[][..], &["--json"]] {
+            let ran = run(&[&["inspect", "snapshot", &file, "--path", path], format].concat());
+            let said = format!("herdsman: snapshot.54: there is no znode {path}\n");
+            let expected = if code == 1 { said.as_str() } else { "" };
+            assert_eq!((ran.code, ran.err.as_str()), (code, expected), "{path}");
+        }
+    }
+}
+
+#[test]
 fn every_fixture_is_sound() {
     for variant in fixtures() {
         for entry in fs::read_dir(variant.join("version-2")).unwrap() {
