@@ -15,6 +15,7 @@ mod handler;
 mod holding;
 mod id;
 mod input;
+mod item_commands;
 mod lock;
 mod locks;
 mod master_worker;

@@ -1,7 +1,7 @@
-//! A command that runs while something is held, as `flock` runs one.
+//! A command that runs while something is held, as `flock` runs one; and how commands are started and ended.
 
 use std::ffi::OsString;
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -42,13 +42,31 @@ pub(super) async fn run_while(
 }
 
 fn spawn(command: &[OsString], environment: &[(&str, String)]) -> Result<Child> {
-    let (program, arguments) = command.split_first().context("no command was given")?;
-    Command::new(program)
-        .args(arguments)
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .kill_on_drop(true)
-        .spawn()
-        .with_context(|| format!("cannot run {}", program.display()))
+    start(command, prepare(command, environment))
+}
+
+/// Starts it out of reach of the terminal's Ctrl-C and without input: it is ended by us alone.
+pub(super) fn spawn_apart(command: &[OsString], environment: &[(&str, String)]) -> Result<Child> {
+    let mut prepared = prepare(command, environment);
+    if let Some(prepared) = &mut prepared {
+        prepared.process_group(0).stdin(Stdio::null());
+    }
+    start(command, prepared)
+}
+
+/// `None` if there is no command.
+pub(super) fn prepare(command: &[OsString], environment: &[(&str, String)]) -> Option<Command> {
+    let (program, arguments) = command.split_first()?;
+    let mut prepared = Command::new(program);
+    prepared.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+    prepared.kill_on_drop(true);
+    Some(prepared)
+}
+
+fn start(command: &[OsString], prepared: Option<Command>) -> Result<Child> {
+    let program = command.first().map(|program| program.display().to_string());
+    let started = prepared.context("no command was given")?.spawn();
+    started.with_context(|| format!("cannot run {}", program.unwrap_or_default()))
 }
 
 /// A terminal's Ctrl-C has reached the command as well, which may be about to put things in order;

@@ -18,10 +18,10 @@ use bytes::Bytes;
 use clap::Args;
 use herdsman_recipes::Error;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::command::{Reach, end};
+use super::command::{Reach, end, prepare};
 use super::outcome::{Interrupted, Outcome, describe_end};
 use super::output::say;
 
@@ -116,15 +116,13 @@ impl Handler {
 
     fn spawn(&self, data: &[u8], environment: &[(&str, String)]) -> std::io::Result<Child> {
         let HandlerArguments { as_argument, command } = &self.arguments;
-        let (program, arguments) = command.split_first().ok_or(ErrorKind::InvalidInput)?;
-        let mut command = Command::new(program);
-        command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        let mut command = prepare(command, environment).ok_or(ErrorKind::InvalidInput)?;
         match as_argument {
             true => command.arg(OsStr::from_bytes(data)).stdin(Stdio::null()),
             false => command.stdin(Stdio::piped()),
         };
         // A terminal's Ctrl-C must not reach it: its end would look like a failure.
-        command.process_group(0).stdout(Stdio::piped()).kill_on_drop(true).spawn()
+        command.process_group(0).stdout(Stdio::piped()).spawn()
     }
 
     async fn result_of(&self, child: Child, data: Bytes) -> Result<Vec<u8>, Failed> {
