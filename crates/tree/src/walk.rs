@@ -5,11 +5,21 @@
 //! missed. A slot that holds another znode than the one that was noted is told by its age, as in
 //! [`crate::dump`].
 //!
+//! A walk that waits for its reader keeps little, however wide and deep the tree is (`KEPT_BYTES_MAX`): of a long list
+//! of children the next ones, as ids, and of a deep path the last lists. The rest is looked up again when its turn
+//! comes, by the name behind which it goes on. So a znode whose children's names are many times the bound is looked
+//! through as many times.
+//!
 //! A walk belongs to one tree. When the server has put another one in its place, the walk must be
 //! begun again: the slots mean something else then.
 
+mod next_names;
+
+use std::collections::VecDeque;
+
 use herdsman_proto::{ErrorCode, Zxid, path};
 
+use self::next_names::NextNames;
 use crate::nodes::{NodeId, Znode};
 use crate::sight::{Sight, VisibleZnode};
 
@@ -69,19 +79,30 @@ impl Listing {
 /// A walk of a subtree: parents before their children, children by name.
 #[derive(Debug)]
 pub struct Walk {
-    levels: Vec<Level>,
+    levels: VecDeque<Level>,
+    /// The names of the last level that are being looked up. Nothing is visited meanwhile.
+    names: Option<NextNames>,
+    /// The znode that was visited last. It also says which children of its ancestors were.
     path: String,
+    /// Length of the path of the znode whose list of children was dropped last. Those of znodes above it are gone,
+    /// too.
+    dropped: Option<usize>,
+    /// Length of the path of the znode with which the walk begins.
+    top_path_len: usize,
+    noted: Zxid,
+    bytes_max: usize,
 }
 
-/// Brothers and sisters that are still to be visited, the next one last.
+/// Brothers and sisters that are still to be visited.
 #[derive(Debug)]
 struct Level {
-    rest: Vec<(Box<str>, NodeId)>,
-    /// Those whose names are not known yet. None is visited before all are.
-    unnamed: Vec<NodeId>,
-    noted: Zxid,
+    parent: NodeId,
     parent_path_len: usize,
-    is_sorted: bool,
+    /// The next ones by name, the very next one last.
+    rest: Vec<NodeId>,
+    /// None comes behind those.
+    is_complete: bool,
+    noted: Zxid,
 }
 
 /// A znode on the way of a walk.
@@ -102,31 +123,47 @@ pub enum Onward {
     Past,
 }
 
-/// Of a list of this length the names are looked up and put in order at once. Those of a longer one are looked up in
-/// steps of this length, in which nothing is visited, and put in order by [`Walk::settle`].
+/// Names that one step looks up. A list that is longer than what is left of this is looked up in steps of its own, in
+/// which nothing is visited, and put in order by [`Walk::settle`].
 const NAMES_PER_STEP: usize = 1000;
+
+/// What a walk keeps between two steps: lists of ids, and names that are being looked up, so many bytes of each. Its
+/// path comes on top.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 impl Walk {
     /// A walk that begins with the znode at `path`.
     pub fn start(sight: Sight<'_>, path: &str) -> Result<Self, ErrorCode> {
         let id = sight.tree.nodes.find(path).ok_or(ErrorCode::NoNode)?;
-        let parent = path::split(path).map_or("", |(parent, _)| parent);
+        let (parent, name) = path::split(path).unwrap_or_default();
+        let noted = sight.tree.last_zxid();
         let level = Level {
-            rest: vec![(sight.tree.nodes.get(id).name().into(), id)],
-            unnamed: Vec::new(),
-            noted: sight.tree.last_zxid(),
+            parent: NodeId::ROOT,
             parent_path_len: parent.len(),
-            is_sorted: true,
+            rest: vec![id],
+            is_complete: true,
+            noted,
         };
-        Ok(Walk { levels: vec![level], path: parent.to_owned() })
+        Ok(Walk {
+            levels: VecDeque::from([level]),
+            names: None,
+            path: parent.to_owned(),
+            dropped: None,
+            top_path_len: if name.is_empty() { 0 } else { path.len() },
+            noted,
+            bytes_max: KEPT_BYTES_MAX,
+        })
     }
 
-    /// Puts a long list of children in order. To be called before each step, and without a guard of
-    /// the tree, because it may take a while.
+    /// Puts names in order. To be called before each step, and without a guard of the tree, because it may take a
+    /// while.
     pub fn settle(&mut self) {
-        let is_due = |level: &&mut Level| !level.is_sorted && level.unnamed.is_empty();
-        if let Some(level) = self.levels.last_mut().filter(is_due) {
-            level.sort();
+        if let Some(names) = &mut self.names {
+            names.settle();
+        }
+        let done = self.names.take_if(|names| names.is_done());
+        if let (Some(done), Some(level)) = (done, self.levels.back_mut()) {
+            (level.rest, level.is_complete) = done.into_ids();
         }
     }
 
@@ -137,90 +174,118 @@ impl Walk {
         limit: StepLimit,
         visit: &mut dyn FnMut(Visit<'_>) -> Onward,
     ) -> bool {
-        if let Some(level) = self.levels.last_mut().filter(|level| !level.unnamed.is_empty()) {
-            level.look_up_names(sight, limit.bytes);
+        self.settle();
+        let mut names = StepLimit { znodes: NAMES_PER_STEP, bytes: limit.bytes };
+        if self.names.is_some() {
+            self.look_up_names(sight, &mut names);
             return true;
         }
-        self.settle();
-        let mut bytes = 0;
         for _ in 0..limit.znodes {
-            let Some(node) = self.next(sight) else {
-                break;
-            };
-            let Ok(node) = node else {
-                continue;
-            };
+            let Some(next) = self.next(sight) else { break };
+            let Ok((id, node)) = next else { continue };
             let path = if self.path.is_empty() { path::ROOT } else { self.path.as_str() };
             let znode = sight.see(node);
             let onward = visit(Visit { path, znode });
-            bytes += path.len() + znode.map_or(0, VisibleZnode::bytes);
+            let bytes = path.len() + znode.map_or(0, VisibleZnode::bytes);
+            names.bytes = names.bytes.saturating_sub(bytes);
             if znode.is_some() && onward == Onward::Into && !node.children().is_empty() {
-                self.descend(sight, node);
-                if self.levels.last().is_some_and(|level| !level.is_sorted) {
-                    return true;
-                }
+                self.descend(sight, id, node, &mut names);
             }
-            if bytes >= limit.bytes {
+            if self.names.is_some() || names.bytes == 0 {
                 break;
             }
         }
-        self.levels.retain(|level| !level.rest.is_empty());
-        !self.levels.is_empty()
+        self.levels.retain(|level| !level.rest.is_empty() || !level.is_complete);
+        self.drop_upper_lists();
+        !self.levels.is_empty() || self.dropped.is_some()
     }
 
-    /// The next znode in order; an error for one that has gone, `None` at the end.
-    fn next<'a>(&mut self, sight: Sight<'a>) -> Option<Result<Znode<'a>, Gone>> {
+    /// The next znode in order; an error for one that has gone; `None` at the end, or where names must be looked up
+    /// first.
+    fn next<'a>(&mut self, sight: Sight<'a>) -> Option<Result<(NodeId, Znode<'a>), Gone>> {
         loop {
-            let level = self.levels.last_mut()?;
-            let Some((name, id)) = level.rest.pop() else {
-                self.levels.pop();
+            let Some(level) = self.levels.back_mut() else {
+                self.recall_dropped(sight);
+                return None;
+            };
+            let Some(id) = level.rest.pop() else {
+                if !level.is_complete {
+                    self.names = Some(NextNames::new(self.bytes_max));
+                    return None;
+                }
+                self.levels.pop_back();
                 continue;
             };
+            let Some(node) = noted(sight, id, level.noted) else { return Some(Err(Gone)) };
             self.path.truncate(level.parent_path_len);
             // The root has no name, and its path is empty here, as in Apache's tables.
-            if !name.is_empty() {
+            if !node.name().is_empty() {
                 self.path.push('/');
-                self.path.push_str(&name);
+                self.path.push_str(node.name());
             }
-            return Some(noted(sight, id, level.noted).ok_or(Gone));
+            return Some(Ok((id, node)));
         }
     }
 
-    fn descend(&mut self, sight: Sight<'_>, node: Znode<'_>) {
-        let mut level = Level {
-            rest: Vec::with_capacity(node.children().len()),
-            unnamed: node.children().to_vec(),
-            noted: sight.tree.last_zxid(),
-            parent_path_len: self.path.len(),
-            is_sorted: false,
-        };
-        if level.unnamed.len() <= NAMES_PER_STEP {
-            level.look_up_names(sight, usize::MAX);
-            level.sort();
+    /// Goes on with the children of a znode, now if the budget is enough to look up their names.
+    fn descend(
+        &mut self,
+        sight: Sight<'_>,
+        parent: NodeId,
+        node: Znode<'_>,
+        budget: &mut StepLimit,
+    ) {
+        self.push_level(parent, self.path.len(), sight.tree.last_zxid());
+        if node.children().len() <= budget.znodes && budget.bytes > 0 {
+            self.look_up_names(sight, budget);
+            self.settle();
         }
-        self.levels.push(level);
+    }
+
+    fn push_level(&mut self, parent: NodeId, parent_path_len: usize, noted: Zxid) {
+        let rest = Vec::new();
+        self.levels.push_back(Level { parent, parent_path_len, rest, is_complete: false, noted });
+        self.names = Some(NextNames::new(self.bytes_max));
+    }
+
+    /// Looks up names of children of the last level.
+    fn look_up_names(&mut self, sight: Sight<'_>, budget: &mut StepLimit) {
+        if let (Some(names), Some(level)) = (&mut self.names, self.levels.back()) {
+            let after = self.path.get(level.parent_path_len + 1..);
+            let after = after.and_then(|below| below.split('/').next());
+            let parent = noted(sight, level.parent, level.noted);
+            names.look(sight, parent, level.noted, after, budget);
+        }
+    }
+
+    /// Drops the lists that are needed last, where all together are too much.
+    fn drop_upper_lists(&mut self) {
+        let mut bytes: usize = self.levels.iter().map(Level::bytes).sum();
+        while bytes > self.bytes_max && self.levels.len() > 1 {
+            let Some(upper) = self.levels.pop_front() else { break };
+            bytes -= upper.bytes();
+            self.dropped = Some(upper.parent_path_len);
+        }
+    }
+
+    /// Begins again with the last list that was dropped, behind the name at which the walk left it. What was created
+    /// after the start of the walk is left out.
+    fn recall_dropped(&mut self, sight: Sight<'_>) {
+        let Some(len) = self.dropped.take() else { return };
+        let path = &self.path[..len];
+        if len > self.top_path_len {
+            self.dropped = path::split(path).map(|(above, _)| above.len());
+        }
+        if let Some(parent) = sight.tree.nodes.find(path) {
+            self.push_level(parent, len, self.noted);
+        }
     }
 }
 
 impl Level {
-    /// Looks up some of them; those that have gone are left out.
-    fn look_up_names(&mut self, sight: Sight<'_>, bytes_max: usize) {
-        let mut bytes = 0;
-        for _ in 0..NAMES_PER_STEP {
-            let Some(id) = self.unnamed.pop() else { break };
-            if let Some(node) = noted(sight, id, self.noted) {
-                bytes += node.name_len();
-                self.rest.push((node.name().into(), id));
-            }
-            if bytes >= bytes_max {
-                break;
-            }
-        }
-    }
-
-    fn sort(&mut self) {
-        self.rest.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-        self.is_sorted = true;
+    /// What it takes in memory, with the room that a list of levels has to grow.
+    fn bytes(&self) -> usize {
+        2 * size_of::<Level>() + self.rest.capacity() * size_of::<NodeId>()
     }
 }
 
@@ -232,139 +297,4 @@ fn noted(sight: Sight<'_>, id: NodeId, noted: Zxid) -> Option<Znode<'_>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sight::tests::{put, tree};
-    use herdsman_proto::{Acl, Id, Perms};
-
-    fn znodes(znodes: usize) -> StepLimit {
-        StepLimit { znodes, bytes: usize::MAX }
-    }
-
-    fn walk_paths(walk: &mut Walk, sight: Sight<'_>, step: usize) -> Vec<String> {
-        let mut seen = Vec::new();
-        let mut note = |visit: Visit<'_>| {
-            seen.push(format!("{}{}", visit.path, if visit.znode.is_some() { "" } else { "!" }));
-            if visit.path == "/zookeeper" { Onward::Past } else { Onward::Into }
-        };
-        while walk.step(sight, znodes(step), &mut note) {}
-        seen
-    }
-
-    #[test]
-    fn a_walk_goes_by_name_and_stops_where_it_may_not_read() {
-        let all = Perms::ALL;
-        let znodes = [("/b", all), ("/a", all), ("/a/y", Perms::WRITE), ("/a/y/z", all)];
-        let tree = tree(&[&znodes[..], &[("/a/x", all), ("/a/x/1", all)]].concat());
-        let sight = tree.seen_by(&[]);
-        for step in [1, 2, 100] {
-            let mut walk = Walk::start(sight, "/").unwrap();
-            let seen = walk_paths(&mut walk, sight, step);
-            assert_eq!(seen, ["/", "/a", "/a/x", "/a/x/1", "/a/y!", "/b", "/zookeeper"], "{step}");
-            let mut walk = Walk::start(sight, "/a/x").unwrap();
-            assert_eq!(walk_paths(&mut walk, sight, step), ["/a/x", "/a/x/1"]);
-        }
-        assert_eq!(Walk::start(sight, "/none").unwrap_err(), ErrorCode::NoNode);
-    }
-
-    #[test]
-    fn a_slot_that_was_taken_again_is_not_mistaken_for_the_old_znode() {
-        let mut tree = tree(&[("/a", Perms::ALL), ("/a/x", Perms::ALL), ("/a/y", Perms::ALL)]);
-        let mut walk = Walk::start(tree.seen_by(&[]), "/a").unwrap();
-        let mut listing = Listing::start(tree.seen_by(&[]), "/a").unwrap();
-        assert!(walk.step(tree.seen_by(&[]), znodes(2), &mut |_| Onward::Into));
-        let y = tree.nodes.find("/a/y").unwrap();
-        tree.nodes.remove(y);
-        put(&mut tree, "/other", &[Acl::world(Perms::ALL)]);
-        assert_eq!(tree.nodes.find("/other"), Some(y), "the slot is taken again");
-        assert!(walk_paths(&mut walk, tree.seen_by(&[]), 9).is_empty());
-        let mut names = Vec::new();
-        listing.step(tree.seen_by(&[]), znodes(9), &mut |name, _| names.push(name.to_owned()));
-        assert_eq!(names, ["x"]);
-    }
-
-    /// Long names, data and ACLs used to make a step, and what its visitor copies, as large as they like.
-    #[test]
-    fn a_step_ends_after_a_number_of_bytes() {
-        let mut tree = tree(&[]);
-        let long = "n".repeat(1000);
-        let acl: Vec<_> = (0..20)
-            .map(|n| Acl { perms: Perms::ALL, id: Id::new("auth", &format!("{n}{long}")) })
-            .chain([Acl::world(Perms::ALL)])
-            .collect();
-        for number in 0..50 {
-            put(&mut tree, &format!("/{number:05}{long}"), &acl);
-        }
-        let sight = tree.seen_by(&[]);
-        let limit = |bytes| StepLimit { znodes: 1000, bytes };
-        let mut listing = Listing::start(sight, "/").unwrap();
-        let mut shown = 0;
-        assert!(listing.step(sight, limit(9_500), &mut |_, _| shown += 1));
-        assert!((9..=11).contains(&shown), "{shown}");
-        let visits = |bytes| {
-            let (mut walk, mut visits) = (Walk::start(sight, "/").unwrap(), 0);
-            walk.step(sight, limit(bytes), &mut |_| {
-                visits += 1;
-                Onward::Into
-            });
-            visits
-        };
-        assert_eq!(visits(0), 1, "one is always visited");
-        // Each has a name and data of a thousand bytes, and twenty times that in its ACL.
-        assert!((5..=7).contains(&visits(110_000)), "{}", visits(110_000));
-    }
-
-    /// All names of a list used to be copied in the step that came to it, whatever its limit.
-    #[test]
-    fn the_names_of_a_long_list_are_looked_up_in_steps() {
-        let mut tree = tree(&[("/gone", Perms::ALL)]);
-        let count = 2 * NAMES_PER_STEP;
-        for number in 0..count {
-            put(&mut tree, &format!("/{number:05}"), &[Acl::world(Perms::ALL)]);
-        }
-        let mut walk = Walk::start(tree.seen_by(&[]), "/").unwrap();
-        let mut seen = Vec::new();
-        let mut step = |tree: &crate::Tree, limit| {
-            let mut note = |visit: Visit<'_>| {
-                seen.push(visit.path.to_owned());
-                if visit.path == "/zookeeper" { Onward::Past } else { Onward::Into }
-            };
-            walk.settle();
-            let more = walk.step(tree.seen_by(&[]), limit, &mut note);
-            let level = walk.levels.last();
-            (more, level.map_or(0, |level| level.rest.len()), seen.len())
-        };
-        assert_eq!(step(&tree, znodes(100)), (true, 0, 1), "the root, and the ids of its children");
-        assert_eq!(step(&tree, znodes(100)), (true, NAMES_PER_STEP, 1));
-        let (_, named, _) = step(&tree, StepLimit { znodes: 1000, bytes: 50 });
-        let named = named - NAMES_PER_STEP;
-        assert!((8..=11).contains(&named), "{named}");
-        let gone = tree.nodes.find("/gone").unwrap();
-        tree.nodes.remove(gone);
-        while step(&tree, znodes(100)).0 {}
-        assert!(seen.is_sorted());
-        assert_eq!(seen.iter().filter(|path| path.len() == 6).count(), count);
-    }
-
-    #[test]
-    fn long_lists_are_sorted_between_steps() {
-        let mut tree = tree(&[]);
-        let count = NAMES_PER_STEP + 1;
-        for number in (0..count).rev() {
-            put(&mut tree, &format!("/{number:05}"), &[Acl::world(Perms::ALL)]);
-        }
-        let sight = tree.seen_by(&[]);
-        let mut walk = Walk::start(sight, "/").unwrap();
-        let seen = walk_paths(&mut walk, sight, 100);
-        assert!(seen.is_sorted());
-        assert_eq!(seen.len(), count + 2);
-        let mut listing = Listing::start(sight, "/").unwrap();
-        assert_eq!(listing.total(), count + 1);
-        let mut shown = 0;
-        while listing
-            .step(sight, znodes(100), &mut |_, znode| shown += usize::from(znode.is_some()))
-        {
-        }
-        assert_eq!(shown, count + 1);
-    }
-}
+mod tests;
