@@ -15,6 +15,7 @@ mod write_timeout_stream;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -115,15 +116,55 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr
 
 fn routes(state: &AdminState) -> io::Result<Router> {
     let counted = |routes: Router<AdminState>| {
-        routes.layer(from_fn_with_state(state.clone(), large_answers::count))
+        routes.layer(from_fn_with_state(Arc::clone(&state.limits), large_answers::count))
     };
     let routes = Router::new()
         .merge(counted(commands::routes(state)))
         .merge(health::routes(state.server.clone())?)
-        .merge(metrics::routes(state.server.clone())?)
+        .merge(counted(metrics::routes(state.server.clone())?))
         .nest("/api/v1", counted(api::routes().merge(views::routes())))
         .merge(console::routes())
         .layer(from_fn_with_state(state.clone(), guard))
         .with_state(state.clone());
     Ok(routes)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::extract::ConnectInfo;
+    use axum::http::Request;
+    use herdsman_client::{Client, Op};
+    use herdsman_server::TestServer;
+    use tower_service::Service;
+
+    use super::*;
+
+    /// They grow with the quotas that users set, and any number of slow readers used to keep a text each.
+    #[tokio::test]
+    async fn large_metrics_are_counted() {
+        let server = TestServer::start();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let long = "n".repeat(large_answers::LARGE_BYTES / 4);
+        let quota = format!("/zookeeper/quota/{long}");
+        let limits = Op::create(&format!("{quota}/zookeeper_limits"), "count=5,bytes=-1");
+        let stats = Op::create(&format!("{quota}/zookeeper_stats"), "count=1,bytes=0");
+        let namespace = Op::create(&format!("/{long}"), "");
+        let all = [namespace, Op::create(&quota, ""), limits, stats];
+        client.transaction(all).await.unwrap();
+        let state = AdminState::new(server.handle(), AdminSettings::default());
+        let mut routes = routes(&state).unwrap();
+        let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+        let mut ask = async || {
+            let mut request = Request::get("/metrics").body(Body::empty()).unwrap();
+            request.extensions_mut().insert(ConnectInfo(peer));
+            routes.call(request).await.unwrap()
+        };
+        let unread = state.limits.answer(peer.ip(), usize::MAX).unwrap();
+        assert_eq!(ask().await.status(), 429);
+        drop(unread);
+        let answer = ask().await;
+        assert_eq!(answer.status(), 200);
+        assert!(state.limits.answer(peer.ip(), usize::MAX).is_err(), "it waits to be read");
+    }
 }

@@ -1,10 +1,13 @@
 //! Memory of large answers: each counts from when it was made until its last byte was handed to the system.
 //!
+//! A thread that makes one counts it ([`counted`]) before it ends and the next may begin, so that none waits uncounted
+//! for the thread that serves all requests; whatever else is large is counted there ([`count`]).
+//!
 //! A client that asks for much and reads slowly keeps the whole answer in memory. What all clients, and those of one
 //! network, may keep is limited (`api::limits`); what is over the limit is refused with 429. Only reads are counted:
 //! a refusal says that nothing was done, and a write has been done by the time there is an answer.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,34 +20,52 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-use crate::api::limits::Permit;
-use crate::state::AdminState;
+use crate::api::limits::{Limits, Permit};
+use crate::error::ApiError;
 
 /// Answers of more bytes than this are counted, and made on a thread for work that blocks.
 pub(crate) const LARGE_BYTES: usize = 64 << 10;
 
 /// Counts the answer to a request, or refuses it. To be put around routes whose answers may be large.
 pub(crate) async fn count(
-    State(state): State<AdminState>,
+    State(limits): State<Arc<Limits>>,
     request: Request,
     next: Next,
 ) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
     let is_read = *request.method() == Method::GET;
     let response = next.run(request).await;
-    let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
-    match (peer, bytes) {
-        (Some(peer), Some(bytes)) if is_read && bytes > LARGE_BYTES => {
-            match state.limits.answer(peer.ip(), bytes) {
-                Ok(permit) => {
-                    response.map(|body| Body::new(CountedBody { body, permit: Arc::new(permit) }))
-                }
-                Err(refusal) => refusal.into_response(),
-            }
+    match peer {
+        Some(peer) if is_read => {
+            counted(&limits, peer.ip(), response).unwrap_or_else(IntoResponse::into_response)
         }
         _ => response,
     }
 }
+
+/// Counts an answer if it is large and does not count yet.
+///
+/// # Errors
+/// Too much waits to be read, by this address or by all.
+pub(crate) fn counted(
+    limits: &Limits,
+    address: IpAddr,
+    response: Response,
+) -> Result<Response, ApiError> {
+    let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let is_counted = response.extensions().get::<IsCounted>().is_some();
+    let Some(bytes) = bytes.filter(|bytes| *bytes > LARGE_BYTES && !is_counted) else {
+        return Ok(response);
+    };
+    let permit = Arc::new(limits.answer(address, bytes)?);
+    let mut response = response.map(|body| Body::new(CountedBody { body, permit }));
+    response.extensions_mut().insert(IsCounted);
+    Ok(response)
+}
+
+/// Marks a response whose body counts.
+#[derive(Clone, Copy)]
+struct IsCounted;
 
 /// A body that counts.
 struct CountedBody {
@@ -95,21 +116,16 @@ mod tests {
     use axum::middleware::from_fn_with_state;
     use axum::routing::get;
     use futures_util::StreamExt;
-    use herdsman_server::TestServer;
     use tower_service::Service;
-
-    use crate::settings::AdminSettings;
 
     /// A slow reader used to keep any number of them in memory.
     #[tokio::test]
     async fn large_answers_count_until_they_are_written() {
-        let server = TestServer::start();
-        let state = AdminState::new(server.handle(), AdminSettings::default());
         let large = || async { vec![b'x'; 4 << 20] };
         let mut routes: Router = Router::new()
             .route("/large", get(large).put(large))
             .route("/small", get(|| async { vec![b'x'; LARGE_BYTES] }))
-            .layer(from_fn_with_state(state.clone(), count));
+            .layer(from_fn_with_state(Arc::default(), count));
         let mut ask = async |method: Method, path: &str, host: u8| {
             let request = Request::builder().method(method).uri(path);
             let peer = SocketAddr::from(([10, 0, 0, host], 1));

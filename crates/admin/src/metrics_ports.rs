@@ -7,9 +7,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use herdsman_server::ServerHandle;
 use herdsman_tls::{TlsError, TlsSettings};
 use tracing::{info, warn};
@@ -19,6 +21,7 @@ use crate::admin::handshake::TlsDoor;
 use crate::admin::listen;
 use crate::admin::port::Port;
 use crate::admin::serving::Serving;
+use crate::large_answers;
 use crate::metrics;
 use crate::settings::{MetricsSettings, PlainHttp, PortTls, SecureMetrics};
 
@@ -135,5 +138,44 @@ fn https_only(settings: TlsSettings) -> PortTls {
 
 fn routes(server: ServerHandle) -> io::Result<Router> {
     let elsewhere = || async { (StatusCode::NOT_FOUND, "only /metrics is here\n") };
-    Ok(metrics::routes(server)?.fallback(elsewhere))
+    let count = from_fn_with_state(Arc::default(), large_answers::count);
+    Ok(metrics::routes(server)?.fallback(elsewhere).layer(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::extract::ConnectInfo;
+    use axum::http::Request;
+    use herdsman_client::Client;
+    use herdsman_server::TestServer;
+    use tower_service::Service;
+
+    use super::*;
+
+    /// Slow readers used to keep any number of them in memory.
+    #[tokio::test]
+    async fn large_metrics_that_wait_to_be_read_are_limited() {
+        let server = TestServer::start();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        let long = "n".repeat(500_000);
+        let quota = format!("/zookeeper/quota/{long}");
+        client.create(&format!("/{long}"), "").await.unwrap();
+        client.create(&quota, "").await.unwrap();
+        for (name, data) in [("limits", "count=5,bytes=-1"), ("stats", "count=1,bytes=0")] {
+            client.create(&format!("{quota}/zookeeper_{name}"), data).await.unwrap();
+        }
+        let mut routes = routes(server.handle()).unwrap();
+        let mut unread = Vec::new();
+        // Each is of 2 MB.
+        for _ in 0..10 {
+            let mut request = Request::get("/metrics").body(Body::empty()).unwrap();
+            let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+            request.extensions_mut().insert(ConnectInfo(peer));
+            unread.push(routes.call(request).await.unwrap());
+        }
+        let sent = unread.iter().filter(|answer| answer.status() == StatusCode::OK).count();
+        assert_eq!(sent, 8);
+        assert_eq!(unread[9].status(), StatusCode::TOO_MANY_REQUESTS);
+    }
 }

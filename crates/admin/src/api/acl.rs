@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ pub(super) async fn show(
     State(state): State<AdminState>,
     Reader(identity): Reader,
     Parameters(OfNode { path }): Parameters<OfNode>,
-) -> Result<Rendered, ApiError> {
+) -> Result<Response, ApiError> {
     let (acl, aversion) = {
         let tree = state.server.core().tree();
         let seen = tree.seen_by(&identity.ids).acl(path.as_str());

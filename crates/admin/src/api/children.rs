@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use axum::extract::State;
+use axum::response::Response;
 use herdsman_tree::{Listing, VisibleZnode};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,8 @@ const PAGE_DEFAULT: usize = 200;
 const PAGE_MAX: usize = 1000;
 /// Bytes of the names on a page, unless it has only one.
 const PAGE_BYTES_MAX: usize = 4 << 20;
+/// What a child takes in an answer besides its name, about.
+const CHILD_BYTES: usize = 160;
 /// Bytes of a filter.
 const FILTER_BYTES_MAX: usize = 1000;
 
@@ -69,8 +72,8 @@ pub(super) async fn list(
     State(state): State<AdminState>,
     Reader(identity): Reader,
     Parameters(parameters): Parameters<ListParameters>,
-) -> Result<Rendered, ApiError> {
-    let path = parameters.path.as_str();
+) -> Result<Response, ApiError> {
+    let (path, address) = (parameters.path, identity.peer.ip());
     let limit = parameters.limit.unwrap_or(PAGE_DEFAULT).min(PAGE_MAX);
     if limit == 0 {
         return Err(ApiError::bad_request("limit must be at least 1"));
@@ -80,18 +83,28 @@ pub(super) async fn list(
         return Err(ApiError::bad_request(message));
     }
     let filter = parameters.filter.as_deref().filter(|filter| !filter.is_empty()).map(Needle::new);
-    let _permit = filter.is_some().then(|| state.limits.walk(identity.peer.ip())).transpose()?;
+    let permit = filter.is_some().then(|| state.limits.walk(address)).transpose()?;
     let looker = Looker::new(&state.server, &identity.ids);
-    let listing = looker.look(|sight| Listing::start(sight, path))?;
-    let mut listing = listing.map_err(|code| ApiError::refused(code, path))?;
+    let listing = looker.look(|sight| Listing::start(sight, path.as_str()))?;
+    let mut listing = listing.map_err(|code| ApiError::refused(code, path.as_str()))?;
     let mut first = FirstNames::new(parameters.after, limit, filter);
-    while looker
-        .look(|sight| listing.step(sight, STEP, &mut |name, znode| first.consider(name, znode)))?
-    {
-        looker.pause().await;
+    let mut step = move |first: &mut FirstNames| {
+        looker
+            .look(|sight| listing.step(sight, STEP, &mut |name, znode| first.consider(name, znode)))
+            .map(|has_more| (has_more, listing.total()))
+    };
+    let (has_more, total) = step(&mut first)?;
+    if !has_more {
+        let (bytes, page) = (first.answer_bytes(), first.into_page(path.as_str(), total));
+        return Rendered::by_size(&state, address, bytes, move || page).await;
     }
-    let (bytes, page) = (first.bytes, first.into_page(path, listing.total()));
-    Rendered::by_size(&state, identity.peer.ip(), bytes, move || page).await
+    // More than one step takes long, and pages of long names are large.
+    let page = move || {
+        let _permit = permit;
+        while step(&mut first)?.0 {}
+        Ok(first.into_page(path.as_str(), total))
+    };
+    Rendered::aside(&state, address, page).await
 }
 
 /// The first names behind a given one.
@@ -151,6 +164,10 @@ impl FirstNames {
         }
     }
 
+    fn answer_bytes(&self) -> usize {
+        self.bytes + self.kept.len() * CHILD_BYTES
+    }
+
     fn into_page(self, path: &str, total: usize) -> Page {
         let children = self.kept.into_sorted_vec();
         let has_more = self.behind > children.len();
@@ -207,6 +224,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use axum::http::HeaderMap;
+    use herdsman_client::{Client, Op};
     use herdsman_server::TestServer;
 
     use super::*;
@@ -261,5 +279,32 @@ mod tests {
         assert_eq!(status(None).await, 200);
         drop(walks);
         assert_eq!(status(Some("z".to_owned())).await, 200);
+    }
+
+    /// Pages of names that are many or long used to be made for any number of requests at once.
+    #[tokio::test]
+    async fn long_lists_are_made_by_threads_that_are_counted() {
+        let server = TestServer::start();
+        let client = Client::connect(&server.connect_string()).await.unwrap();
+        client.create("/wide", "").await.unwrap();
+        for block in 0..2 {
+            let names = (0..=STEP.znodes / 2).map(|n| format!("/wide/{block}-{n:04}"));
+            client.transaction(names.map(|name| Op::create(&name, ""))).await.unwrap();
+        }
+        let state = AdminState::new(server.handle(), AdminSettings::default());
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let status = async |parameters: &str| {
+            let identity =
+                Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
+            let parameters = serde_json::from_str(parameters).unwrap();
+            let answer = list(State(state.clone()), Reader(identity), Parameters(parameters)).await;
+            answer.map_or_else(|error| error.status.as_u16(), |_| 200)
+        };
+        let threads: Vec<_> =
+            std::iter::from_fn(|| state.limits.blocking(peer.ip()).ok()).collect();
+        let (short, long) = (r#"{"path":"/"}"#, r#"{"path":"/wide","limit":1}"#);
+        assert_eq!((status(short).await, status(long).await), (200, 429));
+        drop(threads);
+        assert_eq!(status(long).await, 200);
     }
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -33,10 +34,11 @@ use serde::{Deserialize, Serialize};
 use super::callers::Reader;
 use super::limits::Permit;
 use super::query::{Parameters, ZnodePath};
-use super::shapes::{AclEntry, NodeType, acl_shape, hex, ttl_ms};
+use super::shapes::{AclEntry, NodeType, acl_bytes, acl_shape, hex, ttl_ms};
 use super::steps::SteppedWalk;
 use crate::error::ApiError;
 use crate::identity::Identity;
+use crate::large_answers::LARGE_BYTES;
 use crate::state::AdminState;
 
 const FORMAT: &str = "herdsman-subtree";
@@ -148,9 +150,11 @@ struct Export {
     unreadable: u64,
     newest: Zxid,
     chunk: Vec<u8>,
-    _permit: Permit,
+    /// Shared with the thread that makes a large line.
+    permit: Arc<Permit>,
 }
 
+/// A znode that was seen.
 struct Znode {
     path: String,
     data: Option<Arc<[u8]>>,
@@ -227,7 +231,7 @@ impl Export {
             unreadable: 0,
             newest: Zxid::ZERO,
             chunk,
-            _permit: permit,
+            permit: Arc::new(permit),
         }
     }
 
@@ -235,7 +239,7 @@ impl Export {
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
         while self.chunk.len() < CHUNK_BYTES {
             if let Some(znode) = self.seen.pop_front() {
-                self.write_znode(&znode);
+                self.write_znode(znode).await?;
             } else if self.has_more {
                 self.look_ahead().await?;
             } else if self.has_ended {
@@ -271,27 +275,54 @@ impl Export {
         Ok(())
     }
 
-    fn write_znode(&mut self, znode: &Znode) {
+    /// Adds the line of a znode. A large one is made on a thread for work that blocks, which counts as this export.
+    async fn write_znode(&mut self, znode: Znode) -> Result<(), ApiError> {
         self.written += 1;
         self.newest = self.newest.max(newest_zxid(&znode.stat));
-        let data = znode.data.as_deref().unwrap_or_default();
-        let text = as_text(data);
-        let line = Line {
-            path: relative(&self.root, &znode.path),
-            data: text,
-            data_base64: text.is_none().then(|| STANDARD.encode(data)),
-            acl: acl_shape(&znode.acl),
-            r#type: znode.owner.into(),
-            ttl_ms: ttl_ms(znode.owner),
-            stat: StatLine::from(&znode.stat),
-        };
-        write_line(&mut self.chunk, &line);
+        if znode.bytes() <= LARGE_BYTES {
+            znode.write(&self.root, &mut self.chunk);
+            return Ok(());
+        }
+        let (root, permit) = (self.root.clone(), Arc::clone(&self.permit));
+        let mut chunk = std::mem::take(&mut self.chunk);
+        let making = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            znode.write(&root, &mut chunk);
+            chunk
+        });
+        self.chunk = making.await.map_err(|_| {
+            let message = "the line of a znode could not be made";
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Failed", message)
+        })?;
+        Ok(())
     }
 
     fn write_end(&mut self) {
         let unreadable = (self.unreadable > 0).then_some(self.unreadable);
         let (znodes, zxid) = (self.written, hex(self.newest.0));
         write_line(&mut self.chunk, &End { end: true, znodes, zxid, unreadable });
+    }
+}
+
+impl Znode {
+    /// What its line takes at least.
+    fn bytes(&self) -> usize {
+        self.path.len() + self.data.as_ref().map_or(0, |data| data.len()) + acl_bytes(&self.acl)
+    }
+
+    fn write(&self, root: &str, out: &mut Vec<u8>) {
+        let data = self.data.as_deref().unwrap_or_default();
+        let text = as_text(data);
+        let line = Line {
+            path: relative(root, &self.path),
+            data: text,
+            data_base64: text.is_none().then(|| STANDARD.encode(data)),
+            acl: acl_shape(&self.acl),
+            r#type: self.owner.into(),
+            ttl_ms: ttl_ms(self.owner),
+            stat: StatLine::from(&self.stat),
+        };
+        write_line(out, &line);
     }
 }
 
@@ -348,6 +379,15 @@ mod tests {
     use super::*;
     use crate::settings::AdminSettings;
 
+    fn export_of(state: &AdminState, root: &str) -> Export {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let identity =
+            Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
+        let walk = SteppedWalk::start(&state.server, &identity.ids, root).unwrap();
+        let permit = state.limits.stream(peer.ip()).unwrap();
+        Export::new(root, Zxid::ZERO, walk, permit)
+    }
+
     /// Copies of long ACLs used to wait for a slow reader, 64 at a time.
     #[tokio::test]
     async fn what_waits_for_a_slow_reader_is_bounded_in_bytes() {
@@ -360,12 +400,7 @@ mod tests {
             client.create(&format!("/{n:02}"), "").acl(acl.clone()).await.unwrap();
         }
         let state = AdminState::new(server.handle(), AdminSettings::default());
-        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let identity =
-            Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
-        let walk = SteppedWalk::start(&state.server, &identity.ids, "/").unwrap();
-        let permit = state.limits.stream(peer.ip()).unwrap();
-        let mut export = Export::new("/", Zxid::ZERO, walk, permit);
+        let mut export = export_of(&state, "/");
         let mut znodes = 0;
         while export.has_more {
             export.look_ahead().await.unwrap();
@@ -375,5 +410,35 @@ mod tests {
             znodes += export.seen.drain(..).len();
         }
         assert_eq!(znodes, 41);
+    }
+
+    /// Its line used to be made on the thread that answers health checks.
+    #[test]
+    fn the_line_of_a_large_znode_is_made_by_another_thread() {
+        let server = TestServer::start();
+        let state = AdminState::new(server.handle(), AdminSettings::default());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let client = Client::connect(&server.connect_string()).await.unwrap();
+            client.create("/large", vec![0; LARGE_BYTES + 1]).await.unwrap();
+            client.create("/small", "x").await.unwrap();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let blocked = tokio::task::spawn_blocking(move || ended.recv());
+            let mut small = export_of(&state, "/small");
+            assert!(small.next_chunk().await.unwrap().is_some());
+            let mut large = export_of(&state, "/large");
+            let mut chunk = Box::pin(large.next_chunk());
+            // The walk lets others have their turn, but waits for nobody.
+            for _ in 0..1000 {
+                assert!(futures_util::poll!(&mut chunk).is_pending());
+            }
+            drop(end);
+            _ = blocked.await;
+            assert!(chunk.await.unwrap().is_some_and(|chunk| chunk.len() > LARGE_BYTES));
+        });
     }
 }

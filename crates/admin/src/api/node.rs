@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -53,7 +54,7 @@ pub(super) async fn show(
     State(state): State<AdminState>,
     Reader(identity): Reader,
     Parameters(ShowParameters { path, data: wants_data }): Parameters<ShowParameters>,
-) -> Result<Rendered, ApiError> {
+) -> Result<Response, ApiError> {
     let (stat, owner, data, acl) = {
         let tree = state.server.core().tree();
         let znode = tree.seen_by(&identity.ids).znode(path.as_str());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
+use axum::response::Response;
 use herdsman_tree::{Onward, VisibleZnode, Visit};
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +94,7 @@ pub(super) async fn search(
     State(state): State<AdminState>,
     Reader(identity): Reader,
     Parameters(parameters): Parameters<SearchParameters>,
-) -> Result<Rendered, ApiError> {
+) -> Result<Response, ApiError> {
     if parameters.q.is_empty() || parameters.q.len() > QUERY_BYTES_MAX {
         let message = format!("q must have 1 to {QUERY_BYTES_MAX} bytes");
         return Err(ApiError::bad_request(message));

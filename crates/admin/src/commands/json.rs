@@ -22,6 +22,13 @@ impl Json {
         Json::Object(fields.map(|(key, value)| (key.to_owned(), value)).into())
     }
 
+    /// The text; `None` if it has more bytes than this.
+    pub(super) fn to_text(&self, bytes_max: usize) -> Option<String> {
+        let mut text = BoundedText { text: String::new(), bytes_max };
+        write!(text, "{self}").ok()?;
+        Some(text.text)
+    }
+
     fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
         match self {
             Json::Null => f.write_str("null"),
@@ -34,6 +41,22 @@ impl Json {
             Json::List(items) => write_list(f, items, depth),
             Json::Object(fields) => write_object(f, fields, depth),
         }
+    }
+}
+
+/// A text that does not grow beyond its bound.
+struct BoundedText {
+    text: String,
+    bytes_max: usize,
+}
+
+impl Write for BoundedText {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        if self.text.len() + piece.len() > self.bytes_max {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(piece);
+        Ok(())
     }
 }
 
@@ -159,5 +182,7 @@ mod tests {
         let expected = "{\n  \"connections\" : [ {\n    \"session_id\" : 7,\n    \"peer\" : \"a\\\"b\\n\"\n  }, { } ],\n  \
                         \"ids\" : [ 1, 2 ],\n  \"none\" : [ ],\n  \"latency\" : 1.5,\n  \"zero\" : 0.0,\n  \"error\" : null\n}";
         assert_eq!(value.to_string(), expected);
+        assert_eq!(value.to_text(expected.len()).as_deref(), Some(expected));
+        assert_eq!(value.to_text(expected.len() - 1), None);
     }
 }

@@ -8,23 +8,28 @@
 //! The past lives in memory only, and begins when the admin server does.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::{ConnectInfo, Query, State};
+use axum::response::Response;
 use herdsman_server::ServerHandle;
 use herdsman_server::stats::HistogramReading;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::MissedTickBehavior;
 
+use super::rendered::Rendered;
+use crate::error::ApiError;
 use crate::state::AdminState;
 
 /// From one sample to the next.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Samples that are kept: half an hour of them. The oldest make room.
 const SAMPLES_MAX: usize = 900;
+/// What a sample takes in an answer, about.
+const SAMPLE_BYTES: usize = 256;
 
 /// What happened in one interval, and how things stood at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -61,13 +66,19 @@ pub struct HistoryView {
 }
 
 /// The samples after a moment.
+///
+/// # Errors
+/// Too much is made for this address.
 pub async fn history(
     State(state): State<AdminState>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Query(Since { since }): Query<Since>,
-) -> Json<HistoryView> {
+) -> Result<Response, ApiError> {
     let samples = state.views.history.after(since.unwrap_or(i64::MIN));
     let interval_ms = u64::try_from(INTERVAL.as_millis()).unwrap_or(u64::MAX);
-    Json(HistoryView { interval_ms, samples })
+    let bytes = samples.len() * SAMPLE_BYTES;
+    let view = HistoryView { interval_ms, samples };
+    Rendered::by_size(&state, peer.ip(), bytes, move || view).await
 }
 
 impl History {
@@ -243,5 +254,26 @@ mod tests {
         let sample = after.since(&before);
         assert_eq!((sample.reads_per_s, sample.writes_per_s), (2.5, 0.0));
         assert_eq!(sample.znodes, 4);
+    }
+
+    /// Half an hour of samples used to be made on the thread that answers health checks.
+    #[tokio::test]
+    async fn a_long_history_is_made_by_a_thread_that_is_counted() {
+        let server = herdsman_server::TestServer::start();
+        let state = AdminState::new(server.handle(), crate::AdminSettings::default());
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        for at_ms in 0..SAMPLES_MAX as i64 {
+            state.views.history.add(sample_at(at_ms));
+        }
+        let status = async |since| {
+            let since = Query(Since { since });
+            let answer = history(State(state.clone()), ConnectInfo(peer), since).await;
+            answer.map_or_else(|error| error.status.as_u16(), |_| 200)
+        };
+        let threads: Vec<_> =
+            std::iter::from_fn(|| state.limits.blocking(peer.ip()).ok()).collect();
+        assert_eq!((status(Some(890)).await, status(None).await), (200, 429));
+        drop(threads);
+        assert_eq!(status(None).await, 200);
     }
 }

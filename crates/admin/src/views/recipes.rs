@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use herdsman_proto::{Id, path};
 use serde::Deserialize;
 use tokio::sync::Mutex;
@@ -30,6 +31,7 @@ use tokio::sync::Mutex;
 use super::rendered::Rendered;
 use crate::error::ApiError;
 use crate::identity::Identity;
+use crate::large_answers::counted;
 use crate::state::AdminState;
 
 /// How long an answer is good.
@@ -37,9 +39,10 @@ const FRESH_FOR: Duration = Duration::from_secs(1);
 /// Answers that are kept; the oldest make room.
 const KEPT_MAX: usize = 16;
 
-/// Answers of the last moment, by who asked for what. Whoever holds it is the one who walks.
+/// Answers of the last moment, by who asked for what. The thread that walks holds it to its end, also if its client
+/// has left.
 #[derive(Debug, Default)]
-pub struct Kept(Mutex<Vec<Answer>>);
+pub struct Kept(Arc<Mutex<Vec<Answer>>>);
 
 #[derive(Debug)]
 struct Answer {
@@ -64,33 +67,71 @@ pub async fn recipes(
     State(state): State<AdminState>,
     identity: Identity,
     Query(asked): Query<Asked>,
-) -> Result<Rendered, ApiError> {
+) -> Result<Response, ApiError> {
     let top = asked.path.unwrap_or_else(|| path::ROOT.to_owned());
     if !path::is_valid(&top) {
         return Err(ApiError::bad_request(format!("{top:?} is not a path of a znode")));
     }
     // Before the lock, so that those who wait for it are counted, too.
     let permit = state.limits.blocking(identity.peer.ip())?;
-    let mut kept = state.views.recipes.0.lock().await;
+    let mut kept = Arc::clone(&state.views.recipes.0).lock_owned().await;
     kept.retain(|answer| answer.at.elapsed() < FRESH_FOR);
     let known = kept.iter().find(|known| known.ids == identity.ids && known.path == top);
     if let Some(known) = known {
-        return Ok(known.recipes.clone());
+        return Ok(known.recipes.clone().into_response());
     }
-    let (server, ids, from) = (state.server.clone(), Arc::clone(&identity.ids), top.clone());
     let look = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        let found = walk::look(&server, &ids, &from);
-        Rendered::of(&found.map_err(|code| ApiError::refused(code, &from))?)
+        let found = walk::look(&state.server, &identity.ids, &top);
+        let recipes = Rendered::of(&found.map_err(|code| ApiError::refused(code, &top))?)?;
+        if kept.len() == KEPT_MAX {
+            kept.remove(0);
+        }
+        let (ids, at) = (identity.ids, Instant::now());
+        kept.push(Answer { ids, path: top, at, recipes: recipes.clone() });
+        counted(&state.limits, identity.peer.ip(), recipes.into_response())
     });
-    let found = look.await.map_err(|_| {
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Failed", "the tree could not be walked")
-    })?;
-    let recipes = found?;
-    if kept.len() == KEPT_MAX {
-        kept.remove(0);
+    look.await.unwrap_or_else(|_| {
+        let message = "the tree could not be walked";
+        Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Failed", message))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::mpsc;
+
+    use axum::http::HeaderMap;
+    use herdsman_server::TestServer;
+
+    use super::*;
+    use crate::settings::AdminSettings;
+
+    /// The next walk used to begin when the client of this one had left.
+    #[test]
+    fn a_walk_whose_client_has_left_is_the_only_one_until_it_ends() {
+        let server = TestServer::start();
+        let state = AdminState::new(server.handle(), AdminSettings::default());
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (end, ended) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            let blocked = tokio::task::spawn_blocking(move || ended.recv());
+            let peer = SocketAddr::from(([10, 0, 0, 1], 1));
+            let identity =
+                Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
+            let asked = Query(Asked { path: None });
+            let mut asking = Box::pin(recipes(State(state.clone()), identity, asked));
+            assert!(futures_util::poll!(&mut asking).is_pending());
+            drop(asking);
+            let kept = || state.views.recipes.0.try_lock();
+            assert!(kept().is_err());
+            drop(end);
+            _ = blocked.await;
+            // The only thread works in order, so the walk is done after this.
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+            assert_eq!(kept().unwrap().len(), 1);
+        });
     }
-    let (ids, at) = (identity.ids, Instant::now());
-    kept.push(Answer { ids, path: top, at, recipes: recipes.clone() });
-    Ok(recipes)
 }

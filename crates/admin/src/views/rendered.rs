@@ -1,6 +1,7 @@
 //! JSON that is made once and sent to whoever asks within the next moment.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::error::ApiError;
-use crate::large_answers::LARGE_BYTES;
+use crate::large_answers::{LARGE_BYTES, counted};
 use crate::state::AdminState;
 
 /// JSON as text. Cheap to clone.
@@ -29,19 +30,21 @@ impl Rendered {
     }
 
     /// Makes a value and its text on a thread for work that blocks, so that other requests, health checks above all,
-    /// are answered meanwhile.
+    /// are answered meanwhile. The thread counts until the answer does.
     ///
     /// # Errors
-    /// Too much is made for this address, or there is no such value.
+    /// Too much is made for this address or waits to be read by it, or there is no such value.
     pub(crate) async fn aside<T: Serialize>(
         state: &AdminState,
         address: IpAddr,
         make: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Response, ApiError> {
         let permit = state.limits.blocking(address)?;
+        let limits = Arc::clone(&state.limits);
         let making = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            Rendered::of(&make()?)
+            let text = Rendered::of(&make()?)?;
+            counted(&limits, address, text.into_response())
         });
         making.await.unwrap_or_else(|_| {
             let message = "the answer could not be made";
@@ -58,10 +61,10 @@ impl Rendered {
         address: IpAddr,
         bytes: usize,
         make: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Response, ApiError> {
         match bytes > LARGE_BYTES {
             true => Rendered::aside(state, address, || Ok(make())).await,
-            false => Rendered::of(&make()),
+            false => Rendered::of(&make()).map(IntoResponse::into_response),
         }
     }
 }

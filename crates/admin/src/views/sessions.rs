@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use herdsman_node::Now;
 use herdsman_proto::{ErrorCode, Id, SessionId, path};
 use herdsman_server::clients::Client;
@@ -100,7 +101,7 @@ pub async fn sessions(
     State(state): State<AdminState>,
     identity: Identity,
     Query(paging): Query<Paging>,
-) -> Result<Rendered, ApiError> {
+) -> Result<Response, ApiError> {
     let address = identity.peer.ip();
     let ids = state.ids_seen_by(&identity);
     let after = match &paging.after {
@@ -139,7 +140,7 @@ pub async fn session(
     State(state): State<AdminState>,
     identity: Identity,
     Path(id): Path<String>,
-) -> Result<Rendered, ApiError> {
+) -> Result<Response, ApiError> {
     let address = identity.peer.ip();
     let ids = state.ids_seen_by(&identity);
     let text = id;
