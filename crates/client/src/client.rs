@@ -96,11 +96,8 @@ impl Client {
 
     /// A handle to the same sessions that sees the whole tree.
     pub(crate) fn of_managed(managed: Arc<Managed>) -> Self {
-        Client {
-            scope: Scope::Managed(managed.clone()),
-            chroot: "".into(),
-            ..Client::bound(managed.session())
-        }
+        let bound = Client::bound(managed.session());
+        Client { scope: Scope::Managed(managed), chroot: "".into(), ..bound }
     }
 
     pub(crate) fn bound(session: Session) -> Self {
