@@ -64,7 +64,9 @@ pub use ticket::{Ticket, TicketQueue};
 pub use typed::{TypedQueue, TypedWork, TypedWorkQueue};
 pub use work::{WorkItem, WorkOptions, WorkQueue};
 
-use herdsman_client::{Client, ErrorKind, Lifetime, Outcome};
+use herdsman_client::{Client, ErrorKind, Lifetime};
+
+use crate::patient::patient;
 
 /// Makes sure that a directory is there. Whether a reply was lost on the way does not matter, and must
 /// not look as if the fate of an item were unknown.
@@ -73,12 +75,7 @@ async fn ensure(
     path: &str,
     lifetime: Lifetime,
 ) -> Result<(), herdsman_client::Error> {
-    loop {
-        match client.ensure(path, lifetime).await {
-            Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
-            made => return made,
-        }
-    }
+    patient(client).ensure(path, lifetime).await
 }
 
 /// The task that did it is gone with the runtime that drove it.

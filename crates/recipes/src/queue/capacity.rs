@@ -13,10 +13,12 @@
 use herdsman_client::{Client, ErrorKind, Op, Outcome};
 
 use crate::error::{Error, Result};
+use crate::patient::patient;
 
 /// The gate of one queue.
 #[derive(Debug)]
 pub(super) struct Gate {
+    /// Patient, as all of an offer.
     client: Client,
     queue: String,
     node: String,
@@ -29,7 +31,7 @@ impl Gate {
             return Err(Error::invalid("a queue's capacity must be at least 1"));
         }
         let node = format!("{queue}-capacity");
-        Ok(Gate { client: client.clone(), queue: queue.to_owned(), node, capacity })
+        Ok(Gate { client: patient(client), queue: queue.to_owned(), node, capacity })
     }
 
     /// What must hold, and be done, for one more item to fit.

@@ -12,6 +12,7 @@ use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
 use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::path;
+use crate::patient::patient;
 
 /// The largest item, as it stands in its node. Servers take requests of up to 1 MiB
 /// (`jute.maxbuffer`); what is left is for names and for the rest of the transaction.
@@ -87,10 +88,12 @@ impl Intake {
         }
     }
 
-    /// Names of all children, and a watch for the next change of that.
+    /// Names of all children, and a watch for the next change of that. For those who wait: not ended by a
+    /// deadline.
     pub(super) async fn watched_names(&self) -> Result<(Vec<String>, Watch)> {
+        let client = patient(&self.client);
         loop {
-            match self.client.children(&self.path).watch().await {
+            match client.children(&self.path).watch().await {
                 Err(error) if *error.kind() == ErrorKind::NoNode => self.make().await?,
                 children => {
                     let (children, watch) = children?;

@@ -10,7 +10,8 @@
 //! no round trip, only a small write beside the one that was meant.
 //!
 //! What remains in doubt: the session ends while the reply is missing. Its receipts go with it, and
-//! the error says [`Outcome::Unknown`].
+//! the error says [`Outcome::Unknown`]. A deadline of the client must not leave more doubts than that,
+//! for an item whose deletion is in doubt is lost to everybody: it does not count here.
 //!
 //! Nodes: `<queue>-receipts/<uuid>`, ephemeral, no data, one for each transaction that is under way
 //! at the same time and a few in reserve. They stand beside the queue and not in it, for Curator
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::ensure;
+use crate::patient::patient;
 
 /// Receipts kept for the next transactions.
 const RESERVE_MAX: usize = 8;
@@ -28,6 +30,7 @@ const RESERVE_MAX: usize = 8;
 /// The receipts of one queue.
 #[derive(Debug)]
 pub(super) struct Receipts {
+    /// Patient.
     client: Client,
     directory: String,
     reserve: Mutex<Vec<Receipt>>,
@@ -51,7 +54,7 @@ struct Receipt {
 impl Receipts {
     pub(super) fn new(client: &Client, queue: &str) -> Self {
         let directory = format!("{queue}-receipts");
-        Receipts { client: client.clone(), directory, reserve: Mutex::default() }
+        Receipts { client: patient(client), directory, reserve: Mutex::default() }
     }
 
     /// All of these writes once, or none.

@@ -20,6 +20,7 @@ use super::names::QueueLayout;
 use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
 use crate::error::{Error, Result};
 use crate::line::Line;
+use crate::patient::patient;
 
 /// What the names of items begin with.
 pub(super) const ITEM: &str = "qn-";
@@ -34,6 +35,8 @@ const CHECKED: &str = "path and capacity were checked when the queue was first b
 ///   asking for the item and learning of it. The error says
 ///   [`Outcome::Unknown`](herdsman_client::Outcome::Unknown) in the second case. A connection that
 ///   breaks loses nothing. Who cannot afford this uses a [`WorkQueue`](super::WorkQueue).
+/// * An item that is on its way in or out is not given up at the deadline of the client: the call waits
+///   for the server's answer, or for the end of the session.
 /// * [`Queue::offer`] puts the item in once, even if the reply is lost; with the same exception.
 ///
 /// ```
@@ -113,7 +116,7 @@ impl Queue {
     /// The first item, which stays where it is.
     pub async fn peek(&self) -> Result<Option<Bytes>> {
         for name in self.inner.items().await? {
-            if let Some((item, _)) = self.inner.read(&name).await? {
+            if let Some((item, _)) = self.inner.read(&self.inner.intake.client, &name).await? {
                 return Ok(Some(item));
             }
         }
@@ -187,8 +190,8 @@ impl Inner {
         Ok(self.layout.in_order(self.intake.names().await?))
     }
 
-    async fn read(&self, name: &str) -> Result<Option<(Bytes, i32)>> {
-        match self.intake.client.get(&self.intake.child(name)).await {
+    async fn read(&self, client: &Client, name: &str) -> Result<Option<(Bytes, i32)>> {
+        match client.get(&self.intake.child(name)).await {
             Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
             node => Ok(Some(node.map(|node| (node.data, node.stat.version))?)),
         }
@@ -202,7 +205,8 @@ impl Inner {
     }
 
     async fn take_to_the_end(self: Arc<Self>, name: String) -> Result<Option<Taken>> {
-        let Some((item, version)) = self.read(&name).await? else {
+        let client = patient(&self.intake.client);
+        let Some((item, version)) = self.read(&client, &name).await? else {
             return Ok(None);
         };
         let delete = Op::delete(&self.intake.child(&name)).version(version);

@@ -99,11 +99,13 @@ async fn look_until_found<S: Supply>(supply: &S) -> Result<S::Found> {
     }
 }
 
-/// Whether to go on waiting after an error: nothing happened, and the client will be connected again.
+/// Whether to go on waiting after an error: nothing happened, and the client will be connected again. A deadline is
+/// meant for single calls.
 pub(super) fn goes_on(client: &Client, error: &Error) -> bool {
     let Error::Client(error) = error else {
         return false;
     };
     let has_future = *error.kind() != ErrorKind::SessionExpired || client.is_managed();
-    error.is_retriable() && error.outcome() == Outcome::NotApplied && has_future
+    let may_pass = error.is_retriable() || error.is_deadline_exceeded();
+    may_pass && error.outcome() == Outcome::NotApplied && has_future
 }

@@ -1,6 +1,8 @@
 //! The plain queue: order, at most once, lost replies, waiting without a herd, and bounds.
 
-use herdsman_client::{Client, ErrorKind, Outcome};
+use std::time::Duration;
+
+use herdsman_client::{Client, ErrorKind, Outcome, RetryPolicy};
 use herdsman_recipes::Error;
 use herdsman_recipes::queue::{ITEM_BYTES_MAX, Queue, QueueLayout};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
@@ -194,6 +196,97 @@ async fn a_take_that_is_dropped_in_the_middle_puts_the_item_back_in_its_place() 
     within(async { while names(&other, "/q").await.len() < 2 {} }).await;
     assert_eq!(queue.take().await.unwrap(), "a");
     assert_eq!(queue.take().await.unwrap(), "b");
+}
+
+/// A client that gives up its single calls at once.
+fn hasty(zk: &Client) -> Client {
+    zk.with_retry(RetryPolicy::never()).with_deadline(Duration::from_millis(20))
+}
+
+/// Waits for longer than the calls that this client has made so far may take. Its connection is silent.
+async fn until_deadlines_have_passed(hasty: &Client) {
+    let error = within(hasty.exists("/").send()).await.unwrap_err();
+    assert!(error.is_deadline_exceeded(), "{error}");
+}
+
+#[tokio::test]
+async fn a_reply_that_comes_after_the_clients_deadline_loses_no_item() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let (queue, whole) =
+        (Queue::new(&hasty(&zk), "/q").unwrap(), Queue::new(&other, "/q").unwrap());
+    whole.offer("a").await.unwrap();
+    let held = proxy.once(OpCode::Multi, Fault::HoldReply);
+    let taking = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.take().await }
+    });
+    within(held.until_fired()).await;
+    assert!(whole.is_empty().await.unwrap());
+    until_deadlines_have_passed(&hasty(&zk)).await;
+    held.release();
+    assert_eq!(within(taking).await.unwrap().unwrap(), "a");
+
+    let held = proxy.once(OpCode::Multi, Fault::HoldReply);
+    let offering = tokio::spawn(async move { queue.offer("b").await });
+    within(held.until_fired()).await;
+    until_deadlines_have_passed(&hasty(&zk)).await;
+    held.release();
+    within(offering).await.unwrap().unwrap();
+    assert_eq!(whole.take().await.unwrap(), "b");
+}
+
+#[tokio::test]
+async fn an_item_is_put_back_however_long_the_connection_is_gone() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let (queue, whole) =
+        (Queue::new(&hasty(&zk), "/q").unwrap(), Queue::new(&other, "/q").unwrap());
+    whole.offer("a").await.unwrap();
+    let held = proxy.once(OpCode::Multi, Fault::HoldReply);
+    let taking = tokio::spawn(async move { queue.take().await });
+    within(held.until_fired()).await;
+    assert!(whole.is_empty().await.unwrap());
+    taking.abort();
+    assert!(taking.await.unwrap_err().is_cancelled());
+    // The second time the deadline has passed, but what is queued is sent all the same.
+    let cut = Rule::new(Fault::CutBeforeRequest).on(OpCode::Multi).times(2);
+    let cut = proxy.add_rule(cut);
+    proxy.refuse_connections();
+    held.release();
+    within(cut.until_fired()).await;
+    zk.session().wait_for(|state| !state.is_connected()).await;
+    for _ in 0..2 {
+        until_deadlines_have_passed(&hasty(&zk)).await;
+    }
+    proxy.accept_connections();
+    assert_eq!(within(whole.take()).await.unwrap(), "a");
+}
+
+#[tokio::test]
+async fn a_deadline_for_single_calls_does_not_end_the_wait_for_an_item_or_for_room() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let queue = Queue::bounded(&hasty(&zk), "/q", 1).unwrap();
+    // The reply to each of its requests comes after the deadline.
+    proxy.delay_replies(Duration::from_millis(60));
+    let taking = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.take().await }
+    });
+    eventually(|| server.watch_count() == 1).await;
+    let whole = Queue::bounded(&other, "/q", 1).unwrap();
+    whole.offer("a").await.unwrap();
+    assert_eq!(within(taking).await.unwrap().unwrap(), "a");
+    whole.offer("b").await.unwrap();
+    let offering = tokio::spawn(async move { queue.offer("c").await });
+    eventually(|| server.watch_count() == 1).await;
+    assert_eq!(whole.take().await.unwrap(), "b");
+    within(offering).await.unwrap().unwrap();
+    assert_eq!(whole.take().await.unwrap(), "c");
 }
 
 #[tokio::test]

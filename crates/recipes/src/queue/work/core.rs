@@ -15,6 +15,7 @@ use super::locked::Locked;
 use super::options::{DeadLetter, WorkOptions};
 use crate::error::{Error, Result};
 use crate::line::Line;
+use crate::patient::patient;
 use crate::queue::clock::ServerClock;
 use crate::queue::ensure;
 use crate::queue::intake::{Intake, check_path};
@@ -130,10 +131,11 @@ impl Core {
     }
 
     async fn watched_locks(&self) -> Result<(HashSet<String>, Watch)> {
+        let client = patient(&self.intake.client);
         loop {
-            match self.intake.client.children(&self.locks).watch().await {
+            match client.children(&self.locks).watch().await {
                 Err(error) if *error.kind() == ErrorKind::NoNode => {
-                    ensure(&self.intake.client, &self.locks, Lifetime::Persistent).await?;
+                    ensure(&client, &self.locks, Lifetime::Persistent).await?;
                 }
                 children => {
                     let (children, watch) = children?;
