@@ -38,12 +38,13 @@ impl IdQueue {
         self.core.try_offer(&with_id(id)?, vec![payload.into()]).await
     }
 
-    /// Removes all items of this id, and says how many. Those that somebody works on stay.
+    /// Removes all items of this id, and says how many. Those that somebody works on stay. If the future is dropped,
+    /// the item that it is at is removed all the same.
     pub async fn remove(&self, id: &str) -> Result<usize> {
         let id = stored_id(id)?;
         let mut removed = 0;
         for item in self.core.candidates().await? {
-            if id_of(&item.name) == Some(id.as_str()) && self.core.discard(&item.name).await? {
+            if id_of(&item.name) == Some(id.as_str()) && self.core.discard(item.name).await? {
                 removed += 1;
             }
         }

@@ -8,7 +8,7 @@ use herdsman_recipes::Error;
 use herdsman_recipes::queue::{
     DelayQueue, IdQueue, PriorityQueue, Queue, ShardedQueue, TicketQueue, TypedQueue, WorkOptions,
 };
-use herdsman_server::test_proxy::{Fault, OpCode};
+use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
@@ -66,6 +66,29 @@ async fn an_item_is_not_early_by_the_servers_clock() {
     assert_eq!((x.payload().as_ref(), old.payload().as_ref()), (&b"x"[..], &b"old"[..]));
     assert!(producer.poll().await.unwrap().is_none());
     assert_eq!(producer.len().await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn a_removal_by_id_that_is_dropped_in_the_middle_leaves_no_lock() {
+    for fault in [Fault::HoldReply, Fault::CutBeforeReply] {
+        let server = TestServer::start();
+        let proxy = TestProxy::start(server.address());
+        let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+        let queue = IdQueue::new(&zk, "/q").unwrap();
+        queue.offer("x", "a").await.unwrap();
+        let rule = Rule::new(fault).on(OpCode::Multi).path_containing("/q-locks/");
+        let locking = proxy.add_rule(rule);
+        let removing = tokio::spawn(async move { queue.remove("x").await });
+        within(locking.until_fired()).await;
+        removing.abort();
+        assert!(removing.await.unwrap_err().is_cancelled());
+        locking.release();
+        // Begun means done; but most of all, nobody else is kept from the item.
+        let queue = IdQueue::new(&other, "/q").unwrap();
+        within(async { while !queue.is_empty().await.unwrap() {} }).await;
+        let locks = || server.ephemerals(zk.session().id()).into_iter();
+        eventually(|| !locks().any(|path| path.starts_with("/q-locks/"))).await;
+    }
 }
 
 #[tokio::test]

@@ -102,8 +102,15 @@ impl Core {
         format!("{}/{name}", self.locks)
     }
 
-    /// Removes an item that nobody works on, without handing it out.
-    pub(in crate::queue) async fn discard(self: &Arc<Self>, name: &str) -> Result<bool> {
+    /// Removes an item that nobody works on, without handing it out. Runs to its end even if nobody waits for it any
+    /// more, so that the item is not left locked.
+    pub(in crate::queue) async fn discard(self: &Arc<Self>, name: String) -> Result<bool> {
+        let core = self.clone();
+        let task = tokio::spawn(async move { core.discard_to_the_end(&name).await });
+        task.await.unwrap_or_else(|_| Err(crate::queue::abandoned()))
+    }
+
+    async fn discard_to_the_end(self: &Arc<Self>, name: &str) -> Result<bool> {
         let Some(node) = self.read(name).await? else {
             return Ok(false);
         };
@@ -186,7 +193,7 @@ impl Core {
             Err(reason) => self.bury_unreadable(name, &node, reason).await,
             // Nothing to work on. Curator calls the consumer for none of its items, too.
             Ok(content) if content.payloads.is_empty() => {
-                self.discard(name).await?;
+                self.discard_to_the_end(name).await?;
                 Ok(None)
             }
             Ok(content) => self.hand_out(name, &node, content).await,
