@@ -209,7 +209,11 @@ impl<O: Operation> Attempt<O> {
     fn may_retry(&self, error: &Error) -> bool {
         let is_safe = error.outcome() == Outcome::NotApplied
             || (self.op.repeatable() == Repeatable::Yes && error.outcome() == Outcome::Unknown);
-        error.is_retriable() && is_safe && self.client.has_future(error)
+        // Who gives up some time does not wait for a quorum, which may take days.
+        let waits_for_quorum = || self.client.retry_policy().is_endless();
+        let may_pass =
+            error.is_retriable() || (*error.kind() == ErrorKind::ReadOnly && waits_for_quorum());
+        may_pass && is_safe && self.client.has_future(error)
     }
 }
 

@@ -103,10 +103,15 @@ impl RetryPolicy {
 
     /// Attempts without end, with the same pause before each (at least 1 ms, so that it is no busy
     /// loop). Ends only with success, with an error that is not retried, or when the caller drops
-    /// the operation.
+    /// the operation. Waits for the end of read-only service, too: under other policies a write that a
+    /// read-only server refuses fails at once.
     #[must_use]
     pub const fn forever(pause: Duration) -> Self {
         Self { limit: Limit::Never, pause: Pause::Fixed(pause), pause_max: Duration::MAX }
+    }
+
+    pub(crate) fn is_endless(&self) -> bool {
+        self.limit == Limit::Never
     }
 
     /// No pause is longer than this. Meant for [`exponential`](Self::exponential), where it bounds

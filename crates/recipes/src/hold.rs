@@ -158,7 +158,8 @@ impl Hold {
     /// the session has ended, or somebody deleted the node.
     pub async fn release(mut self) -> Result<()> {
         let removed = self.node.clone().remove().await;
-        self.released = true;
+        // Otherwise there is another attempt in the background.
+        self.released = matches!(removed, Ok(()) | Err(Error::Lost));
         removed
     }
 

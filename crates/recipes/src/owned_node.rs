@@ -14,7 +14,7 @@
 use herdsman_client::{Client, Created, ErrorKind, Fenced, Op, Outcome, Reply, Zxid};
 
 use crate::error::{Error, Result};
-use crate::patient::patient;
+use crate::patient::{PAUSE, patient};
 
 /// A node of ours.
 #[derive(Clone, Debug)]
@@ -124,9 +124,9 @@ impl OwnedNode {
             };
             match error.kind() {
                 ErrorKind::SessionExpired => return Err(Error::Lost),
-                // The reply was lost; the next attempt tells.
-                _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                _ if is_in_doubt(&error) => {
                     may_be_gone = true;
+                    pause_after(&error).await;
                     removal = self.send_removal();
                 }
                 ErrorKind::NoNode | ErrorKind::BadVersion => break,
@@ -160,8 +160,9 @@ impl OwnedNode {
             match client.delete(&self.path).await {
                 Ok(()) => return Ok(true),
                 Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(false),
-                Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                Err(error) if is_in_doubt(&error) => {
                     *may_be_gone = true;
+                    pause_after(&error).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -173,5 +174,18 @@ impl OwnedNode {
         if let Naming::Incarnation(Incarnation { marker: Some(marker), .. }) = &self.naming {
             self.client.delete(marker).in_background();
         }
+    }
+}
+
+/// The reply was lost, or the server has failed before or after the deletion: the next attempt tells.
+fn is_in_doubt(error: &herdsman_client::Error) -> bool {
+    let may_pass = error.is_retriable() || matches!(error.kind(), ErrorKind::Server(_));
+    may_pass && error.outcome() == Outcome::Unknown
+}
+
+/// A request without a connection waits anyway; one that a server answers with a failure does not.
+async fn pause_after(error: &herdsman_client::Error) {
+    if !error.is_retriable() {
+        tokio::time::sleep(PAUSE).await;
     }
 }

@@ -9,7 +9,7 @@ use super::ANY_VERSION;
 use super::create::join;
 use crate::call::{Call, Reply};
 use crate::client::Client;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::operation::sealed::Sealed;
 use crate::operation::{self, Repeatable, Unreadable, ZnodePath};
 use crate::outgoing::Answer;
@@ -132,7 +132,7 @@ impl DeleteCall {
             // A deletion that may have happened is not repeated by the call itself, but here the
             // missing znode is just what is wanted.
             while let Err(error) = &result
-                && error.is_retriable()
+                && (error.is_retriable() || is_failure_inside(error))
                 && patient.has_future(error)
             {
                 tokio::time::sleep(BACKGROUND_PAUSE).await;
@@ -146,6 +146,11 @@ impl DeleteCall {
             }
         });
     }
+}
+
+/// The server has failed, before or after the deletion.
+fn is_failure_inside(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Server(_)) && error.outcome() == Outcome::Unknown
 }
 
 impl IntoFuture for DeleteCall {

@@ -11,15 +11,16 @@ pub const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A connected client of the server.
 pub async fn client(server: &TestServer) -> Client {
-    connect(&server.connect_string()).await
+    client_of(&server.connect_string()).await
 }
 
 /// A connected client behind the proxy.
 pub async fn client_behind(proxy: &TestProxy) -> Client {
-    connect(&proxy.connect_string()).await
+    client_of(&proxy.connect_string()).await
 }
 
-async fn connect(servers: &str) -> Client {
+/// A connected client of these servers.
+pub async fn client_of(servers: &str) -> Client {
     let options = Client::options().session_timeout(SESSION_TIMEOUT);
     within(options.connect(servers)).await.expect("the server answers")
 }

@@ -1,0 +1,94 @@
+//! What goes on through an outage goes on at a server that has lost its quorum, too, where all writes are refused.
+
+use std::time::Duration;
+
+use herdsman_client::{Client, ConnectionState, ReadOnlyServers};
+use herdsman_recipes::{Layout, Lock, NaiveLock, Result};
+use herdsman_server::{ServesAs, TestEnsemble, TestServer};
+
+use crate::other_server::{NOT_READ_ONLY, OtherServer, SYSTEM_ERROR};
+use crate::world::{client_of, eventually, within};
+
+/// Ends a hold while the server refuses writes, and waits until its node has gone.
+async fn is_given_up_behind<H>(
+    refusal: i32,
+    acquire: impl AsyncFn(&Client) -> H,
+    end: impl AsyncFnOnce(H) -> Result<()>,
+) {
+    let server = TestServer::start();
+    let other = OtherServer::start(server.address()).await;
+    let zk = client_of(&other.address().to_string()).await;
+    let hold = within(acquire(&zk)).await;
+    assert!(!server.ephemerals(zk.session().id()).is_empty());
+    other.refuse_writes(refusal);
+    let heal = async {
+        eventually(|| other.refused() >= 3).await;
+        other.accept_writes();
+    };
+    let (ended, ()) = within(async { tokio::join!(end(hold), heal) }).await;
+    ended.unwrap();
+    eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
+}
+
+async fn dropped<H>(hold: H) -> Result<()> {
+    drop(hold);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_is_released_when_the_server_takes_writes_again() {
+    for refusal in [NOT_READ_ONLY, SYSTEM_ERROR] {
+        for layout in [Layout::Curator, Layout::Apache] {
+            let acquire = async |zk: &Client| {
+                Lock::new(zk, "/lock").unwrap().layout(layout).acquire().await.unwrap()
+            };
+            is_given_up_behind(refusal, acquire, async |guard| guard.release().await).await;
+            is_given_up_behind(refusal, acquire, dropped).await;
+        }
+        let acquire =
+            async |zk: &Client| NaiveLock::new(zk, "/naive").unwrap().acquire().await.unwrap();
+        is_given_up_behind(refusal, acquire, async |guard| guard.release().await).await;
+        is_given_up_behind(refusal, acquire, dropped).await;
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_in_the_background_waits_for_a_server_that_takes_writes() {
+    for refusal in [NOT_READ_ONLY, SYSTEM_ERROR] {
+        let create = async |zk: &Client| {
+            zk.create("/node", "").ephemeral().await.unwrap();
+            zk.clone()
+        };
+        is_given_up_behind(refusal, create, async |zk| {
+            zk.delete("/node").in_background();
+            Ok(())
+        })
+        .await;
+    }
+}
+
+/// A session that was opened at such a server ends with it; so the client goes on in its next one.
+#[tokio::test]
+async fn who_waits_for_a_lock_waits_for_a_server_that_takes_writes() {
+    let mut ensemble = TestEnsemble::start_with("", |_, config| config.read_only_mode = true);
+    ensemble.await_leader();
+    let addresses: Vec<_> = ensemble.ids().map(|id| ensemble.address(id).to_string()).collect();
+    let left = ensemble.follower();
+    let stopped: Vec<_> = ensemble.ids().filter(|id| *id != left).collect();
+    for id in &stopped {
+        ensemble.stop(*id);
+    }
+    ensemble.await_role(left, ServesAs::ReadOnly);
+    let options = Client::options().session_timeout(Duration::from_secs(30));
+    let options = options.read_only_servers(ReadOnlyServers::Accepted);
+    let zk = within(options.connect(&addresses.join(","))).await.unwrap();
+    assert_eq!(zk.state(), ConnectionState::ReadOnly);
+    let (fair, naive) = (Lock::new(&zk, "/fair").unwrap(), NaiveLock::new(&zk, "/naive").unwrap());
+    let fair = tokio::spawn(async move { fair.acquire().await });
+    let naive = tokio::spawn(async move { naive.acquire().await });
+    // Their first requests have been refused by now.
+    within(zk.exists("/").send()).await.unwrap();
+    ensemble.start_again(stopped[0]);
+    within(fair).await.unwrap().unwrap().release().await.unwrap();
+    within(naive).await.unwrap().unwrap().release().await.unwrap();
+}
