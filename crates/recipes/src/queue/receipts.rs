@@ -137,6 +137,8 @@ impl Loan<'_> {
                 (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
                     doubt.get_or_insert(error);
                 }
+                // Servers before 3.7 do not tell the stat of the receipt, and it could not be read.
+                (None, _) if error.outcome() == Outcome::Applied => return Ok(self.settle(None)),
                 (None, _) => return Err(doubt.unwrap_or(error)),
             }
         }

@@ -31,6 +31,7 @@ mod other_server;
 mod partitioner;
 mod persistent_node;
 mod queue_kinds;
+mod queue_older_servers;
 mod queue_simple;
 mod queue_storm;
 mod queue_work;

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use herdsman_server::test_proxy::OpCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,6 +31,8 @@ struct Behaviour {
     /// The error with which writes are refused; 0 if they are not.
     refusal: AtomicI32,
     refused: AtomicUsize,
+    /// A transaction is answered without the stats of what it has created.
+    tells_no_stats: AtomicBool,
 }
 
 impl OtherServer {
@@ -58,6 +60,11 @@ impl OtherServer {
 
     pub fn accept_writes(&self) {
         self.refuse_writes(0);
+    }
+
+    /// Answers transactions as servers before 3.7 do: without the stats of what they have created.
+    pub fn tell_no_stats(&self) {
+        self.behaviour.tells_no_stats.store(true, Ordering::SeqCst);
     }
 
     /// How many writes were refused.
@@ -91,9 +98,13 @@ async fn carry_requests(
     let handshake = read_frame(&mut from).await?;
     to.write_all(&handshake).await?;
     loop {
-        let frame = read_frame(&mut from).await?;
+        let mut frame = read_frame(&mut from).await?;
+        let op = op_of(&frame);
+        if op == Some(OpCode::Multi) && behaviour.tells_no_stats.load(Ordering::SeqCst) {
+            ask_for_no_stats(&mut frame);
+        }
         let refusal = behaviour.refusal.load(Ordering::SeqCst);
-        let is_write = op_of(&frame).is_some_and(|op| WRITES.contains(&op));
+        let is_write = op.is_some_and(|op| WRITES.contains(&op));
         if refusal == 0 || !is_write {
             to.write_all(&frame).await?;
             continue;
@@ -121,6 +132,18 @@ async fn write_replies(
         to.write_all(&reply).await?;
     }
     Ok(())
+}
+
+/// Turns each creation of a transaction into the kind that is answered with a path alone.
+fn ask_for_no_stats(frame: &mut [u8]) {
+    let header = |op: OpCode| [&op.code().to_be_bytes()[..], &[0], &(-1i32).to_be_bytes()].concat();
+    let (with_stat, without) = (header(OpCode::Create2), header(OpCode::Create));
+    for at in 0..frame.len().saturating_sub(with_stat.len()) {
+        let here = at..at + with_stat.len();
+        if frame[here.clone()] == with_stat {
+            frame[here].copy_from_slice(&without);
+        }
+    }
 }
 
 /// A frame with its length.

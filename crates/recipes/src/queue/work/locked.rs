@@ -184,7 +184,8 @@ impl LockAttempt {
                 Ok(results) => return Ok(self.hold_from(results)),
                 Err(error) => error,
             };
-            *is_in_doubt |= error.outcome() == Outcome::Unknown;
+            // Applied: servers before 3.7 do not tell the stat of the lock, and it could not be read.
+            *is_in_doubt |= error.outcome() != Outcome::NotApplied;
             match (error.failed_op(), error.kind()) {
                 (Some(0), ErrorKind::NodeExists) if *is_in_doubt => {
                     return self.find(&self.client).await;
