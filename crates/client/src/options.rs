@@ -215,8 +215,9 @@ impl Options {
     /// nothing.
     ///
     /// The hook runs in the task that awaits the call, before that gets the result, so it should be
-    /// quick and must not panic. A call that takes several requests (a creation with parents, a recursive
-    /// deletion) makes a report for each. A call whose future is dropped makes none.
+    /// quick. A panic in it is logged and does not affect the call. A call that takes several requests (a
+    /// creation with parents, a recursive deletion) makes a report for each. A call whose future is
+    /// dropped makes none.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -4,6 +4,7 @@
 //! When nobody asks for them, both together cost two branches: not even the clock is read.
 
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,15 @@ pub(crate) fn publish(hook: Option<&OnCall>, report: &CallReport<'_>) {
             );
         }
     }
-    if let Some(OnCall(hook)) = hook {
-        hook(report);
+    let Some(OnCall(hook)) = hook else {
+        return;
+    };
+    // The call may belong to a task that must go on, such as a deletion in the background.
+    if panic::catch_unwind(AssertUnwindSafe(|| hook(report))).is_err() {
+        tracing::error!(
+            op,
+            path,
+            "the hook of Options::on_call panicked; the call is not affected"
+        );
     }
 }

@@ -9,7 +9,7 @@ use herdsman_server::TestServer;
 use herdsman_server::test_proxy::Fault;
 use tracing::Level;
 
-use crate::world::{Log, World, connect, options, within};
+use crate::world::{Log, World, connect, eventually, options, within};
 
 /// Operation, path, kind of the error, attempts.
 type Row = (&'static str, Option<String>, Option<ErrorKind>, u32);
@@ -114,6 +114,20 @@ async fn a_report_counts_attempts_and_time() {
     assert!(zk.get("/").try_send().is_err());
     assert_eq!(reports.take(), [row("getData", "/", Some(ErrorKind::Busy), 0)]);
     held.release();
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_harms_no_call() {
+    let panicking = options().on_call(|call| panic!("the hook fails on {}", call.op));
+    let World { zk, proxy, server, other: _other } = World::start_with(panicking).await;
+    zk.create("/a", "").ephemeral().await.unwrap();
+    assert!(zk.get("/b").await.unwrap_err().is_no_node());
+    // A deletion in the background that has to be tried again goes on after its first report.
+    let lost = proxy.once(OpCode::Delete, Fault::CutBeforeRequest);
+    zk.delete("/a").in_background();
+    within(lost.until_fired()).await;
+    let session = zk.session().id();
+    eventually("the node is deleted", || server.ephemerals(session).is_empty()).await;
 }
 
 // One thread, so that all of the client's work is done where its log is kept.
