@@ -18,7 +18,7 @@ use crate::ops::{
     Get, GetAcl, GetChildren, GetConfig, Lifetime, Op, Read, ReadMany, Reconfig, Set, SetAcl, Sync,
     TransactionCall, WhoAmI,
 };
-use crate::options::{Credentials, Options};
+use crate::options::{self, Credentials, Options};
 use crate::retry::RetryPolicy;
 use crate::session::{Lineage, Session};
 use crate::state::{ConnectionEvents, ConnectionState};
@@ -186,10 +186,11 @@ impl Client {
         Client { deadline: Some(deadline), ..self.clone() }
     }
 
-    /// The same client with another default ACL, see [`Options::default_acl`].
-    #[must_use]
-    pub fn with_default_acl(&self, acl: impl Into<Vec<Acl>>) -> Client {
-        Client { default_acl: acl.into().into(), ..self.clone() }
+    /// The same client with another default ACL, see [`Options::default_acl`]. Fails if it has no entry.
+    pub fn with_default_acl(&self, acl: impl Into<Vec<Acl>>) -> Result<Client> {
+        let default_acl: Arc<[Acl]> = acl.into().into();
+        options::check_default_acl(&default_acl)?;
+        Ok(Client { default_acl, ..self.clone() })
     }
 
     /// A client whose writes fail unless the znode `guard` exists: the node of a lock or of a

@@ -382,9 +382,7 @@ impl Options {
         if self.in_flight_max == 0 {
             return Err(Error::invalid_argument("in_flight_max must be at least 1"));
         }
-        if self.default_acl.is_empty() {
-            return Err(Error::invalid_argument("default_acl must have at least one entry"));
-        }
+        check_default_acl(&self.default_acl)?;
         if self.session_timeout.as_millis() == 0 {
             return Err(Error::invalid_argument("session_timeout must be at least 1 ms"));
         }
@@ -392,5 +390,13 @@ impl Options {
             return Err(Error::invalid_argument("session_timeout must be below 24 days"));
         }
         servers.parse().map_err(|error| Error::invalid_argument(format!("connect string: {error}")))
+    }
+}
+
+/// Servers refuse an empty ACL, but only when something is created.
+pub(crate) fn check_default_acl(acl: &[Acl]) -> Result<()> {
+    match acl.is_empty() {
+        true => Err(Error::invalid_argument("default_acl must have at least one entry")),
+        false => Ok(()),
     }
 }

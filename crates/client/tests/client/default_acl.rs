@@ -75,7 +75,7 @@ async fn every_derived_client_has_the_default_acl() {
         session.client(),
         zk.namespace("/space").unwrap(),
         zk.fenced_by("/space").client().clone(),
-        other.with_default_acl(chosen()),
+        other.with_default_acl(chosen()).unwrap(),
     ];
     for (at, client) in derived.iter().enumerate() {
         let path = format!("/{at}");
@@ -99,7 +99,7 @@ async fn an_acl_of_the_creation_itself_wins() {
     assert_eq!(zk.acl("/p/open").await.unwrap().0, [Acl::open()]);
     zk.transaction([Op::create("/t", "").acl([Acl::open()])]).await.unwrap();
     assert_eq!(zk.acl("/t").await.unwrap().0, [Acl::open()]);
-    let open = zk.with_default_acl(Acl::open());
+    let open = zk.with_default_acl(Acl::open()).unwrap();
     open.create("/o", "").await.unwrap();
     assert_eq!(zk.acl("/o").await.unwrap().0, [Acl::open()]);
 }
@@ -120,8 +120,10 @@ async fn a_default_that_names_nobody_is_an_error() {
     let server = TestServer::start();
     let error = options().default_acl([]).connect(&server.connect_string()).await;
     assert!(matches!(kind(error), ErrorKind::InvalidArgument(_)));
+    let zk = connect(&server.connect_string()).await;
+    assert!(matches!(kind(zk.with_default_acl([])), ErrorKind::InvalidArgument(_)));
     // `auth` stands for the identities of the connection, and this one has none.
-    let zk = connect(&server.connect_string()).await.with_default_acl(Acl::creator_all());
+    let zk = zk.with_default_acl(Acl::creator_all()).unwrap();
     assert_eq!(kind(zk.create("/a", "").await), ErrorKind::InvalidAcl);
 }
 

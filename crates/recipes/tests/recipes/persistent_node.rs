@@ -269,7 +269,8 @@ async fn it_ends_with_its_client() {
 #[tokio::test]
 async fn it_gets_the_default_acl_of_its_client() {
     let server = TestServer::start();
-    let zk = client(&server).await.with_default_acl([Acl::read_only(), Acl::creator_all()]);
+    let zk =
+        client(&server).await.with_default_acl([Acl::read_only(), Acl::creator_all()]).unwrap();
     zk.authenticate("digest", "app:secret").await.unwrap();
     let _node = started(&zk, "/plain", "x").await;
     let (acl, _) = zk.acl("/plain").await.unwrap();
