@@ -16,7 +16,7 @@
 //! would then have to watch all others.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind};
+use herdsman_client::{Client, ErrorKind, Fenced};
 
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
@@ -41,9 +41,10 @@ pub use observer::{Candidate, Observer};
 pub use race::Race;
 pub use selector::{Requeue, Selector};
 
-use epoch::Ledger;
+use epoch::{Entry, Ledger};
 use events::{InOffice, Lifecycle, Progress};
 use leadership::{Facts, Seat};
+use vacate::Vacancy;
 
 /// Whose nodes an election uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +58,10 @@ pub enum ElectionLayout {
     /// Those of kazoo's `Election`, which are also those of its `Lock`.
     Kazoo,
     /// Those of ZooKeeper's own `LeaderElectionSupport` (`zookeeper-recipes-election`): `n_N`, with the
-    /// candidate's host name as its id.
+    /// candidate's host name as its id. When the directory is deleted and made again, another's node gets
+    /// the name that a leader's had. So each leader also writes to an epoch node (`<path>-epoch`, unless
+    /// [`Election::with_epoch`] names one), and its fence depends on that. Costs three requests per
+    /// election.
     Apache,
 }
 
@@ -229,21 +233,41 @@ impl Election {
         let rule = |places: &[_], ours| progress.determine(places, ours);
         let report = |step: Step<'_>| progress.step(step);
         let hold = self.line.wait_and_report(self.marker, &data, rule, report).await?;
-        let entry = match &self.ledger {
+        let entry = match self.ledger() {
             Some(ledger) => Some(ledger.open_term(&hold, &self.id).await?),
             None => None,
         };
-        Ok(self.leadership(hold, entry))
+        // A node that took the place of ours before the term began has passed for ours.
+        if self.reuses_names() && !Vacancy::of(&hold).is_still_held().await? {
+            return Err(Error::Lost);
+        }
+        let fence = match &entry {
+            Some(entry) => hold.fenced().and(&entry.ledger.path).at_version(entry.version),
+            None => hold.fenced(),
+        };
+        let entry = entry.filter(|_| self.ledger.is_some());
+        Ok(self.leadership(hold, entry, fence))
     }
 
-    fn leadership(&self, hold: Hold, entry: Option<epoch::Entry>) -> Leadership {
+    /// Where terms are counted. Where names are reused, only the epoch tells a leader from a former one.
+    fn ledger(&self) -> Option<Ledger> {
+        let beside = || Ledger { path: format!("{}-epoch", self.line.directory) };
+        self.ledger.clone().or_else(|| self.reuses_names().then(beside))
+    }
+
+    /// Whether the node of another leader may get the name that ours had.
+    fn reuses_names(&self) -> bool {
+        self.line.layout == Layout::Apache
+    }
+
+    fn leadership(&self, hold: Hold, entry: Option<Entry>, fence: Fenced) -> Leadership {
         let term = Term::new(Facts {
             id: self.id.clone(),
             node: hold.path().to_owned(),
             token: hold.token(),
             epoch: entry.as_ref().map(|entry| entry.record.epoch),
             predecessor: entry.as_ref().and_then(|entry| entry.predecessor.clone()),
-            fence: hold.fenced(),
+            fence,
             session: hold.session().clone(),
             distrust: self.line.distrust,
         });

@@ -1,6 +1,7 @@
 //! The election in the layout of ZooKeeper's own `LeaderElectionSupport`, and its life cycle.
 
 use herdsman_client::{Client, Op};
+use herdsman_recipes::Error;
 use herdsman_recipes::election::{Election, ElectionEvent, ElectionLayout, ElectionState};
 use herdsman_server::test_proxy::{Fault, Rule};
 use herdsman_server::{TestProxy, TestServer};
@@ -78,8 +79,9 @@ async fn a_campaign_survives_the_loss_of_each_request_and_reply() {
 
 #[tokio::test]
 async fn a_campaign_that_is_dropped_at_each_request_leaves_no_offer() {
-    // The creation, the deletion of its receipt, the listing, and the look at the node.
-    for request in 0..4 {
+    // The creation, the deletion of its receipt, the listing, the look at the node, the epoch node read and
+    // written, and the last look at the node.
+    for request in 0..7 {
         let server = TestServer::start();
         let proxy = TestProxy::start(server.address());
         let (held, whole) = (client_behind(&proxy).await, client(&server).await);
@@ -125,6 +127,26 @@ async fn an_offer_of_the_same_name_in_a_new_directory_is_anothers() {
     assert!(!campaign.is_finished());
     other.delete(&format!("{PATH}/n_0000000001")).await.unwrap();
     within(elected(campaign).await.resign()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_leader_whose_directory_was_made_again_does_not_pass_the_fence_of_the_next() {
+    let server = TestServer::start();
+    let (one, two) = (client(&server).await, client(&server).await);
+    one.create("/data", "0").await.unwrap();
+    let former = within(election(&one, "one").campaign()).await.unwrap();
+    let fenced = former.fenced();
+    fenced.set("/data", "1").await.unwrap();
+    two.transaction([Op::delete(former.term().node()), Op::delete(PATH)]).await.unwrap();
+    let next = within(election(&two, "two").campaign()).await.unwrap();
+    assert_eq!(next.term().node(), former.term().node());
+    let error = fenced.set("/data", "x").await.unwrap_err();
+    assert!(error.is_deposed(), "{error}");
+    next.fenced().set("/data", "2").await.unwrap();
+    // Nor does it take the next one's node away.
+    assert_eq!(within(former.resign()).await, Err(Error::Lost));
+    next.fenced().set("/data", "3").await.unwrap();
+    within(next.resign()).await.unwrap();
 }
 
 #[tokio::test]
