@@ -122,6 +122,8 @@ impl Hold {
 
     /// A client whose writes fail with [`ErrorKind::Deposed`] once the node has gone, whoever holds its path then, and
     /// with [`ErrorKind::SessionExpired`] once it is known that the session has: either way nothing was written.
+    /// With [`Layout::Apache`](crate::Layout::Apache), a node of the same name counts as this one if the same session
+    /// makes it after the directory was deleted and made again.
     #[must_use]
     pub fn fenced(&self) -> Fenced {
         self.node.fenced()

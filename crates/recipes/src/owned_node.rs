@@ -86,7 +86,8 @@ impl OwnedNode {
     }
 
     /// The same without waiting for it. The request takes its place in the order of requests now, before whatever the
-    /// caller does next. May be called outside of a runtime.
+    /// caller does next; except at a reused path without an incarnation, where the node has to be looked at before. May
+    /// be called outside of a runtime.
     pub(crate) fn remove_in_background(self) {
         let first = self.send_removal();
         self.client.clone().spawn(async move {

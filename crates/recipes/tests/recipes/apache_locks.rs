@@ -221,6 +221,20 @@ async fn a_node_of_the_same_name_in_a_new_directory_is_anothers() {
     within(waiter).await.unwrap().release().await.unwrap();
 }
 
+/// After a drop it may still see its own node, for that is looked at before it is deleted.
+#[tokio::test]
+async fn a_lock_is_free_for_its_own_client_once_it_is_released() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let lock = lock(&zk, PATH);
+    for _ in 0..20 {
+        let guard = within(lock.try_acquire()).await.unwrap().expect("nobody has it");
+        within(guard.release()).await.unwrap();
+    }
+    drop(within(lock.try_acquire()).await.unwrap());
+    within(lock.acquire()).await.unwrap().release().await.unwrap();
+}
+
 /// What Java's `WriteLock` sees: every child with a number behind a hyphen, in the order of numbers.
 #[tokio::test]
 async fn readers_have_names_that_write_lock_waits_for() {
