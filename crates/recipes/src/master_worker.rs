@@ -12,8 +12,8 @@
 //! <root>/master-epoch                 {"epoch":7,…}: with that, counts the masters
 //! <root>/workers/<worker>             ephemeral; {"limit":4}: how many tasks it takes at once
 //! <root>/tasks/<task>                 the payload; there until the task ends
-//! <root>/status/<task>                {"state":"assigned","worker":…,"incarnation":…,"attempts":1}
-//! <root>/assign/<worker>/<task>       {"attempt":1,…,"progress":{…}}; the worker's node is a container
+//! <root>/status/<task>                {"state":"assigned","worker":…,"nonce":…,…,"attempts":1}
+//! <root>/assign/<worker>/<task>@<nonce>   {"attempt":1,…,"progress":{…}}; the worker's node is a container
 //! <root>/results/<task>               {"outcome":"done"}\n<result>; there when the task has ended
 //! <root>/dead/<task>                  the payload of a task that was given up
 //! ```
@@ -30,6 +30,8 @@
 //! * A worker's steps go through the session that its registration lives in, delete the assignment
 //!   and expect the version of the status that came with it. A worker that was given up, or whose
 //!   session is over, cannot report a result.
+//! * No two assignments have the same name, and the status names the one that counts. So a task that is forgotten and
+//!   submitted again with the same key, whose versions start again, has nothing to do with attempts at the former.
 //! * An assignment names the incarnation of the worker (the czxid of its registration), so a
 //!   worker that comes back under its old name does not inherit what its predecessor died of
 //!   without this being counted as an attempt.

@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::nodes::{Assignment, Paths};
+use super::nodes::{Assignment, AssignmentName, Paths};
 use super::steps::{self, Belongings};
 use super::submitter::BYTES_MAX;
-use super::task::{Ending, Failure, TaskId};
+use super::task::{Ending, Failure};
 use super::worker::{Task, Work};
 use crate::messaging::Progress;
 use crate::messaging::envelope::{from_json, to_json};
@@ -35,7 +35,8 @@ pub(super) struct Attempt {
     pub(super) assignment: Assignment,
     /// Grows from attempt to attempt.
     pub(super) token: u64,
-    /// Writes only while the status is as the assignment left it, so that no write of this attempt counts for the next.
+    /// Writes only while the assignment exists and the status is as it left it, so that no write of this attempt
+    /// counts for the next, or for another task with the same key.
     pub(super) fenced: Fenced,
 }
 
@@ -49,13 +50,13 @@ pub(super) struct Execution {
     pub(super) paths: Paths,
     pub(super) worker: String,
     pub(super) incarnation: i64,
-    pub(super) task: TaskId,
+    pub(super) name: AssignmentName,
     pub(super) progress_interval: Duration,
 }
 
 impl Execution {
     pub(super) async fn run(self, work: Work) -> Attempted {
-        let path = self.paths.assignment(&self.worker, &self.task);
+        let path = self.path();
         let assignment = match self.client.get(&path).await {
             Ok(node) => from_json::<Assignment>(&path, &node.data)
                 .map(|assignment| self.attempt(assignment, node.stat.czxid)),
@@ -71,7 +72,7 @@ impl Execution {
                 return Attempted::Left;
             }
         };
-        let payload = match self.client.get(&self.paths.task(&self.task)).await {
+        let payload = match self.client.get(&self.paths.task(&self.name.task)).await {
             Ok(node) => Some(node.data),
             Err(error) if *error.kind() == ErrorKind::NoNode => None,
             Err(_) => return Attempted::Left,
@@ -83,9 +84,13 @@ impl Execution {
         self.conclude(&attempt.assignment, payload, outcome).await
     }
 
+    fn path(&self) -> String {
+        self.paths.assignment(&self.worker, &self.name.task, &self.name.nonce)
+    }
+
     fn attempt(&self, assignment: Assignment, czxid: Zxid) -> Attempt {
-        let status = self.client.fenced_by(&self.paths.status(&self.task));
-        let fenced = status.at_version(assignment.status_version);
+        let status = self.client.fenced_by(&self.paths.status(&self.name.task));
+        let fenced = status.at_version(assignment.status_version).and(&self.path());
         let token = u64::try_from(czxid.0).unwrap_or_default();
         Attempt { assignment, token, fenced }
     }
@@ -95,7 +100,7 @@ impl Execution {
         let (reports, reported) = watch::channel(None);
         // Dropped when the attempt is over, however it ends.
         let (_going_on, over) = watch::channel(());
-        let task = Task::new(self.task.clone(), payload, attempt, reports, over);
+        let task = Task::new(self.name.task.clone(), payload, attempt, reports, over);
         // A task of its own, for a handler that panics must not take the worker with it.
         let mut handler = JoinSet::new();
         handler.spawn(work(task));
@@ -116,7 +121,7 @@ impl Execution {
         attempt: &Attempt,
         mut reported: watch::Receiver<Option<Progress>>,
     ) {
-        let path = self.paths.assignment(&self.worker, &self.task);
+        let path = self.path();
         while reported.changed().await.is_ok() {
             let progress = reported.borrow_and_update().clone();
             let data = to_json(&Assignment { progress, ..attempt.assignment.clone() });
@@ -137,8 +142,9 @@ impl Execution {
         outcome: Result<Bytes, Failure>,
     ) -> Attempted {
         let belongings = Belongings { has_assignment: true, payload };
-        let now = assignment.status(&self.worker);
-        let end = |ending| steps::end(&self.paths, &self.task, &now, &belongings, &ending);
+        let AssignmentName { task, nonce } = &self.name;
+        let now = assignment.status(&self.worker, nonce);
+        let end = |ending| steps::end(&self.paths, task, &now, &belongings, &ending);
         let fail = |reason: &str| end(Ending::Failed { reason: shorten(reason) });
         self.commit(match &outcome {
             Ok(result) if result.len() > BYTES_MAX => {
@@ -146,8 +152,8 @@ impl Execution {
             }
             Ok(result) => end(Ending::Done(result.clone())),
             Err(Failure::Transient(reason)) if assignment.attempt < assignment.attempts_max => {
-                tracing::debug!(task = %self.task, reason, "handed back");
-                steps::hand_back(&self.paths, &self.task, &now, &belongings)
+                tracing::debug!(%task, reason, "handed back");
+                steps::hand_back(&self.paths, task, &now, &belongings)
             }
             Err(failure) => fail(failure.reason()),
         })
@@ -167,7 +173,7 @@ impl Execution {
                 _ if error.is_retriable() => {}
                 ErrorKind::NoNode | ErrorKind::BadVersion => return Attempted::Left,
                 _ => {
-                    tracing::error!(task = %self.task, %error, "the end of a task was refused");
+                    tracing::error!(task = %self.name.task, %error, "the end of a task was refused");
                     return Attempted::Left;
                 }
             }

@@ -151,7 +151,7 @@ fn decode(path: &str, node: &Node) -> Result<Status> {
 
 fn assignment_path(paths: &Paths, task: &TaskId, status: &Status) -> Option<String> {
     match &status.state {
-        State::Assigned { worker, .. } => Some(paths.assignment(worker, task)),
+        State::Assigned { worker, nonce, .. } => Some(paths.assignment(worker, task, nonce)),
         _ => None,
     }
 }

@@ -54,8 +54,8 @@ impl Paths {
         format!("{}/assign/{worker}", self.root)
     }
 
-    pub(super) fn assignment(&self, worker: &str, task: &TaskId) -> String {
-        format!("{}/assign/{worker}/{task}", self.root)
+    pub(super) fn assignment(&self, worker: &str, task: &TaskId, nonce: &str) -> String {
+        format!("{}/assign/{worker}/{task}@{nonce}", self.root)
     }
 
     pub(super) fn result(&self, task: &TaskId) -> String {
@@ -100,7 +100,7 @@ pub(super) struct Status {
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(super) enum State {
     Waiting,
-    Assigned { worker: String, incarnation: i64 },
+    Assigned { worker: String, incarnation: i64, nonce: String },
     Done,
     Failed,
     Cancelled,
@@ -139,7 +139,23 @@ pub(super) struct WorkerRecord {
     pub(super) nonce: String,
 }
 
-/// What `assign/<worker>/<task>` holds.
+/// The name of an assignment. No other assignment has the same, not even of the same task to the same worker.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AssignmentName {
+    pub(super) task: TaskId,
+    /// Also in the status, as long as the task is assigned.
+    pub(super) nonce: String,
+}
+
+impl AssignmentName {
+    /// `None` for foreign names.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let (task, nonce) = name.rsplit_once('@')?;
+        Some(AssignmentName { task: task.parse().ok()?, nonce: nonce.to_owned() })
+    }
+}
+
+/// What `assign/<worker>/<task>@<nonce>` holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Assignment {
     /// Which attempt this is, from 1.
@@ -156,8 +172,9 @@ pub(super) struct Assignment {
 
 impl Assignment {
     /// The status that was written together with the assignment.
-    pub(super) fn status(&self, worker: &str) -> Versioned {
-        let state = State::Assigned { worker: worker.to_owned(), incarnation: self.incarnation };
+    pub(super) fn status(&self, worker: &str, nonce: &str) -> Versioned {
+        let (worker, nonce) = (worker.to_owned(), nonce.to_owned());
+        let state = State::Assigned { worker, incarnation: self.incarnation, nonce };
         let status = Status { state, attempts: self.attempt };
         Versioned { status, version: self.status_version }
     }
@@ -208,16 +225,28 @@ mod tests {
 
     #[test]
     fn records_look_as_documented() {
-        let state = State::Assigned { worker: "w1".into(), incarnation: 42 };
+        let state = State::Assigned { worker: "w1".into(), incarnation: 42, nonce: "n".into() };
         let status = Status { state, attempts: 1 };
         let json = to_json(&status);
-        let text = r#"{"state":"assigned","worker":"w1","incarnation":42,"attempts":1}"#;
+        let text =
+            r#"{"state":"assigned","worker":"w1","incarnation":42,"nonce":"n","attempts":1}"#;
         assert_eq!(json, text);
         assert_eq!(from_json::<Status>("/a", &json), Ok(status));
         let record = WorkerRecord { limit: 4, nonce: "n".to_owned() };
         assert_eq!(to_json(&record), r#"{"limit":4,"nonce":"n"}"#);
         assert_eq!(from_json::<WorkerRecord>("/a", br#"{"limit":4}"#).unwrap().limit, 4);
         assert_eq!(Ending::Done("x".into()).encode(), "{\"outcome\":\"done\"}\nx");
+    }
+
+    #[test]
+    fn names_of_assignments_are_read_back() {
+        let paths = Paths::new("/mw").unwrap();
+        let task: TaskId = "key-a@b".parse().unwrap();
+        let path = paths.assignment("w", &task, "n");
+        let name = path.strip_prefix("/mw/assign/w/").unwrap();
+        let nonce = "n".to_owned();
+        assert_eq!(AssignmentName::parse(name), Some(AssignmentName { task, nonce }));
+        assert_eq!(AssignmentName::parse("readme"), None);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) fn plan_steps(tasks: &Tasks, workers: &Workers, limits: &Limits) -> V
 /// Whether the worker to whom the task was given is still the same.
 fn is_with_its_worker(state: &State, workers: &Workers) -> bool {
     match state {
-        State::Assigned { worker, incarnation } => {
+        State::Assigned { worker, incarnation, .. } => {
             workers.get(worker).is_some_and(|known| known.incarnation == *incarnation)
         }
         _ => false,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn with(worker: &str, incarnation: i64) -> State {
-        State::Assigned { worker: worker.into(), incarnation }
+        State::Assigned { worker: worker.into(), incarnation, nonce: String::new() }
     }
 
     fn worker(id: &str, incarnation: i64, limit: usize) -> (String, KnownWorker) {

@@ -3,10 +3,12 @@
 //! In: what is known of the task. Out: writes; nothing is sent here. Invariants: every step but the
 //! first replaces the status at the version that it was read at, so of two steps from the same state
 //! one fails; a task is assigned if and only if its assignment exists; it has ended if and only if
-//! its result exists, and then its payload is gone.
+//! its result exists, and then its payload is gone. Versions start again when a task is forgotten and its key
+//! used for another one; the name of an assignment is never used again.
 
 use bytes::Bytes;
 use herdsman_client::{Lifetime, Op};
+use uuid::Uuid;
 
 use super::nodes::{Assignment, Paths, State, Status, Versioned};
 use super::task::{Ending, TaskId};
@@ -37,10 +39,11 @@ pub(super) fn assign(paths: &Paths, task: &TaskId, now: &Versioned, to: &Assigne
     let status_version = now.version.wrapping_add(1);
     let assignment =
         Assignment { attempt, attempts_max, incarnation, status_version, progress: None };
-    let next = assignment.status(&worker).status;
+    let nonce = Uuid::new_v4().to_string();
+    let next = assignment.status(&worker, &nonce).status;
     vec![
         Op::check(&paths.worker(&worker)),
-        Op::create(&paths.assignment(&worker, task), to_json(&assignment)),
+        Op::create(&paths.assignment(&worker, task, &nonce), to_json(&assignment)),
         replace_status(paths, task, now, &next),
     ]
 }
@@ -114,8 +117,8 @@ fn drop_assignment(
     belongings: &Belongings,
 ) -> Vec<Op> {
     match &now.status.state {
-        State::Assigned { worker, .. } if belongings.has_assignment => {
-            vec![Op::delete(&paths.assignment(worker, task))]
+        State::Assigned { worker, nonce, .. } if belongings.has_assignment => {
+            vec![Op::delete(&paths.assignment(worker, task, nonce))]
         }
         _ => Vec::new(),
     }

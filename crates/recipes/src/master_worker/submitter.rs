@@ -190,8 +190,8 @@ impl Submitter {
 
     async fn belongings(&self, task: &TaskId, now: &Versioned) -> Result<Belongings> {
         let has_assignment = match &now.status.state {
-            State::Assigned { worker, .. } => {
-                self.client.exists(&self.paths.assignment(worker, task)).await?.is_some()
+            State::Assigned { worker, nonce, .. } => {
+                self.client.exists(&self.paths.assignment(worker, task, nonce)).await?.is_some()
             }
             _ => false,
         };

@@ -20,7 +20,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use uuid::Uuid;
 
 use super::execution::{Attempt, Attempted, Execution};
-use super::nodes::{Assignment, Paths, WorkerRecord};
+use super::nodes::{Assignment, AssignmentName, Paths, WorkerRecord};
 use super::registration::Registration;
 use super::task::{Failure, TaskId};
 use crate::error::{Error, Result};
@@ -272,18 +272,18 @@ impl Worker {
         let mut updates = client.watch(&directory).await?;
         let mut desk = Desk::default();
         loop {
-            let assigned = assigned_tasks(client, &directory).await?;
+            let assigned = assignments(client, &directory).await?;
             desk.keep_only(&assigned);
-            for task in desk.to_start(&assigned, self.concurrency) {
+            for name in desk.to_start(&assigned, self.concurrency) {
                 let execution = Execution {
                     client: client.clone(),
                     paths: self.paths.clone(),
                     worker: self.id.clone(),
                     incarnation,
-                    task: task.clone(),
+                    name: name.clone(),
                     progress_interval: self.progress_interval,
                 };
-                desk.start(task, execution.run(work.clone()));
+                desk.start(name, execution.run(work.clone()));
             }
             tokio::select! {
                 update = updates.next() => match update {
@@ -297,25 +297,27 @@ impl Worker {
     }
 }
 
-/// The tasks that the master has given us. Foreign names are ignored.
-async fn assigned_tasks(
+/// What the master has given us. Foreign names are ignored.
+async fn assignments(
     client: &Client,
     directory: &str,
-) -> herdsman_client::Result<BTreeSet<TaskId>> {
+) -> herdsman_client::Result<BTreeSet<AssignmentName>> {
     match client.children(directory).await {
         // Made by the master with the first assignment.
         Err(error) if *error.kind() == ErrorKind::NoNode => Ok(BTreeSet::new()),
         Err(error) => Err(error),
-        Ok(children) => Ok(children.names.iter().filter_map(|name| name.parse().ok()).collect()),
+        Ok(children) => {
+            Ok(children.names.iter().filter_map(|name| AssignmentName::parse(name)).collect())
+        }
     }
 }
 
-/// The tasks that run, and those that are listed but are not for us.
+/// The assignments whose tasks run, and those that are listed but are not for us.
 #[derive(Default)]
 struct Desk {
     executions: JoinSet<Attempted>,
-    running: BTreeMap<TaskId, Running>,
-    passed_over: BTreeSet<TaskId>,
+    running: BTreeMap<AssignmentName, Running>,
+    passed_over: BTreeSet<AssignmentName>,
     /// How often the directory has changed.
     updates: u64,
 }
@@ -327,24 +329,29 @@ struct Running {
 }
 
 impl Desk {
-    fn start(&mut self, task: TaskId, run: impl Future<Output = Attempted> + Send + 'static) {
+    fn start(
+        &mut self,
+        name: AssignmentName,
+        run: impl Future<Output = Attempted> + Send + 'static,
+    ) {
         let abort = self.executions.spawn(run);
-        self.running.insert(task, Running { abort, since: self.updates });
+        self.running.insert(name, Running { abort, since: self.updates });
     }
 
     /// Stops what is no longer assigned.
-    fn keep_only(&mut self, assigned: &BTreeSet<TaskId>) {
-        for (task, running) in &self.running {
-            if !assigned.contains(task) {
+    fn keep_only(&mut self, assigned: &BTreeSet<AssignmentName>) {
+        for (name, running) in &self.running {
+            if !assigned.contains(name) {
                 running.abort.abort();
             }
         }
-        self.passed_over.retain(|task| assigned.contains(task));
+        self.passed_over.retain(|name| assigned.contains(name));
     }
 
-    fn to_start(&self, assigned: &BTreeSet<TaskId>, room: usize) -> Vec<TaskId> {
-        let is_new =
-            |task: &&TaskId| !self.running.contains_key(*task) && !self.passed_over.contains(*task);
+    fn to_start(&self, assigned: &BTreeSet<AssignmentName>, room: usize) -> Vec<AssignmentName> {
+        let is_new = |name: &&AssignmentName| {
+            !self.running.contains_key(*name) && !self.passed_over.contains(*name)
+        };
         let free = room.saturating_sub(self.running.len());
         assigned.iter().filter(is_new).take(free).cloned().collect()
     }
@@ -370,14 +377,14 @@ impl Desk {
 
     fn clear_away(&mut self, id: Id, attempted: Attempted) {
         let finished = self.running.iter().find(|(_, running)| running.abort.id() == id);
-        let Some((task, since)) = finished.map(|(task, running)| (task.clone(), running.since))
+        let Some((name, since)) = finished.map(|(name, running)| (name.clone(), running.since))
         else {
             return;
         };
-        self.running.remove(&task);
+        self.running.remove(&name);
         // After an update it may be another assignment than the one that was looked at.
         if attempted == Attempted::Left && since == self.updates {
-            self.passed_over.insert(task);
+            self.passed_over.insert(name);
         }
     }
 }

@@ -23,6 +23,7 @@ mod lock;
 mod lock_loss;
 mod master_worker;
 mod master_worker_chaos;
+mod master_worker_keys;
 mod membership;
 mod messaging;
 mod monitor;

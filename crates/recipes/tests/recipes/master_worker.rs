@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::world::{client, client_behind, eventually, within};
 
 /// Stops what it stands for when it is dropped.
-pub struct Stop<T>(JoinHandle<T>);
+pub struct Stop<T>(pub JoinHandle<T>);
 
 impl<T> Drop for Stop<T> {
     fn drop(&mut self) {
@@ -33,7 +33,7 @@ pub fn run_master(zk: &Client) -> Stop<()> {
 }
 
 /// A worker that answers in upper case.
-fn run_shouter(zk: &Client, id: &str) -> Stop<()> {
+pub fn run_shouter(zk: &Client, id: &str) -> Stop<()> {
     let worker = Worker::new(zk, "/mw", id).unwrap();
     Stop(tokio::spawn(async move { worker.run(shout).await.unwrap() }))
 }
@@ -79,7 +79,7 @@ pub async fn assert_settled(zk: &Client, ended: usize) {
     assert_eq!(names(zk, "/mw/results").await.len(), ended);
 }
 
-fn done(result: &str) -> Ending {
+pub fn done(result: &str) -> Ending {
     Ending::Done(Bytes::copy_from_slice(result.as_bytes()))
 }
 
@@ -166,24 +166,6 @@ async fn a_worker_that_loses_replies_ends_each_task_once() {
 async fn a_submitter_that_loses_replies_submits_once() {
     sweep(2, Fault::CutBeforeReply).await;
     sweep(2, Fault::CutBeforeRequest).await;
-}
-
-#[tokio::test]
-async fn the_same_key_is_the_same_task() {
-    let server = TestServer::start();
-    let zk = client(&server).await;
-    let submitter = Submitter::new(&zk, "/mw").unwrap();
-    let task = submitter.submit_once("k", "first").await.unwrap();
-    assert_eq!(submitter.submit_once("k", "second").await.unwrap(), task);
-    assert_ne!(submitter.submit_once("other", "x").await.unwrap(), task);
-    let _running = (run_master(&zk), run_shouter(&zk, "w"));
-    assert_eq!(within(submitter.result(&task)).await.unwrap(), done("FIRST"));
-    // An ended one is still known, until it is forgotten.
-    assert_eq!(submitter.submit_once("k", "third").await.unwrap(), task);
-    assert_eq!(within(submitter.result(&task)).await.unwrap(), done("FIRST"));
-    submitter.forget(&task).await.unwrap();
-    assert_eq!(submitter.submit_once("k", "fourth").await.unwrap(), task);
-    assert_eq!(within(submitter.result(&task)).await.unwrap(), done("FOURTH"));
 }
 
 #[tokio::test]
@@ -586,9 +568,10 @@ async fn tasks_whose_nodes_were_deleted_by_hand_end_all_the_same() {
     let without_assignment = submitter.submit("b").await.unwrap();
     within(starts.recv()).await.unwrap();
     drop(stop);
-    let path = format!("/mw/assign/w/{without_assignment}");
-    // Whether the master was faster does not matter.
-    let _ = zk.delete(&path).await;
+    for assignment in names(&zk, "/mw/assign/w").await {
+        // Whether the master was faster does not matter.
+        let _ = zk.delete(&format!("/mw/assign/w/{assignment}")).await;
+    }
     let _worker = run_shouter(&zk, "other");
     assert_eq!(within(submitter.result(&without_assignment)).await.unwrap(), done("B"));
 }
