@@ -5,8 +5,9 @@
 //! member that comes or goes moves no more items than it must ([`rebalance`]).
 //!
 //! Layout: an ephemeral `<path>/members/<id>` a member, and an ephemeral `<path>/owners/<item>` with
-//! the owner's id as data; `members`, `owners` and what is above are containers. An item belongs to
-//! the session that made its owner node, and to no one else until that node has gone: a new owner
+//! `{"member":"<id>","nonce":"<uuid>"}`; `members`, `owners` and what is above are containers. The nonce is
+//! another one for each [`Partitioner`]: two of one id in one session do not take each other's nodes for their
+//! own. An item belongs to the one that made its owner node, and to no one else until that node has gone: a new owner
 //! cannot come before the former one has removed its node, or the servers have ended its session.
 //! There is no coordinator: each member plans for itself from what it sees, and if they see
 //! different things for a moment, the owner nodes decide.
@@ -33,11 +34,13 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use herdsman_client::{Client, Node, Zxid};
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::membership::roster::{Content, Roster};
+use crate::messaging::envelope::from_json;
 use crate::path::{self, check_name, child};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 use divider::{Acknowledged, Divider, Places};
@@ -155,12 +158,18 @@ fn owner_only() -> Content<i64> {
     Content::Data(Box::new(|_, node| node.stat.ephemeral_owner))
 }
 
-fn owner_of(_: &str, node: &Node) -> Owner {
-    Owner {
-        member: String::from_utf8_lossy(&node.data).into_owned(),
-        session: node.stat.ephemeral_owner,
-        czxid: node.stat.czxid,
-    }
+/// What `owners/<item>` holds.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct OwnerRecord {
+    member: String,
+    /// Tells this partitioner from all others.
+    nonce: String,
+}
+
+/// A foreign node has no owner that counts.
+fn owner_of(item: &str, node: &Node) -> Owner {
+    let OwnerRecord { member, nonce } = from_json(item, &node.data).unwrap_or_default();
+    Owner { member, nonce, session: node.stat.ephemeral_owner, czxid: node.stat.czxid }
 }
 
 /// A member's part in dividing a set. Dropping it gives up all items at once, in the background:

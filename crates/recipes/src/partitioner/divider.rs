@@ -8,15 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Session, Zxid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use uuid::Uuid;
 
 use super::plan::{Held, Owner, Plan, Situation};
-use super::{Release, Update, owned};
+use super::{OwnerRecord, Release, Update, owned};
 use crate::membership::roster::Snapshot;
+use crate::messaging::envelope::to_json;
 use crate::owned_node::OwnedNode;
 use crate::path::child;
 use crate::patient::session_lost;
@@ -53,7 +54,8 @@ enum Ending {
 
 pub(super) struct Divider {
     client: Client,
-    member: String,
+    /// What our owner nodes hold.
+    identity: OwnerRecord,
     items: BTreeSet<String>,
     places: Places,
     members: watch::Receiver<Snapshot<i64>>,
@@ -76,9 +78,10 @@ impl Divider {
         places: Places,
     ) -> Self {
         let (confirm, confirmed) = mpsc::unbounded_channel();
+        let identity = OwnerRecord { member, nonce: Uuid::new_v4().to_string() };
         Divider {
             client,
-            member,
+            identity,
             items,
             places,
             members: watch::channel(Snapshot::empty()).1,
@@ -199,7 +202,8 @@ impl Divider {
         };
         self.deleting.retain(is_seen);
         let situation = Situation {
-            member: &self.member,
+            member: &self.identity.member,
+            nonce: &self.identity.nonce,
             session: session.id().0,
             items: &self.items,
             members: &members,
@@ -236,8 +240,7 @@ impl Divider {
     ) -> (BTreeMap<String, Zxid>, bool) {
         let create = |item: &String| {
             let path = child(&self.places.owners, item);
-            let data = Bytes::from(self.member.clone());
-            client.create(&path, data).ephemeral().container_parents().send()
+            client.create(&path, to_json(&self.identity)).ephemeral().container_parents().send()
         };
         let sent: Vec<_> = items.iter().map(|item| (item, create(item))).collect();
         let (mut acquired, mut is_complete) = (BTreeMap::new(), true);

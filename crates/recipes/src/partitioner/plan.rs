@@ -13,6 +13,8 @@ use crate::partition::{Assignment, rebalance};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) member: String,
+    /// Of the partitioner that made it.
+    pub(super) nonce: String,
     pub(super) session: i64,
     pub(super) czxid: Zxid,
 }
@@ -29,6 +31,7 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Situation<'s> {
     pub(super) member: &'s str,
+    pub(super) nonce: &'s str,
     pub(super) session: i64,
     pub(super) items: &'s BTreeSet<String>,
     /// The members' sessions.
@@ -99,9 +102,9 @@ impl Situation<'_> {
         doubtful.map(|(item, _)| item.clone()).collect()
     }
 
-    /// Several members of one program may share a session.
+    /// Several partitioners of one program may share a session, and even an id.
     fn is_unknown_of_ours(&self, item: &str, owner: &Owner) -> bool {
-        let is_ours = owner.session == self.session && owner.member == self.member;
+        let is_ours = owner.session == self.session && owner.nonce == self.nonce;
         is_ours && self.deleting.get(item) != Some(&owner.czxid)
     }
 }
@@ -129,9 +132,13 @@ mod tests {
             }
         }
 
-        fn owned(mut self, item: &str, member: &str, session: i64) -> Self {
-            let czxid = Zxid(6 + session);
-            let owner = Owner { member: member.to_owned(), session, czxid };
+        fn owned(self, item: &str, member: &str, session: i64) -> Self {
+            self.owned_by(item, member, member, session)
+        }
+
+        fn owned_by(mut self, item: &str, member: &str, nonce: &str, session: i64) -> Self {
+            let (member, nonce) = (member.to_owned(), nonce.to_owned());
+            let owner = Owner { member, nonce, session, czxid: Zxid(6 + session) };
             self.owners.insert(item.to_owned(), owner);
             self
         }
@@ -143,7 +150,8 @@ mod tests {
 
         fn plan(&self) -> Plan {
             let World { items, members, owners, held, deleting } = self;
-            Situation { member: "a", session: 1, items, members, owners, held, deleting }.plan()
+            let (member, nonce, session) = ("a", "a", 1);
+            Situation { member, nonce, session, items, members, owners, held, deleting }.plan()
         }
     }
 
@@ -163,6 +171,12 @@ mod tests {
         let world = World::new("p q", &[("a", 1), ("b", 1)]);
         let world = world.owned("p", "a", 1).held("p").owned("q", "b", 1);
         assert_eq!(world.plan(), Plan::default());
+    }
+
+    #[test]
+    fn another_partitioner_with_the_same_id_and_session_keeps_its_own() {
+        let world = World::new("p q", &[("a", 1)]).owned_by("p", "a", "other", 1);
+        assert_eq!(world.plan(), Plan { acquire: names("q"), ..Plan::default() });
     }
 
     #[test]

@@ -42,7 +42,8 @@ async fn one_member_gets_everything_and_leaves_nothing() {
     let mut alone = join(&zk, "a", 5).await;
     assert_eq!(acquired(&mut alone).await.len(), 5);
     assert_eq!(alone.owned().len(), 5);
-    assert_eq!(other.get("/p/owners/i00").await.unwrap().data, "a");
+    let owner = other.get("/p/owners/i00").await.unwrap().data;
+    assert!(owner.starts_with(br#"{"member":"a","#), "{owner:?}");
     within(alone.leave()).await;
     assert_eq!(server.ephemerals(zk.session().id()), Vec::<String>::new());
     eventually(|| server.watch_count() == 0).await;
@@ -60,7 +61,8 @@ async fn a_newcomer_gets_items_only_after_they_were_released() {
     assert_eq!(moving.len(), 2, "no more than needed");
     assert_eq!((a.owned().len(), b.owned().len()), (4, 0), "not confirmed yet");
     for item in &moving {
-        assert_eq!(zk.get(&format!("/p/owners/{item}")).await.unwrap().data, "a");
+        let owner = zk.get(&format!("/p/owners/{item}")).await.unwrap().stat.ephemeral_owner;
+        assert_eq!(owner, zk.session().id().0);
     }
     asked.confirm();
     let mut got = BTreeSet::new();
@@ -94,6 +96,23 @@ async fn members_that_share_a_client_do_not_take_each_others_items() {
         back.extend(acquired(&mut a).await);
     }
     assert_eq!(back, got);
+}
+
+/// Owner nodes of the same id and session used to be taken for one's own.
+#[tokio::test]
+async fn members_with_one_id_on_one_client_do_not_take_each_others_items() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let mut first = join(&zk, "a", 2).await;
+    assert_eq!(acquired(&mut first).await.len(), 2);
+    let mut second = join(&zk, "a", 3).await;
+    assert_eq!(acquired(&mut second).await, BTreeSet::from(["i02".to_owned()]));
+    within(first.leave()).await;
+    let mut got = BTreeSet::new();
+    while got.len() < 2 {
+        got.extend(acquired(&mut second).await);
+    }
+    assert_eq!(second.owned().len(), 3);
 }
 
 /// A member that waits for a reply used not to notice that its session was lost before that reply was given up, after
