@@ -3,7 +3,8 @@
 //! One loop in each session: wait until something is due, decide with [`super::plan`], do it. What is
 //! held is forgotten, and reported as lost, as soon as the session cannot be trusted any more, whatever is being waited
 //! for at that moment: a server, or a user who does not read updates. If the session turns out to be alive, its
-//! owner nodes are found again and adopted.
+//! owner nodes are found again and adopted. When the user leaves, all owner nodes of ours are searched for and
+//! removed, for there may be some that we do not know of: a reply was lost, or the session was believed dead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,12 +16,12 @@ use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 use super::plan::{Held, Owner, Plan, Situation};
-use super::{OwnerRecord, Release, Update, owned};
+use super::{OwnerRecord, Release, Update, owned, owner_of};
 use crate::membership::roster::Snapshot;
 use crate::messaging::envelope::to_json;
 use crate::owned_node::OwnedNode;
 use crate::path::child;
-use crate::patient::session_lost;
+use crate::patient::{patient, session_lost};
 use crate::persistent_node::PersistentNode;
 
 /// Before another attempt at what a server refused.
@@ -117,6 +118,7 @@ impl Divider {
     /// Goes on until the user leaves or the client is over.
     pub(super) async fn run(mut self, node: PersistentNode, settle: Duration) {
         let updates = self.updates.clone();
+        let mut latest: Option<Session> = None;
         loop {
             let session = tokio::select! {
                 session = self.client.connected_session() => session,
@@ -129,13 +131,15 @@ impl Divider {
             let Ok(session) = session else {
                 return;
             };
-            match self.divide_in(&session, settle).await {
-                Ending::Left => {
-                    self.give_up_all(&session).await;
-                    break;
-                }
+            let ending = self.divide_in(&session, settle).await;
+            latest = Some(session);
+            match ending {
+                Ending::Left => break,
                 Ending::SessionLost => self.lose_all(),
             }
+        }
+        if let Some(session) = latest {
+            self.give_up_all(&session).await;
         }
         // Without a connection the node goes later, or with its session.
         if let Err(error) = node.close().await {
@@ -285,21 +289,28 @@ impl Divider {
         }
     }
 
+    /// Waits until it is done, or the session cannot be trusted any more; then it goes on in the background.
     async fn give_up_all(&mut self, session: &Session) {
-        let client = self.client.bound_to(session);
-        let mut deletions = JoinSet::new();
-        for (item, held) in std::mem::take(&mut self.held) {
-            let path = child(&self.places.owners, &item);
-            let node = OwnedNode::at_reused_path(client.clone(), &path, held.czxid);
-            // It fails if the node was not there any more.
-            deletions.spawn(async move { drop(node.remove().await) });
-        }
+        self.held.clear();
         self.show();
+        let search = OwnerSearch {
+            client: patient(&self.client.bound_to(session)),
+            session: session.id().0,
+            nonce: self.identity.nonce.clone(),
+            items: std::mem::take(&mut self.items),
+            owners: self.places.owners.clone(),
+        };
+        let mut removal = JoinSet::new();
+        removal.spawn(async move {
+            if let Err(error) = search.remove_all().await {
+                tracing::debug!(%error, "the owner nodes of a partition go with their session");
+            }
+        });
         tokio::select! {
-            () = all_of(&mut deletions) => {}
+            () = all_of(&mut removal) => {}
             () = session_lost(session) => {}
         }
-        deletions.detach_all();
+        removal.detach_all();
     }
 
     /// The session cannot be trusted any more.
@@ -350,8 +361,42 @@ impl Divider {
     }
 }
 
-async fn all_of(deletions: &mut JoinSet<()>) {
-    while deletions.join_next().await.is_some() {}
+/// Finds the owner nodes that one partitioner has made in one session.
+struct OwnerSearch {
+    /// Bound to the session, and patient.
+    client: Client,
+    session: i64,
+    nonce: String,
+    items: BTreeSet<String>,
+    owners: String,
+}
+
+impl OwnerSearch {
+    /// Removes all of them. Fails only if the session, or the client, is over.
+    async fn remove_all(self) -> herdsman_client::Result<()> {
+        // Behind every request to create one, wherever that has got to.
+        self.client.sync(&self.owners).await?;
+        let paths = self.items.iter().map(|item| child(&self.owners, item));
+        let reads: Vec<_> = paths.map(|path| (self.client.get(&path).send(), path)).collect();
+        let mut removals = JoinSet::new();
+        for (read, path) in reads {
+            let owner = match read.await {
+                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
+                read => owner_of(&path, &read?),
+            };
+            if owner.session == self.session && owner.nonce == self.nonce {
+                let node = OwnedNode::at_reused_path(self.client.clone(), &path, owner.czxid);
+                // It fails if the node was not there any more.
+                removals.spawn(async move { drop(node.remove().await) });
+            }
+        }
+        all_of(&mut removals).await;
+        Ok(())
+    }
+}
+
+async fn all_of(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
 }
 
 async fn sleep_until_some(due: Option<Instant>) {

@@ -183,6 +183,41 @@ async fn dropping_a_partitioner_gives_its_items_away() {
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
 }
 
+/// A session that was given up may turn out to be alive, and with it the owner nodes.
+#[tokio::test]
+async fn a_member_that_leaves_without_a_connection_keeps_no_items() {
+    let mut server = TestServer::start();
+    let zk = client(&server).await;
+    let mut a = join(&zk, "a", 2).await;
+    acquired(&mut a).await;
+    let session = zk.session();
+    server.kill();
+    assert!(matches!(within(a.next()).await, Some(Update::Lost(lost)) if lost.len() == 2));
+    drop(a);
+    server.start_again();
+    within(session.wait_for(|state| state.is_connected())).await;
+    eventually(|| server.ephemerals(session.id()).is_empty()).await;
+    assert!(server.has_session(session.id()));
+}
+
+#[tokio::test]
+async fn a_member_that_leaves_before_it_knows_of_an_item_does_not_keep_it() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    other.create("/p/owners", "").parents().await.unwrap();
+    let rule = Rule::new(Fault::CutBeforeReply).on(OpCode::Create2).path_containing("/owners/i00");
+    let lost = proxy.add_rule(rule);
+    // The one that is open stays open until the reply is lost.
+    proxy.refuse_connections();
+    let a = join(&zk, "a", 1).await;
+    within(lost.until_fired()).await;
+    assert!(other.exists("/p/owners/i00").await.unwrap().is_some());
+    drop(a);
+    proxy.accept_connections();
+    eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
+}
+
 #[tokio::test]
 async fn the_end_of_a_session_is_told_and_tokens_grow() {
     let server = TestServer::start();
