@@ -12,11 +12,11 @@
 //! (`<uuid><name><sequence>`) and those of ZooKeeper's own recipes, whose names have no room for an id
 //! of one's own. Curator: `LockInternals`.
 
-mod creation;
+pub(crate) mod creation;
 mod names;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, EventType, Session};
+use herdsman_client::{Client, ErrorKind, EventType, Lifetime, Session};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -226,8 +226,11 @@ impl Line {
         let creation = Creation {
             client: patient(&client),
             directory: self.directory.clone(),
+            // Programs that use ZooKeeper's recipes expect that their directory stays.
+            directory_lifetime: Lifetime::Persistent,
             prefix: names::prefix(marker, session.id().0),
             data: data.clone(),
+            acl: None,
         };
         let (send, receive) = oneshot::channel();
         let (session, distrust) = (session.clone(), self.distrust);

@@ -15,6 +15,7 @@
 mod keeper;
 mod make_persistent;
 mod pace;
+mod sequential;
 mod spec;
 
 use std::pin::Pin;
@@ -81,7 +82,8 @@ impl PersistentNodeOptions {
     }
 
     /// The server appends a number to the name when the node is created for the first time; it keeps
-    /// that name from then on.
+    /// that name from then on. Needs the right to create `<parent>-receipts` beside the parent, with a node for a
+    /// moment: by that it is told from others, also of the same session, after a lost reply.
     pub fn sequential(mut self) -> Self {
         self.spec.is_sequential = true;
         self

@@ -13,36 +13,38 @@
 //! that the session has left.
 //!
 //! Nodes: `<directory>-receipts/<uuid>`, in a container, deleted as soon as the outcome is known. They
-//! must not be in the directory: `LeaderElectionSupport` fails on children that are not offers. Cost:
-//! no round trip, one more small write and its deletion.
+//! must not be in the directory: `LeaderElectionSupport` fails on children that are not offers, and
+//! readers of a group take them for members. Cost: no round trip, one more small write and its deletion.
 
 use bytes::Bytes;
-use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, OpResult, Outcome, Zxid};
+use herdsman_client::{Acl, Client, Created, ErrorKind, Lifetime, Op, OpResult, Outcome, Zxid};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 
 /// A node to be created.
 #[derive(Debug)]
-pub(super) struct Creation {
+pub(crate) struct Creation {
     /// Bound to a session, and patient.
-    pub(super) client: Client,
-    pub(super) directory: String,
-    pub(super) prefix: String,
-    pub(super) data: Bytes,
+    pub(crate) client: Client,
+    pub(crate) directory: String,
+    /// Of the directory, if it is missing.
+    pub(crate) directory_lifetime: Lifetime,
+    pub(crate) prefix: String,
+    pub(crate) data: Bytes,
+    /// The client's default, if it is not given.
+    pub(crate) acl: Option<Vec<Acl>>,
 }
 
 impl Creation {
     /// Creates it, and the directory if it is missing. Begins no further attempt once the node is not
     /// wanted any more.
-    pub(super) async fn run(&self, is_wanted: impl Fn() -> bool) -> Result<Created> {
+    pub(crate) async fn run(&self, is_wanted: impl Fn() -> bool) -> Result<Created> {
         let receipts = self.receipts();
         let receipt = Receipt::new(&self.client, &receipts);
         let mut may_be_applied = false;
         while may_be_applied || is_wanted() {
-            let node = Op::create(&self.child(&self.prefix), self.data.clone());
-            let ops = [receipt.creation(), node.ephemeral().sequential()];
-            let error = match self.client.transaction(ops).await {
+            let error = match self.client.transaction([receipt.creation(), self.node()]).await {
                 Ok(results) => return created(results),
                 Err(error) => error,
             };
@@ -53,9 +55,8 @@ impl Creation {
                 (Some(0), ErrorKind::NoNode) => {
                     self.client.ensure(&receipts, Lifetime::Container).await?;
                 }
-                // Programs that use ZooKeeper's recipes expect that their directory stays.
                 (Some(1), ErrorKind::NoNode) => {
-                    self.client.ensure(&self.directory, Lifetime::Persistent).await?;
+                    self.client.ensure(&self.directory, self.directory_lifetime).await?;
                 }
                 (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
                     tracing::debug!(%error, "the reply was lost; sending the creation again");
@@ -65,6 +66,15 @@ impl Creation {
             }
         }
         Err(Error::Lost)
+    }
+
+    fn node(&self) -> Op {
+        let node = Op::create(&self.child(&self.prefix), self.data.clone());
+        let node = node.ephemeral().sequential();
+        match &self.acl {
+            Some(acl) => node.acl(acl.clone()),
+            None => node,
+        }
     }
 
     /// The node that was created together with the receipt. [`Error::Lost`] if it has been deleted.

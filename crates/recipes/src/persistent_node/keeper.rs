@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::pace::Pace;
+use super::sequential::SequentialCreation;
 use super::spec::Spec;
 use super::{End, OnForeignNode, Presence, Report, Wish};
 use crate::patient::session_lost;
@@ -27,8 +28,10 @@ pub(super) struct Keeper {
     written: Option<(Zxid, u64)>,
     /// When that was.
     written_at: Option<Instant>,
-    /// A sequential create went out, and no reply has come.
+    /// There may be a node of ours that is not the one in `written`: no reply has come.
     may_have_created: bool,
+    /// That of a sequential node.
+    creation: Option<SequentialCreation>,
     pub(super) pace: Pace,
 }
 
@@ -49,6 +52,7 @@ impl Keeper {
             written: None,
             written_at: None,
             may_have_created: false,
+            creation: None,
             pace: Pace::default(),
         }
     }
@@ -126,7 +130,8 @@ impl Keeper {
         let wish = self.wish();
         let create =
             client.create(path, wish.data).lifetime(self.spec.lifetime()).container_parents();
-        match self.spec.with_acl(create).await {
+        let create = self.spec.with_acl(create);
+        match self.in_doubt_until(create).await {
             Ok(created) => self.note_written(created.stat.czxid, wish.revision),
             Err(error) if *error.kind() == ErrorKind::NodeExists => {}
             Err(error) => return Err(error),
@@ -134,25 +139,47 @@ impl Keeper {
         Ok(())
     }
 
+    /// The result of a call that creates the node. This future may be dropped before the reply comes.
+    async fn in_doubt_until<T>(&mut self, call: impl IntoFuture<Output = Result<T>>) -> Result<T> {
+        let was_in_doubt = std::mem::replace(&mut self.may_have_created, true);
+        let result = call.await;
+        let is_unknown = |error: &Error| error.outcome() == Outcome::Unknown;
+        self.may_have_created = was_in_doubt || result.as_ref().is_err_and(is_unknown);
+        result
+    }
+
+    fn note_written(&mut self, czxid: Zxid, revision: u64) {
+        self.written = Some((czxid, revision));
+        self.written_at = Some(Instant::now());
+        self.may_have_created = false;
+    }
+
     async fn create_sequential(&mut self, client: &Client, session: &Session) -> Result<()> {
-        if self.may_have_created {
-            self.path = find_numbered(client, session, &self.spec.path).await?;
-            self.may_have_created = false;
-            return Ok(());
+        let is_under_way =
+            self.creation.as_ref().is_some_and(|creation| creation.session == session.id());
+        if !is_under_way {
+            self.pause().await;
+            let (Wish { data, revision, .. }, wishes) = (self.wish(), self.wishes.clone());
+            let is_wanted = move || wishes.borrow().end.is_none();
+            let creation = (data, revision);
+            let creation =
+                SequentialCreation::start(client, session, &self.spec, creation, is_wanted);
+            self.creation = Some(creation);
         }
-        self.pause().await;
-        let wish = self.wish();
-        let create =
-            client.create(&self.spec.path, wish.data).ephemeral().sequential().container_parents();
-        let create = self.spec.with_acl(create);
-        // Until it is known otherwise: this future may be dropped before the reply comes.
-        self.may_have_created = true;
-        let created = create.await;
-        self.may_have_created =
-            created.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
-        let created = created?;
-        self.note_written(created.stat.czxid, wish.revision);
-        self.path = Some(created.path);
+        self.finish_creation().await
+    }
+
+    /// Waits for the node, if one is being created.
+    async fn finish_creation(&mut self) -> Result<()> {
+        let Some(creation) = &mut self.creation else {
+            return Ok(());
+        };
+        let (created, revision) = (creation.created().await, creation.revision);
+        self.creation = None;
+        if let Some(created) = created? {
+            self.note_written(created.stat.czxid, revision);
+            self.path = Some(created.path);
+        }
         Ok(())
     }
 
@@ -180,8 +207,8 @@ impl Keeper {
         let create = Op::create(path, wish.data).lifetime(self.spec.lifetime());
         let create = self.spec.op_with_acl(create);
         // In one transaction, so that those who watch do not see the node vanish for good.
-        let replaced = client.transaction([Op::delete(path).version(stat.version), create]).await;
-        match replaced {
+        let replace = client.transaction([Op::delete(path).version(stat.version), create]);
+        match self.in_doubt_until(replace).await {
             Ok(results) => {
                 if let Some(OpResult::Created(created)) = results.last() {
                     self.note_written(created.stat.czxid, wish.revision);
@@ -243,11 +270,6 @@ impl Keeper {
         }
     }
 
-    fn note_written(&mut self, czxid: Zxid, revision: u64) {
-        self.written = Some((czxid, revision));
-        self.written_at = Some(Instant::now());
-    }
-
     /// Fails only if there is nothing left to try.
     async fn cope_with(&mut self, error: Error) -> Result<()> {
         if is_end_of_client(&error) {
@@ -287,21 +309,30 @@ impl Keeper {
 
     async fn remove_in(&mut self, session: &Session) -> Result<()> {
         let client = self.client.bound_to(session);
-        if self.may_have_created {
-            self.path = find_numbered(&client, session, &self.spec.path).await?;
+        if let Err(error) = self.finish_creation().await {
+            // It was refused, or its session is over.
+            tracing::debug!(%error, "a persistent node was not created");
         }
-        let Some(path) = &self.path else {
+        let Some(path) = self.path.clone() else {
             return Ok(());
         };
         // An earlier attempt may have succeeded and somebody else be in the place: a server that is
         // behind must not show us what was before.
-        client.sync(path).await?;
-        match client.exists(path).await? {
-            Some(stat) if self.spec.is_ours(&stat, session) => {
-                client.delete(path).version(stat.version).await
+        client.sync(&path).await?;
+        match client.exists(&path).await? {
+            Some(stat) if self.spec.is_ours(&stat, session) && self.has_made(&stat) => {
+                // No other node is meant from now on, even if the reply to this is lost.
+                self.note_written(stat.czxid, 0);
+                client.delete(&path).version(stat.version).await
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether it is the very node that we have created or written, as far as we know. Somebody else in this program
+    /// may have one at the same path and in the same session.
+    fn has_made(&self, stat: &Stat) -> bool {
+        self.may_have_created || self.written.is_some_and(|(czxid, _)| czxid == stat.czxid)
     }
 
     pub(super) fn wish(&self) -> Wish {
@@ -338,31 +369,6 @@ impl Keeper {
             is_new
         });
     }
-}
-
-/// The node that this session has made from a sequential `path`, if it did.
-async fn find_numbered(client: &Client, session: &Session, path: &str) -> Result<Option<String>> {
-    // This server may be another one than before, and not have heard of the node yet.
-    client.sync(path).await?;
-    let (parent, prefix) = path.rsplit_once('/').unwrap_or(("", path));
-    let listed = client.children(if parent.is_empty() { "/" } else { parent }).await;
-    let names = match listed {
-        Ok(children) => children.names,
-        Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    for name in names {
-        let is_numbered = name.strip_prefix(prefix).is_some_and(|number| number.len() >= 10);
-        if !is_numbered {
-            continue;
-        }
-        let path = format!("{parent}/{name}");
-        let stat = client.exists(&path).await?;
-        if stat.is_some_and(|stat| stat.ephemeral_owner == session.id().0) {
-            return Ok(Some(path));
-        }
-    }
-    Ok(None)
 }
 
 /// Nothing is wrong with the call, only with the time. A client's deadline is meant for single calls

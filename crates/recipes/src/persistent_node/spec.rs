@@ -29,7 +29,7 @@ impl Spec {
             return Err(crate::Error::invalid("the root cannot be a persistent node"));
         }
         if self.is_sequential && !self.is_ephemeral {
-            // After a lost reply only the owner tells which of the numbered nodes is ours.
+            // It is created together with an ephemeral node, by which it is told from others.
             return Err(crate::Error::invalid("a sequential persistent node must be ephemeral"));
         }
         let number = if self.is_sequential { "0" } else { "" };

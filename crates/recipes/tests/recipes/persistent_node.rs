@@ -181,11 +181,11 @@ async fn lost_replies_have_no_double_effect() {
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
         let proxy = TestProxy::start(server.address());
         let zk = client_behind(&proxy).await;
-        let create = || Rule::new(fault).on(OpCode::Create2).path_containing("/dir/");
-        let lost = proxy.add_rule(create());
+        let create = |op| Rule::new(fault).on(op).path_containing("/dir/");
+        let lost = proxy.add_rule(create(OpCode::Create2));
         let plain = started(&zk, "/dir/plain", "x").await;
         assert_eq!(lost.fired(), 1);
-        let lost = proxy.add_rule(create());
+        let lost = proxy.add_rule(create(OpCode::Multi));
         let numbered = PersistentNode::at(&zk, "/dir/n-", "x").sequential().start().unwrap();
         within(numbered.wait_until_present()).await.unwrap();
         assert_eq!(lost.fired(), 1);
@@ -199,6 +199,70 @@ async fn lost_replies_have_no_double_effect() {
         assert_eq!(lost.fired(), 1);
         assert_eq!(zk.children("/dir").await.unwrap().names.len(), 0);
     }
+}
+
+/// Another node of the same session with the same beginning used to be taken for one's own.
+#[tokio::test]
+async fn a_sequential_one_whose_reply_is_lost_leaves_others_of_its_session_alone() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let zk = client_behind(&proxy).await;
+    let frontend = started(&zk, "/svc/web-frontend-1", "frontend").await;
+    let numbered = || PersistentNode::at(&zk, "/svc/web", "web").sequential().start().unwrap();
+    let first = numbered();
+    within(first.wait_until_present()).await.unwrap();
+    let create = Rule::new(Fault::CutBeforeReply).on(OpCode::Create2).on(OpCode::Multi);
+    let lost = proxy.add_rule(create.path_containing("/svc/web"));
+    let second = numbered();
+    within(second.wait_until_present()).await.unwrap();
+    assert_eq!(lost.fired(), 1);
+    assert_eq!(first.presence(), Presence::Present { path: "/svc/web0000000001".into() });
+    assert_eq!(second.presence(), Presence::Present { path: "/svc/web0000000002".into() });
+    within(second.close()).await.unwrap();
+    assert_eq!(zk.get("/svc/web-frontend-1").await.unwrap().data, "frontend");
+    assert_eq!(zk.children("/svc").await.unwrap().names.len(), 2);
+    within(first.close()).await.unwrap();
+    within(frontend.close()).await.unwrap();
+    eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
+}
+
+/// It is still being created when nobody wants it any more.
+#[tokio::test]
+async fn a_sequential_one_that_is_closed_before_its_reply_leaves_nothing_behind() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let zk = client_behind(&proxy).await;
+    zk.create("/dir", "").await.unwrap();
+    let create = Rule::new(Fault::CutBeforeReply).on(OpCode::Create2).on(OpCode::Multi);
+    let lost = proxy.add_rule(create.path_containing("/dir/n-"));
+    proxy.refuse_connections();
+    let node = PersistentNode::at(&zk, "/dir/n-", "").sequential().start().unwrap();
+    within(lost.until_fired()).await;
+    let closing = tokio::spawn(node.close());
+    proxy.accept_connections();
+    within(closing).await.unwrap().unwrap();
+    assert_eq!(zk.children("/dir").await.unwrap().names, Vec::<String>::new());
+    eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
+}
+
+/// The deletion was repeated when its reply was lost, whatever was there by then.
+#[tokio::test]
+async fn closing_leaves_a_node_that_the_same_session_made_since_alone() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let node = started(&zk, "/n", "first").await;
+    let lost = proxy.once(OpCode::Delete, Fault::CutBeforeReply);
+    let looks_again = proxy.add_rule(Rule::new(Fault::HoldReply).on(OpCode::Sync).skip(1));
+    let closing = tokio::spawn(node.close());
+    within(looks_again.until_fired()).await;
+    assert_eq!(lost.fired(), 1);
+    let second = zk.create("/n", "second").ephemeral().send();
+    owned_by_session_of(&zk, &other, "/n").await;
+    looks_again.release();
+    within(second).await.unwrap();
+    within(closing).await.unwrap().unwrap();
+    assert_eq!(zk.get("/n").await.unwrap().data, "second");
 }
 
 #[tokio::test]

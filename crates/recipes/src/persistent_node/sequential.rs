@@ -1,0 +1,54 @@
+//! The creation of a sequential node: runs to its end, whoever waits for it.
+//!
+//! In: a session. Out: the node, which is ours for certain. Deliberately not here: how it is told from others after a
+//! lost reply; see [`crate::line::creation`].
+
+use bytes::Bytes;
+use herdsman_client::{Client, Created, Lifetime, Result, Session, SessionId};
+use tokio::task::JoinHandle;
+
+use super::spec::Spec;
+use crate::line::creation::Creation;
+use crate::patient::patient;
+
+/// A creation under way.
+#[derive(Debug)]
+pub(super) struct SequentialCreation {
+    pub(super) session: SessionId,
+    /// Of the data that the node is created with.
+    pub(super) revision: u64,
+    task: JoinHandle<crate::Result<Created>>,
+}
+
+impl SequentialCreation {
+    /// Begins no further attempt once the node is not wanted any more.
+    pub(super) fn start(
+        client: &Client,
+        session: &Session,
+        spec: &Spec,
+        (data, revision): (Bytes, u64),
+        is_wanted: impl Fn() -> bool + Send + 'static,
+    ) -> Self {
+        let (parent, prefix) = spec.path.rsplit_once('/').unwrap_or_default();
+        let creation = Creation {
+            client: patient(&client.bound_to(session)),
+            directory: if parent.is_empty() { "/".to_owned() } else { parent.to_owned() },
+            directory_lifetime: Lifetime::Container,
+            prefix: prefix.to_owned(),
+            data,
+            acl: spec.acl.clone(),
+        };
+        let task = tokio::spawn(async move { creation.run(is_wanted).await });
+        SequentialCreation { session: session.id(), revision, task }
+    }
+
+    /// The node; `None` if it was not wanted any more, or somebody has deleted it. Must not be called again after it
+    /// has returned. Cancel-safe.
+    pub(super) async fn created(&mut self) -> Result<Option<Created>> {
+        match (&mut self.task).await {
+            Ok(Ok(created)) => Ok(Some(created)),
+            Ok(Err(crate::Error::Client(error))) => Err(error),
+            Ok(Err(_)) | Err(_) => Ok(None),
+        }
+    }
+}
