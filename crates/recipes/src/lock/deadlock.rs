@@ -11,12 +11,13 @@
 //!
 //! An owner is what has the same session *and* the same [owner text](super::Lock::owner). A program
 //! whose tasks share a client must give each task a text of its own, or a circle may run through two
-//! tasks of which one does not wait.
+//! tasks of which one does not wait. A request to let go replaces the text, so that nobody can tell whose the node is:
+//! it counts as an owner of its own, and a circle through it is not found any more. A
+//! [`DeadlockWatchdog`](super::DeadlockWatchdog) remembers the text.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, SessionId};
+use herdsman_client::{Client, ErrorKind};
 
 use super::contender::{self, ALL_MARKERS, Contender, Front};
 use super::{directory, revocation};
@@ -75,10 +76,9 @@ pub(super) async fn read_confirmed<P: AsRef<str>>(
 /// name is its session and its text.
 #[must_use]
 pub fn queues(locks: Vec<(String, Vec<Contender>)>) -> Vec<LockQueue> {
-    let texts = owner_texts(locks.iter().flat_map(|(_, contenders)| contenders));
-    let queues = locks.into_iter().map(|(path, contenders)| {
-        let contenders = contenders.into_iter().map(|one| in_graph(one, &texts));
-        LockQueue { path, contenders: contenders.collect() }
+    let queues = locks.into_iter().map(|(path, contenders)| LockQueue {
+        path,
+        contenders: contenders.into_iter().map(in_graph).collect(),
     });
     queues.collect()
 }
@@ -123,30 +123,11 @@ async fn confirm(line: &Line, client: &Client, reading: &mut Vec<Contender>) -> 
     Ok(())
 }
 
-/// What the owners of each session say about themselves, without requests to let go.
-fn owner_texts<'c>(
-    contenders: impl Iterator<Item = &'c Contender>,
-) -> HashMap<SessionId, HashSet<Bytes>> {
-    let mut texts: HashMap<SessionId, HashSet<Bytes>> = HashMap::new();
-    for contender in contenders.filter(|contender| contender.owner != revocation::REQUEST) {
-        texts.entry(contender.session).or_default().insert(contender.owner.clone());
-    }
-    texts
-}
-
-fn in_graph(
-    contender: Contender,
-    texts: &HashMap<SessionId, HashSet<Bytes>>,
-) -> wait_for::Contender {
-    let Contender { session, mut owner, kind, standing, .. } = contender;
-    if owner == revocation::REQUEST {
-        // The request has replaced the text. If the session's other nodes all say the same, it was
-        // that; otherwise the session must do.
-        owner = match texts.get(&session).map(|texts| texts.iter().collect::<Vec<_>>()) {
-            Some(texts) if texts.len() == 1 => texts[0].clone(),
-            _ => Bytes::new(),
-        };
-    }
-    let owner = format!("{:#x} {}", session.0, String::from_utf8_lossy(&owner));
+fn in_graph(contender: Contender) -> wait_for::Contender {
+    let Contender { name, session, owner, kind, standing, .. } = contender;
+    let owner = match owner.as_ref() {
+        revocation::REQUEST => format!("{:#x} {name}", session.0),
+        text => format!("{:#x} {}", session.0, String::from_utf8_lossy(text)),
+    };
     wait_for::Contender { owner: owner.trim_end().to_owned(), kind, standing }
 }

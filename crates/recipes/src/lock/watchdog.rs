@@ -5,11 +5,13 @@
 //!
 //! Breaking a deadlock means asking one holder to let go, by revocation: nobody is forced. The youngest one in the
 //! circle is asked, for it has done the least work as a rule. If the same deadlock is still there at the next
-//! look, the next one is asked, and so on.
+//! look, the next one is asked, and so on. The request replaces the text that tells the holder from others of its
+//! session, so the texts of the last look are kept.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use bytes::Bytes;
 use herdsman_client::Client;
 use tokio::time::sleep;
 
@@ -68,6 +70,8 @@ pub struct DeadlockWatchdog {
     known: Vec<Vec<Wait>>,
     /// Nodes whose holders were asked, and that were still there at the last look.
     asked: HashSet<String>,
+    /// The owners' texts of the last look, by path and token of the node.
+    owners: HashMap<(String, u64), Bytes>,
     found: VecDeque<Found>,
     has_looked: bool,
 }
@@ -86,6 +90,7 @@ impl DeadlockWatchdog {
             remedy: Remedy::default(),
             known: Vec::new(),
             asked: HashSet::new(),
+            owners: HashMap::new(),
             found: VecDeque::new(),
             has_looked: false,
         })
@@ -129,7 +134,8 @@ impl DeadlockWatchdog {
 
     async fn look(&mut self) -> Result<()> {
         let locks = find_locks(&self.client, &self.root).await?;
-        let lines = read_confirmed(&self.client, &locks).await?;
+        let mut lines = read_confirmed(&self.client, &locks).await?;
+        self.restore_owners(&mut lines);
         let queues = queues(lines.clone());
         let paths = |(path, contenders): &(String, Vec<Contender>)| {
             contenders.iter().map(|one| child(path, &one.name)).collect::<Vec<_>>()
@@ -148,6 +154,24 @@ impl DeadlockWatchdog {
         }
         self.known = deadlocks.into_iter().map(|deadlock| deadlock.circle).collect();
         Ok(())
+    }
+
+    /// Puts back the texts that were replaced by requests to let go since an earlier look.
+    fn restore_owners(&mut self, lines: &mut [(String, Vec<Contender>)]) {
+        let mut owners = HashMap::new();
+        for (path, contenders) in lines {
+            for contender in contenders {
+                let node = (child(path, &contender.name), contender.token);
+                if contender.owner == revocation::REQUEST {
+                    let Some(owner) = self.owners.get(&node) else {
+                        continue;
+                    };
+                    contender.owner = owner.clone();
+                }
+                owners.insert(node, contender.owner.clone());
+            }
+        }
+        self.owners = owners;
     }
 
     /// Asks the youngest holder of the circle that was not asked yet.

@@ -43,9 +43,9 @@ async fn two_who_wait_for_each_other_are_found() {
     expected.sort_unstable();
     assert_eq!(circle, expected);
 
-    // A request to let go replaces the owner's text, but the deadlock is still there.
+    // A request to let go replaces the owner's text: nobody can tell that the holder is the one that waits.
     lock(&zk, x).request_revocation().await.unwrap().expect("a holds it");
-    assert_eq!(find_deadlocks(&zk, &locks).await.unwrap(), found);
+    assert_eq!(find_deadlocks(&zk, &locks).await.unwrap(), []);
     within(a_has_x.revocation_requested()).await.unwrap();
     a_has_x.release().await.unwrap();
     let b_has_x = within(b_wants_x).await.unwrap();
@@ -81,6 +81,47 @@ async fn a_watchdog_asks_the_youngest_to_let_go() {
     within(a_wants_y).await.unwrap().release().await.unwrap();
     a_has_x.release().await.unwrap();
     within(b_wants_x).await.unwrap().release().await.unwrap();
+}
+
+/// The request replaces the holder's text, and with it the watchdog used to lose sight of the circle.
+#[tokio::test]
+async fn a_watchdog_asks_the_second_task_of_one_session_too() {
+    let server = TestServer::start();
+    let (zk, program) = (client(&server).await, client(&server).await);
+    let [x, y, _] = PATHS;
+    let watchdog = DeadlockWatchdog::new(&zk, "/locks").unwrap();
+    let mut watchdog = watchdog.interval(Duration::from_millis(10)).remedy(Remedy::RevokeYoungest);
+    let one_has_x = lock(&program, x).owner("one").acquire().await.unwrap();
+    let two_has_y = lock(&program, y).owner("two").acquire().await.unwrap();
+    let one_wants_y = waiting(&zk, &lock(&program, y).owner("one")).await;
+    let two_wants_x = waiting(&zk, &lock(&program, x).owner("two")).await;
+    let first = within(watchdog.next()).await.unwrap();
+    assert_eq!(first.asked.expect("one was asked").0, two_has_y.path());
+    let second = within(watchdog.next()).await.unwrap();
+    assert_eq!(second.asked.expect("the other was asked").0, one_has_x.path());
+    assert_eq!(second.deadlock, first.deadlock);
+    two_has_y.release().await.unwrap();
+    within(one_wants_y).await.unwrap().release().await.unwrap();
+    one_has_x.release().await.unwrap();
+    within(two_wants_x).await.unwrap().release().await.unwrap();
+}
+
+/// Its lock used to be taken for one of another task of its session.
+#[tokio::test]
+async fn a_holder_that_was_asked_to_let_go_is_not_taken_for_another_task_of_its_session() {
+    let server = TestServer::start();
+    let (zk, a, b) = (client(&server).await, client(&server).await, client(&server).await);
+    let [x, y, _] = PATHS;
+    let one_has_x = lock(&a, x).owner("one").acquire().await.unwrap();
+    let b_has_y = lock(&b, y).owner("b").acquire().await.unwrap();
+    let two_wants_y = waiting(&zk, &lock(&a, y).owner("two")).await;
+    let b_wants_x = waiting(&zk, &lock(&b, x).owner("b")).await;
+    lock(&zk, x).request_revocation().await.unwrap().expect("one holds it");
+    assert_eq!(find_deadlocks(&zk, &PATHS).await.unwrap(), []);
+    one_has_x.release().await.unwrap();
+    within(b_wants_x).await.unwrap().release().await.unwrap();
+    b_has_y.release().await.unwrap();
+    within(two_wants_y).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
