@@ -23,14 +23,14 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Outcome, Session, Watch, Zxid};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::{default_owner, within};
 use crate::claim::{Claim, Replaced, fence_of};
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
 use crate::path;
-use crate::patient::{PAUSE, patient};
+use crate::patient::patient;
 
 /// A lock that others may take over when its holder has had it for longer than it said. It is not fair: of those who
 /// wait, any may get it.
@@ -156,12 +156,17 @@ impl LeaseLock {
         }
     }
 
-    /// Who has the lock; `None` if nobody has it, or that has just changed.
+    /// Who has the lock; `None` if nobody has it, or its fence is missing: a claim makes that again.
     async fn look(
         &self,
         client: &Client,
         seen: &mut Option<Seen>,
     ) -> Result<Option<(Replaced, Watch)>> {
+        // Before the node: if the holder changes in between, the fence has another version than this, and the claim
+        // that takes the holder's place is refused.
+        let Some(fence) = client.exists(&fence_of(&self.path)).await? else {
+            return Ok(None);
+        };
         let (node, watch) = match client.get(&self.path).watch().await {
             Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
             read => read?,
@@ -170,12 +175,6 @@ impl LeaseLock {
             path: self.path.clone(),
             reason: format!("not the holder of a lease lock: {error}"),
         })?;
-        let fence = client.exists(&fence_of(&self.path)).await?;
-        let Some(fence) = fence.filter(|fence| fence.mzxid == node.stat.czxid) else {
-            // The holder has changed between the two reads, or somebody has written to the fence.
-            sleep(PAUSE).await;
-            return Ok(None);
-        };
         if seen.as_ref().is_none_or(|seen| seen.mzxid != node.stat.mzxid) {
             let lease = Duration::from_millis(record.lease_ms);
             *seen = Some(Seen { mzxid: node.stat.mzxid, since: Instant::now(), lease });

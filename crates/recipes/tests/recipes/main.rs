@@ -19,6 +19,7 @@ mod election_race;
 mod election_random;
 mod ids;
 mod live_progress;
+mod lease_lock;
 mod lock;
 mod lock_loss;
 mod master_worker;

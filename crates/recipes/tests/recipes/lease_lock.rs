@@ -1,0 +1,33 @@
+//! Lease locks whose fence was touched by hand, and leases of any length. More of lease locks in `lock_loss`.
+
+use std::time::Duration;
+
+use herdsman_client::ErrorKind;
+use herdsman_recipes::LeaseLock;
+use herdsman_server::TestServer;
+
+use crate::world::{client, eventually, within};
+
+/// Waiters used to compare the fence with the node, and found for ever that the two did not go together.
+#[tokio::test]
+async fn a_lease_lock_is_taken_over_although_somebody_wrote_to_its_fence() {
+    let server = TestServer::start();
+    let (one, two) = (client(&server).await, client(&server).await);
+    one.create("/data", "0").await.unwrap();
+    let lease = Duration::from_millis(1);
+    let held = LeaseLock::new(&one, "/l", lease).unwrap().acquire().await.unwrap();
+    two.set("/l-fence", "by hand").await.unwrap();
+    let second = within(LeaseLock::new(&two, "/l", lease).unwrap().acquire()).await.unwrap();
+    assert!(second.token() > held.token());
+    two.delete("/l-fence").recursive().await.unwrap();
+    let third = within(LeaseLock::new(&one, "/l", lease).unwrap().acquire()).await.unwrap();
+    assert!(third.token() > second.token());
+    for former in [&held, &second] {
+        let error = former.fenced().set("/data", "x").await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Deposed);
+    }
+    third.fenced().set("/data", "1").await.unwrap();
+    drop((held, second, third));
+    eventually(|| server.ephemerals(one.session().id()).is_empty()).await;
+    eventually(|| server.ephemerals(two.session().id()).is_empty()).await;
+}
