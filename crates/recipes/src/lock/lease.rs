@@ -60,6 +60,9 @@ pub struct LeaseLock {
     distrust: Distrust,
 }
 
+/// Longest lease, a hundred years: a time after now that every system can represent.
+const LEASE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// What the node holds.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
@@ -77,7 +80,8 @@ struct Seen {
 }
 
 impl LeaseLock {
-    /// The lock that is the node at `path`, for at most `lease` at a time.
+    /// The lock that is the node at `path`, for at most `lease` at a time. More than a hundred years is as good as a
+    /// hundred.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `lease` is less than a millisecond, or `path` is not a path below the root.
@@ -87,7 +91,7 @@ impl LeaseLock {
             return Err(Error::invalid("a lease must last at least a millisecond"));
         }
         let owner = String::from_utf8_lossy(&default_owner()).into_owned();
-        let (client, path) = (client.clone(), path.to_owned());
+        let (client, path, lease) = (client.clone(), path.to_owned(), lease.min(LEASE_MAX));
         Ok(LeaseLock { client, path, lease, owner, distrust: Distrust::default() })
     }
 
@@ -176,7 +180,7 @@ impl LeaseLock {
             reason: format!("not the holder of a lease lock: {error}"),
         })?;
         if seen.as_ref().is_none_or(|seen| seen.mzxid != node.stat.mzxid) {
-            let lease = Duration::from_millis(record.lease_ms);
+            let lease = Duration::from_millis(record.lease_ms).min(LEASE_MAX);
             *seen = Some(Seen { mzxid: node.stat.mzxid, since: Instant::now(), lease });
         }
         let holder = Replaced { fence_version: fence.version, node_version: node.stat.version };

@@ -31,3 +31,26 @@ async fn a_lease_lock_is_taken_over_although_somebody_wrote_to_its_fence() {
     eventually(|| server.ephemerals(one.session().id()).is_empty()).await;
     eventually(|| server.ephemerals(two.session().id()).is_empty()).await;
 }
+
+/// It used to panic when it had got the lock.
+#[tokio::test]
+async fn a_lease_may_be_as_long_as_a_duration_can_be() {
+    let server = TestServer::start();
+    let (one, two) = (client(&server).await, client(&server).await);
+    let longest = LeaseLock::new(&one, "/l", Duration::MAX).unwrap();
+    let held = within(longest.acquire()).await.unwrap();
+    held.renew().await.unwrap();
+    assert!(held.is_trusted());
+    let waiting = tokio::spawn(async move { longest.acquire().await });
+    eventually(|| server.watch_count() == 1).await;
+    held.release().await.unwrap();
+    within(waiting).await.unwrap().unwrap().release().await.unwrap();
+    // As another program may have written it.
+    let record = format!(r#"{{"lease_ms":{},"owner":"other"}}"#, u64::MAX);
+    let node = one.create("/l", record).ephemeral().await.unwrap();
+    let short = LeaseLock::new(&two, "/l", Duration::from_millis(1)).unwrap();
+    let waiting = tokio::spawn(async move { short.acquire().await });
+    eventually(|| server.watch_count() == 1).await;
+    one.delete(&node.path).await.unwrap();
+    within(waiting).await.unwrap().unwrap().release().await.unwrap();
+}
