@@ -3,28 +3,29 @@
 //! In: the commands that name this client. Out: acknowledgements. How far the client is stands in a
 //! node of its own, which is moved on in the same transaction that acknowledges: so a command that
 //! was acknowledged is not carried out again, not even after a restart, and a lost reply changes
-//! nothing. Between carrying out and acknowledging the program may die; [`Repetition`] says what is
-//! done about it.
+//! nothing. Between carrying out and acknowledging the program may die, or lose its place to another with the same id:
+//! it stops when it has not heard of a server for a session timeout, or its node has gone. [`Repetition`] says
+//! what is done about the command that was under way.
 
 use std::collections::BTreeSet;
 use std::future::Future;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Op};
+use herdsman_client::{Client, ErrorKind, Op, Session, Watch};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use super::commands::{Ack, Address, CommandId, Paths, Position, check_client};
 use super::envelope::{from_json, open, to_json};
 use crate::error::{Error, Result};
-use crate::patient::patient;
+use crate::patient::{patient, session_lost};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 use crate::until_known::{unless, until_known};
 
 /// Largest answer; a larger one becomes a failure.
 const BYTES_MAX: usize = 1_000_000;
 
-/// What becomes of a command that was begun and not acknowledged when the program died.
+/// What becomes of a command that was begun and not acknowledged when the program died or lost its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Repetition {
@@ -66,10 +67,7 @@ impl Command {
 #[derive(Debug)]
 #[must_use = "commands are carried out by run"]
 pub struct CommandClient {
-    client: Client,
-    paths: Paths,
-    id: String,
-    repetition: Repetition,
+    executor: Executor,
     presence: PersistentNode,
 }
 
@@ -83,37 +81,38 @@ impl CommandClient {
         let options = PersistentNode::at(&client, &paths.client(&id), "");
         let presence = options.on_foreign_node(OnForeignNode::Wait).start()?;
         presence.wait_until_present().await?;
-        Ok(CommandClient { client, paths, id, repetition: Repetition::default(), presence })
+        let executor = Executor { client, paths, id, repetition: Repetition::default() };
+        Ok(CommandClient { executor, presence })
     }
 
-    /// What becomes of a command that was begun and not acknowledged when the program died.
+    /// What becomes of a command that was begun and not acknowledged when the program died or lost its place.
     pub fn repetition(mut self, repetition: Repetition) -> Self {
-        self.repetition = repetition;
+        self.executor.repetition = repetition;
         self
     }
 
     /// Carries out commands, one after the other, until the client is closed. Dropping the future
     /// leaves. A handler that fails or panics is acknowledged as failed.
+    ///
+    /// The handler is dropped when no server was heard of for a session timeout, the session has ended, or
+    /// somebody has deleted the node that shows this client's presence: another client with the same id may do
+    /// its work now. When the place is this client's again, it goes on; [`Repetition`] says what becomes of the
+    /// command.
     pub async fn run<F, W, R>(self, handle: F) -> Result<()>
     where
         F: Fn(Command) -> W + Send + Sync + 'static,
         W: Future<Output = std::result::Result<R, String>> + Send + 'static,
         R: Into<Bytes>,
     {
-        self.make_nodes().await?;
-        let mut updates = self.client.watch(&self.paths.commands()).await?;
-        let mut settled = BTreeSet::new();
+        let CommandClient { executor, presence: _presence } = self;
+        executor.make_nodes().await?;
         loop {
-            let ids = self.commands().await?;
-            settled.retain(|id| ids.contains(id));
-            for id in ids {
-                if !settled.contains(&id) {
-                    self.see_to(&id, &handle).await?;
-                    settled.insert(id);
+            let session = executor.client.connected_session().await?;
+            match executor.run_in(&session, &handle).await {
+                Err(error) if executor.goes_on_after(&error) => {
+                    tracing::info!(id = executor.id, %error, "commands wait until this client is present again");
                 }
-            }
-            if updates.next().await.is_none() {
-                return Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into());
+                ended => ended?,
             }
         }
     }
@@ -121,6 +120,90 @@ impl CommandClient {
     /// Leaves, and waits until the others can see it.
     pub async fn leave(self) -> Result<()> {
         self.presence.close().await
+    }
+}
+
+/// Carries out commands as one of the clients.
+#[derive(Clone, Debug)]
+struct Executor {
+    client: Client,
+    paths: Paths,
+    id: String,
+    repetition: Repetition,
+}
+
+impl Executor {
+    fn goes_on_after(&self, error: &Error) -> bool {
+        let is_over = error.client_kind() == Some(&ErrorKind::SessionExpired);
+        matches!(error, Error::Lost) || (is_over && self.client.is_managed())
+    }
+
+    /// Carries out commands in this session as long as our presence is there.
+    async fn run_in<F, W, R>(&self, session: &Session, handle: &F) -> Result<()>
+    where
+        F: Fn(Command) -> W,
+        W: Future<Output = std::result::Result<R, String>> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        let bound = Executor { client: self.client.bound_to(session), ..self.clone() };
+        let work = async {
+            let (is_present, changed) = bound.watch_presence(session).await?;
+            if !is_present {
+                // It was lost a moment ago, or another client has the place.
+                return Ok(changed.await.map(drop)?);
+            }
+            tokio::select! {
+                worked = bound.work(handle) => worked,
+                lost = bound.presence_lost(session, changed) => lost,
+            }
+        };
+        tokio::select! {
+            worked = work => worked,
+            () = session_lost(session) => Err(Error::Lost),
+        }
+    }
+
+    /// Whether our presence is there in this session.
+    async fn watch_presence(&self, session: &Session) -> Result<(bool, Watch)> {
+        let (stat, watch) = self.client.exists(&self.paths.client(&self.id)).watch().await?;
+        let is_ours = stat.is_some_and(|stat| stat.ephemeral_owner == session.id().0);
+        Ok((is_ours, watch))
+    }
+
+    /// Resolves when it is not there any more; fails when the session is over.
+    async fn presence_lost(&self, session: &Session, mut changed: Watch) -> Result<()> {
+        loop {
+            changed.await?;
+            match self.watch_presence(session).await? {
+                (true, next) => changed = next,
+                (false, _) => return Err(Error::Lost),
+            }
+        }
+    }
+
+    async fn work<F, W, R>(&self, handle: &F) -> Result<()>
+    where
+        F: Fn(Command) -> W,
+        W: Future<Output = std::result::Result<R, String>> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        let directory = self.paths.commands();
+        let mut updates = self.client.watch(&directory).await?;
+        let mut settled = BTreeSet::new();
+        loop {
+            let ids = self.commands().await?;
+            settled.retain(|id| ids.contains(id));
+            for id in ids {
+                if !settled.contains(&id) {
+                    self.see_to(&id, handle).await?;
+                    settled.insert(id);
+                }
+            }
+            if updates.next().await.is_none() {
+                // The session is over, or the client is closed: the next call says which.
+                return Ok(self.client.exists(&directory).await.map(drop)?);
+            }
+        }
     }
 
     async fn make_nodes(&self) -> Result<()> {

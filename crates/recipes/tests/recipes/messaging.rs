@@ -283,6 +283,56 @@ async fn a_command_that_was_interrupted_is_given_up_if_so_wanted() {
     assert!(outcome.unwrap_err().contains("interrupted"));
 }
 
+/// Says when a handler begins, and when it is dropped.
+struct Handling(mpsc::UnboundedSender<&'static str>);
+
+impl Handling {
+    fn begin(tell: &mpsc::UnboundedSender<&'static str>) -> Self {
+        tell.send("begins").unwrap();
+        Handling(tell.clone())
+    }
+}
+
+impl Drop for Handling {
+    fn drop(&mut self) {
+        // Fails when the test is over.
+        let _ = self.0.send("stops");
+    }
+}
+
+/// It used to work on, and another client with its id did the same work at the same time.
+#[tokio::test]
+async fn a_client_that_is_cut_off_stops_by_itself_and_waits_for_its_place() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, cut_off) = (client(&server).await, client_behind(&proxy).await);
+    let first = within(CommandClient::join(&cut_off, "/fleet", "a")).await.unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let first = tokio::spawn(first.run(move |_| {
+        let handling = Handling::begin(&tell);
+        async move {
+            let _handling = handling;
+            std::future::pending::<Result<&str, String>>().await
+        }
+    }));
+    let console = Dispatcher::new(&zk, "/fleet").unwrap();
+    let mut dispatched = console.dispatch("x").await.unwrap();
+    assert_eq!(within(told.recv()).await, Some("begins"));
+    proxy.partition();
+    assert_eq!(within(told.recv()).await, Some("stops"));
+    // Nobody has told it yet.
+    assert!(!cut_off.session().state().is_connected());
+    let gate = Arc::new(Semaphore::new(1));
+    let second = run_gated(&zk, Repetition::Repeat, || {}, &gate).await;
+    let acks = all(&mut dispatched).await;
+    assert_eq!(outcomes(&acks), [("a", Ok(&b"done"[..]))]);
+    proxy.heal();
+    second.abort();
+    let _dispatched = console.dispatch_to(["a"], "y").await.unwrap();
+    assert_eq!(within(told.recv()).await, Some("begins"));
+    assert!(!first.is_finished());
+}
+
 #[tokio::test]
 async fn commands_survive_lost_replies_and_are_done_once() {
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
