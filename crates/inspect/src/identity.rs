@@ -3,6 +3,7 @@
 //! The super user runs the tools, and the directories belong to the server's user, who can replace any file or
 //! directory there by a link at any moment. So the tool takes the effective ids of that user before it works there: it
 //! can then do nothing that this user could not do, wherever a path leads. What it creates belongs to that user.
+//! Directories of the super user in which others may write do not say who that user is, and are refused.
 //!
 //! The ids are those of the calling thread, as Linux keeps them; threads that it starts inherit them. Real and saved
 //! ids stay, so that the server's user can neither trace nor signal the tool.
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
@@ -21,6 +22,10 @@ use crate::location::Location;
 
 /// The group of files without one, for a directory whose group is that of the super user.
 const NO_GROUP: u32 = 65534;
+/// Bits of a mode: the group or all others may write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Only the owner of a file may rename or remove it.
+const STICKY: u32 = 0o1000;
 
 /// Rights of the server's user, until dropped.
 pub(crate) struct OwnerRights {
@@ -34,9 +39,12 @@ impl OwnerRights {
         if !geteuid().is_root() {
             return Ok(OwnerRights { former: None });
         }
-        let owners = owners(location)?;
-        match owners.iter().collect::<Vec<_>>()[..] {
-            [] => Ok(OwnerRights { former: None }),
+        let places = places(location)?;
+        match owners(&places).iter().collect::<Vec<_>>()[..] {
+            [] => {
+                refuse_shared(&places)?;
+                Ok(OwnerRights { former: None })
+            }
             [(user, group)] => Self::become_user(*user, *group)
                 .with_context(|| format!("cannot take the rights of user {user}")),
             [(one, _), (other, _), ..] => bail!(
@@ -70,24 +78,41 @@ impl Drop for OwnerRights {
     }
 }
 
-/// The users other than the super user to whom the directories belong, or links in their place, and a group of each.
-fn owners(location: &Location) -> Result<BTreeMap<u32, u32>> {
-    let mut owners = BTreeMap::new();
-    let mut add = |metadata: Metadata| {
-        if metadata.uid() != 0 {
-            owners.insert(metadata.uid(), metadata.gid());
-        }
-    };
+/// The directories that are worked in, or links in their place. What is missing is created in the last directory that is
+/// there.
+fn places(location: &Location) -> Result<Vec<(PathBuf, Metadata)>> {
+    let mut places = Vec::new();
     for (dir, below) in
         [(&location.log_dir, &location.dirs.log), (&location.data_dir, &location.dirs.data)]
     {
         let full = std::path::absolute(dir)?;
-        // What is missing is created in the last directory that is there.
         let there = full.ancestors().find(|dir| fs::symlink_metadata(dir).is_ok());
         for path in [there.unwrap_or(Path::new("/")), below] {
             let found = [fs::symlink_metadata(path), fs::metadata(path)];
-            found.into_iter().flatten().for_each(&mut add);
+            places.extend(found.into_iter().flatten().map(|metadata| (path.to_owned(), metadata)));
         }
     }
-    Ok(owners)
+    Ok(places)
+}
+
+/// The users other than the super user to whom the directories belong, and a group of each.
+fn owners(places: &[(PathBuf, Metadata)]) -> BTreeMap<u32, u32> {
+    let all = places.iter().map(|(_, metadata)| (metadata.uid(), metadata.gid()));
+    all.filter(|(user, _)| *user != 0).collect()
+}
+
+/// Refuses directories of the super user in which others can put a link in the place of what the super user has made
+/// there. With the sticky bit they cannot.
+fn refuse_shared(places: &[(PathBuf, Metadata)]) -> Result<()> {
+    let is_shared = |metadata: &Metadata| {
+        let mode = metadata.mode();
+        metadata.is_dir() && mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0
+    };
+    match places.iter().find(|(_, metadata)| is_shared(metadata)) {
+        None => Ok(()),
+        Some((dir, _)) => bail!(
+            "{} belongs to root and is writable by its group or by others, who could make root write elsewhere. Run this command as the user of the server, give the directory to that user (chown), or make it writable by root alone (chmod go-w). Nothing was changed",
+            dir.display()
+        ),
+    }
 }

@@ -102,3 +102,37 @@ fn what_is_restored_into_a_new_directory_belongs_to_the_owner_of_its_parent() {
     let data_dir = data_dir.to_str().unwrap();
     restore(data_dir, data_dir).expect(0, &["belongs to root", "chown"]);
 }
+
+/// Others who can write in a directory of the super user can exchange what the super user makes there for a link.
+#[test]
+fn directories_of_the_super_user_that_others_can_write_in_are_refused() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    let version_dir = copy.path().join("version-2");
+    if chown(&version_dir, Some(0), Some(USER)).is_err() {
+        return;
+    }
+    let chmod = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let repair = ["repair", copy.text(), "--rebuild-snapshot", "--yes"];
+    let refused = &["belongs to root and is writable by its group", "Nothing was changed"];
+    let before = bytes_of(copy.path());
+    for (shared, mode) in [(copy.path(), 0o775), (copy.path(), 0o702), (&*version_dir, 0o775)] {
+        chmod(shared, mode);
+        restore(copy.text(), copy.text()).expect(2, refused);
+        run(&repair).expect(2, refused);
+        assert_eq!(bytes_of(copy.path()), before);
+        chmod(shared, 0o755);
+    }
+    // What is missing would be created there.
+    let parent = tempfile::tempdir().unwrap();
+    let data_dir = parent.path().join("new/data");
+    let data_dir = data_dir.to_str().unwrap();
+    chmod(parent.path(), 0o777);
+    restore(data_dir, data_dir).expect(2, refused);
+    // With the sticky bit others cannot exchange it.
+    chmod(parent.path(), 0o1777);
+    restore(data_dir, data_dir).expect(0, &["restored"]);
+    run(&repair).expect(0, &["sound"]);
+    restore(copy.text(), copy.text()).expect(0, &["restored"]);
+}
