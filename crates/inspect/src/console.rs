@@ -2,7 +2,8 @@
 //!
 //! Commands get a [`Console`] instead of using the process's streams, so that tests can read what an
 //! operator would see. A reader that has gone away (`herdsman inspect log … | head`) ends the command
-//! quietly: `println!` would panic.
+//! quietly: `println!` would panic. A command that has begun to change something goes on to its end, and prints the
+//! rest on standard error.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
@@ -27,7 +28,9 @@ pub(crate) const EXIT_CODES_OF_CHANGES: &str = "\
 Exit codes:
   0    done, and what was written is sound
   1    problems were found or remain, or the question was answered with no
-  2    it could not be done; the text says why, and whether anything was changed";
+  2    it could not be done; the text says why, and whether anything was changed
+  141  nobody reads the output any more; nothing was changed
+Once something is changed, output that cannot be written goes to standard error, and the code is the same.";
 
 /// How a command ended, when it could be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,10 @@ pub struct Console<'a> {
     err: &'a mut dyn Write,
     answers: Option<&'a mut dyn BufRead>,
     draws_progress: bool,
+    /// What was changed, for the remark that `out` has failed.
+    changed: Option<&'static str>,
+    /// `out` has failed since.
+    out_failed: bool,
 }
 
 /// Nobody reads standard output any more.
@@ -61,7 +68,8 @@ impl std::error::Error for ReaderGone {}
 impl<'a> Console<'a> {
     /// Results go to `out`, remarks to `err`; there is nobody to ask.
     pub fn new(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
-        Console { out, err, answers: None, draws_progress: false }
+        let (answers, draws_progress, changed, out_failed) = (None, false, None, false);
+        Console { out, err, answers, draws_progress, changed, out_failed }
     }
 
     /// Somebody answers questions.
@@ -73,7 +81,33 @@ impl<'a> Console<'a> {
 
     /// Prints a line of the result.
     pub(crate) fn say(&mut self, line: impl Display) -> Result<()> {
-        writeln!(self.out, "{line}").map_err(write_failed)
+        if self.changed.is_none() {
+            return writeln!(self.out, "{line}").map_err(write_failed);
+        }
+        if !self.out_failed {
+            let printed = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+            self.note_failure(printed);
+        }
+        if self.out_failed {
+            self.remark(line);
+        }
+        Ok(())
+    }
+
+    /// From now on a failure of the output does not end the command, because something was changed: what cannot be
+    /// printed becomes a remark, and before it one that begins with this text.
+    pub(crate) fn set_changed(&mut self, what: &'static str) {
+        self.changed = Some(what);
+    }
+
+    /// Remarks that the output has failed after something was changed.
+    fn note_failure(&mut self, printed: io::Result<()>) {
+        if let (Err(error), Some(changed)) = (printed, self.changed) {
+            self.out_failed = true;
+            self.remark(format_args!(
+                "{changed}, but standard output cannot be written to: {error}"
+            ));
+        }
     }
 
     /// Prints a value as one line of JSON.
@@ -97,7 +131,14 @@ impl<'a> Console<'a> {
 
     /// Hands on what was printed, so that it stands before a question or a long silence.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.out.flush().map_err(write_failed)
+        if self.changed.is_none() {
+            return self.out.flush().map_err(write_failed);
+        }
+        if !self.out_failed {
+            let flushed = self.out.flush();
+            self.note_failure(flushed);
+        }
+        Ok(())
     }
 
     /// Whether somebody can be asked.

@@ -159,6 +159,7 @@ impl RepairArguments {
             console.say("nothing was changed")?;
             return Ok(Outcome::Problems);
         }
+        console.set_changed("the repair goes on");
         if !plan.lost.is_empty() {
             suspend_voting(&location, &disk, console)?;
         }

@@ -120,7 +120,8 @@ fn copy_parts(from: &Path, to: &Path, kept: &[Range<u64>], disk: ToolDisk) -> Re
 }
 
 impl Plan {
-    /// Does it, in order. Says where the old files are, also when something fails in between.
+    /// Does it, in order. Says where the old files are, also when something fails in between. Output that fails is no
+    /// reason to stop: the caller has told the console that something is being changed.
     pub(super) fn carry_out(
         &self,
         location: &Location,

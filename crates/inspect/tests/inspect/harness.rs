@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -49,20 +50,51 @@ impl Ran {
 
 /// Runs a command without a terminal.
 pub fn run(arguments: &[&str]) -> Ran {
-    run_on(arguments, None)
+    run_on(arguments, None, Vec::new())
+}
+
+/// Runs a command whose standard output fails from the line on in which this is.
+pub fn run_failing_output(text: &'static str, kind: ErrorKind, arguments: &[&str]) -> Ran {
+    run_on(arguments, None, FailingOutput { printed: Vec::new(), text, kind })
+}
+
+struct FailingOutput {
+    printed: Vec<u8>,
+    text: &'static str,
+    kind: ErrorKind,
+}
+
+impl Write for FailingOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.printed.extend_from_slice(bytes);
+        match String::from_utf8_lossy(&self.printed).contains(self.text) {
+            true => Err(self.kind.into()),
+            false => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl From<FailingOutput> for Vec<u8> {
+    fn from(output: FailingOutput) -> Self {
+        output.printed
+    }
 }
 
 /// Runs a command on a terminal on which somebody types this.
 pub fn run_answering(answer: &str, arguments: &[&str]) -> Ran {
-    run_on(arguments, Some(answer))
+    run_on(arguments, Some(answer), Vec::new())
 }
 
-fn run_on(arguments: &[&str], answer: Option<&str>) -> Ran {
+fn run_on<W: Write + Into<Vec<u8>>>(arguments: &[&str], answer: Option<&str>, mut out: W) -> Ran {
     let command = match Command::try_parse_from([&["herdsman"], arguments].concat()) {
         Ok(command) => command,
         Err(error) => return Ran { code: 2, out: String::new(), err: error.to_string() },
     };
-    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut err = Vec::new();
     let mut input = answer.unwrap_or_default().as_bytes();
     let mut console = Console::new(&mut out, &mut err);
     if answer.is_some() {
@@ -83,7 +115,7 @@ fn run_on(arguments: &[&str], answer: Option<&str>) -> Ran {
             2
         }
     };
-    Ran { code, out: String::from_utf8(out).unwrap(), err }
+    Ran { code, out: String::from_utf8(out.into()).unwrap(), err }
 }
 
 /// The fixtures: data directories that Apache has written.

@@ -1,11 +1,12 @@
 //! `repair`.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, chown};
 
 use herdsman_server::TestServer;
 
-use crate::harness::{Copy, bytes_of, contents, fixture, run, run_answering};
+use crate::harness::{Copy, bytes_of, contents, fixture, run, run_answering, run_failing_output};
 
 /// A server starts from what a repair has left.
 fn server_starts(copy: &Copy) {
@@ -279,4 +280,38 @@ fn what_the_super_user_repairs_or_restores_belongs_to_the_servers_user() {
     for path in contents(copy.path()).keys() {
         assert_eq!(fs::metadata(path).unwrap().uid(), USER, "{}", path.display());
     }
+}
+
+/// A reader that has gone (`herdsman repair … | head`) must not stop a repair between two steps.
+#[test]
+fn a_repair_is_finished_when_nobody_reads_its_output() {
+    for kind in [ErrorKind::BrokenPipe, ErrorKind::StorageFull] {
+        for text in ["done: ", "a member of an ensemble"] {
+            let copy = Copy::of("apache-3.9.5/plain");
+            fs::write(copy.path().join("myid"), "1").unwrap();
+            copy.flip("log.1", copy.offsets("log.1")[&0x30] + 20);
+            copy.flip("snapshot.54", 500);
+            let arguments = ["repair", copy.text(), "--accept-loss", "--yes"];
+            let ran = run_failing_output(text, kind, &arguments).expect(
+                0,
+                &["the repair goes on, but standard output cannot be written to", "sound"],
+            );
+            for piece in ["done: remove log.55", "the files as they were are in", "sound"] {
+                assert!(ran.err.contains(piece), "{ran:#?}");
+            }
+            assert!(!copy.file("log.55").exists() && !copy.file("snapshot.54").exists());
+            run(&["inspect", "data-dir", copy.text(), "--verify"]).expect(0, &["0x2f", "sound"]);
+        }
+    }
+}
+
+/// Before the first step it ends the command.
+#[test]
+fn a_plan_that_cannot_be_shown_is_not_carried_out() {
+    let copy = damaged();
+    let before = bytes_of(&copy.path().join("version-2"));
+    let arguments = ["repair", copy.text(), "--accept-loss", "--yes"];
+    run_failing_output("What will be done", ErrorKind::BrokenPipe, &arguments)
+        .expect(2, &["nobody reads the output"]);
+    assert_eq!(bytes_of(&copy.path().join("version-2")), before);
 }
