@@ -29,6 +29,8 @@ use crate::verify::data_dir::load_options;
 
 /// While a server runs, it may purge a file between our listing and our reading.
 const ATTEMPTS: usize = 3;
+/// Begins the remark that the rest of the output fails.
+const WRITTEN: &str = "the backup is written";
 
 /// Write one snapshot file with the whole state, from a data directory or over the admin port.
 #[derive(Args, Debug)]
@@ -191,6 +193,7 @@ fn back_up_dir(location: &Location, target: &Target, console: &mut Console<'_>) 
         bail!("what was written does not read as it should: is the disk failing? Nothing was kept");
     }
     let path = target.take(&written.path, &written.name.file_name())?;
+    console.set_changed(WRITTEN);
     report(&path, &loaded, "read back and sound", console)?;
     Ok(Outcome::Sound)
 }
@@ -241,6 +244,7 @@ fn back_up_server(
     let name =
         if is_hex { format!("snapshot.{zxid}") } else { format!("snapshot.{:x}", loaded.as_of.0) };
     let path = target.take(&received, &name)?;
+    console.set_changed(WRITTEN);
     if matches!(verdict, DigestVerdict::Fuzzy | DigestVerdict::Differs { .. }) {
         report(
             &path,

@@ -233,6 +233,19 @@ mod tests {
         assert!(console.say("a line").unwrap_err().is::<ReaderGone>());
     }
 
+    /// What is still in a buffer when the command ends.
+    #[test]
+    fn a_change_is_done_when_the_last_output_fails() {
+        let (mut out, mut err) = (io::BufWriter::new(Closed), Vec::new());
+        let mut console = Console::new(&mut out, &mut err);
+        console.say("a line").unwrap();
+        assert!(console.flush().unwrap_err().is::<ReaderGone>());
+        console.set_changed("restored");
+        console.flush().unwrap();
+        let err = String::from_utf8(err).unwrap();
+        assert!(err.starts_with("herdsman: restored, but standard output cannot"), "{err}");
+    }
+
     #[test]
     fn only_yes_means_yes() {
         for (answer, expected) in

@@ -30,6 +30,7 @@ pub(crate) fn finish_pending(
     }
     replace::finish(disk, &location.dirs, name)
         .context("a restore or an installation of a leader's tree was decided before, and cannot be finished")?;
+    console.set_changed("what was interrupted is finished");
     console.say(format_args!(
         "finished what was interrupted: {} has taken the place of what was there before",
         name.file_name()

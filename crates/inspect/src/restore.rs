@@ -138,6 +138,7 @@ impl RestoreArguments {
         let mut content = unpack(Metered { file, meter }, compression);
         let last_zxid = server.restore(&mut *content, plain_bytes)?;
         drop(content);
+        console.set_changed("restored");
         console.say(format_args!("{} restored: txn {last_zxid}, {nodes} znodes", server.base()))?;
         Ok(Outcome::Sound)
     }

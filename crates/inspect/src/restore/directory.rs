@@ -54,6 +54,7 @@ impl RestoreArguments {
             let is_finished = finish_pending(&location, &disk, console)?.is_some();
             if holds(&location, loaded)? {
                 replace::discard(&disk, &location.dirs)?;
+                console.set_changed("restored");
                 for dir in &kept {
                     let dir = clean(&dir.display().to_string());
                     console.say(format_args!("what was there is in {dir}"))?;
@@ -69,6 +70,7 @@ impl RestoreArguments {
         let is_new = !location.data_dir.exists() || !location.log_dir.exists();
         let _lock = create_and_lock(&location)?;
         let kept = self.put_in_place(&location, loaded)?;
+        console.set_changed("restored");
         for dir in kept {
             console.say(format_args!("what was there is in {}", dir.display()))?;
         }

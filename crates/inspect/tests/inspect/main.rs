@@ -10,6 +10,7 @@ mod history;
 mod links;
 mod log;
 mod modes;
+mod output;
 mod owners;
 mod reads_only;
 mod refusals;
