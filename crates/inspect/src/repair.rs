@@ -165,7 +165,8 @@ impl RepairArguments {
         }
         plan.carry_out(&location, disk, console)?;
         let mut verdict = Verdict::default();
-        verify_data_dir(&location, &mut verdict, console)?;
+        // The logs were there: if they are missing now, this repair has taken them away.
+        verify_data_dir(&location, None, &mut verdict, console)?;
         verdict.print(false, console)
     }
 

@@ -31,7 +31,7 @@ pub(super) fn execute(arguments: &DataDirArguments, console: &mut Console<'_>) -
     let location = arguments.dir.locate()?;
     if arguments.verify {
         let mut verdict = Verdict::default();
-        verify_data_dir(&location, &mut verdict, console)?;
+        verify_data_dir(&location, location.missing_log()?, &mut verdict, console)?;
         return verdict.print(arguments.json, console);
     }
     console.remark_missing_log(&location)?;

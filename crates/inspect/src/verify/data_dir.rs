@@ -27,9 +27,11 @@ pub(crate) fn load_options() -> RecoverOptions {
     RecoverOptions { tree: tree_options(), on_mismatch, ..RecoverOptions::default() }
 }
 
-/// Verifies everything.
+/// Verifies everything. `missing_log` says why the logs must be elsewhere; what a server would start with is then not
+/// known.
 pub(crate) fn verify_data_dir(
     location: &Location,
+    missing_log: Option<String>,
     verdict: &mut Verdict,
     console: &Console<'_>,
 ) -> Result<()> {
@@ -59,14 +61,17 @@ pub(crate) fn verify_data_dir(
     if checks.len() == logs.len() {
         verify_digests(dirs, &snapshots, &logs, verdict, console)?;
     }
-    if let Some(reason) = location.missing_log()? {
-        verdict.note("logs", reason);
-    }
     let is_pending = report_leftovers(location, verdict)?;
     if let Some(reason) = voting::suspended(&RealDisk, dirs)? {
         verdict.note(voting::SUSPENDED_FILE, format!("the server does not vote: {reason}"));
     }
-    let last = report_start(load(&RealDisk, dirs, &load_options(), &mut |_| {}), verdict);
+    let last = match missing_log {
+        Some(reason) => {
+            verdict.problem("logs", reason);
+            None
+        }
+        None => report_start(load(&RealDisk, dirs, &load_options(), &mut |_| {}), verdict),
+    };
     // Those of a state that is being replaced say nothing about the new one.
     if !is_pending {
         report_epochs(location, last, verdict);

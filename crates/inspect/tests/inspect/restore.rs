@@ -73,7 +73,10 @@ fn a_backup_is_restored_into_an_empty_directory() {
             (epoch(&data_dir, "currentEpoch"), epoch(&data_dir, "acceptedEpoch")),
             ("0".into(), "0".into())
         );
-        run(&["inspect", "data-dir", text(&data_dir), "--verify"]).expect(0, &["sound"]);
+        // It has no log, like the dataDir of a server whose dataLogDir was forgotten.
+        let verify = ["inspect", "data-dir", text(&data_dir), "--verify"];
+        run(&verify).expect(1, &["no txn log", "--log-dir"]);
+        run(&[&verify[..], &["--log-dir", text(&data_dir)]].concat()).expect(0, &["sound"]);
         let summary = &run(&["inspect", "data-dir", text(&data_dir), "--json"]).json()[0];
         if let Some(digest) = expected_digest(&fixture(variant)) {
             assert_eq!(summary["digest"].as_i64(), Some(digest), "{variant}");
@@ -249,7 +252,8 @@ fn a_fuzzy_backup_is_restored_only_when_told_to() {
     run(&arguments).expect(2, &["not of one moment", "--accept-fuzzy", "Nothing was changed"]);
     assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0);
     run(&[&arguments[..], &["--accept-fuzzy"]].concat()).expect(0, &["restored", "txn 0x54"]);
-    run(&["inspect", "data-dir", text(target.path()), "--verify"]).expect(0, &["sound"]);
+    let verify = ["inspect", "data-dir", text(target.path()), "--verify"];
+    run(&[&verify[..], &["--log-dir", text(target.path())]].concat()).expect(0, &["sound"]);
 
     let body = fs::read(&file).unwrap();
     let stub = StubServer::start("200 OK", &["Content-Type: application/octet-stream"], &body);

@@ -38,7 +38,14 @@ fn snapshots_without_any_log_are_refused() {
     assert!(!ran.err.contains("--config"), "{ran:?}");
     let ran = run(&["repair", copy.text()]).expect(1, advice);
     assert!(!ran.out.contains("Nothing needs to be repaired"), "{ran:?}");
-    run(&["inspect", "data-dir", copy.text(), "--verify"]).expect(0, advice);
+    let verify = ["inspect", "data-dir", copy.text(), "--verify"];
+    let ran = run(&verify).expect(1, advice);
+    assert!(!ran.out.contains("a server starts"), "{ran:?}");
+    let ran = run(&[&verify[..], &["--json"]].concat()).expect(1, advice);
+    assert_eq!(ran.json()[0]["sound"], false);
+    run(&[&verify[..], &["--log-dir", logs]].concat()).expect(0, &["as of txn 0x71", "sound"]);
+    run(&[&verify[..], &["--log-dir", copy.text()]].concat())
+        .expect(0, &["as of txn 0x54", "sound"]);
     run(&["backup", "--data-dir", copy.text(), "--log-dir", logs, "-o", file])
         .expect(0, &["as of txn 0x71"]);
     // The operator says that there are no others.
