@@ -5,7 +5,7 @@
 //! Apache streams the file that it has just written, packed if `snapshot.compression.method` says so, and
 //! takes only a plain one back. Apache: `Commands.SnapshotCommand`, `RestoreCommand`.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -26,6 +26,8 @@ const PIECE_BYTES: usize = 128 << 10;
 /// What is shown of a server's reason.
 const REASON_CHARS_MAX: usize = 500;
 const NO_REASON: &str = "it does not say why";
+/// Behind the error of a restore that was sent and not answered.
+const MAYBE_RESTORED: &str = "the server may have restored it, or may still do so: look at its last zxid (srvr) before you try again";
 
 /// Which admin server, and who asks.
 #[derive(Args, Clone, Debug)]
@@ -117,7 +119,7 @@ impl AdminServer {
         Ok(SnapshotStream { body: response.into_body(), last_zxid, bytes })
     }
 
-    /// Sends a plain snapshot. Returns the last zxid of the answer.
+    /// Sends a plain snapshot. Returns the last zxid of the answer. Errors say whether the server may have restored it.
     pub(crate) fn restore(&self, content: &mut dyn Read, bytes: Option<u64>) -> Result<String> {
         let mut request = self
             .agent
@@ -132,9 +134,15 @@ impl AdminServer {
         if let Some(bytes) = bytes {
             request = request.header("Content-Length", bytes.to_string());
         }
-        let response = request
-            .send(SendBody::from_reader(content))
-            .map_err(|error| self.unreachable(&error))?;
+        let mut content = NotingReader { content, is_read: false };
+        let sent = request.send(SendBody::from_reader(&mut content));
+        let response = sent.map_err(|error| match content.is_read {
+            true => anyhow!("{}; {MAYBE_RESTORED}", self.unreachable(&error)),
+            false => {
+                let error = self.unreachable(&error);
+                anyhow!("{error}; the snapshot was not sent: nothing was changed")
+            }
+        })?;
         if response.status() != StatusCode::OK {
             return Err(self.refusal(response, "restore"));
         }
@@ -143,10 +151,10 @@ impl AdminServer {
             Some(zxid) if answer.get("error").is_none_or(Value::is_null) => {
                 Ok(format!("{zxid:#x}"))
             }
-            _ => {
-                let why = reason(&answer);
-                bail!("{} did not restore: {}", self.base, why.as_deref().unwrap_or(NO_REASON))
-            }
+            _ => match reason(&answer) {
+                Some(why) => bail!("{} did not restore: {why}", self.base),
+                None => bail!("{}: no complete answer; {MAYBE_RESTORED}", self.base),
+            },
         }
     }
 
@@ -173,6 +181,19 @@ impl AdminServer {
             (None, hint) => hint.unwrap_or(NO_REASON).to_owned(),
         };
         anyhow!("{} answered {status} to {command}: {why}", self.base)
+    }
+}
+
+/// A body that notes whether sending it has begun.
+struct NotingReader<'a> {
+    content: &'a mut dyn Read,
+    is_read: bool,
+}
+
+impl Read for NotingReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.is_read = true;
+        self.content.read(buffer)
     }
 }
 

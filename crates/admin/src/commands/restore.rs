@@ -7,7 +7,7 @@
 //! refuse that and say what to do.
 //!
 //! Limits: half of the free disk, one at a time, one in an interval; a body that stands still for the idle
-//! timeout ends the request. Whatever goes wrong, nothing has changed.
+//! timeout ends the request. Whatever goes wrong, nothing has changed, except where the failure says otherwise.
 
 use std::time::Instant;
 
@@ -50,6 +50,16 @@ enum Failure {
 }
 
 impl Failure {
+    /// Begins the line in the log.
+    fn headline(&self) -> &'static str {
+        match self {
+            Failure::Restore(RestoreError::Broken | RestoreError::Stopping) | Failure::Ended => {
+                "a restore through the admin port failed, and may have taken place"
+            }
+            _ => "nothing was restored through the admin port",
+        }
+    }
+
     fn status(&self) -> StatusCode {
         use RestoreError::{
             Broken, Digest, Fuzzy, InEnsemble, Install, NoSnapshot, NoTree, NoZxid,
@@ -95,7 +105,7 @@ pub(super) async fn run(call: Call) -> Response {
             let is_too_soon = matches!(failure, Failure::TooSoon(_));
             let count = if is_too_soon { &stats.restores_too_soon } else { &stats.restore_errors };
             count.add(1);
-            warn!("nothing was restored through the admin port: {failure}");
+            warn!("{}: {failure}", failure.headline());
             let answer = answer.with_error(failure.status(), failure.to_string());
             match &failure {
                 Failure::TooSoon(too_soon) => {
@@ -190,4 +200,19 @@ fn put_in_place(server: &ServerHandle, incoming: &IncomingSnapshot) -> Result<Re
         snapshot.zxid, snapshot.znodes
     );
     Ok(server.restore(snapshot)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_does_not_deny_a_restore_whose_outcome_is_unknown() {
+        for failure in [Failure::Restore(RestoreError::Broken), Failure::Ended] {
+            assert!(failure.headline().contains("may have taken place"), "{failure}");
+        }
+        for failure in [Failure::BrokeOff, Failure::Restore(RestoreError::NotWritable)] {
+            assert!(failure.headline().contains("nothing was restored"), "{failure}");
+        }
+    }
 }

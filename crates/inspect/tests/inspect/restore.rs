@@ -1,8 +1,8 @@
 //! `restore`.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 use herdsman_proto::{ConnectRequest, SessionId, Zxid};
@@ -238,6 +238,41 @@ fn refusals_become_one_line() {
     check("429 Too Many Requests", b"{}", "asked too often");
     check("500 Internal Server Error", b"{}", "it failed");
     check("200 OK", br#"{"error":"no"}"#, "did not restore: no");
+}
+
+/// A server that has the whole snapshot may have restored it, whatever happens to its answer.
+#[test]
+fn a_lost_answer_leaves_open_whether_the_server_was_restored() {
+    let source = fixture("apache-3.9.5/plain/version-2/snapshot.54");
+    let restore = |url: &str| run(&["restore", text(&source), "--server", url, "--yes"]);
+    let truncated = ["Content-Type: application/json", "Content-Length: 100"];
+    for stub in [
+        StubServer::closing(),
+        StubServer::start("200 OK", &truncated, b"{\"last_zxid\":"),
+        StubServer::start("200 OK", &["Content-Type: application/json"], b"{}"),
+    ] {
+        let ran = restore(&stub.url).expect(2, &["may have restored it", "last zxid"]);
+        assert!(!ran.err.contains("did not restore"), "{ran:?}");
+        assert!(stub.request().body.ends_with(b"\0\0\0\x01/"));
+    }
+}
+
+/// A server that was not sent the snapshot has not restored it.
+#[test]
+fn a_restore_that_was_not_sent_has_changed_nothing() {
+    let source = fixture("apache-3.9.5/plain/version-2/snapshot.54");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let restore = || run(&["restore", text(&source), "--server", &url, "--yes"]);
+    let server = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let lines = BufReader::new(stream).lines().map_while(Result::ok);
+        lines.take_while(|line| !line.is_empty()).count()
+    });
+    restore().expect(2, &["the snapshot was not sent: nothing was changed"]);
+    assert!(server.join().unwrap() > 1);
+    // Nobody listens any more.
+    restore().expect(2, &["the snapshot was not sent: nothing was changed"]);
 }
 
 /// Without a name, a digest that does not fit says that the snapshot was taken while writes went on.

@@ -22,13 +22,21 @@ pub struct StubServer {
 impl StubServer {
     /// Answers with these header lines and this body, and closes.
     pub fn start(status: &str, headers: &[&str], body: &[u8]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let mut answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
         for header in headers {
             answer.push_str(&format!("{header}\r\n"));
         }
-        let answer = [answer.as_bytes(), b"\r\n", body].concat();
+        Self::answering([answer.as_bytes(), b"\r\n", body].concat())
+    }
+
+    /// Takes the whole request, and closes without an answer.
+    pub fn closing() -> Self {
+        Self::answering(Vec::new())
+    }
+
+    fn answering(answer: Vec<u8>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
         let thread = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let request = read(&stream);
