@@ -116,6 +116,13 @@ fn suspend_voting(location: &Location, disk: &ToolDisk, console: &mut Console<'_
     ))
 }
 
+/// Verifies what a repair has left. If there are no logs, they were taken away because they had to be.
+fn verified(location: &Location, console: &mut Console<'_>) -> Result<Outcome> {
+    let mut verdict = Verdict::default();
+    verify_data_dir(location, None, &mut verdict, console)?;
+    verdict.print(false, console)
+}
+
 impl ActionArguments {
     fn action(&self) -> Option<Action> {
         match &self.rebuild_snapshot {
@@ -143,8 +150,10 @@ impl RepairArguments {
         let disk = location.disk()?;
         // Before anything is read: what is read must not change until it is repaired.
         let _lock = if self.dry_run { None } else { Some(location.lock()?) };
-        if !self.dry_run {
-            finish_pending(&location, &disk, console)?;
+        if !self.dry_run && finish_pending(&location, &disk, console)?.is_some() {
+            console
+                .say("the files that this repair was for are replaced: nothing else was done")?;
+            return verified(&location, console);
         }
         let plan = Plan::make(&action, &location)?;
         plan.print(console)?;
@@ -164,10 +173,7 @@ impl RepairArguments {
             suspend_voting(&location, &disk, console)?;
         }
         plan.carry_out(&location, disk, console)?;
-        let mut verdict = Verdict::default();
-        // The logs were there: if they are missing now, this repair has taken them away.
-        verify_data_dir(&location, None, &mut verdict, console)?;
-        verdict.print(false, console)
+        verified(&location, console)
     }
 
     fn confirmed(&self, console: &mut Console<'_>) -> Result<bool> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use herdsman_proto::Zxid;
 use herdsman_store::recover::load;
+use herdsman_store::replace::pending;
 use herdsman_store::{Dirs, EpochFile, RealDisk, RecoverOptions, read_epoch, recover, voting};
 use rustix::io::Errno;
 use tempfile::TempDir;
@@ -346,6 +347,76 @@ fn offset_of(log: &str, zxid: i64) -> usize {
     })
     .unwrap();
     usize::try_from(found.unwrap()).unwrap() + 20
+}
+
+/// A restore was interrupted, and another command follows: what it says that it has left alone, it has.
+#[test]
+fn nothing_was_changed_is_true_after_an_interrupted_restore() {
+    let (first, other) =
+        (fixture("plain/version-2/snapshot.54"), fixture("unclean/version-2/snapshot.0"));
+    let without = |mut arguments: Vec<String>, words: &[&str]| {
+        arguments.retain(|word| !words.contains(&word.as_str()));
+        arguments
+    };
+    let commands: [&dyn Fn(&Place) -> Vec<String>; 5] = [
+        &|place| without(place.restore(&other), &["--force", "--yes"]),
+        &|place| without(place.restore(&other), &["--yes"]),
+        &|place| without(place.repair("--accept-loss"), &["--yes"]),
+        &|place| without(place.repair("--rebuild-snapshot"), &["--yes"]),
+        &|place| place.repair("--rebuild-snapshot=snapshot.1"),
+    ];
+    let place = Place::new(true);
+    let (_, changes) = with_fault(None, || run(&place.restore(&first)));
+    let mut unchanged = 0;
+    for number in 0..changes {
+        for command in commands {
+            let place = Place::new(true);
+            with_fault(Some((number, Fault::Kill)), || run(&place.restore(&first)));
+            let before = place.files();
+            let ran = run(&command(&place));
+            if ran.text.to_lowercase().contains("nothing was changed") {
+                assert!(place.files() == before, "{number}: {ran:?}");
+                unchanged += 1;
+            }
+        }
+        // With --force it is replaced, whatever was interrupted.
+        let place = Place::new(true);
+        with_fault(Some((number, Fault::Kill)), || run(&place.restore(&first)));
+        let ran = run(&place.restore(&other));
+        assert_eq!(ran.code, 0, "{number}: {ran:?}");
+        assert_eq!(place.looked_at().map(|(zxid, _)| zxid), Some(Zxid::ZERO), "{number}");
+    }
+    assert!(unchanged > 0);
+}
+
+/// As above, where the second restore finishes the first one and then fails itself.
+#[test]
+fn nothing_was_changed_is_true_if_a_restore_fails_after_an_interrupted_one() {
+    let (first, other) =
+        (fixture("plain/version-2/snapshot.54"), fixture("unclean/version-2/snapshot.0"));
+    let interrupted = |number| {
+        let place = Place::new(true);
+        with_fault(Some((number, Fault::Kill)), || run(&place.restore(&first)));
+        place
+    };
+    let is_decided =
+        |number: &u64| matches!(pending(&RealDisk, &interrupted(*number).dirs), Ok(Some(_)));
+    let decided = (0..1000).find(is_decided).unwrap();
+    let place = interrupted(decided);
+    let (ran, changes) = with_fault(None, || run(&place.restore(&other)));
+    assert!(ran.code == 0 && ran.text.contains("finished what was interrupted"), "{ran:?}");
+    let mut messages = [0, 0];
+    for number in 0..changes {
+        let place = interrupted(decided);
+        let before = place.files();
+        let fault = Some((number, Fault::Once(Errno::NOSPC)));
+        let (ran, _) = with_fault(fault, || run(&place.restore(&other)));
+        let text = ran.text.to_lowercase();
+        assert!(!text.contains("nothing was changed") || place.files() == before, "{ran:?}");
+        messages[0] += u32::from(text.contains("nothing was changed"));
+        messages[1] += u32::from(text.contains("nothing else was changed"));
+    }
+    assert!(messages.iter().all(|count| *count > 0), "{messages:?}");
 }
 
 #[test]

@@ -46,8 +46,7 @@ impl RestoreArguments {
     ) -> Result<Outcome> {
         let location = self.place.target(self.data_dir.as_deref())?;
         let _rights = OwnerRights::take(&location)?;
-        let name = SnapshotName { zxid: loaded.as_of, compression: Compression::None };
-        if may_be_done(&location, name)? {
+        if may_be_done(&location, loaded)? {
             let _lock = location.lock()?;
             let disk = location.disk()?;
             let kept = replace::kept_by_pending(&RealDisk, &location.dirs);
@@ -63,13 +62,21 @@ impl RestoreArguments {
                 let done = if is_resumed { "restored" } else { "already has this state" };
                 return report(&location, loaded, done, console);
             }
+            if is_finished {
+                bail!(
+                    "what was interrupted is finished, but its epochs are not those of {}. Nothing else was changed; the same command again restores it",
+                    self.file.display()
+                );
+            }
         }
         if !self.may_replace(&location, console)? {
             return Ok(Outcome::Problems);
         }
         let is_new = !location.data_dir.exists() || !location.log_dir.exists();
         let _lock = create_and_lock(&location)?;
-        let kept = self.put_in_place(&location, loaded)?;
+        let is_finished = finish_pending(&location, &location.disk()?, console)?.is_some();
+        let nothing = if is_finished { "nothing else" } else { "nothing" };
+        let kept = self.put_in_place(&location, loaded, nothing)?;
         console.set_changed("restored");
         for dir in kept {
             console.say(format_args!("what was there is in {}", dir.display()))?;
@@ -100,8 +107,13 @@ impl RestoreArguments {
         self.confirmed(&question, console)
     }
 
-    /// Exchanges the files. Returns where the old ones are.
-    fn put_in_place(&self, location: &Location, loaded: &LoadedSnapshot) -> Result<Vec<PathBuf>> {
+    /// Exchanges the files. Returns where the old ones are. `nothing` is what was changed if it fails before the decision.
+    fn put_in_place(
+        &self,
+        location: &Location,
+        loaded: &LoadedSnapshot,
+        nothing: &str,
+    ) -> Result<Vec<PathBuf>> {
         let disk = location.disk()?;
         let dirs = &location.dirs;
         let mut keeper = Keeper::new(KEPT, disk);
@@ -113,9 +125,9 @@ impl RestoreArguments {
             let discarded = replace::discard(&disk, dirs);
             keeper.discard();
             return Err(error).context(match discarded {
-                Ok(()) => "nothing was changed".to_owned(),
+                Ok(()) => format!("{nothing} was changed"),
                 Err(_) => format!(
-                    "nothing was changed, but files of this attempt are left: Apache ZooKeeper refuses to start while {} is there. A start of Herdsman removes it, and so does the same command",
+                    "{nothing} was changed, but files of this attempt are left: Apache ZooKeeper refuses to start while {} is there. A start of Herdsman removes it, and so does the same command",
                     dirs.log.join(GUARD).display()
                 ),
             });
@@ -146,14 +158,18 @@ impl RestoreArguments {
     }
 }
 
-/// An earlier run of this command may have done it, or all but the end of it.
-fn may_be_done(location: &Location, name: SnapshotName) -> Result<bool> {
+/// An earlier run of this command may have done it, or all but the end of it. Another restore that was interrupted is
+/// finished only once it is known that this one may replace it.
+fn may_be_done(location: &Location, loaded: &LoadedSnapshot) -> Result<bool> {
     let Dirs { data, log } = &location.dirs;
     if !data.is_dir() || !log.is_dir() {
         return Ok(false);
     }
-    if !matches!(replace::pending(&RealDisk, &location.dirs), Ok(None)) {
-        return Ok(true);
+    let name = SnapshotName { zxid: loaded.as_of, compression: Compression::None };
+    match replace::pending(&RealDisk, &location.dirs) {
+        Ok(None) => {}
+        Ok(Some(pending)) => return Ok(pending == name && is_state(location, loaded)),
+        Err(_) => return Ok(false),
     }
     let is_alone =
         list_snapshots(&RealDisk, data)? == [name] && list_logs(&RealDisk, log)?.is_empty();
@@ -172,12 +188,16 @@ fn holds(location: &Location, loaded: &LoadedSnapshot) -> Result<bool> {
     {
         return Ok(false);
     }
-    match load(&RealDisk, &location.dirs, &load_options(), &mut |_| {}) {
-        Ok((found, _)) => Ok(found.tree.digest() == loaded.tree.digest()
+    Ok(is_state(location, loaded))
+}
+
+/// Whether a server would start with this tree.
+fn is_state(location: &Location, loaded: &LoadedSnapshot) -> bool {
+    load(&RealDisk, &location.dirs, &load_options(), &mut |_| {}).is_ok_and(|(found, _)| {
+        found.tree.digest() == loaded.tree.digest()
             && found.tree.last_zxid() == loaded.as_of
-            && found.damaged_snapshots.is_empty()),
-        Err(_) => Ok(false),
-    }
+            && found.damaged_snapshots.is_empty()
+    })
 }
 
 fn has_data(dirs: &Dirs) -> Result<bool> {
