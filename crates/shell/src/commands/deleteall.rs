@@ -174,25 +174,50 @@ async fn delete_tree(
     bar: &indicatif::ProgressBar,
 ) -> Result<(), Error> {
     for paths in batches(tree, batch as usize) {
-        let ops = paths.iter().rev().map(|path| Op::delete(path));
-        let committed = match paths.len() {
-            1 => None,
-            _ => Some(client.transaction(ops).await),
-        };
-        match committed {
-            Some(Ok(_)) => deleted.set(deleted.get() + paths.len() as u64),
-            // Another client has deleted one of them, which is no reason to keep the others.
-            Some(Err(error)) if *error.kind() != ErrorKind::NoNode => return Err(error),
-            _ => delete_each(client, paths, deleted).await?,
-        }
+        delete_batch(client, paths.iter().map(String::as_str).collect(), deleted).await?;
         bar.inc(paths.len() as u64);
     }
     Ok(())
 }
 
+/// In one transaction. If another client has deleted some of them, which is no reason to keep the others, it is sent
+/// again without these: one by one, each would cost a txn, even those that are gone.
+async fn delete_batch(client: &Client, mut paths: Vec<&str>, deleted: &Count) -> Result<(), Error> {
+    while paths.len() > 1 {
+        match client.transaction(paths.iter().rev().map(|path| Op::delete(path))).await {
+            Ok(_) => {
+                deleted.set(deleted.get() + paths.len() as u64);
+                return Ok(());
+            }
+            Err(error) if *error.kind() != ErrorKind::NoNode => return Err(error),
+            Err(_) => {
+                let there = still_there(client, &paths).await?;
+                if there.len() == paths.len() {
+                    // Deleted and created again meanwhile.
+                    break;
+                }
+                paths = there;
+            }
+        }
+    }
+    delete_each(client, &paths, deleted).await
+}
+
+/// Those that are there now.
+async fn still_there<'a>(client: &Client, paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
+    let mut there = Vec::new();
+    for chunk in paths.chunks(PIPELINE) {
+        let calls: Vec<_> = chunk.iter().map(|path| client.exists(path).send()).collect();
+        for (path, stat) in chunk.iter().zip(calls) {
+            there.extend(stat.await?.map(|_| *path));
+        }
+    }
+    Ok(there)
+}
+
 /// All replies are awaited, so that what was deleted is counted. The answer is the first failure, unless
 /// a later one leaves open what was deleted.
-async fn delete_each(client: &Client, paths: &[String], deleted: &Count) -> Result<(), Error> {
+async fn delete_each(client: &Client, paths: &[&str], deleted: &Count) -> Result<(), Error> {
     for chunk in paths.rchunks(PIPELINE) {
         let calls: Vec<_> = chunk.iter().rev().map(|path| client.delete(path).send()).collect();
         let mut failure = None;

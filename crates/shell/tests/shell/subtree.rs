@@ -4,6 +4,7 @@
 
 mod broken_connections;
 mod copying;
+mod deleting;
 mod differing;
 mod editing;
 mod exporting;
