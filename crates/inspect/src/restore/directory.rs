@@ -122,13 +122,15 @@ impl RestoreArguments {
             .and_then(|epochs| prepare(dirs, disk, loaded, epochs, keeper.dirs()));
         let decided = prepared.and_then(|staged| Ok(staged.decide(&disk)?));
         if let Err(error) = decided {
-            let discarded = replace::discard(&disk, dirs);
+            // What it cannot remove may never have been there: a read-only file system says nothing about that.
+            let _ = replace::discard(&disk, dirs);
             keeper.discard();
-            return Err(error).context(match discarded {
-                Ok(()) => format!("{nothing} was changed"),
-                Err(_) => format!(
+            let guard = dirs.log.join(GUARD);
+            return Err(error).context(match fs::symlink_metadata(&guard) {
+                Err(_) => format!("{nothing} was changed"),
+                Ok(_) => format!(
                     "{nothing} was changed, but files of this attempt are left: Apache ZooKeeper refuses to start while {} is there. A start of Herdsman removes it, and so does the same command",
-                    dirs.log.join(GUARD).display()
+                    guard.display()
                 ),
             });
         }
