@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use crate::console::Console;
 use crate::location::Location;
 
 /// The group of files without one, for a directory whose group is that of the super user.
@@ -76,6 +77,23 @@ impl Drop for OwnerRights {
             .and_then(|()| set_thread_groups(&groups))
             .expect("the saved user id is that of the super user");
     }
+}
+
+/// Says that the new files belong to the user who runs the tool, if that is neither the super user, who can give files
+/// away, nor the owner of the directory. Which user the server of a directory of root runs as is not known.
+pub(crate) fn say_other_owner(location: &Location, console: &mut Console<'_>) -> Result<()> {
+    let dir = &location.dirs.data;
+    let failed = || format!("cannot look at {}", dir.display());
+    let owner = fs::metadata(dir).with_context(failed)?.uid();
+    let user = geteuid();
+    if user.is_root() || owner == 0 || owner == user.as_raw() {
+        return Ok(());
+    }
+    console.say(format_args!(
+        "the new files in {} belong to user {}, and the directory to user {owner}: give them to the server's user (chown) before the server starts",
+        dir.display(),
+        user.as_raw()
+    ))
 }
 
 /// The directories that are worked in, or links in their place. What is missing is created in the last directory that is

@@ -20,7 +20,7 @@ use herdsman_store::{EpochFile, RealDisk, read_epoch, voting};
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
 use crate::durable::ToolDisk;
-use crate::identity::OwnerRights;
+use crate::identity::{OwnerRights, say_other_owner};
 use crate::location::{DirArguments, Location};
 use crate::pending::finish_pending;
 use crate::verify::Verdict;
@@ -173,6 +173,7 @@ impl RepairArguments {
             suspend_voting(&location, &disk, console)?;
         }
         plan.carry_out(&location, disk, console)?;
+        say_other_owner(&location, console)?;
         verified(&location, console)
     }
 

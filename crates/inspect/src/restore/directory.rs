@@ -27,7 +27,7 @@ use herdsman_store::{
 use super::RestoreArguments;
 use crate::console::{Console, Outcome};
 use crate::durable::ToolDisk;
-use crate::identity::OwnerRights;
+use crate::identity::{OwnerRights, say_other_owner};
 use crate::keep::Keeper;
 use crate::location::Location;
 use crate::pending::finish_pending;
@@ -87,6 +87,7 @@ impl RestoreArguments {
                 location.data_dir.display()
             ))?;
         }
+        say_other_owner(&location, console)?;
         report(&location, loaded, "restored", console)
     }
 

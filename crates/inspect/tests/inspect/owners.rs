@@ -6,6 +6,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::Path;
 
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
 use crate::harness::{Copy, bytes_of, fixture, run};
 
 const USER: u32 = 12345;
@@ -135,4 +138,48 @@ fn directories_of_the_super_user_that_others_can_write_in_are_refused() {
     restore(data_dir, data_dir).expect(0, &["restored"]);
     run(&repair).expect(0, &["sound"]);
     restore(copy.text(), copy.text()).expect(0, &["restored"]);
+}
+
+/// Runs a command with the effective ids of a user. Only the super user can do that.
+fn run_as(user: u32, arguments: &[&str]) -> crate::harness::Ran {
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            set_thread_groups(&[]).unwrap();
+            set_thread_res_gid(None, Gid::from_raw(user), None).unwrap();
+            set_thread_res_uid(None, Uid::from_raw(user), None).unwrap();
+            run(arguments)
+        });
+        running.join().unwrap()
+    })
+}
+
+/// The server's user may not be able to read what another user has created.
+#[test]
+fn a_tool_says_that_new_files_belong_to_another_user() {
+    let remark = "belong to user 12346, and ";
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (data_dir, backup) = (place.path().join("data"), place.path().join("backup"));
+    fs::copy(fixture("apache-3.9.5/plain/version-2/snapshot.54"), &backup).unwrap();
+    let version_dir = data_dir.join("version-2");
+    fs::create_dir_all(&version_dir).unwrap();
+    if !give(&data_dir, USER) {
+        return;
+    }
+    for dir in [&data_dir, &version_dir] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let data_dir = data_dir.to_str().unwrap();
+    let restore = ["restore", backup.to_str().unwrap(), "--data-dir", data_dir];
+    run_as(OTHER, &restore).expect(0, &["restored", remark, "user 12345", "chown"]);
+    assert_eq!(fs::metadata(version_dir.join("snapshot.54")).unwrap().uid(), OTHER);
+    let repair = ["repair", data_dir, "--log-dir", data_dir, "--rebuild-snapshot", "--yes"];
+    run_as(OTHER, &repair).expect(0, &["sound", remark]);
+    // They are the owner's own, or root's, who may share the directory with the server.
+    give(place.path(), USER);
+    let ran = run_as(USER, &repair).expect(0, &["sound"]);
+    assert!(!ran.out.contains("belong to user"), "{ran:?}");
+    chown(&version_dir, Some(0), Some(USER)).unwrap();
+    let ran = run_as(USER, &repair).expect(0, &["sound"]);
+    assert!(!ran.out.contains("belong to user"), "{ran:?}");
 }
