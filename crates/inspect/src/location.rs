@@ -12,13 +12,15 @@ use clap::Args;
 use herdsman_properties::Properties;
 use herdsman_proto::Zxid;
 use herdsman_store::names::{LogName, SnapshotName, list_logs, list_snapshots};
-use herdsman_store::{DirLock, Dirs, RealDisk, lock_dirs, replace};
+use herdsman_store::{DirLock, Dirs, Disk as _, RealDisk, lock_dirs, replace};
 
 use crate::durable::ToolDisk;
 use crate::http::ServerArguments;
 use crate::log_file::{Piece, read_log};
 
 pub(crate) const VERSION_DIR: &str = "version-2";
+/// A process id and the end of its line are shorter.
+const PROCESS_ID_BYTES_MAX: usize = 64;
 
 /// Which server's files.
 #[derive(Args, Clone, Debug)]
@@ -206,9 +208,12 @@ impl Location {
     /// Apache takes no lock, but its script leaves the process id.
     fn refuse_if_apache_runs(&self) -> Result<()> {
         let path = self.data_dir.join("zookeeper_server.pid");
-        let Ok(text) = fs::read_to_string(&path) else {
+        let mut start = [0; PROCESS_ID_BYTES_MAX];
+        let read = RealDisk.open_read(&path).and_then(|file| file.read_at(0, &mut start));
+        let Ok(bytes) = read else {
             return Ok(());
         };
+        let text = str::from_utf8(&start[..bytes]).unwrap_or_default();
         let process_id = text.trim().parse::<u32>().ok();
         let runs = |id: u32| Path::new("/proc").join(id.to_string()).is_dir();
         match process_id.filter(|id| runs(*id)) {

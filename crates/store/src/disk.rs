@@ -156,15 +156,15 @@ pub(crate) fn io_at(path: &Path) -> impl FnOnce(io::Error) -> IoAt + use<> {
 /// Reads a whole small file.
 pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = disk.open_read(path)?;
-    let bytes = file.bytes()?;
-    if bytes > bytes_max {
+    let mut content = Vec::new();
+    // The length that a file reports may not be what it has.
+    io::Read::read_to_end(&mut io::Read::take(Stream::new(file, 0), bytes_max + 1), &mut content)?;
+    if content.len() as u64 > bytes_max {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
-            format!("{bytes} bytes where at most {bytes_max} are expected"),
+            format!("more than the {bytes_max} bytes that are expected"),
         ));
     }
-    let mut content = Vec::new();
-    Stream::new(file, 0).read_rest(&mut content)?;
     Ok(content)
 }
 
@@ -202,10 +202,6 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn new(file: Box<dyn ReadFile>, offset: u64) -> Self {
         Stream { file, offset }
-    }
-
-    fn read_rest(&mut self, content: &mut Vec<u8>) -> io::Result<()> {
-        io::Read::read_to_end(self, content).map(|_| ())
     }
 }
 

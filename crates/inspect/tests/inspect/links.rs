@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, sy
 use std::path::Path;
 
 use herdsman_server::TestServer;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::harness::{Copy, fixture, run};
 
@@ -48,6 +49,26 @@ fn a_link_to_a_missing_file_is_an_error() {
     let out = copy.path().join("backup");
     run(&["backup", "--data-dir", copy.text(), "-o", out.to_str().unwrap()])
         .expect(2, &["log.55", "link to ../elsewhere/log.55", "nothing was written"]);
+}
+
+/// A FIFO without a writer blocks whoever opens it, and /dev/zero never ends.
+#[test]
+fn fifos_and_devices_in_the_place_of_files_do_not_stop_a_tool() {
+    let backup = fixture("apache-3.9.5/plain/version-2/snapshot.54");
+    for is_fifo in [true, false] {
+        let plant = |path: &Path| match is_fifo {
+            true => mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap(),
+            false => symlink("/dev/zero", path).unwrap(),
+        };
+        let copy = Copy::of("apache-3.9.5/plain");
+        plant(&copy.file("acceptedEpoch"));
+        plant(&copy.path().join("zookeeper_server.pid"));
+        run(&["inspect", "data-dir", copy.text(), "--verify"])
+            .expect(1, &["acceptedEpoch", "not a regular file"]);
+        let restore = ["restore", backup.to_str().unwrap(), "--data-dir", copy.text()];
+        run(&[&restore[..], &["--force", "--yes"]].concat()).expect(0, &["restored"]);
+        assert_eq!(fs::read_to_string(copy.file("acceptedEpoch")).unwrap(), "0");
+    }
 }
 
 /// What a repair replaces was a link: the file that it points to stays as it is, and so does a way to it.

@@ -34,7 +34,7 @@ impl Disk for RealDisk {
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(opened_at(path, File::open(path))?))
+        Ok(Box::new(open_regular(path)?))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
@@ -85,7 +85,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
-        opened_at(path, File::open(path))?.sync_data()
+        open_regular(path)?.sync_data()
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
@@ -152,11 +152,30 @@ fn opened_at<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
     })
 }
 
+/// Opens a regular file to read it. A FIFO would block until somebody writes, and a device may have no end.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flag(OFlags::NONBLOCK));
+    let file = opened_at(path, options.open(path))?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+fn flag(flag: OFlags) -> i32 {
+    i32::try_from(flag.bits()).expect("the flag is a small number")
+}
+
 /// Opens or creates the lock file, never through a symbolic link.
 fn open_lock_file(path: &Path) -> io::Result<File> {
-    let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).expect("the flag is a small number");
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).custom_flags(no_follow);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(flag(OFlags::NOFOLLOW));
     let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => io::Error::other(
             "it is a link to a file that may be of another user. Remove the link and try again",
@@ -236,7 +255,23 @@ impl ReadFile for File {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
+
+    /// A FIFO without a writer blocks whoever opens it, and /dev/zero never ends.
+    #[test]
+    fn what_is_not_a_regular_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, zero) = (dir.path().join("fifo"), dir.path().join("zero"));
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
+        for path in [&*fifo, &*zero, dir.path()] {
+            let read = super::super::read_whole(&RealDisk, path, 100);
+            assert!(read.unwrap_err().to_string().contains("not a regular file"), "{path:?}");
+            assert!(RealDisk.sync_file(path).is_err(), "{path:?}");
+        }
+    }
 
     #[test]
     fn files_grow_shrink_and_read_back() {
