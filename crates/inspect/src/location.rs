@@ -257,10 +257,15 @@ fn find_one(dir: &Path, setting: &str) -> Result<(PathBuf, PathBuf)> {
     if below.is_dir() {
         return Ok((dir.to_owned(), below));
     }
-    // `.` has no name of its own.
-    let absolute = absolute(dir)?;
-    if let (true, Some(parent)) = (is_version_dir(&absolute), absolute.parent()) {
+    // `.` has no name of its own. In its dataDir, `version-2` may be a link.
+    let full = absolute(dir)?;
+    if let (true, Some(parent)) = (full.ends_with(VERSION_DIR), full.parent()) {
         return Ok((parent.to_owned(), dir.to_owned()));
+    }
+    // A link of another name stands for what it leads to: the lock and the old files belong there, not beside the link.
+    let real = full.canonicalize().with_context(|| format!("cannot look at {}", dir.display()))?;
+    if let (true, Some(parent)) = (is_version_dir(&real), real.parent()) {
+        return Ok((parent.to_owned(), real));
     }
     bail!(
         "{} has no {VERSION_DIR} directory and no snapshots or txn logs: give the {setting} of a server",

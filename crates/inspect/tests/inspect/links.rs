@@ -71,6 +71,24 @@ fn fifos_and_devices_in_the_place_of_files_do_not_stop_a_tool() {
     }
 }
 
+/// The lock and the old files belong in the dataDir, where a server looks for them, and not beside the link.
+#[test]
+fn a_link_to_version_2_stands_for_the_directory() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link");
+    symlink(copy.path().join("version-2"), &link).unwrap();
+    let link = link.to_str().unwrap();
+    run(&["repair", link, "--rebuild-snapshot=snapshot.54", "--yes"]).expect(0, &["sound"]);
+    run(&["repair", link, "--rebuild-snapshot", "--yes"]).expect(0, &["sound"]);
+    assert!(copy.path().join("herdsman.lock").exists() && copy.kept().is_dir());
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+    // Also the link of a dataDir itself.
+    let data_link = elsewhere.path().join("data");
+    symlink(copy.path(), &data_link).unwrap();
+    run(&["inspect", "data-dir", data_link.to_str().unwrap(), "--verify"]).expect(0, &["sound"]);
+}
+
 /// What a repair replaces was a link: the file that it points to stays as it is, and so does a way to it.
 #[test]
 fn a_repair_replaces_links_and_not_what_they_point_to() {
