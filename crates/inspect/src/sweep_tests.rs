@@ -422,6 +422,33 @@ fn nothing_was_changed_is_true_if_a_restore_fails_after_an_interrupted_one() {
     assert!(messages.iter().all(|count| *count > 0), "{messages:?}");
 }
 
+/// A damaged tree of a leader was in the way of the restore: then a start may refuse, and the same command finishes.
+#[test]
+fn a_restore_over_a_damaged_installation_is_finished_by_the_same_command() {
+    let backup = fixture("plain/version-2/snapshot.54");
+    let make = || {
+        let place = Place::new(false);
+        fs::write(place.dirs.data.join("install.snapshot.60"), "damaged").unwrap();
+        place
+    };
+    let place = make();
+    let (ran, changes) = with_fault(None, || run(&place.restore(&backup)));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let (new, mut refusals) = (place.started(), 0);
+    for number in 0..changes {
+        let place = make();
+        with_fault(Some((number, Fault::Kill)), || run(&place.restore(&backup)));
+        let options = RecoverOptions { tree: load_options().tree, ..RecoverOptions::default() };
+        if let Err(error) = recover(&RealDisk, &place.dirs, &options, &mut |_| {}) {
+            refusals += u32::from(error.to_string().contains("several files"));
+        }
+        let ran = run(&place.restore(&backup));
+        assert_eq!(ran.code, 0, "{number}: {ran:?}");
+        assert_eq!(place.started(), new, "{number}");
+    }
+    assert!(refusals > 0, "docs/tools.md says that a start may refuse");
+}
+
 #[test]
 fn a_backup_is_there_whole_or_not_at_all() {
     let whole = {
