@@ -226,6 +226,7 @@ impl Line {
         let creation = Creation {
             client: patient(&client),
             directory: self.directory.clone(),
+            receipts_beside: self.directory.clone(),
             // Programs that use ZooKeeper's recipes expect that their directory stays.
             directory_lifetime: Lifetime::Persistent,
             prefix: names::prefix(marker, session.id().0),

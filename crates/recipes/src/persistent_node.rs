@@ -89,6 +89,12 @@ impl PersistentNodeOptions {
         self
     }
 
+    /// For a parent beside which no other nodes should be: the receipt of a sequential node is beside this path.
+    pub(crate) fn receipts_beside(mut self, path: &str) -> Self {
+        self.spec.receipts_beside = Some(path.to_owned());
+        self
+    }
+
     /// What to do about a node that is not ours. By default it is replaced.
     pub fn on_foreign_node(mut self, what: OnForeignNode) -> Self {
         self.spec.on_foreign_node = what;
@@ -196,6 +202,7 @@ impl PersistentNode {
             path: path.to_owned(),
             is_ephemeral: true,
             is_sequential: false,
+            receipts_beside: None,
             on_foreign_node: OnForeignNode::default(),
             replaces_leftover: false,
             write_interval: Duration::ZERO,

@@ -111,7 +111,8 @@ impl<P: Serialize + Send + Sync + 'static> Registry<P> {
         let options = PersistentNode::at(&self.client, &path, instance.encode(&path)?);
         let options = match instance.service_type {
             ServiceType::Dynamic => options,
-            ServiceType::DynamicSequential => options.sequential(),
+            // What is beside the service would look like another service.
+            ServiceType::DynamicSequential => options.sequential().receipts_beside(&self.base),
             ServiceType::Static | ServiceType::Permanent => options.persistent(),
         };
         let node = options.start()?;

@@ -30,6 +30,8 @@ pub(crate) struct Creation {
     pub(crate) directory: String,
     /// Of the directory, if it is missing.
     pub(crate) directory_lifetime: Lifetime,
+    /// The receipts are beside this path; mostly the directory.
+    pub(crate) receipts_beside: String,
     pub(crate) prefix: String,
     pub(crate) data: Bytes,
     /// The client's default, if it is not given.
@@ -101,9 +103,9 @@ impl Creation {
     }
 
     fn receipts(&self) -> String {
-        match self.directory.as_str() {
+        match self.receipts_beside.as_str() {
             "/" => "/-receipts".to_owned(),
-            directory => format!("{directory}-receipts"),
+            path => format!("{path}-receipts"),
         }
     }
 }

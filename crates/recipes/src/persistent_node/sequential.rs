@@ -30,9 +30,11 @@ impl SequentialCreation {
         is_wanted: impl Fn() -> bool + Send + 'static,
     ) -> Self {
         let (parent, prefix) = spec.path.rsplit_once('/').unwrap_or_default();
+        let directory = if parent.is_empty() { "/" } else { parent };
         let creation = Creation {
             client: patient(&client.bound_to(session)),
-            directory: if parent.is_empty() { "/".to_owned() } else { parent.to_owned() },
+            directory: directory.to_owned(),
+            receipts_beside: spec.receipts_beside.clone().unwrap_or_else(|| directory.to_owned()),
             directory_lifetime: Lifetime::Container,
             prefix: prefix.to_owned(),
             data,

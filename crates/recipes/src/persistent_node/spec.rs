@@ -13,6 +13,8 @@ pub(super) struct Spec {
     pub(super) path: String,
     pub(super) is_ephemeral: bool,
     pub(super) is_sequential: bool,
+    /// Where the receipt of a sequential one is, if not beside its parent.
+    pub(super) receipts_beside: Option<String>,
     pub(super) on_foreign_node: OnForeignNode,
     /// A node without an owner that is there before ours was is replaced in any case.
     pub(super) replaces_leftover: bool,

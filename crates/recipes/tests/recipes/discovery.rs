@@ -108,11 +108,12 @@ async fn a_lost_reply_registers_once() {
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
     for service_type in [ServiceType::Dynamic, ServiceType::DynamicSequential] {
-        let rule = Rule::new(Fault::CutBeforeReply).on(OpCode::Create2).path_containing("/web/a");
-        let lost = proxy.add_rule(rule);
+        let rule = Rule::new(Fault::CutBeforeReply).on(OpCode::Create2).on(OpCode::Multi);
+        let lost = proxy.add_rule(rule.path_containing("/web/a"));
         let a = register(&zk, web("a", 1).with_type(service_type)).await;
         assert_eq!(lost.fired(), 1);
         assert_eq!(zk.children("/services/web").await.unwrap().names.len(), 1);
+        assert_eq!(registry(&zk).names().await.unwrap(), ["web"]);
         within(a.unregister()).await.unwrap();
         assert_eq!(zk.children("/services/web").await.unwrap().names.len(), 0);
     }
