@@ -96,8 +96,8 @@ pub(crate) fn say_other_owner(location: &Location, console: &mut Console<'_>) ->
     ))
 }
 
-/// The directories that are worked in, or links in their place. What is missing is created in the last directory that is
-/// there.
+/// The directories that are worked in, or links in their place. What is missing is created in the last directory that
+/// is there.
 fn places(location: &Location) -> Result<Vec<(PathBuf, Metadata)>> {
     let mut places = Vec::new();
     for (dir, below) in

@@ -361,22 +361,24 @@ fn nothing_was_changed_is_true_after_an_interrupted_restore() {
         arguments.retain(|word| !words.contains(&word.as_str()));
         arguments
     };
-    let commands: [&dyn Fn(&Place) -> Vec<String>; 5] = [
-        &|place| without(place.restore(&other), &["--force", "--yes"]),
-        &|place| without(place.restore(&other), &["--yes"]),
-        &|place| without(place.repair("--accept-loss"), &["--yes"]),
-        &|place| without(place.repair("--rebuild-snapshot"), &["--yes"]),
-        &|place| place.repair("--rebuild-snapshot=snapshot.1"),
-    ];
+    let commands = |place: &Place| {
+        [
+            without(place.restore(&other), &["--force", "--yes"]),
+            without(place.restore(&other), &["--yes"]),
+            without(place.repair("--accept-loss"), &["--yes"]),
+            without(place.repair("--rebuild-snapshot"), &["--yes"]),
+            place.repair("--rebuild-snapshot=snapshot.1"),
+        ]
+    };
     let place = Place::new(true);
     let (_, changes) = with_fault(None, || run(&place.restore(&first)));
     let mut unchanged = 0;
     for number in 0..changes {
-        for command in commands {
+        for command in 0..commands(&place).len() {
             let place = Place::new(true);
             with_fault(Some((number, Fault::Kill)), || run(&place.restore(&first)));
             let before = place.files();
-            let ran = run(&command(&place));
+            let ran = run(&commands(&place)[command]);
             if ran.text.to_lowercase().contains("nothing was changed") {
                 assert!(place.files() == before, "{number}: {ran:?}");
                 unchanged += 1;

@@ -108,7 +108,8 @@ impl RestoreArguments {
         self.confirmed(&question, console)
     }
 
-    /// Exchanges the files. Returns where the old ones are. `nothing` is what was changed if it fails before the decision.
+    /// Exchanges the files. Returns where the old ones are. `nothing` is what was changed if it fails before the
+    /// decision.
     fn put_in_place(
         &self,
         location: &Location,
