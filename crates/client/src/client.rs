@@ -209,7 +209,8 @@ impl Client {
     }
 
     /// Takes another list of servers. The connection moves if its server is no longer among them,
-    /// or if it is this client's lot to move, so that load stays even.
+    /// or if it is this client's lot to move, so that load stays even. Requests that were sent are
+    /// answered first, unless that takes longer than a third of the session timeout.
     pub fn update_servers(&self, servers: &str) -> Result<()> {
         let servers: ConnectString = servers
             .parse()

@@ -41,6 +41,9 @@ pub(super) enum End {
     AuthFailed,
 }
 
+/// Why a connection ends that is not broken.
+const MOVES: &str = "the list of servers has changed";
+
 /// Room for what is read next: a new buffer has this much,
 const READ_BYTES: usize = 64 << 10;
 /// and is replaced when less than this is left.
@@ -130,11 +133,16 @@ impl Connection {
         if let Err(end) = dialogue.receive() {
             return end;
         }
+        // Another server is to be used: what was sent is waited for until then.
+        let mut moves_at: Option<Instant> = None;
         loop {
-            if dialogue.written == dialogue.outbox.len() {
+            if dialogue.written == dialogue.outbox.len() && moves_at.is_none() {
                 dialogue.refill();
             }
             let has_output = dialogue.written < dialogue.outbox.len();
+            if moves_at.is_some() && !has_output && dialogue.is_answered() {
+                return End::Broken(MOVES.to_owned());
+            }
             let step = tokio::select! {
                 received = read.read_buf(&mut dialogue.inbox) => dialogue.on_read(received),
                 sent = send(write, &dialogue.outbox[dialogue.written..]),
@@ -142,14 +150,18 @@ impl Connection {
                 {
                     dialogue.on_sent(sent, *holds_back)
                 }
-                () = shared.outgoing.ready(), if !has_output => Ok(()),
+                () = shared.outgoing.ready(), if !has_output && moves_at.is_none() => Ok(()),
+                () = at(moves_at) => Err(End::Broken(MOVES.to_owned())),
                 () = timer.as_mut() => {
                     let step = dialogue.on_timer();
                     timer.as_mut().reset(dialogue.next_duty());
                     step
                 }
                 changed = life.servers.changed() => {
-                    if changed.is_ok() { on_new_servers(life) } else { Ok(()) }
+                    if changed.is_ok() && must_move(life) {
+                        moves_at.get_or_insert(Instant::now() + dialogue.timeout / 3);
+                    }
+                    Ok(())
                 }
                 host = WritableSearch::found(search) => {
                     life.found_writable = Some(host);
@@ -194,12 +206,18 @@ async fn send(
     }
 }
 
-fn on_new_servers(life: &mut Life) -> Result<(), End> {
+fn must_move(life: &mut Life) -> bool {
     match life.hosts.replace(&life.servers.borrow_and_update()) {
-        Verdict::Stay => Ok(()),
-        Verdict::MoveFromRemoved | Verdict::MoveForBalance => {
-            Err(End::Broken("the list of servers has changed".to_owned()))
-        }
+        Verdict::Stay => false,
+        Verdict::MoveFromRemoved | Verdict::MoveForBalance => true,
+    }
+}
+
+/// Resolves at this moment; never, if there is none.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -223,6 +241,11 @@ impl Dialogue {
                 self.set_watches_pending += 1;
             }
         }
+    }
+
+    /// Nobody waits for anything that was sent.
+    fn is_answered(&self) -> bool {
+        self.in_flight.is_empty() && self.auths.is_empty()
     }
 
     /// Takes what has been queued.

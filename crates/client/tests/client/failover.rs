@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use herdsman_client::ConnectionEvent::{Reconnected, Suspended};
-use herdsman_client::{Client, ErrorKind, RetryPolicy};
+use herdsman_client::{Client, ErrorKind, Outcome, RetryPolicy};
 use herdsman_proto::OpCode;
 use herdsman_server::test_proxy::{Fault, Rule};
 use herdsman_server::{TestEnsemble, TestProxy, TestServer};
@@ -76,6 +76,30 @@ async fn a_client_leaves_a_server_that_is_no_longer_listed() {
         let kind = kind(zk.update_servers(bad));
         assert!(matches!(kind, ErrorKind::InvalidArgument(_)), "{kind:?}");
     }
+}
+
+/// A move is not a failure: nothing that was sent is left without an answer.
+#[tokio::test]
+async fn what_was_sent_is_answered_before_a_client_moves() {
+    let server = TestServer::start();
+    let (old, new) = (TestProxy::start(server.address()), TestProxy::start(server.address()));
+    let zk = within(options().connect(&old.connect_string())).await.unwrap();
+    let zk = zk.with_retry(RetryPolicy::never());
+    let mut events = zk.events();
+    let held = old.once(OpCode::Create2, Fault::HoldReply);
+    let created = zk.create("/a", "").send();
+    within(old.until(|traffic| traffic.requests(OpCode::Create2) == 1)).await;
+    zk.update_servers(&new.connect_string()).unwrap();
+    // By now the client knows of the list: it has sent nothing behind the create.
+    let behind = zk.create("/b", "").send();
+    held.release();
+    within(created).await.unwrap();
+    assert_eq!(next(&mut events).await, Suspended);
+    // What was not sent has failed, and was not applied.
+    if let Err(error) = within(behind).await {
+        assert_eq!(error.outcome(), Outcome::NotApplied);
+    }
+    eventually("the client has moved", || new.traffic().connections_open() == 1).await;
 }
 
 #[tokio::test]
