@@ -73,7 +73,8 @@ enum Task {
         /// The server under test. `apache` shows that the suite itself is right.
         #[arg(long, value_enum, default_value_t = Program::Herdsman)]
         server: Program,
-        /// With `recipes`: instead of the checks, contend for this many seconds with connections cut and servers killed.
+        /// With `recipes`: instead of the checks, contend for this many seconds with connections cut and servers
+        /// killed.
         #[arg(long)]
         seconds: Option<u64>,
         /// For the program that the suite runs (the differential ones), such as `-- --seed 7 --shrink`.

@@ -1,8 +1,8 @@
 //! Keeps a client's list of servers equal to the membership of the ensemble.
 //!
-//! In: the text of `/zookeeper/config`, which changes with each reconfiguration. Out: lists of servers for the session's
-//! task, which moves the connection if it has to (`hosts.rs`). A member whose line names no client port is left out; if
-//! no member names one, the list stays as it is.
+//! In: the text of `/zookeeper/config`, which changes with each reconfiguration. Out: lists of servers for the
+//! session's task, which moves the connection if it has to (`hosts.rs`). A member whose line names no client port is
+//! left out; if no member names one, the list stays as it is.
 //!
 //! A membership may name addresses that this client cannot reach. So when no server has answered for a session timeout,
 //! the servers that the program has given are tried again.

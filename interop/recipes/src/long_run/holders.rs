@@ -263,8 +263,8 @@ impl Holders {
         Ok(())
     }
 
-    /// Adds for another program, which believes that it holds: fenced by its node, if that is first in the line. If it is
-    /// not, the program has lost what it held and does not know yet.
+    /// Adds for another program, which believes that it holds: fenced by its node, if that is first in the line. If it
+    /// is not, the program has lost what it held and does not know yet.
     async fn add_for(
         &self,
         counted: &Counted,

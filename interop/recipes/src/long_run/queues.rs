@@ -1,9 +1,9 @@
 //! A queue in Curator's layout: ours and Curator's `SimpleDistributedQueue` put and take.
 //!
-//! An item of ours whose `offer` succeeded is there once, and is taken once. Curator's `poll` deletes an item and learns
-//! nothing if the reply is lost, so each failed `poll` may have lost one, and it may lose one without failing, when its
-//! client repeats the deletion; therefore its consumer works only behind the faults. Curator's `offer` repeats a create,
-//! so its items may be there twice.
+//! An item of ours whose `offer` succeeded is there once, and is taken once. Curator's `poll` deletes an item and
+//! learns nothing if the reply is lost, and it may lose an item without failing, when its client repeats the deletion;
+//! therefore its consumer works only when the faults are over. Curator's `offer` repeats a create, so its items may be
+//! there twice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
