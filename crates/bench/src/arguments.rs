@@ -40,7 +40,7 @@ Exit codes:
   1    measured, but some answers were errors, wrong, or missing
   2    it could not be done: wrong usage, no server, a root that is somebody else's
   130  interrupted
-  141  nobody reads the output any more";
+  141  standard output was closed";
 
 /// Measure servers: operations per second, latencies, and whether the answers are right.
 #[derive(Args, Clone, Debug)]

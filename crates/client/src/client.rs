@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// How things stand.
+    /// The current connection state.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
         match &self.scope {
@@ -209,7 +209,7 @@ impl Client {
     }
 
     /// Takes another list of servers. The connection moves if its server is no longer among them,
-    /// or if it is this client's lot to move, so that load stays even. Requests that were sent are
+    /// or if this client is chosen at random to move, which keeps the load even. Requests that were sent are
     /// answered first, unless that takes longer than a third of the session timeout.
     pub fn update_servers(&self, servers: &str) -> Result<()> {
         let servers: ConnectString = servers
@@ -347,7 +347,7 @@ impl Client {
         Call::new(self, Ephemerals { path: self.path(path) })
     }
 
-    /// Who the server thinks we are.
+    /// The identities under which the server has authenticated this session.
     pub fn who_am_i(&self) -> Call<WhoAmI> {
         Call::new(self, WhoAmI)
     }

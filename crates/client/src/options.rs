@@ -1,4 +1,4 @@
-//! What a client can be told before it connects.
+//! Client options.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -60,7 +60,7 @@ Examples:
   HERDSMAN_AUTH=digest:super:secret herdsman backup --admin http://127.0.0.1:8080 -o /backup/
   herdsman backup --admin https://zk1:8080 --tls-trust-store ca.pem --tls-key-store me.pem -o /backup/
 
-The file is for the user alone who runs the command: it has everything in it, digests of passwords, too.
+The file is readable only by its owner (mode 0600), because it contains all data, including password digests.
 
 {EXIT_CODES_OF_CHANGES}"
     )

@@ -21,7 +21,7 @@ Exit codes:
   0    sound, or nothing was asked to be checked
   1    problems were found, or a difference
   2    it could not be done: wrong usage, missing files, files of another format
-  141  nobody reads the output any more";
+  141  standard output was closed";
 
 /// Behind the help of the commands that change something.
 pub(crate) const EXIT_CODES_OF_CHANGES: &str = "\
@@ -29,7 +29,7 @@ Exit codes:
   0    done, and what was written is sound
   1    problems were found or remain, or the question was answered with no
   2    it could not be done; the text says why, and whether anything was changed
-  141  nobody reads the output any more; nothing was changed
+  141  standard output was closed; nothing was changed
 Once something is changed, output that cannot be written goes to standard error, and the code is the same.";
 
 /// How a command ended, when it could be carried out.
@@ -59,7 +59,7 @@ struct ReaderGone;
 
 impl Display for ReaderGone {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nobody reads the output any more")
+        f.write_str("standard output was closed")
     }
 }
 

@@ -201,7 +201,7 @@ impl Read for NotingReader<'_> {
 fn hint(status: u16) -> Option<&'static str> {
     Some(match status {
         401 => {
-            "it wants to know who asks: give --auth-file, or set HERDSMAN_AUTH=digest:user:password"
+            "the server requires credentials: use --auth-file, or set HERDSMAN_AUTH=digest:user:password"
         }
         403 => "these credentials do not have all permissions on /",
         404 | 405 => {

@@ -44,7 +44,7 @@ Exit codes:
   0    sound, or nothing was asked to be checked
   1    problems were found, or a difference
   2    it could not be done: wrong usage, missing files, files of another format
-  141  nobody reads the output any more";
+  141  standard output was closed";
 
 #[derive(Subcommand, Debug)]
 enum What {

@@ -35,7 +35,7 @@ pub(crate) struct DirArguments {
 /// Where the txn logs are, if elsewhere; or the file that says where everything is.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PlaceArguments {
-    /// The server's dataLogDir, if it has one of its own. Its dataDir again says that it has none.
+    /// The server's dataLogDir. If it has none, give the dataDir again.
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     log_dir: Option<PathBuf>,
     /// Take dataDir and dataLogDir from this zoo.cfg.

@@ -67,9 +67,9 @@ struct ActionArguments {
 /// How much is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Loss {
-    /// The damaged txn and all later ones: what stays is a state that really was.
+    /// The damaged txn and all later ones: the result is a state that existed.
     Later,
-    /// Only the damaged or missing txns: more stays, but as a state that never was.
+    /// Only the damaged or missing txns: more is kept, but as a state that never existed.
     DamagedOnly,
 }
 

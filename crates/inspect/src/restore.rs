@@ -25,7 +25,7 @@ use crate::location::PlaceArguments;
 use crate::progress::Meter;
 use crate::snapshot_file::{DigestVerdict, LoadedSnapshot};
 
-/// Put a backup in the place of a server's state, offline or over the admin port.
+/// Replace a server's state with a backup, offline or over the admin port.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("target").required(true).args(["data_dir", "admin", "config"]), after_help = help())]
 pub struct RestoreArguments {

@@ -12,7 +12,7 @@ const TLS_PASSWORD: &str = "HERDSMAN_TLS_PASSWORD";
 
 /// Over flags that protect a connection, in every help text. Each flag has it by itself: a heading of the whole
 /// would also stand over the flags that come behind it.
-pub const HEADING: &str = "Protection";
+pub const HEADING: &str = "TLS and authentication";
 
 /// Whom to trust, and who we are.
 #[derive(Args, Clone, Debug, Default)]

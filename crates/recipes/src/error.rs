@@ -16,13 +16,13 @@ pub enum Error {
     #[error("{0}")]
     InvalidArgument(String),
     /// The time given was not enough. What had been made on the way is removed again.
-    #[error("the time given was not enough")]
+    #[error("timed out")]
     TimedOut,
     /// What was held is held no longer: the session ended, or somebody deleted the node.
-    #[error("what was held is held no longer")]
+    #[error("lost: the session ended or the node was deleted")]
     Lost,
     /// There is no room.
-    #[error("there is no room: the limit is {limit}")]
+    #[error("full: the limit is {limit}")]
     Full {
         /// How much there is room for.
         limit: usize,

@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Colours: by default only on a terminal, and not if NO_COLOR is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: ColorChoice,
-    /// Do not ask before deleting a whole subtree.
+    /// Do not ask before deleting, copying, moving or overwriting.
     #[arg(long, short)]
     pub(crate) yes: bool,
     /// Commands from a pipe: go on after an error. The exit code is that of the first one.

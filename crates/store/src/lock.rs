@@ -17,7 +17,7 @@ pub const FILE_NAME: &str = "herdsman.lock";
 pub enum DirLockError {
     /// Another process has it.
     #[error(
-        "{dir} is in use by another server, {owner} (it holds {path}). Stop it, or give this one a dataDir of its own",
+        "{dir} is in use by another server or tool, {owner} (it holds {path}). Stop it first, or use another dataDir",
         dir = dir.display(), path = path.display()
     )]
     InUse {
@@ -30,7 +30,7 @@ pub enum DirLockError {
     },
     /// Another process has it under another name.
     #[error(
-        "{data} or {log} is in use by another server, which reaches it by another path. Stop it, or give this one directories of its own",
+        "{data} or {log} is in use by another server or tool, which reaches it by another path. Stop it first, or use other directories",
         data = dirs.data.display(), log = dirs.log.display()
     )]
     InUseElsewhere {

@@ -112,7 +112,7 @@ fn describe_alert(alert: AlertDescription) -> String {
         | AlertDescription::CertificateUnknown
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::AccessDenied => "the peer refuses our certificate",
-        AlertDescription::CertificateRequired => "the peer wants a certificate from us",
+        AlertDescription::CertificateRequired => "the peer requires a certificate of this side",
         AlertDescription::ProtocolVersion => "the peer speaks no version of TLS that we offer",
         AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity => {
             "the peer finds no cipher suite in common, or wants a certificate from us"

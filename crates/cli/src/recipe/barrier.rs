@@ -138,7 +138,7 @@ async fn in_time<T>(
     tokio::select! {
         done = work => Ok(Continue(done?)),
         () = passed(limit) => {
-            eprintln!("herdsman: not in the time given");
+            eprintln!("herdsman: timed out waiting for the others");
             Ok(Break(Outcome::Negative))
         }
         () = interrupted.wait() => Ok(Break(Outcome::Interrupted)),

@@ -17,10 +17,10 @@ pub(super) const EXAMPLES: &str = "\
   herdsman recipe id --kind uuid-v7 --count 3
   herdsman recipe id /ids/orders --kind segment --block 100";
 
-/// Make ids that nobody else makes.
+/// Generate unique ids.
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Where the ids are kept; uuids need no place.
+    /// The path under which ids are allocated; not used for UUIDs.
     #[arg(default_value = "/ids", value_name = "PATH")]
     path: String,
     /// How to make them.

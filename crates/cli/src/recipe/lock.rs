@@ -40,7 +40,7 @@ pub(super) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Mode {
-    /// Nobody else holds it; do not mix it with the other two at one path.
+    /// One holder. Does not exclude the other two modes: use one kind for a path.
     Exclusive,
     /// A read-write lock, for writing.
     Write,

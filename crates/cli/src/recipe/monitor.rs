@@ -21,7 +21,7 @@ pub(super) const EXAMPLES: &str = "\
   ./measure.sh | herdsman recipe monitor report /machines m1       # each line is a status
   herdsman recipe monitor watch /machines --stale-after 30";
 
-/// Publish the status of a machine, or watch who comes, goes and falls silent.
+/// Publish the status of a machine, or watch machines join, report, become stale and leave.
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -44,12 +44,12 @@ enum Action {
         #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = some_seconds)]
         every: Duration,
     },
-    /// Print who comes (+), reports (~), falls silent (!) and goes (-), until Ctrl-C.
+    /// Print machines that join (+), report (~), become stale (!) and leave (-), until Ctrl-C.
     #[command(after_help = help(EXAMPLES))]
     Watch {
         /// Where the machines are.
         path: String,
-        /// A machine that has not reported for this time has fallen silent.
+        /// A machine that has not reported for this time is stale.
         #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = some_seconds)]
         stale_after: Duration,
     },

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) enum Outcome {
     /// All went well.
     Done,
-    /// The answer is no: not in the time given, nothing there, another value, a failed task, or a deadlock.
+    /// Timed out, nothing found, another value, a failed task, or a deadlock.
     Negative,
     /// What was held was lost: the session ended, or somebody deleted the node.
     Lost,
@@ -34,12 +34,12 @@ Exit codes:
   0    done, also when Ctrl-C ends what was held or watched
   1    it failed; the text says why
   2    wrong usage
-  3    no: not in the time given, nothing there, another value, a failed task, or a deadlock
+  3    negative result: timed out, nothing found, another value, task failed, or deadlock found
   4    lost while it was held: the session ended or the node was deleted
   127  the command could not be run
   130  interrupted while it was waiting
-  141  nobody reads the output any more
-With a command that ran: the command's own code, or 128+N if signal N ended it.";
+  141  standard output was closed
+A lock, permit, election or barrier with a command: the command's own code, or 128+N if signal N ended it; 4 if lost.";
 
 /// Examples, which are lines with an indent but for the first one, and the exit codes.
 pub(super) fn help(examples: &str) -> String {

@@ -15,7 +15,7 @@ pub(super) struct ReaderGone;
 
 impl Display for ReaderGone {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nobody reads the output any more")
+        f.write_str("standard output was closed")
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) enum AttachError {
     Io(#[from] io::Error),
     #[error("the answer is not ZooKeeper's: {0}")]
     Unreadable(#[from] herdsman_proto::DecodeError),
-    #[cfg_attr(feature = "tls", error("this port speaks TLS, and the client was not told to"))]
+    #[cfg_attr(feature = "tls", error("this port speaks TLS, which the client does not use"))]
     #[cfg_attr(
         not(feature = "tls"),
         error("this port speaks TLS, which this client was built without")

@@ -183,11 +183,11 @@ fn loss_offers(last_good: Zxid) -> Vec<(String, String)> {
     vec![
         (
             "--accept-loss".to_owned(),
-            format!("goes back to txn {last_good}: all later txns are given up. A state that really was"),
+            format!("goes back to txn {last_good}: all later txns are given up. The result is a state that existed"),
         ),
         (
             "--accept-loss=damaged-only".to_owned(),
-            "gives up only the txns that are damaged or missing and keeps later ones. More is kept, but as a state that never was; clients may see parts that do not fit".to_owned(),
+            "gives up only the txns that are damaged or missing and keeps later ones. More is kept, but as a state that never existed; clients may see parts that do not fit".to_owned(),
         ),
     ]
 }

@@ -77,7 +77,7 @@ fn the_directory_of_a_running_server_is_read_and_the_server_does_not_notice() {
     run(&["inspect", "data-dir", copy.text(), "--verify"])
         .expect(0, &["a server starts with", "sound"]);
     run(&["repair", copy.text(), "--rebuild-snapshot", "--yes"])
-        .expect(2, &["in use by another server"]);
+        .expect(2, &["in use by another server or tool"]);
     server.restart();
     server.stop();
 }

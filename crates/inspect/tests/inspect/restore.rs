@@ -180,7 +180,7 @@ fn a_running_server_is_left_alone() {
     let data_dir = text(server.data_dir()).to_owned();
     let target = ["--data-dir", &data_dir, "--log-dir", &data_dir, "--force", "--yes"];
     run(&[&["restore", text(&file)], &target[..]].concat())
-        .expect(2, &["in use by another server", "nothing was changed"]);
+        .expect(2, &["in use by another server or tool", "nothing was changed"]);
     server.restart();
     server.stop();
 }

@@ -3,8 +3,8 @@
 //! In: reports, and the end of the work. Out: a node with the latest report, which is ephemeral while the
 //! work goes on, `{"percent":40,"text":"unpacking"}`, and persistent when it has finished,
 //! `{"percent":100,"text":"unpacked","finished":true}`. One transaction replaces the one by the other. So
-//! a reader that finds no node knows that nobody is at work: the reporter has not begun, or it has gone
-//! without finishing.
+//! a reader that finds no node knows that no session reports: the reporter has not begun, it has gone
+//! without finishing, or its session has ended and the next one has not put the node back yet.
 //!
 //! The node is a [`PersistentNode`]: it is put back in the next session. Writes are limited as those of a
 //! [`ProgressReporter`](super::ProgressReporter). Deliberately not here: the end of a finished node; the
@@ -37,8 +37,8 @@ fn record(progress: Progress, finished: bool) -> bytes::Bytes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveProgress {
-    /// Nobody reports. After a report this means that the reporter has gone without finishing: its session
-    /// has ended, or it was dropped.
+    /// No session reports. After a report this means that the reporter was dropped without finishing, or that its
+    /// session has ended; in its next session it reports again.
     Absent,
     /// The session of the reporter lives, and this is its latest report.
     Reported(Progress),

@@ -269,7 +269,7 @@ async fn worker_ids_are_the_smallest_free_ones_and_run_out() {
     assert_eq!(ids, (3..=10).collect::<Vec<_>>());
     let workers = WorkerIds::new(&zk, "/w", 3..=10).unwrap();
     let refused = within(workers.lease()).await.unwrap_err();
-    assert_eq!(refused.to_string(), "there is no room: the limit is 8");
+    assert_eq!(refused.to_string(), "full: the limit is 8");
     within(held.remove(4).release()).await.unwrap();
     let again = within(workers.lease()).await.unwrap();
     assert_eq!(again.id(), 7);

@@ -11,7 +11,7 @@ fn who_waits_goes_on_when_it_opens() {
     terminal.run(&["barrier", "close", PATH]).check(0, &["closed /barrier"]);
     terminal
         .run(&["barrier", "wait", PATH, "--timeout", "0.01"])
-        .check_error(3, &["herdsman: not in the time given"]);
+        .check_error(3, &["herdsman: timed out waiting for the others"]);
     let waiting = terminal.start(&["barrier", "wait", PATH]);
     terminal.run(&["barrier", "open", PATH]).check(0, &["opened /barrier"]);
     waiting.end().check(0, &["/barrier is open"]);
