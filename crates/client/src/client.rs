@@ -222,6 +222,14 @@ impl Client {
         Ok(())
     }
 
+    /// The servers that the client uses at present: those that it was given, at the start or by
+    /// [`update_servers`](Client::update_servers), or the members that it
+    /// [follows](crate::Options::follow_membership).
+    #[must_use]
+    pub fn servers(&self) -> ConnectString {
+        self.lineage().servers.borrow().clone()
+    }
+
     pub(crate) fn lineage(&self) -> Arc<Lineage> {
         match &self.scope {
             Scope::Managed(managed) => managed.lineage.clone(),

@@ -115,7 +115,7 @@ fn describe_alert(alert: AlertDescription) -> String {
         AlertDescription::CertificateRequired => "the peer requires a certificate of this side",
         AlertDescription::ProtocolVersion => "the peer speaks no version of TLS that we offer",
         AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity => {
-            "the peer finds no cipher suite in common, or wants a certificate from us"
+            "the peer finds no cipher suite in common, or requires a certificate of this side"
         }
         other => return format!("the peer broke the TLS handshake off: {other:?}"),
     };

@@ -119,7 +119,7 @@ fn refusals_become_one_line() {
         assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0, "nothing is left");
     };
     let json = ["Content-Type: application/json"];
-    check("401 Unauthorized", &json, br#"{"error":null}"#, "give --auth");
+    check("401 Unauthorized", &json, br#"{"error":null}"#, "use --auth-file");
     check("403 Forbidden", &json, b"{}", "do not have all permissions");
     check("404 Not Found", &[], b"<html>", "no such command");
     check("429 Too Many Requests", &json, b"{}", "asked too often");

@@ -233,7 +233,7 @@ fn refusals_become_one_line() {
         assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
         stub.request();
     };
-    check("401 Unauthorized", b"{}", "give --auth");
+    check("401 Unauthorized", b"{}", "use --auth-file");
     check("403 Forbidden", b"{}", "do not have all permissions");
     check("429 Too Many Requests", b"{}", "asked too often");
     check("500 Internal Server Error", b"{}", "it failed");
