@@ -220,6 +220,9 @@ impl World {
         storage: &Storage,
         (zxid, after): (Zxid, TreeAfterCut),
     ) -> Done {
+        // From here on what is cut off may be gone, also if the cut fails and is never reported.
+        let flushed = &mut self.servers[place].flushed;
+        *flushed = (*flushed).min(zxid);
         // The start of an epoch is no txn: where the log ends then is found by loading it.
         if after == TreeAfterCut::Kept && zxid.counter() != 0 {
             match storage.truncate_log(zxid) {
