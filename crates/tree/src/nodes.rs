@@ -8,15 +8,19 @@
 //! children.
 
 mod arena;
+mod child_lists;
 mod index;
 #[cfg(test)]
 mod tests;
 mod texts;
 mod znode;
 
-use herdsman_proto::{StatPersisted, path};
+use std::sync::Arc;
+
+use herdsman_proto::{JuteWrite, StatPersisted, path};
 
 use self::arena::Arena;
+use self::child_lists::{ChildLists, WIDE};
 use self::index::Index;
 use self::texts::{Moved, Texts};
 use self::znode::Slot;
@@ -38,6 +42,7 @@ pub struct Nodes {
     arena: Arena,
     index: Index,
     texts: Texts,
+    child_lists: ChildLists,
 }
 
 impl Nodes {
@@ -46,7 +51,7 @@ impl Nodes {
     #[must_use]
     pub fn new(hash_seed: u64, root: &NewZnode<'_>) -> Self {
         let (arena, index, texts) = (Arena::default(), Index::new(hash_seed), Texts::new());
-        let mut nodes = Nodes { arena, index, texts };
+        let mut nodes = Nodes { arena, index, texts, child_lists: ChildLists::default() };
         let id = nodes.put("", (NodeId::ROOT, 0), root);
         assert_eq!(id, NodeId::ROOT, "the root takes the first slot");
         nodes
@@ -137,7 +142,8 @@ impl Nodes {
         let slot_in_parent = self.get(parent).children().len() as u32;
         let id = self.put(name, (parent, slot_in_parent), new);
         self.slot_mut(parent).push_child(id);
-        let Nodes { arena, index, texts } = self;
+        self.child_lists.forget(parent);
+        let Nodes { arena, index, texts, .. } = self;
         let indexed = |id| arena.get(id).expect("the index holds slots that are taken");
         index
             .insert((parent, name.as_bytes()), id, |id| key_of(Znode { slot: indexed(id), texts }));
@@ -146,7 +152,7 @@ impl Nodes {
 
     /// Makes room for so many znodes in all.
     pub fn reserve(&mut self, znodes: usize) {
-        let Nodes { arena, index, texts } = self;
+        let Nodes { arena, index, texts, .. } = self;
         let indexed = |id| arena.get(id).expect("the index holds slots that are taken");
         index.reserve(znodes, |id| key_of(Znode { slot: indexed(id), texts }));
     }
@@ -154,13 +160,14 @@ impl Nodes {
     /// Takes a childless znode out.
     pub fn remove(&mut self, id: NodeId) {
         assert_ne!(id, NodeId::ROOT, "the root stays");
-        let Nodes { arena, index, texts } = self;
+        let Nodes { arena, index, texts, .. } = self;
         let slot = arena.take(id).expect("the id was taken from the tree under the same guard");
         let node = Znode { slot: &slot, texts };
         assert!(node.children().is_empty(), "{} still has children", node.name());
         index.remove(key_of(node), id);
         let moved = texts.remove(slot.place, slot.text_bytes());
         self.note_moved(moved.as_ref());
+        self.child_lists.forget(slot.parent);
         if let Some(moved) = self.slot_mut(slot.parent).remove_child(slot.slot_in_parent) {
             self.slot_mut(moved).slot_in_parent = slot.slot_in_parent;
         }
@@ -198,6 +205,37 @@ impl Nodes {
             path.push('/');
             path.push_str(self.get(id).name());
         }
+    }
+
+    /// Appends the names of a znode's children as a list in jute. False, with a part of it appended, if it takes more
+    /// than `bytes_max`.
+    pub fn names_into(&self, id: NodeId, bytes_max: usize, out: &mut Vec<u8>) -> bool {
+        let children = self.get(id).children();
+        if let Some(list) = self.child_list(id) {
+            out.extend_from_slice(&list);
+            return true;
+        }
+        // Each has a length and a character at least.
+        if children.len().saturating_mul(5) > bytes_max {
+            return false;
+        }
+        let start = out.len();
+        out.put_count(children.len());
+        for &child in children {
+            // A text and a buffer look the same, and nobody need check again that it is text.
+            out.put_buffer(Some(self.get(child).name_bytes()));
+            if out.len() - start > bytes_max {
+                return false;
+            }
+        }
+        if children.len() >= WIDE {
+            self.child_lists.note(id, &out[start..]);
+        }
+        true
+    }
+
+    fn child_list(&self, id: NodeId) -> Option<Arc<[u8]>> {
+        (self.get(id).children().len() >= WIDE).then(|| self.child_lists.get(id)).flatten()
     }
 
     /// The parent's id.

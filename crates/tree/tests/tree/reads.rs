@@ -147,3 +147,37 @@ fn replies_fit_by_the_real_length_of_names_and_data() {
     assert!(!world.tree.reply_fits(&children(), 4096));
     assert!(world.tree.reply_fits(&children(), 5008));
 }
+
+/// Lists of wide znodes are kept encoded, and must not outlive a change, nor the znode.
+#[test]
+fn a_list_that_was_read_before_shows_later_changes() {
+    const CHILDREN: usize = 4_200;
+    let mut world = World::new(TreeOptions::default(), &["create /p"]);
+    let reader = Reader { session: SessionId(1), watcher: Watcher(1), ids: &[] };
+    let list = |world: &World| {
+        let request = ReadRequest::GetChildren { path: "/p".into(), watch: false, with_stat: true };
+        let mut lists = (0..3).map(|_| {
+            let mut out = Vec::new();
+            assert_eq!(world.tree.read(reader, &request, &mut out), Ok(()));
+            out
+        });
+        let first = lists.next().unwrap();
+        assert!(lists.all(|list| list == first), "the same list each time");
+        i32::from_be_bytes(first[..4].try_into().unwrap()) as usize
+    };
+    for i in 0..CHILDREN {
+        world.run(&format!("create /p/{i}"));
+    }
+    assert_eq!(list(&world), CHILDREN);
+    world.run("create /p/more");
+    assert_eq!(list(&world), CHILDREN + 1);
+    world.run("delete /p/0");
+    assert_eq!(list(&world), CHILDREN);
+    world.run("delete /p/more");
+    for i in 1..CHILDREN {
+        world.run(&format!("delete /p/{i}"));
+    }
+    world.run("delete /p");
+    world.run("create /p");
+    assert_eq!(list(&world), 0);
+}
