@@ -223,7 +223,9 @@ impl Nodes {
         out.put_count(children.len());
         for &child in children {
             // A text and a buffer look the same, and nobody need check again that it is text.
-            out.put_buffer(Some(self.get(child).name_bytes()));
+            let name = self.get(child).name_bytes();
+            out.put_count(name.len());
+            out.extend_from_slice(name);
             if out.len() - start > bytes_max {
                 return false;
             }
