@@ -124,6 +124,8 @@ enum LastAt {
 #[derive(Debug)]
 pub struct Forwarding {
     link: LinkId,
+    /// The leader makes sure that it still leads before it answers a sync.
+    leader_checks: bool,
     attached: BTreeMap<SessionId, Attached>,
     /// New sessions that the leader has been asked for.
     opening: BTreeMap<SessionId, Applicant>,
@@ -172,6 +174,7 @@ impl Forwarding {
     pub fn new(link: LinkId) -> Self {
         Forwarding {
             link,
+            leader_checks: false,
             attached: BTreeMap::new(),
             opening: BTreeMap::new(),
             reviving: BTreeMap::new(),
@@ -188,6 +191,17 @@ impl Forwarding {
     #[must_use]
     pub fn link(&self) -> LinkId {
         self.link
+    }
+
+    /// A ping of the leader shows what it does before it answers a sync.
+    pub fn set_leader_checks(&mut self, leader_checks: bool) {
+        self.leader_checks = leader_checks;
+    }
+
+    /// Whether the leader makes sure that it still leads before it answers a sync.
+    #[must_use]
+    pub fn leader_checks(&self) -> bool {
+        self.leader_checks
     }
 
     /// A client waits for a new session.

@@ -237,7 +237,18 @@ impl Node {
     }
 
     fn has_committed(&self) -> bool {
-        self.in_flight.has_durable(self.committed)
+        self.in_flight.has_ready(self.committed)
+    }
+
+    /// Whether a sync at this server cannot be answered by a leader that has been replaced. False also at an observer
+    /// that learns from a follower, which does not know.
+    #[must_use]
+    pub fn has_linearizable_syncs(&self) -> bool {
+        match &self.role {
+            Role::Deciding { .. } => true,
+            Role::Learning(forwarding) => forwarding.leader_checks(),
+            Role::Idle { .. } | Role::ReadOnly => false,
+        }
     }
 
     /// As what requests are served at the moment; `None` while there is no leader.
@@ -342,7 +353,8 @@ impl Node {
         self.sessions.touch(session, now.monotonic_ms);
         if let ClientRequest::Sync { path } = request {
             let path = path.into_owned().into_boxed_str();
-            return self.answer_in_turn(Waiting::Sync { origin, path }, tree, out);
+            let check = self.begin_check(now, out);
+            return self.answer_in_turn(Waiting::Sync { origin, path, check }, tree, out);
         }
         if let ClientRequest::Read(_) = request {
             return self.answer_in_turn(Waiting::Read { origin, body: body.into() }, tree, out);
@@ -394,14 +406,15 @@ impl Node {
         self.answer_in_turn(Waiting::Refusal { origin, code }, tree, out);
     }
 
-    /// Answers at once if nothing is in flight and `out` is not large, else behind it. A log that cannot be
-    /// written lets nothing move on, so then it is enough that the connection itself has nothing in flight;
-    /// one that has is being closed.
+    /// Answers at once if nothing is in flight and `out` is not large, else behind it; a sync when its check is passed.
+    /// A log that cannot be written lets nothing move on, so then it is enough that the connection itself has nothing in
+    /// flight; one that has is being closed.
     fn answer_in_turn(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
         let stuck = self.storage != StorageState::Writable;
         let conn = waiting.conn();
         let is_first = (self.in_flight.is_empty() && !out.is_large())
             || (stuck && self.in_flight.conns().all(|other| Some(other) != conn));
+        let is_first = is_first && self.in_flight.has_passed(&waiting);
         if is_first {
             self.answer(waiting, tree, out);
         } else {

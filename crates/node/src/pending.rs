@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
+use herdsman_zab::Check;
 
 use crate::io::ConnId;
 
@@ -45,6 +46,8 @@ pub enum Waiting {
         origin: Origin,
         /// Echoed.
         path: Box<str>,
+        /// What has to be passed before, to show that this server still leads.
+        check: Check,
     },
     /// A read behind a write of its session.
     Read {
@@ -88,6 +91,8 @@ impl Waiting {
 #[derive(Debug, Default)]
 pub struct InFlight {
     queue: VecDeque<(Zxid, Waiting)>,
+    /// The last check that was passed.
+    passed: Check,
 }
 
 impl InFlight {
@@ -97,17 +102,33 @@ impl InFlight {
         self.queue.push_back((zxid, waiting));
     }
 
-    /// The next one that is durable.
-    pub fn pop_durable(&mut self, durable: Zxid) -> Option<Waiting> {
-        self.queue.front().filter(|(zxid, _)| *zxid <= durable)?;
+    /// The next one that is durable and, if it is a sync, has passed its check.
+    pub fn pop_ready(&mut self, durable: Zxid) -> Option<Waiting> {
+        self.ready(durable)?;
         self.queue.pop_front().map(|(_, waiting)| waiting)
     }
 
-    /// The txn that [`InFlight::pop_durable`] would give next, if it is one.
+    fn ready(&self, durable: Zxid) -> Option<&Waiting> {
+        let (zxid, waiting) = self.queue.front()?;
+        (*zxid <= durable && self.has_passed(waiting)).then_some(waiting)
+    }
+
+    /// This server still led after the check began, and after all checks before it.
+    pub fn check_passed(&mut self, check: Check) {
+        self.passed = check;
+    }
+
+    /// Whether no check holds it up.
+    #[must_use]
+    pub fn has_passed(&self, waiting: &Waiting) -> bool {
+        !matches!(waiting, Waiting::Sync { check, .. } if *check > self.passed)
+    }
+
+    /// The txn that [`InFlight::pop_ready`] would give next, if it is one.
     #[must_use]
     pub fn next_txn(&self, durable: Zxid) -> Option<&Entry> {
-        match self.queue.front().filter(|(zxid, _)| *zxid <= durable)? {
-            (_, Waiting::Txn { entry, .. } | Waiting::Connect { entry, .. }) => Some(entry),
+        match self.ready(durable)? {
+            Waiting::Txn { entry, .. } | Waiting::Connect { entry, .. } => Some(entry),
             _ => None,
         }
     }
@@ -118,10 +139,10 @@ impl InFlight {
         self.queue.back().map(|(zxid, _)| *zxid)
     }
 
-    /// Something is durable and waits to be applied.
+    /// [`InFlight::pop_ready`] would give something.
     #[must_use]
-    pub fn has_durable(&self, durable: Zxid) -> bool {
-        self.queue.front().is_some_and(|(zxid, _)| *zxid <= durable)
+    pub fn has_ready(&self, durable: Zxid) -> bool {
+        self.ready(durable).is_some()
     }
 
     /// Nobody is answered any more; only the txns stay, which may be agreed on one day.

@@ -187,7 +187,9 @@ impl Peers {
                 self.commit_queue.push_change(DiskChange::Activate { membership });
             }
             Output::Standing(standing) => self.standing_changed(*standing),
-            Output::Commit { .. } => unreachable!("the node keeps it"),
+            Output::Commit { .. } | Output::CheckPassed { .. } => {
+                unreachable!("the node keeps it")
+            }
         }
     }
 

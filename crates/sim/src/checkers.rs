@@ -125,8 +125,6 @@ pub enum Fact<'a> {
         xid: i32,
         /// What it asks for.
         op: &'a Op,
-        /// Exactly one server leads, or tries to.
-        one_leader: bool,
     },
     /// A client has got an answer.
     Replied(Reply<'a>),

@@ -11,6 +11,7 @@ pub const MISTAKES: &[(Mistake, &str, u64)] = &[
     (Mistake::IgnoreFollowerAhead, "ignore-follower-ahead", 300),
     (Mistake::SkipTruncate, "skip-truncate", 300),
     (Mistake::ApplyBeforeCommit, "apply-before-commit", 300),
+    (Mistake::SyncWithoutCheck, "sync-without-check", 300),
 ];
 
 /// The properties of which a mistake in agreement must break one.

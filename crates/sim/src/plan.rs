@@ -295,6 +295,8 @@ impl Plan {
         let tick_ms = 100;
         let plan = Plan::of(seed);
         let has_local_sessions = plan.local_sessions != LocalSessions::Off;
+        // So that a leader that stands still is replaced, and the next one can serve meanwhile.
+        let stands_still = seed.is_multiple_of(3);
         Plan {
             membership: Arc::new(membership(3, 0, Voting::Majority)),
             joiners: 0,
@@ -309,9 +311,10 @@ impl Plan {
             fault_gap_ms: 4 * tick_ms,
             fault_phase_ms: 100 * tick_ms,
             faults: FaultKinds {
-                crashes: true,
-                partitions: true,
+                crashes: !stands_still,
+                partitions: !stands_still,
                 favourites: true,
+                pauses: stands_still,
                 lost_disks: seed.is_multiple_of(2) && !has_local_sessions,
                 ..FaultKinds::NONE
             },

@@ -141,6 +141,11 @@ pub enum Event {
         /// Which.
         place: Place,
     },
+    /// Clients ask a server that stands still.
+    AskStopped {
+        /// Which.
+        place: Place,
+    },
     /// Something breaks or is mended.
     Fault,
     /// The power fails in several places.
@@ -419,7 +424,9 @@ impl World {
         if let Some(place) = self.place_of_event(event)
             && let Some(until_ms) = self.servers[place].stopped_until_ms
         {
-            return self.at(until_ms, event);
+            // What has come meanwhile is taken up in any order.
+            let after_ms = self.random.below(10);
+            return self.at(until_ms + after_ms, event);
         }
         match event {
             Event::Start { place } => self.start(place),
@@ -438,6 +445,7 @@ impl World {
             Event::Client { client } => self.client_wakes(client),
             Event::Apply { place, life } => self.apply(place, life),
             Event::Resume { place } => self.resume(place),
+            Event::AskStopped { place } => self.ask_stopped(place),
             Event::Fault => self.next_fault(),
             Event::PowerFails => self.crash_many(),
             Event::Stranger => self.stranger_acts(),
@@ -460,6 +468,7 @@ impl World {
             | Event::ToClient { .. }
             | Event::Client { .. }
             | Event::Resume { .. }
+            | Event::AskStopped { .. }
             | Event::Fault
             | Event::PowerFails
             | Event::Stranger => None,

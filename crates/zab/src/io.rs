@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use herdsman_proto::{Membership, Notification, QuorumPacket, ServerId, Zxid};
 
+use crate::leader::checks::Check;
 use crate::log::Kept;
 
 /// One connection between a learner and whom it learns from, unique in the life of the process. A packet that
@@ -318,6 +319,11 @@ pub enum Output {
     Commit {
         /// The last one.
         zxid: Zxid,
+    },
+    /// A quorum still followed this leader after the check began, and after all checks before it.
+    CheckPassed {
+        /// Which.
+        check: Check,
     },
     /// This server's standing has changed.
     Standing(Standing),

@@ -13,12 +13,14 @@
 //!
 //! Invariants: nothing is committed before stage 3; a txn is committed when every quorum that has a
 //! say acknowledged it or a later one of this epoch; a learner hears of a commit only behind the
-//! proposal; observers and strangers never count (ZOOKEEPER-2959).
+//! proposal; a sync is answered only after a quorum has shown that it still follows ([`checks`]);
+//! observers and strangers never count (ZOOKEEPER-2959).
 //!
 //! Apache: `Leader`, `LearnerHandler`. How we differ: no thread waits for anything; no snapshot is
 //! written before serving; an acknowledgement stands for all earlier ones on the same link.
 
 mod broadcast;
+pub(crate) mod checks;
 pub(crate) mod claims;
 mod discovery;
 mod synchronize;
@@ -27,8 +29,9 @@ use std::collections::VecDeque;
 
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
+use self::checks::Check;
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
-use crate::learner_peer::{LearnerPeer, Learners, Step, late_links, ping};
+use crate::learner_peer::{LearnerPeer, Learners, Step, late_links};
 use crate::quorum::Quorum;
 use crate::replica::{Fall, Replica};
 
@@ -40,6 +43,16 @@ enum Stage {
     AwaitingEpochAcks,
     AwaitingNewLeaderAcks,
     Broadcasting,
+}
+
+/// A learner's sync.
+#[derive(Clone, Copy, Debug)]
+struct WaitingSync {
+    /// The proposal behind which it is answered.
+    zxid: Zxid,
+    /// The check that has to be passed before.
+    check: Check,
+    link: LinkId,
 }
 
 /// A server that leads, or tries to.
@@ -60,8 +73,10 @@ pub(crate) struct Leader {
     /// A new membership gives the lead to somebody else: nothing more is committed here.
     retired: bool,
     learners: Learners,
-    /// Learners' syncs, and the proposal behind which each is answered; oldest first.
-    syncs: VecDeque<(Zxid, LinkId)>,
+    /// Learners' syncs, oldest first.
+    syncs: VecDeque<WaitingSync>,
+    /// The last check that was passed.
+    passed: Check,
     next_ping_ms: u64,
     next_check_ms: u64,
     /// One of them has proven to be unable to follow.
@@ -81,6 +96,7 @@ impl Leader {
             retired: false,
             learners: Learners::new(),
             syncs: VecDeque::new(),
+            passed: replica.last_check,
             next_ping_ms: now_ms + settings.tick_ms / 2,
             next_check_ms: now_ms + settings.tick_ms,
             outbid: false,
@@ -247,7 +263,7 @@ impl Leader {
         }
         if now_ms >= self.next_ping_ms {
             self.next_ping_ms = now_ms + replica.settings.tick_ms / 2;
-            ping(&self.learners, replica.log.last(), out);
+            self.ping(replica, out);
         }
         Ok(())
     }

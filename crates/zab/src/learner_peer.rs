@@ -8,6 +8,7 @@ use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, LinkId, Output};
+use crate::leader::checks::Check;
 use crate::replica::Replica;
 use crate::sync::{Plan, plan_sync};
 
@@ -75,6 +76,9 @@ pub(crate) struct LearnerPeer {
     pub ready_deadline_ms: u64,
     /// When it was told that it may serve clients.
     up_to_date_ms: u64,
+    /// The last check for which it was pinged since it is up to date, and the last one that it has answered.
+    pub check_asked: Check,
+    pub check_answered: Check,
     /// A proposal that it has not acknowledged, and since when.
     pub owes: Option<(Zxid, u64)>,
 }
@@ -97,6 +101,8 @@ impl LearnerPeer {
             heard_ms: now_ms,
             up_to_date_ms: now_ms,
             ready_deadline_ms,
+            check_asked: Check::default(),
+            check_answered: Check::default(),
             owes: None,
         }
     }
@@ -403,8 +409,7 @@ pub(crate) fn late_links(learners: &Learners, now_ms: u64, replica: &Replica) ->
     late.map(|(link, _)| *link).collect()
 }
 
-/// Asks all that are up to date whether they are there, and shows those that wait for the other servers
-/// to catch up that this one is.
+/// Sends a ping to all that have caught up, or are about to.
 pub(crate) fn ping(learners: &Learners, zxid: Zxid, out: &mut Vec<Output>) {
     let knows_leader = |peer: &LearnerPeer| {
         matches!(peer.step, Step::Syncing | Step::Resuming | Step::Synced | Step::Active)

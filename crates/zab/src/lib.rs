@@ -34,6 +34,7 @@ mod testing;
 pub mod zab;
 
 pub use io::{Door, EpochKind, Input, LinkId, Output, Standing, TreeAfterCut};
+pub use leader::checks::Check;
 pub use replica::{Epochs, Fall, Voting};
 pub use settings::{Mistake, ZabSettings};
 pub use zab::{Origin, Zab};

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use herdsman_proto::{EPOCH_MAX, LearnerKind, Membership, ServerId, Zxid};
 
 use crate::io::{EpochKind, Output, TreeAfterCut};
+use crate::leader::checks::Check;
 use crate::leader::claims::Claims;
 use crate::log::{Kept, Log};
 use crate::memberships::{Change, Memberships};
@@ -64,6 +65,8 @@ pub(crate) struct Replica {
     pub claims: Claims,
     /// When this server last stepped down because a voter had promised a later epoch.
     pub outbid_ms: Option<u64>,
+    /// The last check that was begun, by this leader or an earlier one of this process.
+    pub last_check: Check,
     pub voting: Voting,
     /// The own log could not be brought in line with the leader's: take everything anew.
     pub start_over: bool,

@@ -88,4 +88,6 @@ pub enum Mistake {
     SkipTruncate,
     /// A follower applies what was only proposed (ZOOKEEPER-4394).
     ApplyBeforeCommit,
+    /// A leader answers syncs without asking whether it still leads, as Apache's does (ZOOKEEPER-1675).
+    SyncWithoutCheck,
 }

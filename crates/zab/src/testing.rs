@@ -7,6 +7,7 @@ use bytes::Bytes;
 use herdsman_proto::{Membership, ServerId, Zxid};
 
 use crate::history::HistoryLimits;
+use crate::leader::checks::Check;
 use crate::log::{Kept, Log};
 use crate::memberships::Memberships;
 use crate::replica::{Epochs, Replica, Voting};
@@ -33,6 +34,7 @@ pub fn replica(epoch: u32, base: Zxid, txns: &[Zxid]) -> Replica {
         promised_by_voters: 0,
         claims: BTreeMap::new(),
         outbid_ms: None,
+        last_check: Check::default(),
         voting: Voting::Allowed,
         start_over: false,
         settings: ZabSettings {

@@ -19,6 +19,7 @@ use herdsman_proto::{LearnerKind, Membership, Notification, QuorumPacket, Server
 use crate::election::{Decision, Election, ElectionSettings, Heard};
 use crate::io::{CloseReason, Door, Input, LinkId, Output, Standing};
 use crate::leader::Leader;
+use crate::leader::checks::Check;
 use crate::learner::{Learner, Upstream};
 use crate::learner_peer::is_sending;
 use crate::log::{Kept, Log};
@@ -131,6 +132,7 @@ impl Zab {
             promised_by_voters: 0,
             claims: BTreeMap::new(),
             outbid_ms: None,
+            last_check: Check::default(),
             voting,
             start_over: false,
         };
@@ -206,10 +208,29 @@ impl Zab {
         }
     }
 
-    /// A learner's client wants to see all that was proposed before now.
+    /// A learner's client wants to see all that was committed before now.
     pub fn sync(&mut self, link: LinkId, out: &mut Vec<Output>) {
         if let Role::Leading(leader) = &mut self.role {
-            leader.sync(link, &self.replica, out);
+            leader.sync(link, &mut self.replica, out);
+            self.follow_membership();
+        }
+    }
+
+    /// Begins to find out whether this server still leads: [`Output::CheckPassed`] says so.
+    pub fn begin_check(&mut self, out: &mut Vec<Output>) -> Check {
+        let Role::Leading(leader) = &mut self.role else {
+            return Check::NEVER_PASSED;
+        };
+        let check = leader.begin_check(&mut self.replica, out);
+        self.follow_membership();
+        check
+    }
+
+    /// A learner has answered a ping.
+    pub fn ping_answered(&mut self, link: LinkId, zxid: Zxid, out: &mut Vec<Output>) {
+        if let Role::Leading(leader) = &mut self.role {
+            leader.handle_ping_answer(link, zxid, &mut self.replica, out);
+            self.follow_membership();
         }
     }
 

@@ -32,7 +32,7 @@ impl Node {
                 break;
             }
             changes += self.next_txn().map_or(1, |entry| entry.txn.changes());
-            let Some(waiting) = self.in_flight.pop_durable(self.committed) else {
+            let Some(waiting) = self.in_flight.pop_ready(self.committed) else {
                 break;
             };
             match waiting {
@@ -136,7 +136,7 @@ impl Node {
         let zxid = tree.last_zxid();
         match waiting {
             Waiting::Read { origin, body } => self.answer_read(origin, &body, tree, out),
-            Waiting::Sync { origin, path } => {
+            Waiting::Sync { origin, path, .. } => {
                 out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
                     _ = reply::reply(out, origin.xid, zxid, |out| {
                         out.put_string(&path);

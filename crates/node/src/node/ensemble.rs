@@ -13,7 +13,7 @@ use herdsman_tree::{Caller, Overlay, Tree};
 use herdsman_zab::log::Kept;
 use herdsman_zab::settings::ZabSettings;
 use herdsman_zab::{
-    Fall, Input, LinkId, Origin, Output as PeerOutput, Standing, TreeAfterCut, Voting, Zab,
+    Check, Fall, Input, LinkId, Origin, Output as PeerOutput, Standing, TreeAfterCut, Voting, Zab,
 };
 
 use super::{Node, NodeSettings, Role};
@@ -60,7 +60,7 @@ impl Ensemble {
         std::mem::take(&mut self.early)
     }
 
-    /// A learner's client wants to see all that was proposed before now.
+    /// A learner's client wants to see all that was committed before now.
     pub(super) fn sync(&mut self, link: LinkId) {
         self.zab.sync(link, &mut self.asked);
     }
@@ -190,6 +190,14 @@ impl Node {
         self.carry_out(now, out);
     }
 
+    /// What a sync of this server's own client has to wait for; nothing on a standalone server.
+    pub(super) fn begin_check(&mut self, now: Now, out: &mut Outputs) -> Check {
+        let Some(Ensemble { zab, asked, .. }) = &mut self.ensemble else { return Check::default() };
+        let check = zab.begin_check(asked);
+        self.carry_out(now, out);
+        check
+    }
+
     /// Turns a request into a txn. A change of membership is not the tree's to judge.
     pub(super) fn prepare(
         &mut self,
@@ -229,6 +237,7 @@ impl Node {
         for asked in std::mem::take(&mut ensemble.asked) {
             match asked {
                 PeerOutput::Commit { zxid } => self.committed = zxid,
+                PeerOutput::CheckPassed { check } => self.in_flight.check_passed(check),
                 PeerOutput::Append { zxid, payload, kept } => {
                     self.append(zxid, payload, kept, out);
                 }

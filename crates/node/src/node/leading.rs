@@ -45,6 +45,11 @@ impl Node {
         if let Some(ensemble) = &mut self.ensemble {
             ensemble.zab.heard(now.monotonic_ms, link);
         }
+        if let (Some(Ensemble { zab, asked, .. }), QuorumPacket::Ping { zxid, .. }) =
+            (&mut self.ensemble, &packet)
+        {
+            zab.ping_answered(link, *zxid, asked);
+        }
         let from_learner = self.zab().is_some_and(|zab| zab.is_active_learner(link));
         let from_leader = self.zab().is_some_and(|zab| zab.is_active_leader(link));
         let from_observer = self.zab().is_some_and(|zab| zab.is_active_observer(link));

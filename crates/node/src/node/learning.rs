@@ -7,7 +7,7 @@ use herdsman_proto::connect::ConnectRequest;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, Id, JuteWrite, OpCode, QuorumPacket, SessionId, Txn, Zxid};
 use herdsman_tree::Tree;
-use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
+use herdsman_zab::{Check, LinkId, Output as PeerOutput, Zab};
 
 use super::connect::refuse_session;
 use super::{Conn, LocalSessions, Node, Role};
@@ -207,6 +207,7 @@ impl Node {
             }
             QuorumPacket::Ping { zxid, .. } => {
                 let link: LinkId = forwarding.link();
+                forwarding.set_leader_checks(Check::of_ping(zxid).is_some());
                 loop {
                     let packet = QuorumPacket::Ping { zxid, touched: forwarding.take_touched() };
                     out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
@@ -298,7 +299,10 @@ impl Node {
             }
             let Some(ready) = forwarding.take_ready(session) else { return };
             let waiting = match ready {
-                Queued::Sync { origin, path, .. } => Waiting::Sync { origin, path },
+                Queued::Sync { origin, path, .. } => {
+                    // The leader has checked that it leads.
+                    Waiting::Sync { origin, path, check: Check::default() }
+                }
                 Queued::Read { origin, body } => Waiting::Read { origin, body },
                 Queued::Refusal { origin, code } => Waiting::Refusal { origin, code },
                 Queued::LocalClose(origin) => Waiting::LocalClose { origin, session },

@@ -286,7 +286,9 @@ impl Room {
             | PeerOutput::MembershipPending { .. }
             | PeerOutput::Activate { .. } => {}
             PeerOutput::AllowVoting => self.queue.push_back((place, PeerInput::VotingAllowed)),
-            PeerOutput::Commit { .. } => unreachable!("the node keeps it"),
+            PeerOutput::Commit { .. } | PeerOutput::CheckPassed { .. } => {
+                unreachable!("the node keeps it")
+            }
         }
     }
 

@@ -275,7 +275,9 @@ impl World {
                 self.servers[place].membership = membership;
             }
             PeerOutput::AllowVoting => process.jobs[0].push_back(Job::AllowVoting),
-            PeerOutput::Commit { .. } => unreachable!("the node keeps it to itself"),
+            PeerOutput::Commit { .. } | PeerOutput::CheckPassed { .. } => {
+                unreachable!("the node keeps it to itself")
+            }
             PeerOutput::Standing(standing) => self.stands(place, process, standing),
         }
     }

@@ -7,13 +7,14 @@
 use std::collections::BTreeSet;
 
 use herdsman_node::Input;
-use herdsman_proto::SessionId;
+use herdsman_proto::{ServerState, SessionId};
 use herdsman_store::dir_bytes;
 use herdsman_tree::sweep::{SweepPlace, SweepTime};
 use herdsman_zab::quorum::Electorate;
 
-use super::{Event, Place, World};
+use super::{Event, Place, Server, World};
 use crate::checkers::Fact;
+use crate::client::{Client, Op, Stage};
 use crate::plan::WALL_MS;
 use crate::storage::Storage;
 
@@ -78,6 +79,8 @@ impl World {
             }
             35..50 if kinds.partitions => self.split(),
             50..60 => self.heal_network(),
+            // Where links do not break, processes stand still more often.
+            60..87 if kinds.pauses && !kinds.breaks => self.stop_some_server(place),
             60..67 if kinds.breaks => self.break_some_link(),
             67..74 if kinds.breaks => self.disturb_client(),
             74..79 if kinds.full_disks => self.change_room(place),
@@ -91,7 +94,7 @@ impl World {
             83..87 if kinds.slow_disks => self.servers[place].slow ^= true,
             87..91 if kinds.lost_disks => self.lose_some_disk(),
             87..91 if kinds.rot => self.rot(place),
-            91..95 if kinds.pauses => self.stop(place),
+            91..95 if kinds.pauses => self.stop_some_server(place),
             95..97 if kinds.clock_jumps => self.servers[place].clock.jump(&mut self.random),
             97..103 if kinds.client_cuts => self.cut_clients_off(),
             103..109 if kinds.favourites => {
@@ -102,13 +105,37 @@ impl World {
         }
     }
 
-    /// A process stands still for a while, with all that is on its way to it.
-    fn stop(&mut self, place: Place) {
-        let ms = self.random.between(1, self.plan.tick_ms * 8);
-        self.note(|| format!("{place} stands still for {ms} ms"));
-        if self.servers[place].process.is_some() && self.servers[place].stopped_until_ms.is_none() {
+    /// A process stands still for a while, with all that is on its way to it. Often it is a leader, for so long that
+    /// there may be another one when it goes on.
+    fn stop_some_server(&mut self, place: Place) {
+        let state = |server: &Server| Some(server.process.as_ref()?.node.zab()?.state());
+        let leads = |server: &Server| state(server) == Some(ServerState::Leading);
+        let leader = self.servers.iter().position(leads);
+        let leader = leader.filter(|_| self.random.per_mille(500));
+        let sync_limit_ticks = self.plan.sync_limit_ticks;
+        let (place, ticks) = match leader {
+            Some(leader) => (leader, sync_limit_ticks..sync_limit_ticks + 24),
+            None => (place, 0..8),
+        };
+        let ms =
+            self.random.between(ticks.start * self.plan.tick_ms + 1, ticks.end * self.plan.tick_ms);
+        let is_one_stopped = self.servers.iter().any(|server| server.stopped_until_ms.is_some());
+        if self.servers[place].process.is_some() && !is_one_stopped {
+            self.note(|| format!("{place} stands still for {ms} ms"));
             self.servers[place].stopped_until_ms = Some(self.now_ms + ms);
             self.later(ms, Event::Resume { place });
+            self.later(ms.saturating_sub(self.plan.tick_ms), Event::AskStopped { place });
+        }
+    }
+
+    /// Clients that have waited for this server want to see all that others have been told meanwhile.
+    pub(super) fn ask_stopped(&mut self, place: Place) {
+        for client in 0..self.clients.len() {
+            let Client { stage, conn, .. } = &self.clients[client];
+            let is_there = conn.and_then(|conn| self.place_of_conn(conn)) == Some(place);
+            if is_there && *stage == Stage::Connected {
+                self.client_sends(client, Op::Sync);
+            }
         }
     }
 

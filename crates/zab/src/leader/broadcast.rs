@@ -1,11 +1,10 @@
 //! Broadcast: propose, count acknowledgements, commit in order.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
-use super::{Leader, Stage};
+use super::checks::Check;
+use super::{Leader, Stage, WaitingSync};
 use crate::io::{LinkId, Output};
 use crate::learner_peer::Step;
 use crate::memberships::{kind_of, same_voter, version_zxid};
@@ -75,6 +74,7 @@ impl Leader {
             replica.memberships.electorate().agreed(|voter| self.acked_by(voter, replica))
         };
         let before = replica.log.committed();
+        let agreed = self.unchecked_sync().map_or(agreed, |sync| agreed.min(sync.zxid));
         if agreed <= before {
             return false;
         }
@@ -89,7 +89,7 @@ impl Leader {
             }
             let activates = next.filter(|_| Some(*zxid) == change_at);
             self.send_commit(*zxid, payload, activates, out);
-            answer_syncs(&mut self.syncs, *zxid, out);
+            self.answer_syncs(*zxid, out);
         }
         replica.log.commit(until, out);
         if let (Some(membership), Some(next)) = (change, next) {
@@ -99,12 +99,33 @@ impl Leader {
         until < agreed || change_at.is_some()
     }
 
-    /// A learner's sync is answered when all that was proposed before it is committed, right behind
-    /// that commit: an Apache learner would not find the requests that its client sent after it
-    /// otherwise.
-    pub fn sync(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
-        self.syncs.push_back((replica.log.last(), link));
-        answer_syncs(&mut self.syncs, replica.log.committed(), out);
+    /// A learner's sync is answered when its check is passed and all that was proposed before it is committed, right
+    /// behind that commit: an Apache learner would not find the requests that its client sent after it otherwise. So
+    /// what was proposed after it is not committed before it is answered. That takes no longer than a check does, and a
+    /// check takes less than an acknowledgement.
+    pub fn sync(&mut self, link: LinkId, replica: &mut Replica, out: &mut Vec<Output>) {
+        let zxid = replica.log.last();
+        // Behind the one before, whatever `begin_check` answers.
+        let check = Check(replica.last_check.0 + 1);
+        self.syncs.push_back(WaitingSync { zxid, check, link });
+        self.begin_check(replica, out);
+    }
+
+    /// The oldest sync whose check is not passed.
+    fn unchecked_sync(&self) -> Option<&WaitingSync> {
+        let passed = self.syncs.partition_point(|sync| sync.check <= self.passed);
+        self.syncs.get(passed)
+    }
+
+    /// Answers the syncs that wait for nothing more.
+    pub(super) fn answer_syncs(&mut self, committed: Zxid, out: &mut Vec<Output>) {
+        while let Some(sync) = self.syncs.front()
+            && sync.zxid <= committed
+            && sync.check <= self.passed
+        {
+            out.push(Output::Send { link: sync.link, packet: QuorumPacket::Sync });
+            self.syncs.pop_front();
+        }
     }
 
     /// Who leads under a new membership: this server if it still votes at the same address, else
@@ -159,14 +180,5 @@ impl Leader {
             };
             out.push(Output::Send { link: *link, packet });
         }
-    }
-}
-
-fn answer_syncs(syncs: &mut VecDeque<(Zxid, LinkId)>, committed: Zxid, out: &mut Vec<Output>) {
-    while let Some((zxid, link)) = syncs.front().copied()
-        && zxid <= committed
-    {
-        syncs.pop_front();
-        out.push(Output::Send { link, packet: QuorumPacket::Sync });
     }
 }

@@ -633,3 +633,106 @@ fn newcomers_with_one_number_are_no_quorum() {
         assert!(!leader.has_quorum_of(&five, &replica));
     }
 }
+
+/// The number in the last ping that a follower was sent.
+fn pinged(out: &[Output], link: u64) -> Option<Zxid> {
+    let pings = sent(out, link).into_iter().filter_map(|packet| match packet {
+        QuorumPacket::Ping { zxid, .. } => Some(zxid),
+        _ => None,
+    });
+    pings.last()
+}
+
+fn answer_ping(leader: &mut Leader, replica: &mut Replica, link: u64, zxid: Zxid) -> Vec<Output> {
+    let mut out = Vec::new();
+    leader.handle_ping_answer(LinkId(link), zxid, replica, &mut out);
+    out
+}
+
+fn passed(out: &[Output]) -> Option<Check> {
+    let checks = out.iter().filter_map(|output| match output {
+        Output::CheckPassed { check } => Some(*check),
+        _ => None,
+    });
+    checks.last()
+}
+
+#[test]
+fn a_check_is_passed_by_the_answer_to_a_ping_that_was_sent_after_it_began() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    let mut out = Vec::new();
+    leader.tick(100, &mut replica, &mut out).expect("2 follows");
+    let before = pinged(&out, 2).expect("pings are sent twice a tick");
+
+    let mut out = Vec::new();
+    let check = leader.begin_check(&mut replica, &mut out);
+    assert_eq!(passed(&out), None, "nobody has answered");
+    let ping = pinged(&out, 2).expect("a check does not wait for the next ping");
+    assert_eq!(passed(&answer_ping(&mut leader, &mut replica, 2, before)), None);
+    assert_eq!(passed(&answer_ping(&mut leader, &mut replica, 2, ping)), Some(check));
+    assert_eq!(passed(&answer_ping(&mut leader, &mut replica, 2, ping)), None, "once is enough");
+}
+
+/// All that come while a follower has a ping to answer wait for the next one, and share it.
+#[test]
+fn checks_share_pings() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    let mut out = Vec::new();
+    let first = leader.begin_check(&mut replica, &mut out);
+    let ping = pinged(&out, 2).expect("nothing is under way");
+    let mut out = Vec::new();
+    let others: Vec<_> = (0..100).map(|_| leader.begin_check(&mut replica, &mut out)).collect();
+    assert_eq!(pinged(&out, 2), None, "2 has one to answer");
+
+    let out = answer_ping(&mut leader, &mut replica, 2, ping);
+    assert_eq!(passed(&out), Some(first));
+    let ping = pinged(&out, 2).expect("the others wait");
+    let out = answer_ping(&mut leader, &mut replica, 2, ping);
+    assert_eq!(passed(&out), others.last().copied());
+    assert_eq!(pinged(&out, 2), None, "nobody waits");
+}
+
+#[test]
+fn answers_that_do_not_count_pass_no_check() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    introduce(&mut leader, &mut replica, 4, LearnerKind::Observer);
+    promise(&mut leader, &mut replica, 4, Some(1));
+    leader.handle_sent(0, LinkId(4), None, &mut replica, &mut Vec::new());
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(leader.epoch()) };
+    leader.handle_packet(0, LinkId(4), ack, &mut replica, &mut Vec::new());
+    assert!(leader.is_active(LinkId(4)));
+
+    let mut out = Vec::new();
+    let check = leader.begin_check(&mut replica, &mut out);
+    assert_eq!(pinged(&out, 4), None, "an observer has no say");
+    assert_eq!(passed(&answer_ping(&mut leader, &mut replica, 4, check.in_ping())), None);
+    let later = Check(check.0 + 1).in_ping();
+    assert_eq!(passed(&answer_ping(&mut leader, &mut replica, 2, later)), None, "never asked");
+    let apaches = testing::zxid(2, 1);
+    assert_eq!(passed(&answer_ping(&mut leader, &mut replica, 2, apaches)), None);
+    assert_eq!(passed(&answer_ping(&mut leader, &mut replica, 2, check.in_ping())), Some(check));
+}
+
+/// What was proposed after a sync waits for its check, so that the answer is in its place among the commits.
+#[test]
+fn a_learners_sync_is_answered_behind_what_was_proposed_before_it() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    let (before, behind) = (testing::zxid(2, 1), testing::zxid(2, 2));
+    let mut out = Vec::new();
+    leader.propose(0, before, "txn".into(), &mut replica, &mut out);
+    leader.sync(LinkId(2), &mut replica, &mut out);
+    leader.propose(0, behind, "txn".into(), &mut replica, &mut out);
+    replica.log.handle_flushed(behind, &mut out);
+    let ping = pinged(&out, 2).expect("a sync begins a check");
+
+    let mut out = Vec::new();
+    leader.handle_packet(0, LinkId(2), QuorumPacket::Ack { zxid: behind }, &mut replica, &mut out);
+    let commit = |zxid| QuorumPacket::Commit { zxid };
+    assert_eq!(sent(&out, 2), [commit(before)]);
+    let out = answer_ping(&mut leader, &mut replica, 2, ping);
+    assert_eq!(sent(&out, 2), [QuorumPacket::Sync, commit(behind)]);
+}

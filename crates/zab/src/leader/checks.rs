@@ -1,0 +1,119 @@
+//! Whether this server still leads: what it has to know before it answers a sync.
+//!
+//! A leader that stood still for a while does not know that it has been replaced, and would answer a sync from its past.
+//! So a sync begins a *check*: the followers are pinged, and the check is passed when a quorum has answered a ping that
+//! was sent after the check began. No later leader can have committed anything before the check began then: it needs
+//! the promises of a quorum, one of these servers has also answered the ping, and a server closes its link to a leader
+//! before it promises a later epoch, so that it answers no pings after that. What was committed by this leader or an
+//! earlier one is in this server's log, and a sync is answered when all of that is committed here.
+//!
+//! Pings carry the number of the latest check in the place of their zxid, below zero so that it is none. Followers of
+//! either kind send it back as it came and use it for nothing else, so it does not matter how many packets answer a
+//! ping, or whether pings that come before UPTODATE are answered. A follower gets the next ping for a check when it has
+//! answered the one before, so all syncs that come meanwhile share a ping.
+//!
+//! Apache has no such check.
+
+use herdsman_proto::{LearnerKind, QuorumPacket, Zxid};
+
+use super::Leader;
+use crate::io::{LinkId, Output};
+use crate::learner_peer::{LearnerPeer, Step, ping};
+use crate::replica::Replica;
+use crate::settings::Mistake;
+
+/// The number of a check. Numbers go up as long as the process lives; 0 stands for a check that is always passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Check(pub u64);
+
+impl Check {
+    /// Of a server that does not lead.
+    pub(crate) const NEVER_PASSED: Check = Check(u64::MAX);
+
+    /// What stands in the place of a ping's zxid.
+    pub(crate) fn in_ping(self) -> Zxid {
+        Zxid(-1 - self.0 as i64)
+    }
+
+    /// The check in a ping, or in the answer to one. `None` if the leader is Apache's, which has the zxid of its last
+    /// proposal there.
+    #[must_use]
+    pub fn of_ping(zxid: Zxid) -> Option<Check> {
+        u64::try_from(-1 - zxid.0).ok().map(Check)
+    }
+}
+
+impl Leader {
+    /// Begins a check, and says which one. [`Output::CheckPassed`] tells when it is passed.
+    pub fn begin_check(&mut self, replica: &mut Replica, out: &mut Vec<Output>) -> Check {
+        replica.last_check.0 += 1;
+        for (link, peer) in &mut self.learners {
+            ask_again(*link, peer, replica.last_check, out);
+        }
+        self.pass_checks(replica, out);
+        replica.last_check
+    }
+
+    /// A learner has answered a ping.
+    pub fn handle_ping_answer(
+        &mut self,
+        link: LinkId,
+        zxid: Zxid,
+        replica: &mut Replica,
+        out: &mut Vec<Output>,
+    ) {
+        let (Some(peer), Some(check)) = (self.learners.get_mut(&link), Check::of_ping(zxid)) else {
+            return;
+        };
+        if check > peer.check_answered && check <= peer.check_asked {
+            peer.check_answered = check;
+            ask_again(link, peer, replica.last_check, out);
+            self.pass_checks(replica, out);
+        }
+    }
+
+    /// Asks all that are up to date whether they are there, and shows those that wait for the other servers to catch up
+    /// that this one is.
+    pub(super) fn ping(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
+        let check = replica.last_check;
+        for peer in self.learners.values_mut().filter(|peer| peer.step == Step::Active) {
+            peer.check_asked = check;
+        }
+        ping(&self.learners, check.in_ping(), out);
+        // Fewer servers may be needed since the last answer.
+        self.pass_checks(replica, out);
+    }
+
+    fn pass_checks(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
+        if self.passed == replica.last_check {
+            return;
+        }
+        let has_passed = |check: Check| {
+            replica.settings.mistake == Some(Mistake::SyncWithoutCheck)
+                || self.is_quorum(replica, |peer| {
+                    peer.step == Step::Active && peer.check_answered >= check
+                })
+        };
+        // A quorum has come as far as one of its members, or is this server alone.
+        let answered = self.followers().map(|peer| peer.check_answered);
+        let checks = answered.chain([replica.last_check]);
+        let passed = checks.filter(|check| *check > self.passed && has_passed(*check)).max();
+        if let Some(passed) = passed {
+            self.passed = passed;
+            out.push(Output::CheckPassed { check: passed });
+            self.answer_syncs(replica.log.committed(), out);
+            self.try_to_commit(replica, out);
+        }
+    }
+}
+
+/// Pings a follower for the latest check, unless it has one to answer first.
+fn ask_again(link: LinkId, peer: &mut LearnerPeer, last: Check, out: &mut Vec<Output>) {
+    let owes_answer = peer.check_answered < peer.check_asked;
+    let counts = peer.step == Step::Active && peer.kind == LearnerKind::Follower;
+    if counts && !owes_answer && peer.check_asked < last {
+        peer.check_asked = last;
+        let packet = QuorumPacket::Ping { zxid: last.in_ping(), touched: Vec::new() };
+        out.push(Output::Send { link, packet });
+    }
+}
