@@ -16,6 +16,7 @@ pub(crate) struct Member {
     pub followers_without_vote: usize,
     pub observers: usize,
     pub syncs_waiting: usize,
+    pub has_linearizable_syncs: bool,
     pub led_ms: u64,
     /// Last, smallest, largest.
     pub proposal_sizes: [i64; 3],
@@ -43,6 +44,7 @@ fn of_node(node: &Node) -> Option<Member> {
         leads: node.serves_as() == Some(ServesAs::Leader),
         voters: voters.len(),
         syncs_waiting: node.syncs_waiting(),
+        has_linearizable_syncs: node.has_linearizable_syncs(),
         ..Member::default()
     };
     for (_, server, kind) in zab.learners() {

@@ -96,6 +96,11 @@ pub(crate) const TABLE: &[Metric] = &[
     metric("non_mtls_local_conn_count", "Counted by TLS ports: none.", Gauge(|_| 0)),
     metric("quorum_size", "Servers with a vote.", OfMember(|member| member.voters as i64)),
     metric(
+        "linearizable_syncs",
+        "1 if a sync cannot be answered by a leader that has been replaced, as Apache's may do.",
+        OfMember(|member| i64::from(member.has_linearizable_syncs)),
+    ),
+    metric(
         "learners",
         "Servers connected to this leader, up to date or not.",
         OfLeader(|leader| leader.learners as i64),

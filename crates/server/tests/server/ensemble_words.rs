@@ -68,6 +68,7 @@ fn mntr_shows_each_role_its_own() {
     assert_eq!((&*led["server_state"], &*led["peer_state"]), ("leader", "leading - broadcast"));
     for (key, value) in [
         ("quorum_size", "3"),
+        ("linearizable_syncs", "1"),
         ("learners", "2"),
         ("synced_followers", "2"),
         ("synced_non_voting_followers", "0"),
@@ -85,6 +86,9 @@ fn mntr_shows_each_role_its_own() {
         assert_ne!(led[key], "0", "{key} of the leader");
     }
     for id in followers {
+        ensemble.await_that("a ping of the leader", || {
+            (mntr(&ensemble, id)["linearizable_syncs"] == "1").then_some(())
+        });
         let followed = mntr(&ensemble, id);
         assert_eq!(ensemble.serves_as(id), Some(ServesAs::Follower));
         assert_eq!(followed["peer_state"], "following - broadcast");
