@@ -23,6 +23,7 @@ mod scenario;
 mod server;
 mod server_log;
 mod snapshot;
+mod stale_syncs;
 mod test;
 mod tidy;
 mod txnlog;
@@ -85,6 +86,8 @@ enum Task {
     Chaos(chaos::Options),
     /// Measure how long writes stand still when a leader is killed.
     Failover(failover::Options),
+    /// Stop a leader until it has been replaced, and see that it answers no sync from its past.
+    StaleSyncs(stale_syncs::Options),
     /// Attack servers with hostile clients, and measure what good clients notice of it.
     ///
     /// Fails if a good client gets an error or waits too long, if a server ends, takes too much memory, or keeps what
@@ -137,6 +140,7 @@ fn execute(task: Task) -> Result<()> {
         }
         Task::Chaos(options) => chaos::run(&options),
         Task::Failover(options) => failover::run(&options),
+        Task::StaleSyncs(options) => stale_syncs::run(&options),
         Task::Hostile(options) => hostile::run(&options),
         Task::Instructions(options) => instructions::run(&options),
         Task::Bench(options) => bench::run(&options),

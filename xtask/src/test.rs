@@ -48,7 +48,7 @@ struct Step {
 impl Step {
     /// Whether it needs the release build of this very source.
     fn runs_server(&self) -> bool {
-        let tasks = ["interop", "chaos", "hostile"];
+        let tasks = ["interop", "chaos", "hostile", "stale-syncs"];
         matches!(self.command, ["xtask", task, ..] if tasks.contains(task))
     }
 }
@@ -177,6 +177,12 @@ const STEPS: &[Step] = &[
         about: "servers killed, paused and cut off under load: nothing is lost, all are equal",
         needs: &[],
         command: &["xtask", "chaos", "--seconds", "30", "--seed", "1"],
+    },
+    Step {
+        name: "stale-syncs",
+        about: "a leader that stood still and has been replaced answers no sync from its past",
+        needs: &[],
+        command: &["xtask", "stale-syncs", "--rounds", "8"],
     },
     Step {
         name: "hostile",
