@@ -19,6 +19,17 @@ use crate::contender::Contender;
 /// After a failure, so that nobody turns in circles.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The name of our own parties, and the data of their nodes where that tells them from others.
+const OURS: &str = "rust";
+
+/// How the node of another program is told from ours.
+enum Owner {
+    /// By its session.
+    Session(String),
+    /// Its data is not this.
+    OtherData(String),
+}
+
 /// The workloads with a counter.
 pub struct Holders {
     judge: Client,
@@ -29,9 +40,8 @@ pub struct Holders {
     write_lock: Counted,
     curator_latch: Counted,
     election_support: Counted,
-    /// Who led in which epoch.
-    epochs: Mutex<BTreeMap<u64, usize>>,
-    doubled_epochs: Mutex<Vec<u64>>,
+    /// How often each epoch of each election was led.
+    epochs: Mutex<BTreeMap<(String, u64), usize>>,
 }
 
 impl Holders {
@@ -49,7 +59,6 @@ impl Holders {
             curator_latch: Counted::new(judge, "curator-latch").await?,
             election_support,
             epochs: Mutex::default(),
-            doubled_epochs: Mutex::default(),
         })
     }
 
@@ -67,8 +76,8 @@ impl Holders {
             try_join_all(lock(&self.write_lock, Layout::Apache)),
             try_join_all(ours.iter().enumerate().map(|(at, zk)| self.lead(at, zk))),
             try_join_all(ours.iter().map(|zk| self.lead_as_apache(zk))),
-            self.theirs(java, &self.curator_mutex, "curator", "lock acquire", "lock release"),
-            self.theirs(python, &self.kazoo_lock, "kazoo", "lock acquire", "lock release"),
+            self.theirs(java, &self.curator_mutex, "curator"),
+            self.theirs(python, &self.kazoo_lock, "kazoo"),
             self.write_locks(java),
             self.latches(java),
             self.offers(java),
@@ -81,15 +90,15 @@ impl Holders {
     }
 
     async fn lock(&self, zk: &Client, counted: &Counted, layout: Layout) -> Result<()> {
-        let lock = Lock::new(zk, &counted.protection())?.layout(layout).owner("rust");
+        let lock = Lock::new(zk, &counted.protection())?.layout(layout).owner(OURS);
         while !self.is_over() {
             match lock.acquire().await {
                 Ok(guard) => {
-                    counted.add("rust", &guard.fenced()).await;
+                    counted.add(OURS, &guard.fenced()).await;
                     let _ = guard.release().await;
                 }
                 Err(_) => {
-                    counted.failed("rust");
+                    counted.failed(OURS);
                     sleep(PAUSE).await;
                 }
             }
@@ -97,21 +106,31 @@ impl Holders {
         Ok(())
     }
 
+    /// As Curator's latch, with epochs.
     async fn lead(&self, at: usize, zk: &Client) -> Result<()> {
-        let counted = &self.curator_latch;
-        let path = counted.protection();
+        let path = self.curator_latch.protection();
         let election = Election::new(zk, &path, &format!("rust-{at}"))?;
-        let election =
-            election.layout(ElectionLayout::Latch).with_epoch(&format!("{path}-epoch"))?;
+        let election = election.layout(ElectionLayout::Latch);
+        let election = election.with_epoch(&format!("{path}-epoch"))?;
+        self.lead_in(&election, &self.curator_latch).await
+    }
+
+    async fn lead_as_apache(&self, zk: &Client) -> Result<()> {
+        let election = Election::new(zk, &self.election_support.protection(), OURS)?;
+        let election = election.layout(ElectionLayout::Apache);
+        self.lead_in(&election, &self.election_support).await
+    }
+
+    async fn lead_in(&self, election: &Election, counted: &Counted) -> Result<()> {
         while !self.is_over() {
             match election.campaign().await {
                 Ok(leadership) => {
-                    self.note_epoch(leadership.epoch(), at);
-                    counted.add("rust", &leadership.fenced()).await;
+                    self.note_epoch(counted.protection(), leadership.epoch());
+                    counted.add(OURS, &leadership.fenced()).await;
                     let _ = leadership.resign().await;
                 }
                 Err(_) => {
-                    counted.failed("rust");
+                    counted.failed(OURS);
                     sleep(PAUSE).await;
                 }
             }
@@ -119,55 +138,34 @@ impl Holders {
         Ok(())
     }
 
-    fn note_epoch(&self, epoch: Option<u64>, leader: usize) {
-        let Some(epoch) = epoch else { return };
-        let before =
-            self.epochs.lock().unwrap_or_else(PoisonError::into_inner).insert(epoch, leader);
-        if before.is_some() {
-            let mut doubled = self.doubled_epochs.lock().unwrap_or_else(PoisonError::into_inner);
-            doubled.push(epoch);
+    fn note_epoch(&self, election: String, epoch: Option<u64>) {
+        if let Some(epoch) = epoch {
+            let mut epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+            *epochs.entry((election, epoch)).or_default() += 1;
         }
     }
 
     pub fn epochs_verdict(&self) -> Verdict {
-        let count = self.epochs.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let doubled = self.doubled_epochs.lock().unwrap_or_else(PoisonError::into_inner);
-        let problem = match (count, doubled.as_slice()) {
-            (0, _) => Some("nobody led".to_owned()),
+        let epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared: Vec<_> = epochs.iter().filter(|(_, leaders)| **leaders > 1).collect();
+        let problem = match (epochs.len(), shared.as_slice()) {
+            (0, _) => Some("there was no leader".to_owned()),
             (_, []) => None,
-            (_, doubled) => Some(format!("two leaders in the epochs {doubled:?}")),
+            (_, shared) => Some(format!("epochs with more than one leader: {shared:?}")),
         };
-        Verdict { name: "epochs".to_owned(), text: format!("{count} leaderships"), problem }
+        let text = format!("{} leaderships", epochs.len());
+        Verdict { name: "epochs".to_owned(), text, problem }
     }
 
-    async fn lead_as_apache(&self, zk: &Client) -> Result<()> {
-        let counted = &self.election_support;
-        let election = Election::new(zk, &counted.protection(), "rust")?;
-        let election = election.layout(ElectionLayout::Apache);
-        while !self.is_over() {
-            match election.campaign().await {
-                Ok(leadership) => {
-                    counted.add("rust", &leadership.fenced()).await;
-                    let _ = leadership.resign().await;
-                }
-                Err(_) => {
-                    counted.failed("rust");
-                    sleep(PAUSE).await;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A library whose handles share the session of their process. After a failure nobody knows what it has left
-    /// behind in its session, so the session is ended.
-    async fn theirs(
+    /// Rounds of another program, each with a handle of its own, until the time is over: takes what the counter is
+    /// protected by, adds one, and gives it up.
+    async fn rounds(
         &self,
         contender: &Contender,
         counted: &Counted,
         party: &'static str,
-        acquire: &str,
-        release: &str,
+        hold: impl AsyncFn(&str) -> Result<Owner>,
+        give_up: &str,
     ) -> Result<()> {
         let path = counted.protection();
         for round in 0.. {
@@ -176,91 +174,65 @@ impl Holders {
             }
             let handle = format!("{path}#{round}");
             let held = async {
-                contender.ask(&format!("{acquire} {handle}")).await?;
-                let session = contender.word("session id").await?;
-                self.add_for(counted, party, &path, |owner, _| owner == session).await?;
-                contender.ask(&format!("{release} {handle}")).await
+                let owner = hold(&handle).await?;
+                self.add_for(counted, party, &path, &owner).await
             };
-            if held.await.is_err() {
+            let is_held = held.await.is_ok();
+            let is_given_up = contender.ask(&format!("{give_up} {handle}")).await.is_ok();
+            if !is_held {
                 counted.failed(party);
-                let _ = contender.ask("session kill").await;
                 sleep(PAUSE).await;
+            }
+            // Nobody knows what it has left behind in the session of its process.
+            if !is_given_up {
+                let _ = contender.ask("session kill").await;
             }
         }
         Ok(())
+    }
+
+    /// A lock of a library whose handles share the session of their process.
+    async fn theirs(
+        &self,
+        contender: &Contender,
+        counted: &Counted,
+        party: &'static str,
+    ) -> Result<()> {
+        let hold = async |handle: &str| {
+            contender.ask(&format!("lock acquire {handle}")).await?;
+            Ok(Owner::Session(contender.word("session id").await?))
+        };
+        self.rounds(contender, counted, party, hold, "lock release").await
     }
 
     /// ZooKeeper's `WriteLock`, each round in a session of its own.
     async fn write_locks(&self, java: &Contender) -> Result<()> {
-        let counted = &self.write_lock;
-        let path = counted.protection();
-        for round in 0.. {
-            if self.is_over() {
-                break;
-            }
-            let handle = format!("{path}#{round}");
-            let held = async {
-                java.ask(&format!("write-lock acquire {handle}")).await?;
-                // Ours have another data.
-                self.add_for(counted, "write-lock", &path, |_, data| data != b"rust").await
-            };
-            if held.await.is_err() {
-                counted.failed("write-lock");
-                sleep(PAUSE).await;
-            }
-            let _ = java.ask(&format!("write-lock close {handle}")).await;
-        }
-        Ok(())
+        let hold = async |handle: &str| {
+            java.ask(&format!("write-lock acquire {handle}")).await?;
+            Ok(Owner::OtherData(OURS.to_owned()))
+        };
+        self.rounds(java, &self.write_lock, "write-lock", hold, "write-lock close").await
     }
 
     async fn latches(&self, java: &Contender) -> Result<()> {
-        let counted = &self.curator_latch;
-        let path = counted.protection();
-        for round in 0.. {
-            if self.is_over() {
-                break;
-            }
-            let handle = format!("{path}#{round}");
-            let held = async {
-                java.ask(&format!("latch start {handle} java")).await?;
-                java.ask(&format!("latch await {handle}")).await?;
-                let session = java.word("session id").await?;
-                self.add_for(counted, "latch", &path, |owner, _| owner == session).await
-            };
-            if held.await.is_err() {
-                counted.failed("latch");
-                sleep(PAUSE).await;
-            }
-            if java.ask(&format!("latch close {handle}")).await.is_err() {
-                let _ = java.ask("session kill").await;
-            }
-        }
-        Ok(())
+        let hold = async |handle: &str| {
+            java.ask(&format!("latch start {handle} java")).await?;
+            java.ask(&format!("latch await {handle}")).await?;
+            Ok(Owner::Session(java.word("session id").await?))
+        };
+        self.rounds(java, &self.curator_latch, "latch", hold, "latch close").await
     }
 
+    /// ZooKeeper's `LeaderElectionSupport`, each round in a session of its own.
     async fn offers(&self, java: &Contender) -> Result<()> {
-        let counted = &self.election_support;
-        let path = counted.protection();
-        for round in 0.. {
-            if self.is_over() {
-                break;
-            }
-            let handle = format!("{path}#{round}");
-            let host = format!("java-{round}");
-            let held = async {
-                java.ask(&format!("election-support start {handle} {host}")).await?;
-                let outcome = java.word(&format!("election-support await {handle}")).await?;
-                anyhow::ensure!(outcome == "ELECTED_COMPLETE", "{outcome}");
-                self.add_for(counted, "election-support", &path, |_, data| data == host.as_bytes())
-                    .await
-            };
-            if held.await.is_err() {
-                counted.failed("election-support");
-                sleep(PAUSE).await;
-            }
-            let _ = java.ask(&format!("election-support close {handle}")).await;
-        }
-        Ok(())
+        let hold = async |handle: &str| {
+            java.ask(&format!("election-support start {handle} java")).await?;
+            let outcome = java.word(&format!("election-support await {handle}")).await?;
+            anyhow::ensure!(outcome == "ELECTED_COMPLETE", "{outcome}");
+            Ok(Owner::OtherData(OURS.to_owned()))
+        };
+        let (counted, close) = (&self.election_support, "election-support close");
+        self.rounds(java, counted, "election-support", hold, close).await
     }
 
     /// Adds for another program, which believes that it holds: fenced by its node, if that is first in the line. If it
@@ -270,7 +242,7 @@ impl Holders {
         counted: &Counted,
         party: &'static str,
         path: &str,
-        is_theirs: impl Fn(&str, &[u8]) -> bool,
+        owner: &Owner,
     ) -> Result<()> {
         self.judge.sync(path).await?;
         let mut names = self.judge.children(path).await?.names;
@@ -278,8 +250,11 @@ impl Holders {
         let Some(first) = names.first() else { return Ok(()) };
         let node = format!("{path}/{first}");
         let Ok(found) = self.judge.get(&node).await else { return Ok(()) };
-        let owner = format!("0x{:x}", found.stat.ephemeral_owner);
-        if is_theirs(&owner, &found.data) {
+        let is_theirs = match owner {
+            Owner::Session(id) => *id == format!("0x{:x}", found.stat.ephemeral_owner),
+            Owner::OtherData(ours) => found.data != ours.as_bytes(),
+        };
+        if is_theirs {
             counted.add(party, &self.judge.fenced_by(&node)).await;
         }
         Ok(())
