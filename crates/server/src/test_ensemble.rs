@@ -7,7 +7,8 @@
 //! # assert!(std::net::TcpStream::connect(address).is_ok());
 //! ```
 
-use std::net::{SocketAddr, TcpListener};
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -22,6 +23,7 @@ use crate::expire_session::expire_session;
 use crate::handle::ServerHandle;
 use crate::log_level::LogLevel;
 use crate::server::Server;
+use crate::test_proxy::{Direction, TestProxy};
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
 /// port, and a server that is started again would find its own taken.
@@ -38,6 +40,8 @@ const LOOKS_MAX: u32 = 12_000;
 pub struct TestEnsemble {
     members: Vec<Member>,
     observer_master_port: Option<NonZeroU16>,
+    /// In front of the voters' quorum ports, for the other voters; see [`TestEnsemble::start_with_links`].
+    links: Vec<TestProxy>,
     _directory: TempDir,
 }
 
@@ -89,6 +93,43 @@ impl TestEnsemble {
         ensemble
     }
 
+    /// Three empty voters and an observer, number 4, which learns from the leader itself. The voters reach the leader
+    /// through a proxy, which can hold what they send: see [`TestEnsemble::hold_acks`].
+    #[must_use]
+    pub fn start_with_links() -> Self {
+        let links: RefCell<Vec<TestProxy>> = RefCell::default();
+        // A voter that is held for a while stays in the quorum.
+        let mut ensemble = Self::start_many(4, "syncLimit=60", |id, config| {
+            let mut links = links.borrow_mut();
+            let voters = config.quorum.membership.members.values_mut().take(3);
+            for (index, voter) in voters.enumerate() {
+                let port = &mut voter.addresses[0].quorum_port;
+                if id == 1 {
+                    let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+                    links.push(TestProxy::start_for_bytes(upstream));
+                }
+                if id <= 3 && id != index + 1 {
+                    *port = links[index].address().port();
+                }
+            }
+        });
+        ensemble.links = links.into_inner();
+        ensemble
+    }
+
+    /// Holds what the other voters send to this leader, until [`TestEnsemble::release_acks`]. Meanwhile the leader
+    /// proposes what it is asked for, but nothing is committed, so all servers are behind what clients have asked for.
+    /// Clients of the observer can still take up their sessions and read there. Only with
+    /// [`TestEnsemble::start_with_links`], and not for longer than the session timeouts of the voters' clients.
+    pub fn hold_acks(&self, leader: usize) {
+        self.links[leader - 1].partition_one_way(Direction::ToServer);
+    }
+
+    /// Ends [`TestEnsemble::hold_acks`]: what was held arrives now.
+    pub fn release_acks(&self) {
+        self.links.iter().for_each(TestProxy::heal);
+    }
+
     /// Starts a voter again, as one that serves observers while it follows. All servers have the same
     /// address, and all masters the same port, so only one at a time can do so.
     pub fn serve_observers(&mut self, id: usize) {
@@ -114,8 +155,9 @@ impl TestEnsemble {
             Member { config, server: None }
         });
         let members = members.collect();
+        let links = Vec::new();
         let mut ensemble =
-            TestEnsemble { members, observer_master_port: None, _directory: directory };
+            TestEnsemble { members, observer_master_port: None, links, _directory: directory };
         for id in 1..=count {
             ensemble.start_again(id);
         }
@@ -187,6 +229,14 @@ impl TestEnsemble {
     /// over there; its client loses its connection and learns the rest when it connects again.
     pub fn expire_session(&self, id: usize, session: SessionId) {
         expire_session(self.address(id), session).expect("the session can be ended");
+    }
+
+    /// How many transactions a server has proposed as leader.
+    #[must_use]
+    pub fn proposals(&self, id: usize) -> u64 {
+        let server = self.members[id - 1].server.as_ref();
+        let core = server.and_then(Server::core).expect("the server is running");
+        core.stats.ensemble.proposals.get()
     }
 
     /// How many watches are set at a server; see [`TestServer::watch_count`].

@@ -79,7 +79,18 @@ impl TestProxy {
     /// A proxy on a free port, which carries everything to this server and back.
     #[must_use]
     pub fn start(upstream: SocketAddr) -> Self {
-        let shared = Arc::new(Shared::new(upstream));
+        Self::start_with(Shared::new(upstream))
+    }
+
+    /// The same for another protocol than that of clients, for instance that between servers: bytes are carried as they
+    /// come. It can be cut, partitioned and delayed, but no rule applies and nothing is counted but connections.
+    #[must_use]
+    pub fn start_for_bytes(upstream: SocketAddr) -> Self {
+        Self::start_with(Shared::for_bytes(upstream))
+    }
+
+    fn start_with(shared: Shared) -> Self {
+        let shared = Arc::new(shared);
         let (runtime, listener) = open().expect("a free port can be opened");
         let address = listener.local_addr().expect("an open port has an address");
         let (stop, stopped) = oneshot::channel();

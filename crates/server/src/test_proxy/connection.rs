@@ -53,19 +53,20 @@ pub(super) struct Connection {
     outstanding: Mutex<VecDeque<Outstanding>>,
     /// Something was taken out of `outstanding`.
     answered: Notify,
-    /// The client began with something that is no frame, so the answer is none either.
+    /// The client began with something that is no frame, so the answer is none either; or there are no frames at all.
     is_raw: AtomicBool,
 }
 
 impl Connection {
     pub fn new(shared: Arc<Shared>, number: usize, cuts_before: usize) -> Self {
+        let is_raw = AtomicBool::new(shared.carries_bytes);
         Connection {
             shared,
             number,
             cuts_before,
             outstanding: Mutex::default(),
             answered: Notify::new(),
-            is_raw: AtomicBool::new(false),
+            is_raw,
         }
     }
 
@@ -124,7 +125,8 @@ impl Connection {
     }
 
     async fn read_requests(&self, client: &TcpStream, out: Putter) {
-        let mut splitter = Splitter::default();
+        let is_raw = self.shared.carries_bytes;
+        let mut splitter = Splitter { is_raw, ..Splitter::default() };
         let mut is_first = true;
         while self.read(Direction::ToServer, client, &mut splitter, &out).await {
             while let Some(piece) = splitter.next() {

@@ -61,6 +61,8 @@ impl State {
 }
 
 pub(super) struct Shared {
+    /// There are no frames: what passes is not looked into.
+    pub carries_bytes: bool,
     state: Mutex<State>,
     /// For tests that wait in a thread.
     changed: Condvar,
@@ -85,11 +87,16 @@ impl Shared {
             version: 0,
         };
         Shared {
+            carries_bytes: false,
             state: Mutex::new(state),
             changed: Condvar::new(),
             noted: watch::Sender::new(()),
             told: watch::Sender::new(()),
         }
+    }
+
+    pub fn for_bytes(upstream: SocketAddr) -> Self {
+        Shared { carries_bytes: true, ..Shared::new(upstream) }
     }
 
     /// Looks at the state.

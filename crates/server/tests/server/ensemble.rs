@@ -283,3 +283,22 @@ fn a_reconfiguration_moves_a_client_port() {
     sync(&mut client, "/");
     assert!(client.get("/moved", false).is_ok(), "connections that stand stay");
 }
+
+/// What a leader has proposed is nowhere committed while it waits for acknowledgements, but sessions can move.
+#[test]
+fn a_test_can_hold_what_is_proposed() {
+    let ensemble = TestEnsemble::start_with_links();
+    let leader = ensemble.await_leader();
+    let mut client = Client::connect(ensemble.address(leader));
+    client.create("/before", b"", 0).ok();
+    ensemble.hold_acks(leader);
+    let before = ensemble.proposals(leader);
+    client.send(&create("/after", b"", 0));
+    ensemble.await_that("a proposal", || (ensemble.proposals(leader) > before).then_some(()));
+    let mut moved = Client::reattach(ensemble.address(4), client.session).unwrap();
+    assert!(moved.get("/before", false).is_ok());
+    assert!(moved.get("/after", false).is_err());
+    ensemble.release_acks();
+    sync(&mut moved, "/after");
+    assert!(moved.get("/after", false).is_ok());
+}
