@@ -10,7 +10,6 @@ use super::parse_time;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::patient::patient;
-use crate::until_known::until_known;
 
 /// A worker id that is ours. Dropping it gives the id back in the background.
 #[derive(Debug)]
@@ -169,18 +168,30 @@ impl Slot {
     async fn give_back(&self) -> Result<()> {
         let _turn = self.changing.lock().await;
         let patient = patient(&self.client);
-        let mut was_repeated = false;
+        let (mut may_be_done, mut was_refused) = (false, false);
         loop {
-            let ops = self.last_ops();
-            let give_back = || async { patient.transaction(ops.clone()).await.map(drop) };
-            match until_known(give_back).await {
-                Ok(()) => return Ok(()),
-                Err(error) if !is_gone(error.kind()) => return Err(error.into()),
-                // A repeated request finds its own success, too; in both cases the id is not ours.
-                Err(_) if was_repeated => return Err(Error::Lost),
-                Err(_) => self.read_time(&patient).await?,
+            let Err(error) = patient.transaction(self.last_ops()).await else {
+                return Ok(());
+            };
+            match error.kind() {
+                _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                    may_be_done = true;
+                    continue;
+                }
+                ErrorKind::SessionExpired => return Err(Error::Lost),
+                ErrorKind::BadVersion | ErrorKind::NoNode => {}
+                _ => return Err(error.into()),
             }
-            was_repeated = true;
+            // A repeated request is refused after its own success, too: then the id is not ours any more.
+            let read = match was_refused {
+                true => Err(Error::Lost),
+                false => self.read_time(&patient).await,
+            };
+            match read {
+                Err(Error::Lost) if may_be_done => return Ok(()),
+                read => read?,
+            }
+            was_refused = true;
         }
     }
 
