@@ -19,6 +19,7 @@ mod election_race;
 mod election_random;
 mod holder_sweeps;
 mod ids;
+mod lagging_server;
 mod lease_lock;
 mod live_progress;
 mod lock;
