@@ -36,13 +36,14 @@
 //! ```
 //!
 //! **Threads.** The first call starts one thread, `herdsman-client`, with a runtime that drives the
-//! connections of all clients of the process that were connected with `wait`. It runs until the process
-//! ends, and it is not there in a child after `fork`. A call itself runs on the thread that waits for it,
-//! and any number of threads can wait at once.
+//! connections of all clients of the process that were connected or started outside of any other runtime.
+//! It runs until the process ends, and it is not there in a child after `fork`. A call itself runs on the
+//! thread that waits for it, and any number of threads can wait at once.
 //!
-//! **Functions that are not async but need a runtime**, because they start tasks
-//! ([`Options::start`](crate::Options::start), and some recipes), are called in an async block:
-//! `async { options.start(servers) }.wait()`.
+//! **Functions that are not async but start tasks** need no `wait`:
+//! [`Options::start`](crate::Options::start) on a plain thread makes a client that runs on that background
+//! thread, and what other crates start with [`Client::spawn`](crate::Client::spawn), as the recipes do,
+//! runs where its client does.
 //!
 //! **At the end of the program.** A client that is dropped closes its session in the background, which a
 //! process that ends at once may not reach: its ephemeral znodes then stay for the session timeout. Call
@@ -55,10 +56,10 @@
 use std::future::IntoFuture;
 use std::io;
 use std::pin::pin;
-use std::sync::OnceLock;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::coop;
 
@@ -90,20 +91,27 @@ pub trait Wait: IntoFuture + Sized {
 
 impl<F: IntoFuture> Wait for F {}
 
-/// The runtime that drives all blocking clients of the process.
-fn runtime() -> &'static Handle {
-    static RUNTIME: OnceLock<Handle> = OnceLock::new();
+/// The runtime to wait in.
+fn runtime() -> Handle {
     assert!(
         !is_inside_async_task(),
         "herdsman_client::blocking: `wait` was called inside an async task and would block the thread \
          that drives it; use `.await` here, or move the call into tokio::task::spawn_blocking"
     );
-    RUNTIME.get_or_init(|| match start() {
-        Ok(handle) => handle,
-        Err(error) => {
-            panic!("herdsman_client::blocking: cannot start the background thread: {error}")
-        }
+    background().unwrap_or_else(|error| {
+        panic!("herdsman_client::blocking: cannot start the background thread: {error}")
     })
+}
+
+/// The runtime that drives all clients of the process that were made outside of any other.
+pub(crate) fn background() -> io::Result<Handle> {
+    static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
+    let mut runtime = RUNTIME.lock();
+    if let Some(handle) = &*runtime {
+        return Ok(handle.clone());
+    }
+    let handle = start()?;
+    Ok(runtime.insert(handle).clone())
 }
 
 fn start() -> io::Result<Handle> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_proto::{Acl, path};
+use tokio::task::JoinHandle;
 
 use crate::call::{Call, Retries};
 use crate::connect_string::ConnectString;
@@ -421,7 +422,10 @@ impl Client {
 
     /// Runs a task in the runtime in which the client was made. This may be called outside of any runtime, for
     /// example where something is dropped. The task ends with that runtime.
-    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.lineage().runtime.spawn(task);
+    pub fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.lineage().runtime.spawn(task)
     }
 }

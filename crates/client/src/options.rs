@@ -359,8 +359,9 @@ impl Options {
         Ok(client)
     }
 
-    /// A managed client at once; it connects in the background, and calls wait for it. Fails outside
-    /// a tokio runtime.
+    /// A managed client at once; it connects in the background, and calls wait for it. Outside of a tokio
+    /// runtime, the background is the thread of [`blocking`](crate::blocking); without that feature, this
+    /// fails.
     pub fn start(self, servers: &str) -> Result<Client> {
         let servers = self.checked(servers)?;
         Client::managed(servers, self)

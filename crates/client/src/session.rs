@@ -56,14 +56,9 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    /// Fails outside a tokio runtime, and if TLS files cannot be used.
+    /// Fails if TLS files cannot be used, and where there is no runtime to run in.
     pub(crate) fn new(servers: ConnectString, options: &Options, expiry: Expiry) -> Result<Self> {
-        let runtime = Handle::try_current().map_err(|_| {
-            Error::invalid_argument(
-                "a client needs a tokio runtime to run in; without one, connect with \
-                 herdsman_client::blocking",
-            )
-        })?;
+        let runtime = runtime()?;
         Ok(Lineage {
             watches: Arc::default(),
             credentials: Mutex::new(options.credentials.clone()),
@@ -79,6 +74,22 @@ impl Lineage {
     pub(crate) fn events(&self) -> ConnectionEvents {
         ConnectionEvents::new(&self.board, self.expiry)
     }
+}
+
+/// The runtime from which a client is started; without one, that of the clients that are used without async.
+fn runtime() -> Result<Handle> {
+    if let Ok(current) = Handle::try_current() {
+        return Ok(current);
+    }
+    #[cfg(feature = "blocking")]
+    return crate::blocking::background().map_err(|error| {
+        let text = format!("cannot start the background thread: {error}");
+        Error::not_applied(ErrorKind::ConnectFailed(text))
+    });
+    #[cfg(not(feature = "blocking"))]
+    Err(Error::invalid_argument(
+        "a client needs a tokio runtime to run in, or the feature \"blocking\"",
+    ))
 }
 
 /// What the session's task and its handles share.

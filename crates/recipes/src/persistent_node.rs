@@ -122,14 +122,14 @@ impl PersistentNodeOptions {
         self
     }
 
-    /// Starts to look after the node, in a task of its own. Must be called inside a tokio runtime.
+    /// Starts to look after the node, in a task of its own, which runs where the client does.
     pub fn start(self) -> Result<PersistentNode> {
         let PersistentNodeOptions { client, spec, data } = self;
         spec.check()?;
         let (wishes, wishes_seen) = watch::channel(Wish { data, revision: 0, end: None });
         let (reports, reports_seen) = watch::channel(Report::default());
         let path = spec.path.clone();
-        tokio::spawn(Keeper::new(client, spec, wishes_seen, reports).run());
+        client.clone().spawn(Keeper::new(client, spec, wishes_seen, reports).run());
         Ok(PersistentNode { path, wishes, reports: reports_seen })
     }
 }

@@ -119,12 +119,21 @@ fn what_is_sent_or_dropped_outside_a_wait_reaches_the_server() {
 }
 
 #[test]
-fn what_needs_a_runtime_without_being_async_is_called_in_an_async_block() {
+fn what_starts_tasks_without_being_async_needs_no_runtime() {
     let server = TestServer::start();
-    let error = options().start(&server.connect_string()).unwrap_err().to_string();
-    assert!(error.contains("herdsman_client::blocking"), "{error}");
-    let zk = async { options().start(&server.connect_string()) }.wait().unwrap();
+    let zk = options().start(&server.connect_string()).unwrap();
     assert!(zk.exists("/").wait_timeout(PATIENCE).unwrap().unwrap().is_some());
+    let task = zk.spawn({
+        let zk = zk.clone();
+        async move { zk.create("/a", "x").await }
+    });
+    assert_eq!(task.wait().unwrap().unwrap().path, "/a");
+    // A client that nobody waits for connects all the same, and closes its session.
+    let other = options().start(&server.connect_string()).unwrap();
+    eventually("connected", || other.state() == ConnectionState::Connected);
+    assert_eq!(server.session_count(), 2);
+    drop(other);
+    eventually("the session is closed", || server.session_count() == 1);
 }
 
 #[test]

@@ -327,9 +327,3 @@ async fn options_that_make_no_sense_are_refused() {
         assert!(error.to_string().starts_with("connect string: "), "{error}");
     }
 }
-
-#[test]
-fn outside_a_runtime_there_is_an_error_and_no_panic() {
-    let error = options().start("127.0.0.1:1").unwrap_err();
-    assert!(error.to_string().contains("tokio runtime"), "{error}");
-}

@@ -66,7 +66,7 @@ impl Mirror {
         let board = Board::new(options.events_max);
         let (snapshots, events) = board.readers();
         let upkeep = maintain(patient(client), root.clone(), shape, options, board, watch);
-        let task = tokio::spawn(upkeep).abort_handle();
+        let task = client.spawn(upkeep).abort_handle();
         Mirror { root, snapshots, events, task }
     }
 

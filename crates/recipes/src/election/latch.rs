@@ -77,21 +77,20 @@ enum Standing {
 }
 
 impl LeaderLatch {
-    /// A candidate of this id at `path`, in Curator's layout. Must be called within a tokio runtime.
+    /// A candidate of this id at `path`, in Curator's layout.
     pub fn start(client: &Client, path: &str, id: &str) -> Result<Self> {
         let election = Election::new(client, path, id)?.layout(ElectionLayout::Latch);
         Ok(Self::of(election))
     }
 
-    /// A candidate in this election, with its layout and options. Must be called within a tokio
-    /// runtime.
+    /// A candidate in this election, with its layout and options.
     pub fn of(election: Election) -> Self {
         let (tell, standing) = watch::channel(Standing::Waiting);
         let (closing, closed) = oneshot::channel();
         let events = Board::new();
         let candidacy =
             Candidacy { election: election.clone(), standing: tell, events: events.clone() };
-        let task = tokio::spawn(candidacy.run(closed));
+        let task = election.line.client.spawn(candidacy.run(closed));
         LeaderLatch { election, standing, events, closing, task }
     }
 

@@ -78,7 +78,8 @@ enum Seen {
 impl Observer {
     pub(super) fn start(line: Line) -> Self {
         let (send, receive) = watch::channel(Seen::Nothing);
-        let task = tokio::spawn(async move {
+        let client = line.client.clone();
+        let task = client.spawn(async move {
             if let Err(error) = follow(&line, &send).await {
                 tracing::debug!(%error, "the observation of an election ends");
             }

@@ -44,7 +44,7 @@ pub struct Statuses {
 impl Statuses {
     pub(super) fn start(client: Client, paths: Paths, task: TaskId) -> Self {
         let (tell, latest) = watch::channel(None);
-        tokio::spawn(async move {
+        client.clone().spawn(async move {
             let follower = Follower { client, paths, task, tell: &tell };
             tokio::select! {
                 followed = follower.follow() => if let Err(error) = followed {

@@ -171,7 +171,7 @@ impl Submitter {
     }
 
     /// How the task stands, now and whenever that changes or the worker reports progress, until it
-    /// has ended. A slow reader sees only the latest. Must be called inside a tokio runtime.
+    /// has ended. A slow reader sees only the latest.
     #[must_use]
     pub fn follow(&self, task: &TaskId) -> Statuses {
         Statuses::start(self.client.clone(), self.paths.clone(), task.clone())

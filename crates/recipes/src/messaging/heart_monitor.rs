@@ -33,7 +33,7 @@ pub struct HeartMonitor {
 
 impl HeartMonitor {
     /// Looks at the hearts in `directory`; one that was not seen to beat for `stale_after` is stale.
-    /// Choose several times the pace of the beats. Must be called inside a tokio runtime.
+    /// Choose several times the pace of the beats.
     pub async fn start(client: &Client, directory: &str, stale_after: Duration) -> Result<Self> {
         if stale_after.is_zero() {
             return Err(Error::invalid("no heart beats without a pause"));

@@ -81,8 +81,7 @@ pub struct LiveProgressReporter {
 }
 
 impl LiveProgressReporter {
-    /// Reports to `path`, at most five times a second, beginning with 0 percent. Must be called inside a
-    /// tokio runtime.
+    /// Reports to `path`, at most five times a second, beginning with 0 percent.
     pub fn start(client: &Client, path: &str) -> Result<Self> {
         LiveProgressReporter::start_with_interval(client, path, INTERVAL)
     }
@@ -121,7 +120,7 @@ impl LiveProgressReporter {
 
 impl ProgressFeed<LiveProgress> {
     /// Looks at `path` from now on, and tells at once what is there. States that follow quickly may be
-    /// skipped, never the last one. Must be called inside a tokio runtime.
+    /// skipped, never the last one.
     pub async fn open_live(client: &Client, path: &str) -> Result<Self> {
         ProgressFeed::follow(client, path, |path, node| Some(read(path, node))).await
     }

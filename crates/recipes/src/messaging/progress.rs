@@ -86,7 +86,7 @@ enum Written {
 }
 
 impl ProgressReporter {
-    /// Reports to `path`, at most five times a second. Must be called inside a tokio runtime.
+    /// Reports to `path`, at most five times a second.
     pub fn start(client: &Client, path: &str) -> Result<Self> {
         ProgressReporter::start_with_interval(client, path, INTERVAL)
     }
@@ -97,7 +97,8 @@ impl ProgressReporter {
         let (reports, latest) = watch::channel(None);
         let (tell, written) = watch::channel(Written::Nothing);
         let client = patient(client);
-        tokio::spawn(write_all(client, path.to_owned(), interval, latest, tell));
+        let write_all = write_all(client.clone(), path.to_owned(), interval, latest, tell);
+        client.spawn(write_all);
         Ok(ProgressReporter { reports, written })
     }
 
@@ -180,7 +181,7 @@ pub struct ProgressFeed<T = Progress> {
 }
 
 impl ProgressFeed {
-    /// Looks at `path` from now on. Must be called inside a tokio runtime.
+    /// Looks at `path` from now on.
     pub async fn open(client: &Client, path: &str) -> Result<Self> {
         let read = |path: &str, node: Option<&Node>| Some(from_json(path, &node?.data));
         ProgressFeed::follow(client, path, read).await

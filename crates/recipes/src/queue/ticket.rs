@@ -113,7 +113,7 @@ impl Ticket {
         let (send, receive) = mpsc::channel(1);
         let (line, client) = (self.line.clone(), self.hold.client().clone());
         let name = self.hold.name().to_owned();
-        tokio::spawn(async move {
+        client.clone().spawn(async move {
             tokio::select! {
                 () = report_positions(&line, &client, &name, every, &send) => {}
                 () = send.closed() => {}

@@ -6,6 +6,7 @@ mod apache_elections;
 mod apache_locks;
 mod barrier;
 mod barrier_size;
+mod blocking;
 mod cache;
 mod config;
 mod connection_count;
