@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::Span;
 
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -70,7 +71,7 @@ impl<O: Operation> Call<O> {
         let (attempt, deadline) = self.start()?;
         if attempt.submitted.is_none() {
             let busy = operation::locate(&attempt.op, Error::not_applied(ErrorKind::Busy));
-            attempt.report(Err(&busy));
+            attempt.report(&attempt.span(), Err(&busy));
             return Err(busy);
         }
         Ok(attempt.into_reply(deadline))
@@ -82,7 +83,8 @@ impl<O: Operation> Call<O> {
         let session = client.session();
         if let Err(error) = op.check() {
             let error = operation::locate(&op, error);
-            Attempt::new(client, op, session, None).report(Err(&error));
+            let attempt = Attempt::new(client, op, session, None);
+            attempt.report(&attempt.span(), Err(&error));
             return Err(error);
         }
         let submitted = session.try_submit(&operation::submission(&op, &client));
@@ -121,21 +123,43 @@ impl<O: Operation> Attempt<O> {
     }
 
     fn into_reply(mut self, deadline: Option<Duration>) -> Reply<O::Output> {
+        let span = self.span();
         match deadline {
+            _ if !span.is_disabled() => Box::pin(self.run_in(span, deadline)),
             None => Box::pin(async move {
                 let result = self.run().await;
-                self.report(result.as_ref().map(drop));
+                self.report(&Span::none(), result.as_ref().map(drop));
                 result
             }),
-            Some(deadline) => Box::pin(self.run_until(deadline)),
+            Some(deadline) => Box::pin(async move {
+                let result = self.run_until(deadline).await;
+                self.report(&Span::none(), result.as_ref().map(drop));
+                result
+            }),
         }
     }
 
-    async fn run_until(mut self, deadline: Duration) -> Result<O::Output> {
-        let timed = timeout_at(self.started + deadline, self.run()).await;
-        let result = timed.unwrap_or_else(|_| Err(self.late()));
-        self.report(result.as_ref().map(drop));
+    /// Somebody wants the span.
+    async fn run_in(mut self, span: Span, deadline: Option<Duration>) -> Result<O::Output> {
+        let states = self.client.lineage().board.subscribe();
+        let run = async {
+            match deadline {
+                None => self.run().await,
+                Some(deadline) => self.run_until(deadline).await,
+            }
+        };
+        let result = report::run_in(span.clone(), states, run).await;
+        self.report(&span, result.as_ref().map(drop));
         result
+    }
+
+    async fn run_until(&mut self, deadline: Duration) -> Result<O::Output> {
+        let timed = timeout_at(self.started + deadline, self.run()).await;
+        timed.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    fn span(&self) -> Span {
+        report::span(self.op.op(), self.op.shown_path())
     }
 
     /// The deadline has passed.
@@ -150,19 +174,19 @@ impl<O: Operation> Attempt<O> {
     }
 
     /// Tells that the call has ended.
-    fn report(&self, result: Result<(), &Error>) {
+    fn report(&self, span: &Span, result: Result<(), &Error>) {
         let hook = self.session.shared().options.on_call.as_ref();
-        if hook.is_none() && !report::is_logged() {
+        if hook.is_none() && span.is_disabled() && !report::is_logged() {
             return;
         }
-        let path = self.op.shown_path();
         let report = CallReport {
             op: self.op.op().name(),
-            path: (!path.is_empty()).then_some(path),
+            path: report::shown(self.op.shown_path()),
             result,
             elapsed: self.started.elapsed(),
             attempts: self.attempts,
         };
+        report::record(span, &report);
         report::publish(hook, &report);
     }
 

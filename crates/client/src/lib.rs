@@ -12,11 +12,40 @@
 //! * **Typed data.** [`Client::get_json`] and [`Client::set_json`] read and write values of the
 //!   program's own types.
 //! * **Without async.** With [`blocking::Wait`] in scope, every call can block the thread instead.
-//! * **Observability.** Every call ends with an event of `tracing` and with a report to
-//!   [`Options::on_call`].
+//! * **Observability.** Every call is a [span](#spans) of `tracing`, and ends with an event and with a report
+//!   to [`Options::on_call`].
 //! * **Protection.** Connections go through TLS ([`Options::tls`]) and log in with SASL
 //!   ([`Options::sasl`], [`Options::log_in`]) where the servers want it.
 //!
+//! # Spans
+//! With a subscriber that takes spans of the target `herdsman_client::call` at level DEBUG, each call is a span
+//! `call`: with the fields `op` and `path` from the moment at which it is sent, and when it has ended with
+//! `outcome` (`"ok"`, `Applied`, `NotApplied` or `Unknown`), `error`, `elapsed_us` and `attempts`. Its parent is
+//! the span in which it was made. In it are the events that concern the call: each change of the connection while
+//! it waits, and each further attempt. Then the event for logs follows, outside of the span, with the same fields.
+//! A call whose future is dropped leaves a span without an outcome. While nobody listens, none of this costs
+//! anything.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = herdsman_server::TestServer::start();
+//! # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+//! use tracing_subscriber::fmt::format::FmtSpan;
+//!
+//! // Logs each span of the client when it ends. A layer that exports spans, for example to OpenTelemetry,
+//! // takes the place of this.
+//! let subscriber = tracing_subscriber::fmt()
+//!     .with_env_filter("herdsman_client::call=debug")
+//!     .with_span_events(FmtSpan::CLOSE)
+//!     .finish();
+//! let _guard = tracing::subscriber::set_default(subscriber);
+//! zk.create("/a", "x").await?;
+//! // … DEBUG call{op="create2" path="/a" outcome="ok" elapsed_us=412 attempts=1}: … close time.busy=… time.idle=…
+//! # Ok(()) }
+//! ```
+//!
+//! # Features
 //! The features `blocking`, `json`, `sasl` and `tls` are on by default, `kerberos` is not. Without any
 //! of them, the client speaks plain TCP and has about a third of the dependencies.
 

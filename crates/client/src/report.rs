@@ -1,14 +1,25 @@
-//! What is told of each call when it has ended: one event of `tracing` at level DEBUG, with the target
+//! What is told of each call: a span and, when it has ended, an event of `tracing`, both at level DEBUG with the target
 //! `herdsman_client::call`, and the program's own hook, for metrics.
 //!
-//! When nobody asks for them, both together cost two branches: not even the clock is read.
+//! The fields and events of the span are described in the documentation of the crate. The event at the end repeats all
+//! fields, for logs that show no spans, and is not in the span.
+//!
+//! When nobody asks for any of them, all together cost three branches: not even the clock is read, and the future of
+//! the call is no larger.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
+use herdsman_proto::OpCode;
+use tokio::sync::watch;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
+
 use crate::error::{Error, Result};
+use crate::state::ConnectionState;
 
 /// A call that has ended, for the hook of [`Options::on_call`](crate::Options::on_call).
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +62,61 @@ const TARGET: &str = "herdsman_client::call";
 /// Whether log lines of calls are wanted.
 pub(crate) fn is_logged() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
+}
+
+/// The span of a call; disabled if nobody wants it.
+pub(crate) fn span(op: OpCode, path: &str) -> Span {
+    tracing::debug_span!(
+        target: TARGET,
+        "call",
+        op = op.name(),
+        path = shown(path),
+        outcome = Empty,
+        error = Empty,
+        elapsed_us = Empty,
+        attempts = Empty,
+    )
+}
+
+/// Adds to the span of a call how it has ended.
+pub(crate) fn record(span: &Span, report: &CallReport<'_>) {
+    match report.result {
+        Ok(()) => span.record("outcome", "ok"),
+        Err(error) => span
+            .record("outcome", tracing::field::debug(error.outcome()))
+            .record("error", tracing::field::display(error.kind())),
+    };
+    let elapsed_us = u64::try_from(report.elapsed.as_micros()).unwrap_or(u64::MAX);
+    span.record("elapsed_us", elapsed_us).record("attempts", report.attempts);
+}
+
+/// Runs a call in its span, and logs there what becomes of the connection meanwhile.
+pub(crate) async fn run_in<T>(
+    span: Span,
+    mut states: watch::Receiver<ConnectionState>,
+    call: impl Future<Output = T>,
+) -> T {
+    let log_states = async {
+        while states.changed().await.is_ok() {
+            let state = *states.borrow_and_update();
+            tracing::debug!(target: TARGET, ?state, "the connection has changed");
+        }
+        std::future::pending::<Infallible>().await
+    };
+    let call = async {
+        tokio::select! {
+            // What has happened to the connection comes before what it means for the call.
+            biased;
+            never = log_states => match never {},
+            result = call => result,
+        }
+    };
+    call.instrument(span).await
+}
+
+/// The path for reports: none if the operation has none.
+pub(crate) fn shown(path: &str) -> Option<&str> {
+    (!path.is_empty()).then_some(path)
 }
 
 /// Tells whoever asked for it.

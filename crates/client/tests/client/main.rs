@@ -28,6 +28,7 @@ mod secured_server;
 mod security;
 mod sessions;
 #[cfg(feature = "tls")]
+mod spans;
 mod tls;
 mod transactions;
 mod watch_removal;

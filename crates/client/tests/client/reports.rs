@@ -1,4 +1,4 @@
-//! What is told of each call when it has ended: to the program's hook, and to its log.
+//! What is told of each call when it has ended: to the program's hook, and to its log. Its span is in `spans.rs`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
