@@ -7,11 +7,15 @@
 //! Servers are tried in rounds. A round is a fresh shuffle in which each server comes once, and the
 //! server of the last good connection comes last, because it is the one that has just failed us.
 //!
+//! Preferred servers come first in each round, in the order of preference; only servers of the same rank are shuffled.
+//!
 //! When the list of servers changes, each client decides alone, by lot, whether to move, so that
 //! all clients together end up spread evenly again (ZOOKEEPER-1355). Apache:
 //! `StaticHostProvider.updateServerList`, whose probabilities are kept. Apache goes round one list
 //! that was shuffled once; with a shuffle for each round a dead server's clients spread over all
 //! that are left.
+
+use std::sync::Arc;
 
 use fastrand::Rng;
 
@@ -26,6 +30,8 @@ pub(crate) struct Hosts {
     tried: usize,
     /// The server that we are connected to or are trying; always one of the round.
     current: Option<HostPort>,
+    /// The servers that are better than all others, the best first.
+    preferred: Arc<[HostPort]>,
     rng: Rng,
 }
 
@@ -52,9 +58,11 @@ pub(crate) enum Verdict {
 
 impl Hosts {
     /// A server that is listed twice counts once.
-    pub(crate) fn new(servers: &ConnectString, mut rng: Rng) -> Self {
+    pub(crate) fn new(servers: &ConnectString, preferred: Arc<[HostPort]>, mut rng: Rng) -> Self {
         let round = shuffled(servers, &mut rng);
-        Self { round, tried: 0, current: None, rng }
+        let mut hosts = Self { round, tried: 0, current: None, preferred, rng };
+        hosts.put_preferred_first();
+        hosts
     }
 
     /// The server to try next. What was handed out before has failed, or is lost.
@@ -62,6 +70,7 @@ impl Hosts {
         let round_was_in_vain = self.tried == self.round.len();
         if round_was_in_vain {
             self.rng.shuffle(&mut self.round);
+            self.put_preferred_first();
             self.tried = 0;
         }
         let host = self.round[self.tried].clone();
@@ -77,6 +86,27 @@ impl Hosts {
         self.begin_round();
     }
 
+    /// This server is tried instead of the next one. If it fails a new round begins, in which it comes last.
+    pub(crate) fn choose(&mut self, host: &HostPort) {
+        self.current = Some(host.clone());
+        self.begin_round();
+    }
+
+    /// Whether this is the server that was handed out or chosen last.
+    pub(crate) fn is_at(&self, host: &HostPort) -> bool {
+        self.current.as_ref() == Some(host)
+    }
+
+    /// The servers that are preferred to the one that serves us, the best first.
+    pub(crate) fn better(&self) -> Vec<HostPort> {
+        let Some(current) = &self.current else {
+            return Vec::new();
+        };
+        let rank = self.rank(current);
+        let listed = self.preferred[..rank].iter().filter(|host| self.round.contains(host));
+        listed.cloned().collect()
+    }
+
     /// Takes a new list of servers, and says whether the present connection or attempt may stay. If
     /// not, it counts as lost, and what [`next`](Self::next) gives is the server to move to.
     pub(crate) fn replace(&mut self, servers: &ConnectString) -> Verdict {
@@ -90,13 +120,17 @@ impl Hosts {
         verdict
     }
 
-    /// Without a current server any order will do: an even choice among all keeps the load even.
+    /// Without a current server any order will do: an even choice among all keeps the load even. A client that prefers
+    /// some servers does not move for balance.
     fn judge(&mut self, count_before: usize) -> Verdict {
         let Some(current) = &self.current else {
             return Verdict::Stay;
         };
         if !self.round.contains(current) {
             return Verdict::MoveFromRemoved;
+        }
+        if !self.preferred.is_empty() {
+            return Verdict::Stay;
         }
         // A server that stays shall keep before/now of its clients, so that it has one share of
         // what is now the larger number of shares. If there are not more servers than before, it
@@ -119,12 +153,27 @@ impl Hosts {
         }
     }
 
+    /// How many servers are better.
+    fn rank(&self, host: &HostPort) -> usize {
+        let place = self.preferred.iter().position(|preferred| preferred == host);
+        place.unwrap_or(self.preferred.len())
+    }
+
+    fn put_preferred_first(&mut self) {
+        if !self.preferred.is_empty() {
+            let mut round = std::mem::take(&mut self.round);
+            round.sort_by_key(|host| self.rank(host));
+            self.round = round;
+        }
+    }
+
     /// Nothing of the round has been handed out; the current server comes last.
     fn begin_round(&mut self) {
         self.tried = 0;
+        self.put_preferred_first();
         let position = self.round.iter().position(|host| Some(host) == self.current.as_ref());
         if let (Some(current), Some(last)) = (position, self.round.len().checked_sub(1)) {
-            self.round.swap(current, last);
+            self.round[current..=last].rotate_left(1);
         }
     }
 }
@@ -165,7 +214,13 @@ mod tests {
     }
 
     fn hosts(list: &str, seed: u64) -> Hosts {
-        Hosts::new(&servers(list), Rng::with_seed(seed))
+        hosts_with(list, "", seed)
+    }
+
+    fn hosts_with(list: &str, preferred: &str, seed: u64) -> Hosts {
+        let preferred = preferred.split(',').filter(|host| !host.is_empty());
+        let preferred = preferred.map(|host| host.parse().unwrap()).collect();
+        Hosts::new(&servers(list), preferred, Rng::with_seed(seed))
     }
 
     fn now(hosts: &mut Hosts) -> String {
@@ -211,6 +266,53 @@ mod tests {
             assert_eq!(retried.last(), Some(&lost));
             assert_eq!(BTreeSet::from_iter(&retried).len(), 4);
             after_pause(&mut hosts);
+        }
+    }
+
+    #[test]
+    fn preferred_servers_come_first_in_each_round() {
+        for seed in 0..100 {
+            let mut hosts = hosts_with("a,b,c,d,e", "d,x,b", seed);
+            assert_eq!([now(&mut hosts), now(&mut hosts)], ["d", "b"]);
+            let others: BTreeSet<_> = (0..3).map(|_| now(&mut hosts)).collect();
+            assert_eq!(others.len(), 3);
+            assert_eq!([after_pause(&mut hosts), now(&mut hosts)], ["d", "b"]);
+            // One that has just failed comes last all the same.
+            hosts.succeeded();
+            assert_eq!(now(&mut hosts), "d");
+            let rest: Vec<_> = (0..4).map(|_| now(&mut hosts)).collect();
+            assert_eq!(rest.last().unwrap(), "b");
+        }
+    }
+
+    #[test]
+    fn what_is_better_depends_on_the_server_that_serves() {
+        let better = |hosts: &Hosts| {
+            let better = hosts.better();
+            better.iter().map(|host| host.host().to_owned()).collect::<Vec<_>>()
+        };
+        let mut hosts = hosts_with("a,b,c", "b,x,a", 1);
+        assert_eq!(better(&hosts), [""; 0], "it is tried anyway");
+        assert_eq!(connect(&mut hosts), "b");
+        assert_eq!(better(&hosts), [""; 0]);
+        assert_eq!(connect(&mut hosts), "a");
+        assert_eq!(better(&hosts), ["b"]);
+        assert_eq!(connect(&mut hosts), "b", "the better one first, although it was lost before");
+        hosts.choose(&"b".parse().unwrap());
+        assert_eq!([now(&mut hosts), now(&mut hosts)], ["a", "c"], "what was chosen comes last");
+        hosts.succeeded();
+        assert_eq!(better(&hosts), ["b", "a"]);
+        assert_eq!(hosts.replace(&servers("a,b,c,x")), Verdict::Stay);
+        assert_eq!(better(&hosts), ["b", "x", "a"]);
+    }
+
+    #[test]
+    fn no_client_with_preferences_moves_for_an_even_load() {
+        for seed in 0..100 {
+            let mut hosts = hosts_with("a,b", "a", seed);
+            connect(&mut hosts);
+            assert_eq!(hosts.replace(&servers("a,b,c,d,e,f,g,h")), Verdict::Stay);
+            assert_eq!(hosts.replace(&servers("b,c")), Verdict::MoveFromRemoved);
         }
     }
 

@@ -14,6 +14,8 @@
 //! * **Without async.** With [`blocking::Wait`] in scope, every call can block the thread instead.
 //! * **Observability.** Every call is a [span](#spans) of `tracing`, and ends with an event and with a report
 //!   to [`Options::on_call`].
+//! * **Servers.** A client tries [preferred](Options::prefer) servers first and returns to them, and can
+//!   [follow the membership](Options::follow_membership) of the ensemble.
 //! * **Protection.** Connections go through TLS ([`Options::tls`]) and log in with SASL
 //!   ([`Options::sasl`], [`Options::log_in`]) where the servers want it.
 //!

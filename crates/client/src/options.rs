@@ -10,7 +10,7 @@ use herdsman_proto::{Acl, SessionId};
 use herdsman_tls::TlsSettings;
 
 use crate::client::Client;
-use crate::connect_string::ConnectString;
+use crate::connect_string::{ConnectString, ConnectStringError, HostPort};
 use crate::dial::{Dial, Tcp};
 use crate::error::{Error, Result};
 use crate::follow::ClientPort;
@@ -47,6 +47,8 @@ pub struct Options {
     pub(crate) resumed: Option<(SessionId, Password)>,
     pub(crate) dial: Arc<dyn Dial>,
     pub(crate) follow_membership: bool,
+    pub(crate) preferred: std::result::Result<Arc<[HostPort]>, ConnectStringError>,
+    pub(crate) return_delay: Duration,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsSettings>,
     #[cfg(feature = "sasl")]
@@ -96,6 +98,8 @@ impl Default for Options {
             resumed: None,
             dial: Arc::new(Tcp),
             follow_membership: false,
+            preferred: Ok(Arc::default()),
+            return_delay: Duration::from_secs(30),
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(feature = "sasl")]
@@ -279,6 +283,51 @@ impl Options {
         self
     }
 
+    /// Prefers these servers to all others of the list, the first one most: `zk1:2181,zk2:2181`, written as in
+    /// the list. For example the servers of the client's own data center, or the observer on its own machine.
+    /// They are tried first, and a client that had to use another server returns by itself when a preferred one
+    /// serves again, after a [delay](Options::return_delay).
+    ///
+    /// The session, its ephemerals and its watches go on. Requests that were sent are answered first, unless that
+    /// takes longer than a third of the session timeout. Each return is a
+    /// [`Suspended`](crate::ConnectionEvent::Suspended) followed by a
+    /// [`Reconnected`](crate::ConnectionEvent::Reconnected), as after any change of the server.
+    ///
+    /// Names that are not in the list have no effect until they are. A client with preferences does not move to
+    /// another server only to keep the load even when the list changes.
+    ///
+    /// To see whether a server serves, the client asks it by the four-letter word `srvr`, which servers answer
+    /// unless told otherwise. One that answers but does not take the client's session is asked less often from
+    /// then on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), herdsman_client::Error> {
+    /// # let (one, two) = (herdsman_server::TestServer::start(), herdsman_server::TestServer::start());
+    /// # let (near, far) = (one.connect_string(), two.connect_string());
+    /// let zk = herdsman_client::Client::options()
+    ///     .prefer(&near)
+    ///     .connect(&format!("{far},{near}"))
+    ///     .await?;
+    /// # zk.create("/a", "").await?;
+    /// # assert_eq!((one.session_count(), two.session_count()), (1, 0));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn prefer(mut self, servers: &str) -> Self {
+        self.preferred = servers.parse().map(|list: ConnectString| list.hosts().into());
+        self
+    }
+
+    /// How long a client stays at a server that is not the best of the [preferred](Options::prefer) ones before it
+    /// looks for a better one, and between two looks; each time a random duration between half and one and a half
+    /// of this, so that the clients of a server that was restarted return one after the other. Default 30 s.
+    #[must_use]
+    pub fn return_delay(mut self, delay: Duration) -> Self {
+        self.return_delay = delay;
+        self
+    }
+
     pub(crate) fn client_port(&self) -> ClientPort {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
@@ -384,6 +433,9 @@ impl Options {
             return Err(Error::invalid_argument("in_flight_max must be at least 1"));
         }
         check_default_acl(&self.default_acl)?;
+        if let Err(error) = &self.preferred {
+            return Err(Error::invalid_argument(format!("preferred servers: {error}")));
+        }
         if self.session_timeout.as_millis() == 0 {
             return Err(Error::invalid_argument("session_timeout must be at least 1 ms"));
         }

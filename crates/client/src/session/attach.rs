@@ -68,6 +68,9 @@ pub(super) enum AttachError {
 /// Longest answer to a handshake that is believed.
 const ANSWER_BYTES_MAX: usize = 1 << 10;
 
+/// Longest answer to a four-letter word that is read.
+const WORD_BYTES_MAX: u64 = 4 << 10;
+
 /// One attempt at one server.
 pub(super) async fn attach(
     reach: &Reach,
@@ -176,12 +179,34 @@ pub(super) async fn is_serving(
 
 /// Whether a server has a quorum and takes writes, asked by a four-letter word.
 pub(super) async fn takes_writes(reach: &Reach, host: &HostPort, patience: Duration) -> bool {
+    let answer = ask(reach, host, b"isro", patience).await;
+    answer.is_some_and(|answer| answer.starts_with(b"rw"))
+}
+
+/// Whether a server takes clients and is not read-only, asked by a four-letter word. One that does not answer this word
+/// is taken for one that does.
+pub(super) async fn serves(reach: &Reach, host: &HostPort, patience: Duration) -> bool {
+    let Some(answer) = ask(reach, host, b"srvr", patience).await else {
+        return false;
+    };
+    let answer = String::from_utf8_lossy(&answer);
+    let is_excluded = ["not currently serving requests", "Mode: read-only"];
+    !answer.is_empty() && !is_excluded.iter().any(|text| answer.contains(text))
+}
+
+/// The answer to a four-letter word.
+async fn ask(
+    reach: &Reach,
+    host: &HostPort,
+    word: &[u8; 4],
+    patience: Duration,
+) -> Option<Vec<u8>> {
     let ask = async {
         let mut transport = reach.open(host).await?;
-        transport.send(b"isro").await?;
+        transport.send(word).await?;
         let mut answer = Vec::new();
-        (&mut transport.read).take(16).read_to_end(&mut answer).await?;
+        (&mut transport.read).take(WORD_BYTES_MAX).read_to_end(&mut answer).await?;
         Ok::<_, io::Error>(answer)
     };
-    matches!(timeout(patience, ask).await, Ok(Ok(answer)) if answer.starts_with(b"rw"))
+    timeout(patience, ask).await.ok()?.ok()
 }

@@ -23,11 +23,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::Shared;
 use super::attach::Attached;
 use super::life::Life;
-use super::search::WritableSearch;
+use super::search::Search;
 use super::transport::Transport;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::hosts::Verdict;
 use crate::outgoing::{self, Addressee, Answer, Sent, Slot};
+use crate::state::ConnectionState;
 use crate::watches::{Seen, Table};
 
 /// Why a connection ended.
@@ -41,8 +42,13 @@ pub(super) enum End {
     AuthFailed,
 }
 
-/// Why a connection ends that is not broken.
-const MOVES: &str = "the list of servers has changed";
+/// A connection that is to be left for another server, although it is not broken: what was sent is waited for before.
+#[derive(Clone, Copy)]
+struct Move {
+    /// Longer than until this moment it is not waited for.
+    at: Instant,
+    why: &'static str,
+}
 
 /// Room for what is read next: a new buffer has this much,
 const READ_BYTES: usize = 64 << 10;
@@ -54,7 +60,8 @@ pub(super) struct Connection {
     transport: Option<Transport>,
     dialogue: Dialogue,
     timer: Pin<Box<Sleep>>,
-    search: Option<WritableSearch>,
+    search: Option<Search>,
+    serves_as: ConnectionState,
 }
 
 /// What was said and is not answered yet.
@@ -104,12 +111,13 @@ impl Connection {
         };
         dialogue.present_credentials();
         dialogue.set_watches_again();
-        let search = (attached.response.read_only == Some(true)).then(|| {
-            let reach = Arc::clone(&life.shared.lineage.reach);
-            WritableSearch::start(reach, life.servers.borrow().hosts())
-        });
+        let serves_as = match attached.response.read_only {
+            Some(true) => ConnectionState::ReadOnly,
+            _ => ConnectionState::Connected,
+        };
+        let search = life.search(serves_as);
         let timer = Box::pin(sleep_until(dialogue.next_duty()));
-        Connection { transport: Some(attached.transport), dialogue, timer, search }
+        Connection { transport: Some(attached.transport), dialogue, timer, search, serves_as }
     }
 
     /// Serves until the connection ends.
@@ -128,20 +136,22 @@ impl Connection {
 
     async fn converse(&mut self, transport: &mut Transport, life: &mut Life) -> End {
         let Transport { read, write, holds_back, .. } = transport;
-        let Connection { dialogue, timer, search, .. } = self;
+        let Connection { dialogue, timer, search, serves_as, .. } = self;
         let shared = dialogue.shared.clone();
         if let Err(end) = dialogue.receive() {
             return end;
         }
-        // Another server is to be used: what was sent is waited for until then.
-        let mut moves_at: Option<Instant> = None;
+        let mut moving: Option<Move> = None;
         loop {
-            if dialogue.written == dialogue.outbox.len() && moves_at.is_none() {
+            if dialogue.written == dialogue.outbox.len() && moving.is_none() {
                 dialogue.refill();
             }
             let has_output = dialogue.written < dialogue.outbox.len();
-            if moves_at.is_some() && !has_output && dialogue.is_answered() {
-                return End::Broken(MOVES.to_owned());
+            if let Some(Move { why, .. }) = moving
+                && !has_output
+                && dialogue.is_answered()
+            {
+                return End::Broken(why.to_owned());
             }
             let step = tokio::select! {
                 received = read.read_buf(&mut dialogue.inbox) => dialogue.on_read(received),
@@ -150,22 +160,31 @@ impl Connection {
                 {
                     dialogue.on_sent(sent, *holds_back)
                 }
-                () = shared.outgoing.ready(), if !has_output && moves_at.is_none() => Ok(()),
-                () = at(moves_at) => Err(End::Broken(MOVES.to_owned())),
+                () = shared.outgoing.ready(), if !has_output && moving.is_none() => Ok(()),
+                why = overdue(moving) => Err(End::Broken(why.to_owned())),
                 () = timer.as_mut() => {
                     let step = dialogue.on_timer();
                     timer.as_mut().reset(dialogue.next_duty());
                     step
                 }
                 changed = life.servers.changed() => {
-                    if changed.is_ok() && must_move(life) {
-                        moves_at.get_or_insert(Instant::now() + dialogue.timeout / 3);
+                    if changed.is_ok() {
+                        if must_move(life) {
+                            moving.get_or_insert(dialogue.plan_move("the list of servers has changed"));
+                        } else if moving.is_none() {
+                            *search = life.search(*serves_as);
+                        }
                     }
                     Ok(())
                 }
-                host = WritableSearch::found(search) => {
-                    life.found_writable = Some(host);
-                    Err(End::Broken("a server that takes writes was found".to_owned()))
+                host = Search::found(search), if moving.is_none() => {
+                    life.found = Some(host);
+                    if *serves_as == ConnectionState::ReadOnly {
+                        Err(End::Broken("a server that takes writes was found".to_owned()))
+                    } else {
+                        moving = Some(dialogue.plan_move("a preferred server was found"));
+                        Ok(())
+                    }
                 }
             };
             if let Err(end) = step {
@@ -213,12 +232,13 @@ fn must_move(life: &mut Life) -> bool {
     }
 }
 
-/// Resolves at this moment; never, if there is none.
-async fn at(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
+/// Resolves when a move cannot wait any longer; never, if there is none.
+async fn overdue(moving: Option<Move>) -> &'static str {
+    let Some(Move { at, why }) = moving else {
+        return std::future::pending().await;
+    };
+    sleep_until(at).await;
+    why
 }
 
 impl Dialogue {
@@ -241,6 +261,10 @@ impl Dialogue {
                 self.set_watches_pending += 1;
             }
         }
+    }
+
+    fn plan_move(&self, why: &'static str) -> Move {
+        Move { at: Instant::now() + self.timeout / 3, why }
     }
 
     /// Nobody waits for anything that was sent.

@@ -22,6 +22,7 @@ use tracing::Instrument as _;
 use super::attach::{self, AttachError, Attached, Introduction};
 use super::connection::{Connection, End};
 use super::pace::Pace;
+use super::search::Search;
 use super::{Identity, Shared};
 use crate::connect_string::{ConnectString, HostPort};
 use crate::error::ErrorKind;
@@ -35,6 +36,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
     Life::new(shared).run().instrument(span).await;
 }
 
+/// How often the delay before a return is doubled at most.
+const RETURN_DOUBLINGS_MAX: u32 = 4;
+
 /// The least time that one server gets to answer a handshake.
 const PATIENCE_MIN: Duration = Duration::from_millis(500);
 
@@ -45,8 +49,12 @@ pub(super) struct Life {
     pub(super) servers: watch::Receiver<ConnectString>,
     /// Newest txn that an answer has shown us.
     pub(super) last_zxid: Zxid,
-    /// A server that takes writes, found while we were on one that does not.
-    pub(super) found_writable: Option<HostPort>,
+    /// A better server than the one that we were on: one that takes writes, or that is preferred.
+    pub(super) found: Option<HostPort>,
+    /// The server that was found is being tried.
+    chosen: Option<HostPort>,
+    /// How often in a row a preferred server that was found did not take us.
+    returns_in_vain: u32,
     pace: Pace,
     /// The session was opened by a server with a quorum; a read-only server's is its own.
     known_to_quorum: bool,
@@ -62,12 +70,15 @@ enum Ending {
 impl Life {
     fn new(shared: Arc<Shared>) -> Self {
         let mut servers = shared.lineage.servers.subscribe();
-        let hosts = Hosts::new(&servers.borrow_and_update(), Rng::new());
+        let preferred = shared.options.preferred.clone().unwrap_or_default();
+        let hosts = Hosts::new(&servers.borrow_and_update(), preferred, Rng::new());
         Life {
             hosts,
             servers,
             last_zxid: Zxid(shared.lineage.last_zxid.load(Ordering::Relaxed)),
-            found_writable: None,
+            found: None,
+            chosen: None,
+            returns_in_vain: 0,
             pace: Pace::new(Rng::new()),
             known_to_quorum: shared.options.resumed.is_some(),
             shared,
@@ -176,7 +187,9 @@ impl Life {
     }
 
     fn next_host(&mut self) -> (HostPort, Duration) {
-        if let Some(host) = self.found_writable.take() {
+        if let Some(host) = self.found.take() {
+            self.hosts.choose(&host);
+            self.chosen = Some(host.clone());
             return (host, Duration::ZERO);
         }
         if self.servers.has_changed().unwrap_or(false) {
@@ -184,6 +197,19 @@ impl Life {
             let _ = self.hosts.replace(&self.servers.borrow_and_update());
         }
         self.pace.pause_before(self.hosts.next())
+    }
+
+    /// The search for a better server than the one that serves us, if there can be one.
+    pub(super) fn search(&self, serves_as: ConnectionState) -> Option<Search> {
+        let reach = Arc::clone(&self.shared.lineage.reach);
+        if serves_as == ConnectionState::ReadOnly {
+            return Some(Search::for_writes(reach, self.servers.borrow().hosts()));
+        }
+        let better = self.hosts.better();
+        let delay = self.shared.options.return_delay;
+        // More rarely if what was found did not take us.
+        let delay = delay.saturating_mul(1 << self.returns_in_vain.min(RETURN_DOUBLINGS_MAX));
+        (!better.is_empty()).then(|| Search::for_preferred(reach, better, delay))
     }
 
     fn introduction(&self) -> Introduction {
@@ -249,6 +275,11 @@ impl Life {
         };
         drop(identity);
         self.hosts.succeeded();
+        if let Some(chosen) = self.chosen.take() {
+            let is_there = self.hosts.is_at(&chosen);
+            self.returns_in_vain =
+                if is_there { 0 } else { self.returns_in_vain.saturating_add(1) };
+        }
         if response.read_only == Some(true) {
             return (ConnectionState::ReadOnly, ConnectionEvent::ReadOnly);
         }

@@ -1,4 +1,5 @@
-//! While connected to a read-only server: the search for one that takes writes.
+//! While connected: the search for a better server. From a read-only server, for one that takes writes; from any other,
+//! for one that is preferred.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,20 +15,29 @@ use crate::connect_string::HostPort;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Whatever delay was asked for, no server is asked in a tight loop.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A search under way; dropping it ends it.
-pub(super) struct WritableSearch {
+pub(super) struct Search {
     search: Pin<Box<dyn Future<Output = HostPort> + Send>>,
 }
 
-impl WritableSearch {
-    pub(super) fn start(reach: Arc<Reach>, hosts: &[HostPort]) -> Self {
-        WritableSearch { search: Box::pin(search(reach, hosts.to_vec())) }
+impl Search {
+    /// For a server that takes writes.
+    pub(super) fn for_writes(reach: Arc<Reach>, hosts: &[HostPort]) -> Self {
+        Search { search: Box::pin(search_for_writes(reach, hosts.to_vec())) }
+    }
+
+    /// For the first of these servers that serves clients. They are asked again and again, about this long after each
+    /// other.
+    pub(super) fn for_preferred(reach: Arc<Reach>, hosts: Vec<HostPort>, delay: Duration) -> Self {
+        Search { search: Box::pin(search_for_preferred(reach, hosts, delay)) }
     }
 
     /// The server that was found; never, where nothing is searched. Cancel-safe.
-    pub(super) async fn found(search: &mut Option<WritableSearch>) -> HostPort {
+    pub(super) async fn found(search: &mut Option<Search>) -> HostPort {
         match search {
             Some(search) => search.search.as_mut().await,
             None => std::future::pending().await,
@@ -36,7 +46,7 @@ impl WritableSearch {
 }
 
 /// Asks one server after the other, more and more rarely. Apache: `ClientCnxn.pingRwServer`.
-async fn search(reach: Arc<Reach>, mut hosts: Vec<HostPort>) -> HostPort {
+async fn search_for_writes(reach: Arc<Reach>, mut hosts: Vec<HostPort>) -> HostPort {
     Rng::new().shuffle(&mut hosts);
     let mut pause = PAUSE_FIRST;
     loop {
@@ -46,6 +56,23 @@ async fn search(reach: Arc<Reach>, mut hosts: Vec<HostPort>) -> HostPort {
                 return host.clone();
             }
             pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// A random delay, so that the clients of a server that was started again do not all return at once.
+async fn search_for_preferred(
+    reach: Arc<Reach>,
+    hosts: Vec<HostPort>,
+    delay: Duration,
+) -> HostPort {
+    let mut rng = Rng::new();
+    loop {
+        sleep(delay.mul_f64(0.5 + rng.f64()).max(PAUSE_MIN)).await;
+        for host in &hosts {
+            if attach::serves(&reach, host, PATIENCE).await {
+                return host.clone();
+            }
         }
     }
 }

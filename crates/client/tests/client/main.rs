@@ -16,6 +16,7 @@ mod operations;
 mod order;
 mod outcomes;
 mod persistent_watches;
+mod preferences;
 mod protected;
 mod read_only;
 mod reports;
