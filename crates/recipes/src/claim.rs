@@ -15,6 +15,8 @@
 //! The same transaction is made again. If the first one was applied, the second one finds its own marker. Since both go
 //! through the leader, it does not matter whether the server that answers is behind.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, OpResult, Outcome, Session, Stat};
 use tokio::sync::oneshot;
@@ -158,7 +160,7 @@ impl Claim {
     fn hold(&self, created: Created, fence: &Stat) -> Hold {
         let incarnation = Incarnation {
             guard: self.fence.clone(),
-            version: fence.version,
+            version: Arc::new(fence.version.into()),
             marker: Some(self.marker.clone()),
         };
         let (client, session) = (self.client.clone(), self.session.clone());

@@ -11,9 +11,11 @@
 //! the session. Nothing but this very node is ever deleted.
 
 use herdsman_client::{Client, ConnectionState, Created, ErrorKind, Fenced, Session};
-use tokio::time::Instant;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, Result};
+use crate::guard::run_until;
 use crate::owned_node::{Incarnation, OwnedNode};
 use crate::patient::patient;
 
@@ -50,6 +52,8 @@ pub struct Hold {
     session: Session,
     node: OwnedNode,
     distrust: Distrust,
+    /// The moment from which on others may take its place, if there is one.
+    expires_at: Option<Mutex<Instant>>,
     released: bool,
 }
 
@@ -61,8 +65,7 @@ impl Hold {
         created: Created,
         distrust: Distrust,
     ) -> Self {
-        let node = OwnedNode::new(client, created);
-        Hold { session, node, distrust, released: false }
+        Hold::of_node(OwnedNode::new(client, created), session, distrust)
     }
 
     /// The same for a node whose name another one may get when the directory is deleted and made again.
@@ -73,7 +76,7 @@ impl Hold {
         distrust: Distrust,
     ) -> Self {
         let node = OwnedNode::at_reused_path(client, &created.path, created.stat.czxid);
-        Hold { session, node, distrust, released: false }
+        Hold::of_node(node, session, distrust)
     }
 
     /// The same for a node whose path others use, too: `incarnation` tells it from theirs.
@@ -85,7 +88,30 @@ impl Hold {
         distrust: Distrust,
     ) -> Self {
         let node = OwnedNode::new(client, created).with_incarnation(incarnation);
-        Hold { session, node, distrust, released: false }
+        Hold::of_node(node, session, distrust)
+    }
+
+    fn of_node(node: OwnedNode, session: Session, distrust: Distrust) -> Self {
+        Hold { session, node, distrust, expires_at: None, released: false }
+    }
+
+    /// Not to be trusted from this moment on, unless it is [extended](Hold::extend).
+    pub(crate) fn expiring(mut self, at: Instant) -> Self {
+        self.expires_at = Some(Mutex::new(at));
+        self
+    }
+
+    /// Moves the moment at which it expires to `until`, if that is later.
+    pub(crate) fn extend(&self, until: Instant) {
+        if let Some(at) = &self.expires_at {
+            let mut at = at.lock();
+            *at = (*at).max(until);
+        }
+    }
+
+    /// The moment from which on others may take its place.
+    pub(crate) fn expires_at(&self) -> Option<Instant> {
+        self.expires_at.as_ref().map(|at| *at.lock())
     }
 
     /// The node.
@@ -133,13 +159,16 @@ impl Hold {
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.distrust.trusts(&self.session)
+            && self.expires_at().is_none_or(|at| Instant::now() < at)
     }
 
     /// Resolves when it can no longer be trusted: the connection or session is gone, as
-    /// [`Distrust`] says, or somebody deleted the node. Cancel-safe; costs a watch while awaited.
+    /// [`Distrust`] says, its time has passed (of a [`LeaseLock`](crate::LeaseLock)), or somebody deleted the node.
+    /// Cancel-safe; costs a watch while awaited.
     pub async fn lost(&self) {
         tokio::select! {
             () = self.session_lost() => {}
+            () = self.expired() => {}
             () = self.node_deleted() => {}
         }
     }
@@ -147,10 +176,7 @@ impl Hold {
     /// Runs `work` while it is held: [`Error::Lost`] when it was lost before the work was done, and
     /// the work is dropped where it stands.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        tokio::select! {
-            done = work => Ok(done),
-            () = self.lost() => Err(Error::Lost),
-        }
+        run_until(self.lost(), work).await
     }
 
     /// Gives it up, and waits until the server knows; through an outage, if need be. Dropping the
@@ -177,6 +203,18 @@ impl Hold {
             _ => true,
         };
         self.session.wait_for(is_lost).await;
+    }
+
+    async fn expired(&self) {
+        loop {
+            let Some(at) = self.expires_at() else {
+                return std::future::pending().await;
+            };
+            sleep_until(at).await;
+            if self.expires_at() == Some(at) {
+                return;
+            }
+        }
     }
 
     async fn node_deleted(&self) {

@@ -17,6 +17,7 @@ pub mod counter;
 pub mod discovery;
 pub mod election;
 mod error;
+mod guard;
 mod hold;
 pub mod ids;
 mod line;
@@ -51,6 +52,7 @@ pub use counter::{AtomicInt, AtomicLong, Change, Counter};
 pub use discovery::{Registration, Registry, ServiceCache, ServiceInstance, ServiceProvider};
 pub use election::{Election, LeaderLatch, Leadership, Race, Selector};
 pub use error::{Error, Result};
+pub use guard::Guard;
 pub use hold::{Distrust, Hold};
 pub use line::Layout;
 pub use lock::{

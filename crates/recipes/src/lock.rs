@@ -53,13 +53,13 @@ mod revocation;
 mod rw;
 mod watchdog;
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_client::Client;
 
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::{Distrust, Hold};
 use crate::line::{Layout, Line, WRITE_LOCK, after_predecessor};
 use crate::path;
@@ -196,11 +196,6 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// Releases the lock, and waits until the server knows. See [`Hold::release`].
-    pub async fn release(self) -> Result<()> {
-        self.hold.release().await
-    }
-
     /// Resolves when somebody has asked for the lock with [`Lock::request_revocation`], or with
     /// Curator's `Revoker`. Whether and when to release it is up to the holder. [`Error::Lost`] if
     /// the lock is lost first.
@@ -209,13 +204,7 @@ impl LockGuard {
     }
 }
 
-impl Deref for LockGuard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.hold
-    }
-}
+guard!(LockGuard);
 
 fn markers(layout: Layout) -> &'static [&'static str] {
     match layout {

@@ -11,6 +11,9 @@
 //! still the same. (Without an incarnation a name is unique, or is compared by its czxid: then there is a moment
 //! between the comparison and the deletion, in which only a deletion by hand could do harm.)
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
 use herdsman_client::{Client, Created, ErrorKind, Fenced, Op, Outcome, Reply, Zxid};
 
 use crate::error::{Error, Result};
@@ -42,8 +45,8 @@ enum Naming {
 pub(crate) struct Incarnation {
     /// A node whose version each new owner changes in the transaction that makes it the owner.
     pub(crate) guard: String,
-    /// Its version as our own transaction has left it.
-    pub(crate) version: i32,
+    /// Its version as our own writes have left it. Shared with who makes further ones.
+    pub(crate) version: Arc<AtomicI32>,
     /// An ephemeral node under a unique name, made in the same transaction. It goes together with ours.
     pub(crate) marker: Option<String>,
 }
@@ -71,7 +74,7 @@ impl OwnedNode {
         let Naming::Incarnation(Incarnation { guard, version, marker }) = &self.naming else {
             return fenced;
         };
-        let fenced = fenced.and(guard).at_version(*version);
+        let fenced = fenced.and(guard).at_version(version.load(Ordering::Relaxed));
         match marker {
             // While it exists, the guard has not been deleted and made again.
             Some(marker) => fenced.and(marker),
@@ -113,7 +116,9 @@ impl OwnedNode {
     fn removal(&self, incarnation: &Incarnation) -> impl Iterator<Item = Op> {
         let Incarnation { guard, version, marker } = incarnation;
         let marker = marker.as_deref().map(Op::delete);
-        [Op::check(guard).version(*version), Op::delete(&self.path)].into_iter().chain(marker)
+        [Op::check(guard).version(version.load(Ordering::Relaxed)), Op::delete(&self.path)]
+            .into_iter()
+            .chain(marker)
     }
 
     async fn finish_removal(self, first: Option<Reply<()>>) -> Result<()> {

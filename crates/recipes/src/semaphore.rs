@@ -21,13 +21,13 @@
 //! Four round trips for a permit that is free, and two requests that nobody waits for; one to release
 //! it.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Watch};
 
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::{Distrust, Hold};
 use crate::line::{Line, after_predecessor};
 use crate::lock::{default_owner, directory, within};
@@ -279,17 +279,4 @@ pub struct Permit {
     hold: Hold,
 }
 
-impl Permit {
-    /// Gives it back, and waits until the server knows. See [`Hold::release`].
-    pub async fn release(self) -> Result<()> {
-        self.hold.release().await
-    }
-}
-
-impl Deref for Permit {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.hold
-    }
-}
+guard!(Permit);

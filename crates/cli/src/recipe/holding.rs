@@ -2,12 +2,11 @@
 //! it is held.
 
 use std::ffi::OsString;
-use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use herdsman_recipes::Hold;
+use herdsman_recipes::Guard;
 
 use super::command::run_while;
 use super::outcome::{Interrupted, Outcome};
@@ -34,16 +33,10 @@ impl Waiting {
     }
 }
 
-/// A guard of any kind; what it guards is given up when it is dropped.
-pub(super) type Guard = Box<dyn AsHold>;
-
-pub(super) trait AsHold: Deref<Target = Hold> {}
-impl<T: Deref<Target = Hold>> AsHold for T {}
-
 /// Runs the command while it is held, or holds it until Ctrl-C. The command finds the node's path in the variable
 /// `node_variable`.
-pub(super) async fn hold(
-    held: &dyn AsHold,
+pub(super) async fn hold<G: Guard>(
+    held: &G,
     node_variable: &str,
     command: &[OsString],
     interrupted: &mut Interrupted,

@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use herdsman_client::Client;
-use herdsman_recipes::{Distrust, Error, Lock, RwLock};
+use herdsman_recipes::{Distrust, Error, Guard, Lock, RwLock};
 
-use super::holding::{Guard, Waiting, hold};
+use super::holding::{Waiting, hold};
 use super::outcome::{Interrupted, Outcome};
 
 pub(super) const EXAMPLES: &str = "\
@@ -53,23 +53,6 @@ pub(super) async fn run(
     arguments: &Arguments,
     interrupted: &mut Interrupted,
 ) -> Result<Outcome> {
-    let acquired = tokio::select! {
-        acquired = acquire(zk, arguments) => acquired,
-        () = interrupted.wait() => return Ok(Outcome::Interrupted),
-    };
-    match acquired {
-        Ok(guard) => {
-            hold(guard.as_ref(), "HERDSMAN_LOCK_NODE", &arguments.command, interrupted).await
-        }
-        Err(Error::TimedOut) => {
-            eprintln!("herdsman: {} is held by somebody else", arguments.path);
-            Ok(Outcome::Negative)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn acquire(zk: &Client, arguments: &Arguments) -> Result<Guard, Error> {
     let limit = arguments.waiting.limit();
     let path = &arguments.path;
     let owner = arguments.owner.clone();
@@ -78,14 +61,35 @@ async fn acquire(zk: &Client, arguments: &Arguments) -> Result<Guard, Error> {
         if let Some(owner) = owner {
             lock = lock.owner(owner);
         }
-        return Ok(Box::new(lock.acquire_within(limit).await?));
+        return acquire_and_hold(lock.acquire_within(limit), arguments, interrupted).await;
     }
     let mut lock = RwLock::new(zk, path)?.distrust(Distrust::WhenLost);
     if let Some(owner) = owner {
         lock = lock.owner(owner);
     }
-    Ok(match arguments.mode {
-        Mode::Read => Box::new(lock.read_within(limit).await?),
-        Mode::Write | Mode::Exclusive => Box::new(lock.write_within(limit).await?),
-    })
+    match arguments.mode {
+        Mode::Read => acquire_and_hold(lock.read_within(limit), arguments, interrupted).await,
+        Mode::Write | Mode::Exclusive => {
+            acquire_and_hold(lock.write_within(limit), arguments, interrupted).await
+        }
+    }
+}
+
+async fn acquire_and_hold<G: Guard>(
+    acquiring: impl Future<Output = Result<G, Error>>,
+    arguments: &Arguments,
+    interrupted: &mut Interrupted,
+) -> Result<Outcome> {
+    let acquired = tokio::select! {
+        acquired = acquiring => acquired,
+        () = interrupted.wait() => return Ok(Outcome::Interrupted),
+    };
+    match acquired {
+        Ok(guard) => hold(&guard, "HERDSMAN_LOCK_NODE", &arguments.command, interrupted).await,
+        Err(Error::TimedOut) => {
+            eprintln!("herdsman: {} is held by somebody else", arguments.path);
+            Ok(Outcome::Negative)
+        }
+        Err(error) => Err(error.into()),
+    }
 }

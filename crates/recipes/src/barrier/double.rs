@@ -30,6 +30,7 @@ use uuid::Uuid;
 use super::at_most;
 use super::size::{Size, members};
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::{Distrust, Hold};
 use crate::path::child;
 use crate::patient::patient;
@@ -60,7 +61,9 @@ pub struct DoubleBarrier {
     data: Bytes,
 }
 
-/// A member that is inside. Dropping it takes the member out without waiting for the others.
+/// A member that is inside; see [`Hold`] for all that it can do. When it is [lost](Hold::lost), the others may leave
+/// without it. Dropping or releasing it takes the member out without waiting for the others;
+/// [`leave`](Inside::leave) waits.
 #[derive(Debug)]
 #[must_use = "a member that is dropped has left"]
 pub struct Inside {
@@ -296,31 +299,14 @@ impl DoubleBarrier {
 }
 
 impl Inside {
-    /// Whether, as far as this process can know, the others still count this member. Does not ask
-    /// the server.
-    #[must_use]
-    pub fn is_trusted(&self) -> bool {
-        self.hold.is_trusted()
-    }
-
-    /// Resolves when this member no longer counts: its session is gone, or somebody deleted its
-    /// node. The others may leave without it from then on.
-    pub async fn lost(&self) {
-        self.hold.lost().await;
-    }
-
-    /// The member's node.
-    #[must_use]
-    pub fn member_path(&self) -> &str {
-        self.hold.path()
-    }
-
     /// As [`Inside::leave`], but fails with [`Error::TimedOut`] when `limit` has passed. The member
     /// is out all the same then.
     pub async fn leave_within(self, limit: Duration) -> Result<()> {
         at_most(limit, self.leave()).await
     }
 }
+
+guard!(Inside);
 
 /// Deletes a node in the background if its maker is dropped before it knows whether it is there.
 struct RemoveOnDrop<'a> {

@@ -11,7 +11,8 @@ use super::epoch::{Entry, Farewell, Predecessor};
 use super::events::InOffice;
 use super::post::Post;
 use super::vacate::{Vacancy, is_gone};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::guard::{Guard, run_until};
 use crate::hold::{Distrust, Hold};
 
 /// The facts of one term of office; cheap to clone. Keeping one does not keep the leadership.
@@ -194,11 +195,6 @@ impl Leadership {
         self.seat.check()
     }
 
-    /// The leader's node.
-    pub(crate) fn hold(&self) -> &Hold {
-        self.seat.hold()
-    }
-
     /// Whether, as far as this process can know, it still leads. Does not ask the server.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
@@ -231,10 +227,7 @@ impl Leadership {
     /// Runs `work` while it leads: [`Error::Lost`] when the leadership was lost before the work was
     /// done, and the work is dropped where it stands.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        tokio::select! {
-            done = work => Ok(done),
-            () = self.lost() => Err(Error::Lost),
-        }
+        run_until(self.lost(), work).await
     }
 
     /// Gives the leadership up, and waits until the server knows; through an outage, if need be.
@@ -245,5 +238,23 @@ impl Leadership {
         let Leadership { seat, mut in_office, .. } = self;
         in_office.stopping();
         seat.vacate().await
+    }
+}
+
+impl Guard for Leadership {
+    fn hold(&self) -> &Hold {
+        self.seat.hold()
+    }
+
+    async fn release(self) -> Result<()> {
+        self.resign().await
+    }
+
+    fn fenced(&self) -> Fenced {
+        self.term.fenced()
+    }
+
+    async fn lost(&self) {
+        Leadership::lost(self).await;
     }
 }

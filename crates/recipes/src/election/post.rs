@@ -35,8 +35,7 @@ impl Post {
 
     /// Writes that fail once the post was given up, or somebody else has held it.
     pub(super) fn fenced(&self) -> Fenced {
-        let guard = self.hold.client().fenced_by(&self.entry.ledger.path);
-        guard.at_version(self.entry.version)
+        self.hold.fenced().and(&self.entry.ledger.path).at_version(self.entry.version)
     }
 
     /// What these writes check.

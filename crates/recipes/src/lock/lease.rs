@@ -16,18 +16,17 @@
 //! process runs. For all other cases there are [`Hold::fenced`] and [`Hold::token`]. A waiter that has just come
 //! waits for a whole lease, even if most of it has passed.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Outcome, Session, Watch, Zxid};
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
 use super::{default_owner, within};
 use crate::claim::{Claim, Replaced, fence_of};
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::{Distrust, Hold};
 use crate::path;
 use crate::patient::patient;
@@ -201,8 +200,11 @@ impl LeaseLock {
         };
         let sent = Instant::now();
         let hold = claim.make().await?;
-        let (lease, until) = (self.lease, Mutex::new(sent + self.lease));
-        Ok(hold.map(|hold| LeaseGuard { hold, data, lease, until }))
+        let guard = |hold: Hold| {
+            let hold = hold.expiring(sent + self.lease);
+            LeaseGuard { hold, data, lease: self.lease }
+        };
+        Ok(hold.map(guard))
     }
 
     fn data(&self) -> Bytes {
@@ -225,14 +227,13 @@ pub struct LeaseGuard {
     hold: Hold,
     data: Bytes,
     lease: Duration,
-    until: Mutex<Instant>,
 }
 
 impl LeaseGuard {
     /// The moment from which on others may take the lock over.
     #[must_use]
     pub fn expires_at(&self) -> Instant {
-        *self.until.lock()
+        self.hold.expires_at().expect("a lease expires")
     }
 
     /// Holds the lock for another lease, counted from now. Also works when the time has passed and nobody has taken
@@ -245,8 +246,7 @@ impl LeaseGuard {
             let sent = Instant::now();
             match self.hold.fenced().set(self.hold.path(), self.data.clone()).await {
                 Ok(_) => {
-                    let mut until = self.until.lock();
-                    *until = (*until).max(sent + self.lease);
+                    self.hold.extend(sent + self.lease);
                     return Ok(());
                 }
                 Err(error) => match error.kind() {
@@ -260,52 +260,6 @@ impl LeaseGuard {
             }
         }
     }
-
-    /// Whether, as far as this process can know, it is still held, and its time has not passed. Does not ask
-    /// the server.
-    #[must_use]
-    pub fn is_trusted(&self) -> bool {
-        self.hold.is_trusted() && Instant::now() < self.expires_at()
-    }
-
-    /// Resolves when it can no longer be trusted: see [`Hold::lost`]; or its time has passed without a renewal.
-    /// Cancel-safe; costs a watch while awaited.
-    pub async fn lost(&self) {
-        tokio::select! {
-            () = self.hold.lost() => {}
-            () = self.expired() => {}
-        }
-    }
-
-    /// Runs `work` while it is held: [`Error::Lost`] when it was lost before the work was done, and the work is dropped
-    /// where it stands.
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        tokio::select! {
-            done = work => Ok(done),
-            () = self.lost() => Err(Error::Lost),
-        }
-    }
-
-    /// Releases the lock, and waits until the server knows. See [`Hold::release`].
-    pub async fn release(self) -> Result<()> {
-        self.hold.release().await
-    }
-
-    async fn expired(&self) {
-        loop {
-            let until = self.expires_at();
-            sleep_until(until).await;
-            if self.expires_at() == until {
-                return;
-            }
-        }
-    }
 }
 
-impl Deref for LeaseGuard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.hold
-    }
-}
+guard!(LeaseGuard);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{Lock, LockGuard, within};
 use crate::error::{Error, Result};
+use crate::guard::run_until;
 
 /// Several locks that are taken together.
 ///
@@ -113,10 +114,7 @@ impl MultiGuard {
 
     /// Runs `work` while all are held; [`Error::Lost`] when one was lost before the work was done.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        tokio::select! {
-            done = work => Ok(done),
-            () = self.lost() => Err(Error::Lost),
-        }
+        run_until(self.lost(), work).await
     }
 
     /// Releases them, the last one first, and waits until the server knows. The first error is the

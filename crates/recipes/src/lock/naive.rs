@@ -9,7 +9,6 @@
 //! The path itself, ephemeral, with the owner's text as data; beside it `<path>-fence`, which tells one holder from the
 //! next (see [`Hold::fenced`]). Above them containers. Neither Curator nor kazoo has such a lock.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +17,7 @@ use herdsman_client::{Client, ErrorKind, Session};
 use super::{default_owner, within};
 use crate::claim::Claim;
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::{Distrust, Hold};
 use crate::path;
 use crate::patient::patient;
@@ -145,17 +145,4 @@ pub struct NaiveGuard {
     hold: Hold,
 }
 
-impl NaiveGuard {
-    /// Releases the lock, and waits until the server knows. See [`Hold::release`].
-    pub async fn release(self) -> Result<()> {
-        self.hold.release().await
-    }
-}
-
-impl Deref for NaiveGuard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.hold
-    }
-}
+guard!(NaiveGuard);

@@ -4,7 +4,6 @@
 //! held is counted in this process and nowhere else, as in Curator, so the node in the tree is that of
 //! a plain [`Lock`].
 
-use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::{Lock, LockGuard, within};
 use crate::error::{Error, Result};
-use crate::hold::Hold;
+use crate::guard::guard;
 
 /// A fair lock that its owner may acquire again. This handle and all its clones are one owner; a
 /// handle of its own, from [`ReentrantLock::new`], is another.
@@ -126,10 +125,4 @@ impl ReentrantGuard {
     }
 }
 
-impl Deref for ReentrantGuard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.guard
-    }
-}
+guard!(ReentrantGuard, guard, release);

@@ -18,6 +18,7 @@ use tokio::sync::Mutex;
 
 use super::{ReadGuard, RwLock, WriteGuard, within};
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::Hold;
 
 /// A read-write lock that its owner may take again. This handle and all its clones are one owner; a
@@ -57,11 +58,11 @@ enum Held {
 }
 
 impl Held {
-    fn guard(&self) -> Option<Guard> {
+    fn guard(&self) -> Option<Shared> {
         match self {
             Held::Nothing => None,
-            Held::Read(guard) => guard.upgrade().map(Guard::Read),
-            Held::Write(guard) => guard.upgrade().map(Guard::Write),
+            Held::Read(guard) => guard.upgrade().map(Shared::Read),
+            Held::Write(guard) => guard.upgrade().map(Shared::Write),
         }
     }
 }
@@ -81,7 +82,7 @@ impl ReentrantRwLock {
         }
         let guard = Arc::new(self.lock.read().await?);
         *held = Held::Read(Arc::downgrade(&guard));
-        Ok(ReentrantRwGuard { guard: Guard::Read(guard) })
+        Ok(ReentrantRwGuard { guard: Shared::Read(guard) })
     }
 
     /// As [`ReentrantRwLock::read`], but no longer than this; [`Error::TimedOut`] then.
@@ -97,7 +98,7 @@ impl ReentrantRwLock {
     pub async fn write(&self) -> Result<ReentrantRwGuard> {
         let mut held = self.held.lock().await;
         match held.guard() {
-            Some(Guard::Read(_)) => {
+            Some(Shared::Read(_)) => {
                 return Err(Error::invalid(
                     "who reads cannot write: release the read guards first",
                 ));
@@ -107,7 +108,7 @@ impl ReentrantRwLock {
         }
         let guard = Arc::new(self.lock.write().await?);
         *held = Held::Write(Arc::downgrade(&guard));
-        Ok(ReentrantRwGuard { guard: Guard::Write(guard) })
+        Ok(ReentrantRwGuard { guard: Shared::Write(guard) })
     }
 
     /// As [`ReentrantRwLock::write`], but no longer than this; [`Error::TimedOut`] then.
@@ -129,21 +130,23 @@ impl From<RwLock> for ReentrantRwLock {
     }
 }
 
-fn once_more(guard: Guard) -> Result<ReentrantRwGuard> {
-    if guard.hold().is_trusted() { Ok(ReentrantRwGuard { guard }) } else { Err(Error::Lost) }
+fn once_more(guard: Shared) -> Result<ReentrantRwGuard> {
+    if guard.is_trusted() { Ok(ReentrantRwGuard { guard }) } else { Err(Error::Lost) }
 }
 
 #[derive(Debug)]
-enum Guard {
+enum Shared {
     Read(Arc<ReadGuard>),
     Write(Arc<WriteGuard>),
 }
 
-impl Guard {
-    fn hold(&self) -> &Hold {
+impl Deref for Shared {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
         match self {
-            Guard::Read(guard) => guard,
-            Guard::Write(guard) => guard,
+            Shared::Read(guard) => guard,
+            Shared::Write(guard) => guard,
         }
     }
 }
@@ -152,7 +155,7 @@ impl Guard {
 #[derive(Debug)]
 #[must_use = "the lock is released when its last guard is dropped"]
 pub struct ReentrantRwGuard {
-    guard: Guard,
+    guard: Shared,
 }
 
 impl ReentrantRwGuard {
@@ -160,19 +163,19 @@ impl ReentrantRwGuard {
     #[must_use]
     pub fn depth(&self) -> usize {
         match &self.guard {
-            Guard::Read(guard) => Arc::strong_count(guard),
-            Guard::Write(guard) => Arc::strong_count(guard),
+            Shared::Read(guard) => Arc::strong_count(guard),
+            Shared::Write(guard) => Arc::strong_count(guard),
         }
     }
 
     /// Gives this guard up. The last one releases the lock and waits until the server knows.
     pub async fn release(self) -> Result<()> {
         match self.guard {
-            Guard::Read(guard) => match Arc::into_inner(guard) {
+            Shared::Read(guard) => match Arc::into_inner(guard) {
                 Some(last) => last.release().await,
                 None => Ok(()),
             },
-            Guard::Write(guard) => match Arc::into_inner(guard) {
+            Shared::Write(guard) => match Arc::into_inner(guard) {
                 Some(last) => last.release().await,
                 None => Ok(()),
             },
@@ -180,10 +183,4 @@ impl ReentrantRwGuard {
     }
 }
 
-impl Deref for ReentrantRwGuard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        self.guard.hold()
-    }
-}
+guard!(ReentrantRwGuard, guard, release);

@@ -22,7 +22,6 @@
 //! hyphen. With [`Layout::Apache`] a writer has the nodes of a `WriteLock`, `x-<session id>-<sequence>`,
 //! and a reader has `read-<session id>-<sequence>`: a Java program's `WriteLock` is one more writer.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +31,7 @@ use uuid::Uuid;
 use super::contender::{self, Contender};
 use super::{default_owner, directory, revocation, within};
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::{Distrust, Hold};
 use crate::line::{Layout, Line, Place, READ_LOCK, Turn, WRITE_LOCK, after_predecessor};
 use crate::patient::patient;
@@ -184,11 +184,6 @@ pub struct ReadGuard {
 }
 
 impl ReadGuard {
-    /// Releases it, and waits until the server knows. See [`Hold::release`].
-    pub async fn release(self) -> Result<()> {
-        self.hold.release().await
-    }
-
     /// Resolves when somebody has asked for the lock. See
     /// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested).
     pub async fn revocation_requested(&self) -> Result<()> {
@@ -234,11 +229,6 @@ impl WriteGuard {
         Ok(read)
     }
 
-    /// Releases it, and waits until the server knows. See [`Hold::release`].
-    pub async fn release(self) -> Result<()> {
-        self.hold.release().await
-    }
-
     /// Resolves when somebody has asked for the lock. See
     /// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested).
     pub async fn revocation_requested(&self) -> Result<()> {
@@ -252,18 +242,6 @@ fn after_marker<'h>(hold: &'h Hold, marker: &str) -> &'h str {
     hold.name().rsplit_once(marker).map_or("", |(_, rest)| rest)
 }
 
-impl Deref for ReadGuard {
-    type Target = Hold;
+guard!(ReadGuard);
 
-    fn deref(&self) -> &Hold {
-        &self.hold
-    }
-}
-
-impl Deref for WriteGuard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.hold
-    }
-}
+guard!(WriteGuard);

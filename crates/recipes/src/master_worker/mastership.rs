@@ -8,6 +8,7 @@ use herdsman_client::{Client, Op};
 use super::nodes::Paths;
 use crate::election::{Leadership, Race};
 use crate::error::{Error, Result};
+use crate::guard::Guard;
 use crate::hold::{Distrust, Hold};
 use crate::line::{Layout, Line, Place, Turn};
 use crate::patient::patient;

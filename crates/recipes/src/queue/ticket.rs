@@ -17,6 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::intake::check_path;
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::{Distrust, Hold};
 use crate::line::{Layout, Line, Standing, after_predecessor};
 use crate::sequence::split_name;
@@ -80,7 +81,7 @@ impl TicketQueue {
     }
 }
 
-/// A place in a [`TicketQueue`]. Dropping it leaves the queue.
+/// A place in a [`TicketQueue`]; see [`Hold`] for all that it can do. Dropping it leaves the queue.
 #[derive(Debug)]
 #[must_use = "the place is given up when the ticket is dropped"]
 pub struct Ticket {
@@ -132,16 +133,13 @@ impl Ticket {
         }
     }
 
-    /// The place as something that is held: whether it can be trusted, a fencing token, and more.
-    pub fn hold(&self) -> &Hold {
-        &self.hold
-    }
-
     /// Leaves the queue, and waits until the server knows.
     pub async fn leave(self) -> Result<()> {
         self.hold.release().await
     }
 }
+
+guard!(Ticket, hold, leave);
 
 async fn report_positions(
     line: &Line,

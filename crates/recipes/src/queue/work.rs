@@ -27,7 +27,7 @@ pub use options::WorkOptions;
 /// * No item is lost.
 /// * An item is delivered again if its consumer gave it back, or lost its session (or died) before
 ///   it was done; the servers notice that after the session timeout. The first consumer may not
-///   know yet: who must not do the work twice uses [`WorkItem::hold`] to fence it.
+///   know yet: who must not do the work twice uses [`Hold::fenced`](crate::Hold::fenced).
 /// * Items start in the order in which they were put in. They end in any order.
 /// * An item whose bytes are not an item is [removed](WorkOptions::dead_letter) and reported once,
 ///   as [`Error::Codec`](crate::Error::Codec); the next call goes on with the next item.

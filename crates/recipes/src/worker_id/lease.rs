@@ -1,6 +1,7 @@
 //! One leased worker id: its time, and its end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Node, Op, Outcome};
@@ -8,10 +9,15 @@ use parking_lot::Mutex;
 
 use super::parse_time;
 use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::hold::Hold;
+use crate::owned_node::Incarnation;
 use crate::patient::patient;
 
-/// A worker id that is ours. Dropping it gives the id back in the background.
+/// A worker id that is ours; see [`Hold`] for all that it can do. Dropping it gives the id back in the background.
+///
+/// What [`fenced`](Hold::fenced) returns holds until the next [`reserve_until`](WorkerLease::reserve_until): each
+/// reservation changes the node by whose version the owners of an id are told apart.
 #[derive(Debug)]
 #[must_use = "the worker id is given back when this is dropped"]
 pub struct WorkerLease {
@@ -31,6 +37,8 @@ struct Slot {
     /// What tells our node from that of another owner.
     nonce: String,
     time: Mutex<Time>,
+    /// The version of the time, for fenced writes.
+    version: Arc<AtomicI32>,
     /// Held by who changes the time: one at a time.
     changing: tokio::sync::Mutex<()>,
 }
@@ -50,9 +58,10 @@ impl WorkerLease {
         id: u16,
         nonce: &str,
         mut hold: Hold,
-        time_path: String,
+        incarnation: Incarnation,
         time: &Node,
     ) -> Result<Self> {
+        let Incarnation { guard: time_path, version: fenced_version, .. } = incarnation;
         // This file deletes the node, together with a change of the time.
         hold.let_go();
         let used_before_ms = parse_time(&time_path, time)?;
@@ -64,6 +73,7 @@ impl WorkerLease {
             time_path,
             nonce: nonce.to_owned(),
             time: Mutex::new(time),
+            version: fenced_version,
             changing: tokio::sync::Mutex::default(),
         };
         Ok(WorkerLease { id, hold, used_before_ms, slot: Arc::new(slot), is_released: false })
@@ -73,23 +83,6 @@ impl WorkerLease {
     #[must_use]
     pub fn id(&self) -> u16 {
         self.id
-    }
-
-    /// A number that only grows from owner to owner; see [`Hold::token`].
-    #[must_use]
-    pub fn token(&self) -> u64 {
-        self.hold.token()
-    }
-
-    /// Whether, as far as this process can know, the lease still stands. Does not ask the server.
-    #[must_use]
-    pub fn is_trusted(&self) -> bool {
-        self.hold.is_trusted()
-    }
-
-    /// Resolves when the lease is lost. Cancel-safe; costs a watch while awaited.
-    pub async fn lost(&self) {
-        self.hold.lost().await;
     }
 
     /// Moments up to this one, in ms since 1970, belong to owners before us.
@@ -130,6 +123,8 @@ impl WorkerLease {
         given_back
     }
 }
+
+guard!(WorkerLease, hold, release);
 
 impl Drop for WorkerLease {
     fn drop(&mut self) {
@@ -199,6 +194,7 @@ impl Slot {
         let mut time = self.time.lock();
         time.reserved_until_ms = reserved_until_ms;
         time.version = version;
+        self.version.store(version, Ordering::Relaxed);
     }
 
     /// The time as it is now, provided that the number is still ours: read in this order, nobody

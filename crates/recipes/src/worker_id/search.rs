@@ -3,6 +3,8 @@
 //! In: which numbers are taken, and up to when each was used. Out: a lease. A lost reply is resolved
 //! by the UUID in the node: if it is the one of this attempt, the number is ours.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, Outcome, Session};
 use uuid::Uuid;
@@ -10,6 +12,7 @@ use uuid::Uuid;
 use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
 use crate::error::{Error, Result};
 use crate::hold::{Distrust, Hold};
+use crate::owned_node::Incarnation;
 use crate::path::child;
 use crate::patient::patient;
 use crate::until_known::until_known;
@@ -172,8 +175,11 @@ impl<'a> Search<'a> {
         let created = Created { path, stat: node.stat };
         // With the caller's own patience from here on.
         let client = self.workers.client.bound_to(&self.session);
-        let hold = Hold::new(client, self.session.clone(), created, Distrust::WhenLost);
-        Ok(Some(WorkerLease::new(id, nonce, hold, time_path, &time)?))
+        let version = Arc::new(time.stat.version.into());
+        let incarnation = Incarnation { guard: time_path, version, marker: None };
+        let (session, distrust) = (self.session.clone(), Distrust::WhenLost);
+        let hold = Hold::of_incarnation(client, session, created, incarnation.clone(), distrust);
+        Ok(Some(WorkerLease::new(id, nonce, hold, incarnation, &time)?))
     }
 
     /// Keeps the number for the next time.

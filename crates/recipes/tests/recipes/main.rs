@@ -18,6 +18,7 @@ mod election_faults;
 mod election_latch;
 mod election_race;
 mod election_random;
+mod guard;
 mod holder_sweeps;
 mod ids;
 mod lagging_server;

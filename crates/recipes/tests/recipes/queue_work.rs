@@ -112,7 +112,7 @@ async fn a_lost_session_gives_the_item_to_another_and_takes_it_from_the_first() 
     server.expire_session(session);
     let second = within(waiting).await.unwrap().unwrap();
     assert_eq!(second.payload(), "a");
-    assert!(second.hold().token() > first.hold().token());
+    assert!(second.token() > first.token());
     assert_eq!(within(first.done()).await, Err(Error::Lost));
     assert_eq!(two.len().await.unwrap(), 1);
     second.done().await.unwrap();
@@ -174,13 +174,13 @@ async fn a_fence_names_the_delivery_and_not_only_the_item() {
     let queue = WorkQueue::new(&one, "/q").unwrap();
     queue.offer("a").await.unwrap();
     let former = queue.take().await.unwrap();
-    former.hold().fenced().set("/data", "1").await.unwrap();
-    one.delete(former.hold().path()).await.unwrap();
+    former.fenced().set("/data", "1").await.unwrap();
+    one.delete(former.path()).await.unwrap();
     let next = within(WorkQueue::new(&two, "/q").unwrap().take()).await.unwrap();
-    let error = former.hold().fenced().set("/data", "x").await.unwrap_err();
+    let error = former.fenced().set("/data", "x").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Deposed);
     assert_eq!(former.done().await, Err(Error::Lost));
-    next.hold().fenced().set("/data", "2").await.unwrap();
+    next.fenced().set("/data", "2").await.unwrap();
     assert_eq!(names(&one, "/q-locks").await, [next.name()]);
     next.done().await.unwrap();
     assert!(queue.is_empty().await.unwrap());

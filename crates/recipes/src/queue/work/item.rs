@@ -5,10 +5,13 @@ use serde::de::DeserializeOwned;
 
 use super::locked::Locked;
 use crate::error::{Error, Result};
-use crate::hold::Hold;
+use crate::guard::guard;
 use crate::queue::payload::Content;
 
 /// An item that this consumer works on, and nobody else while its session lives.
+///
+/// It dereferences to the [lock on the item](crate::Hold): whether it is still ours, a fencing token, and a client
+/// whose writes fail once it is not.
 ///
 /// Say [`WorkItem::done`] when the work is done. Dropping the item instead gives it back: it is
 /// unlocked in the background, keeps its place, and somebody gets it again.
@@ -57,12 +60,6 @@ impl WorkItem {
         self.delivery
     }
 
-    /// The lock on the item: whether it is still ours, a fencing token, and a client whose writes
-    /// fail once it is not.
-    pub fn hold(&self) -> &Hold {
-        &self.locked.hold
-    }
-
     /// The work is done: the item is removed. [`Error::Lost`] if the lock was lost before; then the
     /// item was or will be given to somebody else. If the outcome is unknown, because the session
     /// ended at that moment, it may be.
@@ -86,3 +83,5 @@ impl WorkItem {
         self.locked.bury().await
     }
 }
+
+guard!(WorkItem, locked.hold, give_back);

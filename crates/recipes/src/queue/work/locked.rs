@@ -237,7 +237,8 @@ impl LockAttempt {
     }
 
     fn hold(&self, created: Created) -> Hold {
-        let (guard, version) = (self.item_path.clone(), self.version_after());
+        let guard = self.item_path.clone();
+        let version = Arc::new(self.version_after().into());
         let incarnation = Incarnation { guard, version, marker: None };
         let (client, session) = (self.client.clone(), self.session.clone());
         Hold::of_incarnation(client, session, created, incarnation, Distrust::WhenLost)
