@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use herdsman_client::Client;
-use herdsman_recipes::{Lock, lock};
+use herdsman_recipes::{HoldOptions, Lock, lock};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -15,8 +15,14 @@ async fn main() -> Result<(), Failure> {
     let servers = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:2181".to_owned());
     let zk = Client::connect(&servers).await?;
     let (x, y) = ("/examples/deadlock/x", "/examples/deadlock/y");
-    let ann = (Lock::new(&zk, x)?.owner("ann"), Lock::new(&zk, y)?.owner("ann"));
-    let bob = (Lock::new(&zk, y)?.owner("bob"), Lock::new(&zk, x)?.owner("bob"));
+    let ann = (
+        Lock::new(&zk, x)?.options(&HoldOptions::new().owner("ann")),
+        Lock::new(&zk, y)?.options(&HoldOptions::new().owner("ann")),
+    );
+    let bob = (
+        Lock::new(&zk, y)?.options(&HoldOptions::new().owner("bob")),
+        Lock::new(&zk, x)?.options(&HoldOptions::new().owner("bob")),
+    );
     let (ann_holds, bob_holds) = (ann.0.acquire().await?, bob.0.acquire().await?);
 
     let ann_waits = tokio::spawn(async move { ann.1.acquire().await });

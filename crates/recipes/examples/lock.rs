@@ -4,7 +4,7 @@
 //! Run it against any server: `cargo run -p herdsman-recipes --example lock -- 127.0.0.1:2181`
 
 use herdsman_client::Client;
-use herdsman_recipes::Lock;
+use herdsman_recipes::{HoldOptions, Lock};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Failure> {
 
 async fn sell(servers: String, who: &'static str) -> Result<u32, Failure> {
     let zk = Client::connect(&servers).await?;
-    let lock = Lock::new(&zk, "/shop/lock")?.owner(who);
+    let lock = Lock::new(&zk, "/shop/lock")?.options(&HoldOptions::new().owner(who));
     let mut sold = 0;
     loop {
         let guard = lock.acquire().await?;

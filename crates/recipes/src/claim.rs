@@ -23,7 +23,8 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::{Holder, LostWhen};
 use crate::owned_node::Incarnation;
 use crate::path::child;
 use crate::patient::patient;
@@ -39,7 +40,7 @@ pub(crate) struct Claim {
     session: Session,
     path: String,
     data: Bytes,
-    distrust: Distrust,
+    lost_when: LostWhen,
     /// A holder whose time is over, and whose place this claim takes.
     replaced: Option<Replaced>,
     fence: String,
@@ -65,23 +66,18 @@ pub(crate) fn fence_of(path: &str) -> String {
 }
 
 impl Claim {
-    pub(crate) fn new(client: &Client, session: &Session, path: &str, data: Bytes) -> Self {
+    pub(crate) fn new(holder: &Holder, session: Session, path: &str, data: Bytes) -> Self {
         let fence = fence_of(path);
         Claim {
-            client: client.bound_to(session),
-            session: session.clone(),
+            client: holder.client.bound_to(&session),
+            session,
             path: path.to_owned(),
             data,
-            distrust: Distrust::default(),
+            lost_when: holder.lost_when,
             replaced: None,
             marker: child(&fence, &Uuid::new_v4().to_string()),
             fence,
         }
-    }
-
-    pub(crate) fn distrust(mut self, distrust: Distrust) -> Self {
-        self.distrust = distrust;
-        self
     }
 
     /// Takes the path from this holder, if it is still the one that has it.
@@ -164,7 +160,7 @@ impl Claim {
             marker: Some(self.marker.clone()),
         };
         let (client, session) = (self.client.clone(), self.session.clone());
-        Hold::of_incarnation(client, session, created, incarnation, self.distrust)
+        Hold::of_incarnation(client, session, created, incarnation, self.lost_when)
     }
 
     /// What an attempt has made whose reply was lost. All of it has the zxid of that transaction; if not, somebody has

@@ -15,11 +15,11 @@
 //! not here: priorities. A candidate with a better claim could only overtake those who wait, and each
 //! would then have to watch all others.
 
-use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Fenced};
 
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, OFFER, Step};
 use crate::path;
 
@@ -110,7 +110,6 @@ impl ElectionLayout {
 pub struct Election {
     line: Line,
     marker: &'static str,
-    id: String,
     ledger: Option<Ledger>,
     lifecycle: Lifecycle,
 }
@@ -121,14 +120,13 @@ impl Election {
     pub fn new(client: &Client, path: &str, id: &str) -> Result<Self> {
         path::check_below_root("an election", path)?;
         let line = Line {
-            client: client.clone(),
+            holder: Holder::new(client, id.to_owned()),
             directory: path.to_owned(),
             layout: Layout::Curator,
             markers: &[],
-            distrust: Distrust::default(),
         };
-        let (id, lifecycle) = (id.to_owned(), Lifecycle::new());
-        let election = Election { line, marker: "", id, ledger: None, lifecycle };
+        let lifecycle = Lifecycle::new();
+        let election = Election { line, marker: "", ledger: None, lifecycle };
         Ok(election.layout(ElectionLayout::default()))
     }
 
@@ -141,10 +139,10 @@ impl Election {
         self
     }
 
-    /// When the leader stops believing in itself.
+    /// When a leadership counts as lost, the candidate's id (the options' owner), and the ACL of its nodes.
     #[must_use]
-    pub fn distrust(mut self, distrust: Distrust) -> Self {
-        self.line.distrust = distrust;
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.line.holder.set(options);
         self
     }
 
@@ -180,7 +178,7 @@ impl Election {
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
-                Err(error) if goes_on_after(&self.line.client, &error) => {}
+                Err(error) if goes_on_after(&self.line.holder.client, &error) => {}
                 Err(error) => {
                     progress.failed(&error);
                     return Err(error);
@@ -225,16 +223,15 @@ impl Election {
         let Some(ledger) = &self.ledger else {
             return Ok(None);
         };
-        Ok(ledger.read(&self.line.client).await?.map(|(record, _)| record.epoch))
+        Ok(ledger.read(&self.line.holder.client).await?.map(|(record, _)| record.epoch))
     }
 
     async fn campaign_once(&self, progress: &Progress<'_>) -> Result<Leadership> {
-        let data = Bytes::from(self.id.clone());
         let rule = |places: &[_], ours| progress.determine(places, ours);
         let report = |step: Step<'_>| progress.step(step);
-        let hold = self.line.wait_and_report(self.marker, &data, rule, report).await?;
+        let hold = self.line.wait_and_report(self.marker, rule, report).await?;
         let entry = match self.ledger() {
-            Some(ledger) => Some(ledger.open_term(&hold, &self.id).await?),
+            Some(ledger) => Some(ledger.open_term(&hold, &self.id()).await?),
             None => None,
         };
         // A node that took the place of ours before the term began has passed for ours.
@@ -247,6 +244,10 @@ impl Election {
         };
         let entry = entry.filter(|_| self.ledger.is_some());
         Ok(self.leadership(hold, entry, fence))
+    }
+
+    fn id(&self) -> String {
+        String::from_utf8_lossy(&self.line.holder.owner).into_owned()
     }
 
     /// Where terms are counted. Where names are reused, only the epoch tells a leader from a former one.
@@ -262,14 +263,14 @@ impl Election {
 
     fn leadership(&self, hold: Hold, entry: Option<Entry>, fence: Fenced) -> Leadership {
         let term = Term::new(Facts {
-            id: self.id.clone(),
+            id: self.id(),
             node: hold.path().to_owned(),
             token: hold.token(),
             epoch: entry.as_ref().map(|entry| entry.record.epoch),
             predecessor: entry.as_ref().and_then(|entry| entry.predecessor.clone()),
             fence,
             session: hold.session().clone(),
-            distrust: self.line.distrust,
+            lost_when: self.line.holder.lost_when,
         });
         let in_office = InOffice::new(&self.lifecycle);
         Leadership { seat: Seat::First(hold, entry), term, in_office }

@@ -10,40 +10,15 @@
 //! Invariant: whatever becomes of a hold and of the connection, its node is deleted, or goes with
 //! the session. Nothing but this very node is ever deleted.
 
-use herdsman_client::{Client, ConnectionState, Created, ErrorKind, Fenced, Session};
+use herdsman_client::{Client, Created, ErrorKind, Fenced, Session};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, Result};
 use crate::guard::run_until;
+use crate::hold_options::LostWhen;
 use crate::owned_node::{Incarnation, OwnedNode};
 use crate::patient::patient;
-
-/// When something that rests on a session stops being believed in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Distrust {
-    /// As soon as the connection is gone. Safe against everything but a pause of this very process,
-    /// and nervous: a fail-over of the servers ends it.
-    #[default]
-    WhenSuspended,
-    /// When no server was heard of for a session timeout: a fail-over goes unnoticed, at the price
-    /// that another may hold it a moment before this one knows.
-    WhenLost,
-}
-
-impl Distrust {
-    /// Whether what rests on the session can be believed in at this moment.
-    pub(crate) fn trusts(self, session: &Session) -> bool {
-        match (session.state(), self) {
-            (ConnectionState::Connected | ConnectionState::ReadOnly, _)
-            | (ConnectionState::Suspended, Distrust::WhenLost) => {
-                session.last_heard() + session.timeout() > Instant::now()
-            }
-            _ => false,
-        }
-    }
-}
 
 /// An ephemeral node that is ours. Dropping it deletes the node in the background.
 #[derive(Debug)]
@@ -51,7 +26,7 @@ impl Distrust {
 pub struct Hold {
     session: Session,
     node: OwnedNode,
-    distrust: Distrust,
+    lost_when: LostWhen,
     /// The moment from which on others may take its place, if there is one.
     expires_at: Option<Mutex<Instant>>,
     released: bool,
@@ -63,9 +38,9 @@ impl Hold {
         client: Client,
         session: Session,
         created: Created,
-        distrust: Distrust,
+        lost_when: LostWhen,
     ) -> Self {
-        Hold::of_node(OwnedNode::new(client, created), session, distrust)
+        Hold::of_node(OwnedNode::new(client, created), session, lost_when)
     }
 
     /// The same for a node whose name another one may get when the directory is deleted and made again.
@@ -73,10 +48,10 @@ impl Hold {
         client: Client,
         session: Session,
         created: &Created,
-        distrust: Distrust,
+        lost_when: LostWhen,
     ) -> Self {
         let node = OwnedNode::at_reused_path(client, &created.path, created.stat.czxid);
-        Hold::of_node(node, session, distrust)
+        Hold::of_node(node, session, lost_when)
     }
 
     /// The same for a node whose path others use, too: `incarnation` tells it from theirs.
@@ -85,14 +60,14 @@ impl Hold {
         session: Session,
         created: Created,
         incarnation: Incarnation,
-        distrust: Distrust,
+        lost_when: LostWhen,
     ) -> Self {
         let node = OwnedNode::new(client, created).with_incarnation(incarnation);
-        Hold::of_node(node, session, distrust)
+        Hold::of_node(node, session, lost_when)
     }
 
-    fn of_node(node: OwnedNode, session: Session, distrust: Distrust) -> Self {
-        Hold { session, node, distrust, expires_at: None, released: false }
+    fn of_node(node: OwnedNode, session: Session, lost_when: LostWhen) -> Self {
+        Hold { session, node, lost_when, expires_at: None, released: false }
     }
 
     /// Not to be trusted from this moment on, unless it is [extended](Hold::extend).
@@ -158,12 +133,12 @@ impl Hold {
     /// Whether, as far as this process can know, it is still held. Does not ask the server.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
-        self.distrust.trusts(&self.session)
+        self.lost_when.trusts(&self.session)
             && self.expires_at().is_none_or(|at| Instant::now() < at)
     }
 
     /// Resolves when it can no longer be trusted: the connection or session is gone, as
-    /// [`Distrust`] says, its time has passed (of a [`LeaseLock`](crate::LeaseLock)), or somebody deleted the node.
+    /// [`LostWhen`] says, its time has passed (of a [`LeaseLock`](crate::LeaseLock)), or somebody deleted the node.
     /// Cancel-safe; costs a watch while awaited.
     pub async fn lost(&self) {
         tokio::select! {
@@ -197,11 +172,7 @@ impl Hold {
     }
 
     async fn session_lost(&self) {
-        let is_lost = |state: ConnectionState| match state {
-            ConnectionState::Connected | ConnectionState::ReadOnly => false,
-            ConnectionState::Suspended => self.distrust == Distrust::WhenSuspended,
-            _ => true,
-        };
+        let is_lost = |state| self.lost_when.is_loss(state);
         self.session.wait_for(is_lost).await;
     }
 

@@ -19,6 +19,7 @@ pub mod election;
 mod error;
 mod guard;
 mod hold;
+mod hold_options;
 pub mod ids;
 mod line;
 pub mod lock;
@@ -53,7 +54,8 @@ pub use discovery::{Registration, Registry, ServiceCache, ServiceInstance, Servi
 pub use election::{Election, LeaderLatch, Leadership, Race, Selector};
 pub use error::{Error, Result};
 pub use guard::Guard;
-pub use hold::{Distrust, Hold};
+pub use hold::Hold;
+pub use hold_options::{HoldOptions, LostWhen};
 pub use line::Layout;
 pub use lock::{
     LeaseGuard, LeaseLock, Lock, LockGuard, MultiGuard, MultiLock, NaiveGuard, NaiveLock,

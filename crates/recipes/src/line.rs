@@ -15,13 +15,13 @@
 pub(crate) mod creation;
 mod names;
 
-use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, EventType, Lifetime, Session};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::Holder;
 use crate::patient::patient;
 use creation::Creation;
 
@@ -61,12 +61,11 @@ pub(crate) enum Turn {
 /// A line; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    pub(crate) client: Client,
+    pub(crate) holder: Holder,
     pub(crate) directory: String,
     pub(crate) layout: Layout,
     /// Markers of all nodes that stand in the line.
     pub(crate) markers: &'static [&'static str],
-    pub(crate) distrust: Distrust,
 }
 
 /// What a waiter does, for those who report it.
@@ -95,24 +94,22 @@ impl Line {
     pub(crate) async fn wait(
         &self,
         marker: &'static str,
-        data: &Bytes,
         rule: impl Fn(&[Place], usize) -> Turn,
     ) -> Result<Hold> {
-        self.wait_and_report(marker, data, rule, |_| {}).await
+        self.wait_and_report(marker, rule, |_| {}).await
     }
 
     /// The same, with a report of each step.
     pub(crate) async fn wait_and_report(
         &self,
         marker: &'static str,
-        data: &Bytes,
         rule: impl Fn(&[Place], usize) -> Turn,
         report: impl Fn(Step<'_>),
     ) -> Result<Hold> {
         loop {
-            let session = self.client.connected_session().await?;
+            let session = self.holder.client.connected_session().await?;
             report(Step::Joining);
-            let hold = match self.join(&session, marker, data).await {
+            let hold = match self.join(&session, marker).await {
                 Err(error) if self.goes_on_after(&error) => continue,
                 joined => joined?,
             };
@@ -134,11 +131,10 @@ impl Line {
     pub(crate) async fn try_now(
         &self,
         marker: &'static str,
-        data: &Bytes,
         rule: impl Fn(&[Place], usize) -> Turn,
     ) -> Result<Option<Hold>> {
         loop {
-            match self.try_in_session(marker, data, &rule).await {
+            match self.try_in_session(marker, &rule).await {
                 Err(error) if self.goes_on_after(&error) => {}
                 tried => return tried,
             }
@@ -148,11 +144,10 @@ impl Line {
     async fn try_in_session(
         &self,
         marker: &'static str,
-        data: &Bytes,
         rule: &impl Fn(&[Place], usize) -> Turn,
     ) -> Result<Option<Hold>> {
-        let session = self.client.connected_session().await?;
-        let client = patient(&self.client.bound_to(&session));
+        let session = self.holder.client.connected_session().await?;
+        let client = patient(&self.holder.client.bound_to(&session));
         // The server may be behind what others have done, and have told our caller.
         let synced = client.sync(&self.directory).send();
         let mut places = self.places(&client).await?;
@@ -161,7 +156,7 @@ impl Line {
         if rule(&places, places.len() - 1) != Turn::Ours {
             return Ok(None);
         }
-        let hold = self.join(&session, marker, data).await?;
+        let hold = self.join(&session, marker).await?;
         let places = self.places_with(&client, &hold).await?.ok_or(Error::Lost)?;
         let ours = places.iter().position(|place| place.name == hold.name());
         match ours.map(|ours| rule(&places, ours)) {
@@ -197,17 +192,19 @@ impl Line {
     }
 
     /// Makes our node, at the end of the line.
-    pub(crate) async fn join(&self, session: &Session, marker: &str, data: &Bytes) -> Result<Hold> {
-        let client = self.client.bound_to(session);
-        let create =
-            patient(&client).create(&self.path(marker), data.clone()).ephemeral().sequential();
+    pub(crate) async fn join(&self, session: &Session, marker: &str) -> Result<Hold> {
+        let client = self.holder.client.bound_to(session);
+        let create = patient(&client)
+            .create(&self.path(marker), self.holder.owner.clone())
+            .ephemeral()
+            .sequential();
         let create = match self.layout {
             Layout::Curator => create.container_parents().protected(),
             Layout::Kazoo => create.parents().protected_by(Uuid::new_v4().simple().to_string()),
-            Layout::Apache => return self.join_exactly_once(session, marker, data).await,
+            Layout::Apache => return self.join_exactly_once(session, marker).await,
         };
         let created = create.await?;
-        let hold = Hold::new(client, session.clone(), created.clone(), self.distrust);
+        let hold = Hold::new(client, session.clone(), created.clone(), self.holder.lost_when);
         if created.stat.ephemeral_owner != session.id().0 {
             return Err(Error::Lost);
         }
@@ -216,13 +213,8 @@ impl Line {
 
     /// Makes our node under a name that others of the same session may use as well. Runs to its end
     /// even if nobody waits for it any more: then what it has made is deleted.
-    async fn join_exactly_once(
-        &self,
-        session: &Session,
-        marker: &str,
-        data: &Bytes,
-    ) -> Result<Hold> {
-        let client = self.client.bound_to(session);
+    async fn join_exactly_once(&self, session: &Session, marker: &str) -> Result<Hold> {
+        let client = self.holder.client.bound_to(session);
         let creation = Creation {
             client: patient(&client),
             directory: self.directory.clone(),
@@ -230,14 +222,14 @@ impl Line {
             // Programs that use ZooKeeper's recipes expect that their directory stays.
             directory_lifetime: Lifetime::Persistent,
             prefix: names::prefix(marker, session.id().0),
-            data: data.clone(),
+            data: self.holder.owner.clone(),
             acl: None,
         };
         let (send, receive) = oneshot::channel();
-        let (session, distrust) = (session.clone(), self.distrust);
-        self.client.spawn(async move {
+        let (session, lost_when) = (session.clone(), self.holder.lost_when);
+        self.holder.client.spawn(async move {
             let created = creation.run(|| !send.is_closed()).await;
-            let hold = |made| Hold::at_reused_path(client, session, &made, distrust);
+            let hold = |made| Hold::at_reused_path(client, session, &made, lost_when);
             // A hold that cannot be handed over is dropped, and its node deleted.
             let _ = send.send(created.map(hold));
         });
@@ -316,7 +308,7 @@ impl Line {
             Error::Client(error) => error.is_retriable(),
             _ => false,
         };
-        is_over && self.client.is_managed()
+        is_over && self.holder.client.is_managed()
     }
 }
 

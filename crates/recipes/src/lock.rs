@@ -19,8 +19,8 @@
 //! * **That only one process believes it holds the lock.** The servers end a session when they have
 //!   not heard of its client for the session timeout. The next one gets the lock at once, but the
 //!   client whose process was paused, or whose network was cut, learns of it later. There is always a
-//!   pause between losing a session and knowing it. [`Distrust`] says how nervous a guard shall be
-//!   about that, [`Hold::run`] ends work when the guard is lost, and only
+//!   pause between losing a session and knowing it. [`LostWhen`](crate::LostWhen) says when a guard
+//!   counts as lost, [`Hold::run`] ends work when the guard is lost, and only
 //!   [`Hold::fenced`] (for znodes) and [`Hold::token`] (for everything else) exclude the harm.
 //! * Re-entrancy. A task that acquires a [`Lock`] twice waits for itself; see [`ReentrantLock`].
 //!
@@ -55,12 +55,12 @@ mod watchdog;
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use herdsman_client::Client;
 
 use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, WRITE_LOCK, after_predecessor};
 use crate::path;
 
@@ -100,22 +100,13 @@ pub(crate) use owner::default_owner;
 #[derive(Clone, Debug)]
 pub struct Lock {
     line: Line,
-    owner: Bytes,
 }
 
 impl Lock {
     /// The lock at `path`. Nothing is created before somebody acquires it.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         let line = directory(client, path, markers(Layout::Curator))?;
-        Ok(Lock { line, owner: default_owner() })
-    }
-
-    /// What others read about who holds the lock or waits for it; by default the names of the host
-    /// and the process. To find deadlocks it should name what blocks as a whole: a task.
-    #[must_use]
-    pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
-        self.owner = owner.into();
-        self
+        Ok(Lock { line })
     }
 
     /// Whose nodes it shares the path with.
@@ -126,10 +117,10 @@ impl Lock {
         self
     }
 
-    /// When guards stop believing in themselves.
+    /// When a guard counts as lost, what others read about its holder, and the ACL of its nodes.
     #[must_use]
-    pub fn distrust(mut self, distrust: Distrust) -> Self {
-        self.line.distrust = distrust;
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.line.holder.set(options);
         self
     }
 
@@ -141,13 +132,13 @@ impl Lock {
 
     /// Waits for the lock. Dropping the future leaves the line.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        let hold = self.line.wait(self.marker(), &self.owner, after_predecessor).await?;
+        let hold = self.line.wait(self.marker(), after_predecessor).await?;
         Ok(LockGuard { hold })
     }
 
     /// Takes the lock if it is free, and does not wait for others otherwise.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        let hold = self.line.try_now(self.marker(), &self.owner, after_predecessor).await?;
+        let hold = self.line.try_now(self.marker(), after_predecessor).await?;
         Ok(hold.map(|hold| LockGuard { hold }))
     }
 
@@ -162,7 +153,7 @@ impl Lock {
 
     /// All who hold the lock or wait for it, in order: the first one holds it.
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
-        contender::read(&self.line, &self.line.client).await
+        contender::read(&self.line, &self.line.holder.client).await
     }
 
     /// Who holds the lock.
@@ -172,13 +163,13 @@ impl Lock {
 
     /// Asks the holder to let go, and says whom it has asked. A holder that waits for
     /// [`LockGuard::revocation_requested`], or a Curator process that made its lock revocable, hears
-    /// of it; nobody is forced. It replaces the holder's [`owner`](Lock::owner) text.
+    /// of it; nobody is forced. It replaces the holder's [`owner`](HoldOptions::owner) text.
     pub async fn request_revocation(&self) -> Result<Option<Contender>> {
         let Some(holder) = self.holder().await? else {
             return Ok(None);
         };
         let path = self.line.path(&holder.name);
-        let asked = revocation::request(&self.line.client, &path).await?;
+        let asked = revocation::request(&self.line.holder.client, &path).await?;
         Ok(asked.then_some(holder))
     }
 
@@ -222,11 +213,10 @@ pub(crate) fn directory(
 ) -> Result<Line> {
     path::check(path)?;
     Ok(Line {
-        client: client.clone(),
+        holder: Holder::new(client, default_owner()),
         directory: path.to_owned(),
         layout: Layout::default(),
         markers,
-        distrust: Distrust::default(),
     })
 }
 

@@ -23,14 +23,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Watch};
 
 use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::HoldOptions;
 use crate::line::{Line, after_predecessor};
-use crate::lock::{default_owner, directory, within};
+use crate::lock::{directory, within};
 use crate::path::{self, child};
 use crate::patient::patient;
 
@@ -59,7 +59,6 @@ pub struct Semaphore {
     locks: Line,
     leases: Line,
     limit: Limit,
-    owner: Bytes,
 }
 
 /// How many may hold it.
@@ -94,21 +93,14 @@ impl Semaphore {
             locks: directory(client, &child(path, "locks"), &[LOCK])?,
             leases: directory(client, &child(path, "leases"), &[LEASE])?,
             limit,
-            owner: default_owner(),
         })
     }
 
-    /// What others read about who holds a permit.
+    /// When a permit counts as lost, what others read about its holder, and the ACL of the nodes.
     #[must_use]
-    pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
-        self.owner = owner.into();
-        self
-    }
-
-    /// When permits stop believing in themselves.
-    #[must_use]
-    pub fn distrust(mut self, distrust: Distrust) -> Self {
-        self.leases.distrust = distrust;
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.locks.holder.set(options);
+        self.leases.holder.set(options);
         self
     }
 
@@ -122,7 +114,7 @@ impl Semaphore {
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<Permit>> {
         self.check_count(count)?;
         loop {
-            let turn = self.locks.wait(LOCK, &self.owner, after_predecessor).await?;
+            let turn = self.locks.wait(LOCK, after_predecessor).await?;
             match self.collect(&turn, count).await {
                 Err(error) if self.locks.goes_on_after(&error) => {}
                 collected => return collected,
@@ -158,7 +150,7 @@ impl Semaphore {
 
     /// How many permits are out or being collected.
     pub async fn permits_taken(&self) -> Result<usize> {
-        Ok(self.leases.places(&self.leases.client).await?.len())
+        Ok(self.leases.places(&self.leases.holder.client).await?.len())
     }
 
     fn check_count(&self, count: usize) -> Result<()> {
@@ -190,8 +182,8 @@ impl Semaphore {
     }
 
     async fn try_collect(&self, count: usize) -> Result<Option<Vec<Permit>>> {
-        let session = self.leases.client.connected_session().await?;
-        let client = patient(&self.leases.client.bound_to(&session));
+        let session = self.leases.holder.client.connected_session().await?;
+        let client = patient(&self.leases.holder.client.bound_to(&session));
         let limit = self.limit_and_watch(&client).await?.0;
         let synced = client.sync(&self.leases.directory).send();
         let taken = self.leases.places(&client).await?.len();
@@ -201,7 +193,7 @@ impl Semaphore {
         }
         let mut permits = Vec::with_capacity(count);
         for _ in 0..count {
-            let hold = self.leases.join(&session, LEASE, &self.owner).await?;
+            let hold = self.leases.join(&session, LEASE).await?;
             permits.push(Permit { hold });
         }
         let children = client.children(&self.leases.directory).await?;
@@ -217,7 +209,7 @@ impl Semaphore {
     async fn join(&self, turn: &Hold, count: usize) -> Result<Vec<Permit>> {
         let mut permits = Vec::with_capacity(count);
         for _ in 0..count {
-            let hold = self.leases.join(turn.session(), LEASE, &self.owner).await?;
+            let hold = self.leases.join(turn.session(), LEASE).await?;
             permits.push(Permit { hold });
         }
         Ok(permits)

@@ -25,6 +25,7 @@ use herdsman_client::{Client, Node};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
+use crate::hold_options::{HoldOptions, Holder};
 use crate::path::{self, child};
 
 mod lease;
@@ -49,7 +50,7 @@ use search::Search;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WorkerIds {
-    client: Client,
+    holder: Holder,
     path: String,
     range: RangeInclusive<u16>,
     identity: Option<String>,
@@ -69,7 +70,8 @@ impl WorkerIds {
         if range.is_empty() {
             return Err(Error::invalid("an empty range of worker ids"));
         }
-        Ok(WorkerIds { client: client.clone(), path: path.into(), range, identity: None })
+        let holder = Holder::new(client, "").until_session_timeout();
+        Ok(WorkerIds { holder, path: path.into(), range, identity: None })
     }
 
     /// Prefers the number that this identity had last, if nobody else has it now: a host's name, say.
@@ -86,6 +88,13 @@ impl WorkerIds {
         Ok(self)
     }
 
+    /// When a lease counts as lost, and the ACL of the nodes.
+    #[must_use]
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.holder.set(options);
+        self
+    }
+
     /// The numbers to lease from.
     #[must_use]
     pub fn range(&self) -> RangeInclusive<u16> {
@@ -98,7 +107,7 @@ impl WorkerIds {
     /// # Errors
     /// [`Error::Full`] if all are taken.
     pub async fn lease(&self) -> Result<WorkerLease> {
-        let session = self.client.connected_session().await?;
+        let session = self.holder.client.connected_session().await?;
         let (send, receive) = oneshot::channel();
         let workers = self.clone();
         // Runs to its end even if the caller does not wait for it: a lease that nobody takes is

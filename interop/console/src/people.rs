@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use herdsman_client::{Client, Lifetime, Op};
 use herdsman_recipes::discovery::Registration;
 use herdsman_recipes::{
-    DoubleBarrier, LeaderLatch, Lock, LockGuard, Queue, Registry, ServiceInstance,
+    DoubleBarrier, HoldOptions, LeaderLatch, Lock, LockGuard, Queue, Registry, ServiceInstance,
 };
 use tokio::task::JoinHandle;
 
@@ -94,7 +94,8 @@ impl People {
     /// One holds a lock, six wait in a line.
     async fn contend(&mut self, clients: &[Client]) -> Result<()> {
         for (i, client) in clients.iter().take(7).enumerate() {
-            let lock = Lock::new(client, "/locks/orders")?.owner(format!("worker-{}", i + 1));
+            let lock = Lock::new(client, "/locks/orders")?
+                .options(&HoldOptions::new().owner(format!("worker-{}", i + 1)));
             if i == 0 {
                 self.guards.push(lock.acquire().await?);
             } else {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use herdsman_client::Client;
 use herdsman_recipes::election::{Candidate, Election};
-use herdsman_recipes::{Distrust, Error, Leadership};
+use herdsman_recipes::{Error, HoldOptions, Leadership, LostWhen};
 
 use super::command::run_while;
 use super::give_up;
@@ -44,7 +44,8 @@ pub(super) async fn run(
     interrupted: &mut Interrupted,
 ) -> Result<Outcome> {
     let id = arguments.id.clone().unwrap_or_else(|| std::process::id().to_string());
-    let election = Election::new(zk, &arguments.path, &id)?.distrust(Distrust::WhenLost);
+    let election = Election::new(zk, &arguments.path, &id)?
+        .options(&HoldOptions::new().lost_when(LostWhen::SessionTimedOut));
     if arguments.observe {
         return observe(&election, interrupted).await;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use herdsman_recipes::Guard;
+use herdsman_recipes::{Guard, HoldOptions, LostWhen};
 
 use super::command::run_while;
 use super::outcome::{Interrupted, Outcome};
@@ -30,6 +30,15 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 impl Waiting {
     pub(super) fn limit(&self) -> Duration {
         if self.no_wait { Duration::ZERO } else { self.timeout.unwrap_or(FOREVER) }
+    }
+}
+
+/// Goes on through a fail-over. Others read this text about the owner.
+pub(super) fn options(owner: Option<&str>) -> HoldOptions {
+    let options = HoldOptions::new().lost_when(LostWhen::SessionTimedOut);
+    match owner {
+        Some(owner) => options.owner(owner),
+        None => options,
     }
 }
 

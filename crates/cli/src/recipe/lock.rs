@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use herdsman_client::Client;
-use herdsman_recipes::{Distrust, Error, Guard, Lock, RwLock};
+use herdsman_recipes::{Error, Guard, Lock, RwLock};
 
-use super::holding::{Waiting, hold};
+use super::holding::{Waiting, hold, options};
 use super::outcome::{Interrupted, Outcome};
 
 pub(super) const EXAMPLES: &str = "\
@@ -55,18 +55,12 @@ pub(super) async fn run(
 ) -> Result<Outcome> {
     let limit = arguments.waiting.limit();
     let path = &arguments.path;
-    let owner = arguments.owner.clone();
+    let options = options(arguments.owner.as_deref());
     if let Mode::Exclusive = arguments.mode {
-        let mut lock = Lock::new(zk, path)?.distrust(Distrust::WhenLost);
-        if let Some(owner) = owner {
-            lock = lock.owner(owner);
-        }
+        let lock = Lock::new(zk, path)?.options(&options);
         return acquire_and_hold(lock.acquire_within(limit), arguments, interrupted).await;
     }
-    let mut lock = RwLock::new(zk, path)?.distrust(Distrust::WhenLost);
-    if let Some(owner) = owner {
-        lock = lock.owner(owner);
-    }
+    let lock = RwLock::new(zk, path)?.options(&options);
     match arguments.mode {
         Mode::Read => acquire_and_hold(lock.read_within(limit), arguments, interrupted).await,
         Mode::Write | Mode::Exclusive => {

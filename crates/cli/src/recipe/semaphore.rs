@@ -6,9 +6,9 @@ use std::num::NonZeroUsize;
 use anyhow::Result;
 use clap::Args;
 use herdsman_client::Client;
-use herdsman_recipes::{Distrust, Error, Semaphore};
+use herdsman_recipes::{Error, Semaphore};
 
-use super::holding::{Waiting, hold};
+use super::holding::{Waiting, hold, options};
 use super::outcome::{Interrupted, Outcome};
 
 pub(super) const EXAMPLES: &str = "\
@@ -44,10 +44,8 @@ pub(super) async fn run(
     interrupted: &mut Interrupted,
 ) -> Result<Outcome> {
     let permits = arguments.permits.get();
-    let mut semaphore = Semaphore::new(zk, &arguments.path, permits)?.distrust(Distrust::WhenLost);
-    if let Some(owner) = &arguments.owner {
-        semaphore = semaphore.owner(owner.clone());
-    }
+    let options = options(arguments.owner.as_deref());
+    let semaphore = Semaphore::new(zk, &arguments.path, permits)?.options(&options);
     let acquired = tokio::select! {
         acquired = semaphore.acquire_within(arguments.waiting.limit()) => acquired,
         () = interrupted.wait() => return Ok(Outcome::Interrupted),

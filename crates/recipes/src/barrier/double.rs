@@ -31,7 +31,8 @@ use super::at_most;
 use super::size::{Size, members};
 use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::{HoldOptions, Holder};
 use crate::path::child;
 use crate::patient::patient;
 
@@ -54,11 +55,10 @@ pub const READY: &str = "ready";
 /// ```
 #[derive(Clone, Debug)]
 pub struct DoubleBarrier {
-    client: Client,
+    holder: Holder,
     path: String,
     /// `None` if the node says it.
     size: Option<Size>,
-    data: Bytes,
 }
 
 /// A member that is inside; see [`Hold`] for all that it can do. When it is [lost](Hold::lost), the others may leave
@@ -96,7 +96,7 @@ impl DoubleBarrier {
     /// If `size` is 0.
     pub fn new(client: &Client, path: impl Into<String>, size: u32) -> Result<Self> {
         let (size, path) = (Some(Size::new(size)?), path.into());
-        Ok(DoubleBarrier { client: client.clone(), path, size, data: Bytes::new() })
+        Ok(DoubleBarrier { holder: Holder::new(client, "").until_session_timeout(), path, size })
     }
 
     /// The barrier at `path` for as many members as its node says; nothing is done yet. The size is what
@@ -122,14 +122,17 @@ impl DoubleBarrier {
     /// ```
     #[must_use]
     pub fn with_published_size(client: &Client, path: impl Into<String>) -> Self {
-        let (client, path) = (client.clone(), path.into());
-        DoubleBarrier { client, path, size: None, data: Bytes::new() }
+        DoubleBarrier {
+            holder: Holder::new(client, "").until_session_timeout(),
+            path: path.into(),
+            size: None,
+        }
     }
 
-    /// What the nodes of members hold, for people who look at the tree.
+    /// When a member counts as lost, what others read about it, and the ACL of its nodes.
     #[must_use]
-    pub fn member_data(mut self, data: impl Into<Bytes>) -> Self {
-        self.data = data.into();
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.holder.set(options);
         self
     }
 
@@ -138,7 +141,7 @@ impl DoubleBarrier {
     /// # Errors
     /// [`Error::Codec`] if the node holds something else.
     pub async fn size(&self) -> Result<Option<u32>> {
-        Ok(Size::read(&self.client, &self.path).await?.map(Size::members))
+        Ok(Size::read(&self.holder.client, &self.path).await?.map(Size::members))
     }
 
     /// Writes the size into the node, without entering, for those who
@@ -149,7 +152,7 @@ impl DoubleBarrier {
     /// given no size.
     pub async fn publish_size(&self) -> Result<()> {
         match self.size {
-            Some(size) => size.settle(&patient(&self.client), &self.path).await,
+            Some(size) => size.settle(&patient(&self.holder.client), &self.path).await,
             None => Err(Error::invalid(format!("the barrier {} was given no size", self.path))),
         }
     }
@@ -161,8 +164,8 @@ impl DoubleBarrier {
     /// [`Error::Codec`] if the size is to be read, and the node holds something else;
     /// [`Error::Lost`] if the session ended while waiting.
     pub async fn enter(&self) -> Result<Inside> {
-        let session = self.client.connected_session().await?;
-        let client = patient(&self.client.bound_to(&session));
+        let session = self.holder.client.connected_session().await?;
+        let client = patient(&self.holder.client.bound_to(&session));
         let settled = match self.size {
             Some(size) => size.settle(&client, &self.path).await,
             None => Size::wait_for(&client, &self.path).await,
@@ -191,7 +194,8 @@ impl DoubleBarrier {
         // From here on the node goes if the caller does.
         let cleanup = RemoveOnDrop { client, path: Some(&path) };
         let created = loop {
-            let create = client.create(&path, self.data.clone()).ephemeral().container_parents();
+            let create =
+                client.create(&path, self.holder.owner.clone()).ephemeral().container_parents();
             match create.await {
                 Err(error) if *error.kind() == ErrorKind::NodeExists => {
                     if let Some(stat) = client.exists(&path).await? {
@@ -203,7 +207,7 @@ impl DoubleBarrier {
             }
         };
         cleanup.disarm();
-        Ok(Hold::new(client.clone(), session, created, Distrust::WhenLost))
+        Ok(Hold::new(client.clone(), session, created, self.holder.lost_when))
     }
 
     async fn wait_for_others(&self, hold: &Hold) -> Result<()> {

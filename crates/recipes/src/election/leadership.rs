@@ -13,7 +13,8 @@ use super::post::Post;
 use super::vacate::{Vacancy, is_gone};
 use crate::error::Result;
 use crate::guard::{Guard, run_until};
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::LostWhen;
 
 /// The facts of one term of office; cheap to clone. Keeping one does not keep the leadership.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub(super) struct Facts {
     pub(super) predecessor: Option<Predecessor>,
     pub(super) fence: Fenced,
     pub(super) session: Session,
-    pub(super) distrust: Distrust,
+    pub(super) lost_when: LostWhen,
 }
 
 impl Term {
@@ -88,7 +89,7 @@ impl Term {
     /// Whether the session allows to believe in the term at this moment. Does not ask the server,
     /// and does not know whether the leader has resigned.
     pub(super) fn is_trusted(&self) -> bool {
-        self.facts.distrust.trusts(&self.facts.session)
+        self.facts.lost_when.trusts(&self.facts.session)
     }
 }
 
@@ -202,7 +203,7 @@ impl Leadership {
     }
 
     /// Resolves when it can no longer be trusted: the connection or session is gone, as
-    /// [`Distrust`] says, or somebody deleted the node. Cancel-safe; costs a watch while awaited.
+    /// [`LostWhen`] says, or somebody deleted the node. Cancel-safe; costs a watch while awaited.
     pub async fn lost(&self) {
         self.seat.hold().lost().await;
         self.in_office.lost(self.token());

@@ -116,9 +116,9 @@ impl Drop for Observer {
 
 /// All who stand in the line, the leader first.
 pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
-    let places = line.places(&line.client).await?;
+    let places = line.places(&line.holder.client).await?;
     let reads: Vec<_> =
-        places.iter().map(|place| line.client.get(&line.path(&place.name)).send()).collect();
+        places.iter().map(|place| line.holder.client.get(&line.path(&place.name)).send()).collect();
     let mut candidates = Vec::with_capacity(places.len());
     for (place, read) in places.into_iter().zip(reads) {
         match read.await {
@@ -133,8 +133,8 @@ pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
 
 /// Who stands first.
 pub(super) async fn leader(line: &Line) -> Result<Option<Candidate>> {
-    for place in line.places(&line.client).await? {
-        match line.client.get(&line.path(&place.name)).await {
+    for place in line.places(&line.holder.client).await? {
+        match line.holder.client.get(&line.path(&place.name)).await {
             Ok(node) => return Ok(Some(Candidate::new(place.name, &node))),
             // It went meanwhile, and the next in line leads.
             Err(error) if *error.kind() == ErrorKind::NoNode => {}
@@ -145,7 +145,7 @@ pub(super) async fn leader(line: &Line) -> Result<Option<Candidate>> {
 }
 
 async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
-    let client = patient(&line.client);
+    let client = patient(&line.holder.client);
     loop {
         match look(line, &client).await {
             Ok((leader, watch)) => {
@@ -158,7 +158,7 @@ async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
                 // Whatever happened, and even if the session is over: the next look tells.
                 let _ = watch.await;
             }
-            Err(error) if goes_on_after(&line.client, &error) => {}
+            Err(error) if goes_on_after(&line.holder.client, &error) => {}
             Err(error) => return Err(error),
         }
     }

@@ -9,7 +9,6 @@
 //! nothing about who holds it, so the epoch is what fences a former leader off; it is not optional
 //! here. Programs that only create the node can take part, but do not raise the epoch.
 
-use bytes::Bytes;
 use herdsman_client::{
     Client, Created, ErrorKind, EventType, Lifetime, Op, OpResult, Outcome, Session,
 };
@@ -22,7 +21,8 @@ use super::goes_on_after;
 use super::leadership::{Facts, Leadership, Seat, Term};
 use super::post::Post;
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
 use crate::patient::patient;
 
@@ -40,11 +40,9 @@ use crate::patient::patient;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Race {
-    client: Client,
+    holder: Holder,
     path: String,
-    id: String,
     ledger: Ledger,
-    distrust: Distrust,
     lifecycle: Lifecycle,
 }
 
@@ -53,11 +51,9 @@ impl Race {
     pub fn new(client: &Client, path: &str, id: &str) -> Result<Self> {
         path::check_below_root("an election", path)?;
         Ok(Race {
-            client: client.clone(),
+            holder: Holder::new(client, id.to_owned()),
             path: path.to_owned(),
-            id: id.to_owned(),
             ledger: Ledger { path: format!("{path}-epoch") },
-            distrust: Distrust::default(),
             lifecycle: Lifecycle::new(),
         })
     }
@@ -72,10 +68,10 @@ impl Race {
         Ok(self)
     }
 
-    /// When the leader stops believing in itself.
+    /// When a leadership counts as lost, the candidate's id (the options' owner), and the ACL of its nodes.
     #[must_use]
-    pub fn distrust(mut self, distrust: Distrust) -> Self {
-        self.distrust = distrust;
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.holder.set(options);
         self
     }
 
@@ -104,7 +100,7 @@ impl Race {
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
-                Err(error) if goes_on_after(&self.client, &error) => {}
+                Err(error) if goes_on_after(&self.holder.client, &error) => {}
                 Err(error) => {
                     progress.failed(&error);
                     return Err(error);
@@ -116,21 +112,21 @@ impl Race {
     fn leadership(&self, post: Post) -> Leadership {
         let entry = post.entry();
         let term = Term::new(Facts {
-            id: self.id.clone(),
+            id: self.id(),
             node: self.path.clone(),
             token: post.hold().token(),
             epoch: Some(entry.record.epoch),
             predecessor: entry.predecessor.clone(),
             fence: post.fenced(),
             session: post.hold().session().clone(),
-            distrust: self.distrust,
+            lost_when: self.holder.lost_when,
         });
         Leadership { seat: Seat::Only(post), term, in_office: InOffice::new(&self.lifecycle) }
     }
 
     async fn campaign_in_session(&self) -> Result<Post> {
-        let session = self.client.connected_session().await?;
-        let client = patient(&self.client.bound_to(&session));
+        let session = self.holder.client.connected_session().await?;
+        let client = patient(&self.holder.client.bound_to(&session));
         loop {
             self.wait_until_vacant(&client).await?;
             if let Some(post) = self.attempt(&session).await? {
@@ -165,12 +161,12 @@ impl Race {
 
     /// `None` if another was faster.
     async fn try_to_win(&self, session: &Session) -> Result<Option<Post>> {
-        let bound = self.client.bound_to(session);
+        let bound = self.holder.client.bound_to(session);
         let client = patient(&bound);
         let holder = Uuid::new_v4().to_string();
         loop {
             let page = self.ledger.read(&client).await?;
-            let (op, entry) = self.ledger.next(&page, &holder, &self.id);
+            let (op, entry) = self.ledger.next(&page, &holder, &self.id());
             let error = match client.transaction([op, self.creation()]).await {
                 Ok(results) => return self.won(&bound, session, created(results)?, entry),
                 Err(error) => error,
@@ -187,8 +183,12 @@ impl Race {
         }
     }
 
+    fn id(&self) -> String {
+        String::from_utf8_lossy(&self.holder.owner).into_owned()
+    }
+
     fn creation(&self) -> Op {
-        Op::create(&self.path, Bytes::from(self.id.clone())).ephemeral()
+        Op::create(&self.path, self.holder.owner.clone()).ephemeral()
     }
 
     async fn make_parents(&self, client: &Client) -> Result<()> {
@@ -217,7 +217,7 @@ impl Race {
         entry: Entry,
     ) -> Result<Option<Post>> {
         let owner = created.stat.ephemeral_owner;
-        let hold = Hold::new(client.clone(), session.clone(), created, self.distrust);
+        let hold = Hold::new(client.clone(), session.clone(), created, self.holder.lost_when);
         let post = Post::new(hold, entry);
         if owner != session.id().0 {
             return Err(Error::Lost);

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Outcome, Session, Watch, Zxid};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
@@ -27,7 +28,8 @@ use super::{default_owner, within};
 use crate::claim::{Claim, Replaced, fence_of};
 use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
 use crate::patient::patient;
 
@@ -52,11 +54,9 @@ use crate::patient::patient;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LeaseLock {
-    client: Client,
+    holder: Holder,
     path: String,
     lease: Duration,
-    owner: String,
-    distrust: Distrust,
 }
 
 /// Longest lease, a hundred years: a time after now that every system can represent.
@@ -70,12 +70,12 @@ struct Record {
 }
 
 /// A holder, as a waiter has seen it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Seen {
     /// The last renewal, or the creation.
     mzxid: Zxid,
-    since: Instant,
-    lease: Duration,
+    /// When its time has passed, by our clock.
+    due: Instant,
 }
 
 impl LeaseLock {
@@ -89,47 +89,28 @@ impl LeaseLock {
         if lease.as_millis() == 0 {
             return Err(Error::invalid("a lease must last at least a millisecond"));
         }
-        let owner = String::from_utf8_lossy(&default_owner()).into_owned();
-        let (client, path, lease) = (client.clone(), path.to_owned(), lease.min(LEASE_MAX));
-        Ok(LeaseLock { client, path, lease, owner, distrust: Distrust::default() })
+        let holder = Holder::new(client, default_owner());
+        Ok(LeaseLock { holder, path: path.to_owned(), lease: lease.min(LEASE_MAX) })
     }
 
-    /// What others read about who holds the lock; by default the names of the host and the process.
+    /// When a guard counts as lost before its time has passed, what others read about its holder, and the ACL of its
+    /// nodes.
     #[must_use]
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.owner = owner.into();
-        self
-    }
-
-    /// When guards stop believing in themselves before their time has passed.
-    #[must_use]
-    pub fn distrust(mut self, distrust: Distrust) -> Self {
-        self.distrust = distrust;
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.holder.set(options);
         self
     }
 
     /// Waits for the lock: until it is released, its holder's session has ended, or its holder's time has passed.
     /// Dropping the future gives up.
     pub async fn acquire(&self) -> Result<LeaseGuard> {
-        let mut seen = None;
-        loop {
-            let session = self.client.connected_session().await?;
-            match self.acquire_in(&session, &mut seen).await {
-                Err(error) if self.goes_on_after(&error) => {}
-                acquired => return acquired,
-            }
-        }
+        let seen = Mutex::new(None);
+        self.holder.in_session(|session| self.acquire_in(session, &seen)).await
     }
 
     /// Takes the lock if nobody has it. A holder whose time has passed still has it: only those who wait know that.
     pub async fn try_acquire(&self) -> Result<Option<LeaseGuard>> {
-        loop {
-            let session = self.client.connected_session().await?;
-            match self.claim(&session, None).await {
-                Err(error) if self.goes_on_after(&error) => {}
-                claimed => return claimed,
-            }
-        }
+        self.holder.in_session(|session| self.claim(session, None)).await
     }
 
     /// Waits for the lock, but no longer than this: [`Error::TimedOut`] then. Zero means
@@ -141,17 +122,16 @@ impl LeaseLock {
         within(limit, self.acquire()).await
     }
 
-    async fn acquire_in(&self, session: &Session, seen: &mut Option<Seen>) -> Result<LeaseGuard> {
-        let client = patient(&self.client.bound_to(session));
+    async fn acquire_in(&self, session: Session, seen: &Mutex<Option<Seen>>) -> Result<LeaseGuard> {
+        let client = patient(&self.holder.client.bound_to(&session));
         let mut replaced = None;
         loop {
-            if let Some(guard) = self.claim(session, replaced.take()).await? {
+            if let Some(guard) = self.claim(session.clone(), replaced.take()).await? {
                 return Ok(guard);
             }
-            let Some((holder, watch)) = self.look(&client, seen).await? else {
+            let Some((holder, due, watch)) = self.look(&client, seen).await? else {
                 continue;
             };
-            let due = seen.as_ref().map_or_else(Instant::now, |seen| seen.since + seen.lease);
             tokio::select! {
                 event = watch => drop(event?),
                 () = sleep_until(due) => replaced = Some(holder),
@@ -159,12 +139,13 @@ impl LeaseLock {
         }
     }
 
-    /// Who has the lock; `None` if nobody has it, or its fence is missing: a claim makes that again.
+    /// Who has the lock, and when its time has passed; `None` if nobody has it, or its fence is missing: a claim makes
+    /// that again.
     async fn look(
         &self,
         client: &Client,
-        seen: &mut Option<Seen>,
-    ) -> Result<Option<(Replaced, Watch)>> {
+        seen: &Mutex<Option<Seen>>,
+    ) -> Result<Option<(Replaced, Instant, Watch)>> {
         // Before the node: if the holder changes in between, the fence has another version than this, and the claim
         // that takes the holder's place is refused.
         let Some(fence) = client.exists(&fence_of(&self.path)).await? else {
@@ -178,22 +159,23 @@ impl LeaseLock {
             path: self.path.clone(),
             reason: format!("not the holder of a lease lock: {error}"),
         })?;
-        if seen.as_ref().is_none_or(|seen| seen.mzxid != node.stat.mzxid) {
-            let lease = Duration::from_millis(record.lease_ms).min(LEASE_MAX);
-            *seen = Some(Seen { mzxid: node.stat.mzxid, since: Instant::now(), lease });
-        }
+        let mut seen = seen.lock();
+        let due = match &*seen {
+            Some(seen) if seen.mzxid == node.stat.mzxid => seen.due,
+            _ => Instant::now() + Duration::from_millis(record.lease_ms).min(LEASE_MAX),
+        };
+        *seen = Some(Seen { mzxid: node.stat.mzxid, due });
         let holder = Replaced { fence_version: fence.version, node_version: node.stat.version };
-        Ok(Some((holder, watch)))
+        Ok(Some((holder, due, watch)))
     }
 
     async fn claim(
         &self,
-        session: &Session,
+        session: Session,
         replaced: Option<Replaced>,
     ) -> Result<Option<LeaseGuard>> {
         let data = self.data();
-        let claim = Claim::new(&self.client, session, &self.path, data.clone());
-        let claim = claim.distrust(self.distrust);
+        let claim = Claim::new(&self.holder, session, &self.path, data.clone());
         let claim = match replaced {
             Some(replaced) => claim.replacing(replaced),
             None => claim,
@@ -209,13 +191,10 @@ impl LeaseLock {
 
     fn data(&self) -> Bytes {
         let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
-        let record = Record { lease_ms, owner: self.owner.clone() };
+        let owner = String::from_utf8_lossy(&self.holder.owner).into_owned();
+        let record = Record { lease_ms, owner };
         // A struct of text and numbers always has a JSON form.
         serde_json::to_vec(&record).unwrap_or_default().into()
-    }
-
-    fn goes_on_after(&self, error: &Error) -> bool {
-        error.client_kind() == Some(&ErrorKind::SessionExpired) && self.client.is_managed()
     }
 }
 

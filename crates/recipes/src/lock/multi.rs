@@ -79,7 +79,7 @@ impl MultiLock {
 
 /// Two clients may see the same node from different roots.
 fn full_path(lock: &Lock) -> String {
-    format!("{}{}", lock.line.client.chroot(), lock.path())
+    format!("{}{}", lock.line.holder.client.chroot(), lock.path())
 }
 
 /// Proof that all the locks are held, as far as one can know. Dropping it releases them in the

@@ -11,14 +11,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Session};
 
 use super::{default_owner, within};
 use crate::claim::Claim;
 use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
 use crate::patient::patient;
 
@@ -38,10 +38,8 @@ use crate::patient::patient;
 /// ```
 #[derive(Clone, Debug)]
 pub struct NaiveLock {
-    client: Client,
+    holder: Holder,
     path: String,
-    owner: Bytes,
-    distrust: Distrust,
 }
 
 impl NaiveLock {
@@ -51,56 +49,24 @@ impl NaiveLock {
         if path == "/" {
             return Err(Error::invalid("the root is always there and cannot be a lock"));
         }
-        Ok(NaiveLock {
-            client: client.clone(),
-            path: path.to_owned(),
-            owner: default_owner(),
-            distrust: Distrust::default(),
-        })
+        Ok(NaiveLock { holder: Holder::new(client, default_owner()), path: path.to_owned() })
     }
 
-    /// What others read about who holds the lock.
+    /// When a guard counts as lost, what others read about its holder, and the ACL of its nodes.
     #[must_use]
-    pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
-        self.owner = owner.into();
-        self
-    }
-
-    /// When guards stop believing in themselves.
-    #[must_use]
-    pub fn distrust(mut self, distrust: Distrust) -> Self {
-        self.distrust = distrust;
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.holder.set(options);
         self
     }
 
     /// Waits for the lock. Dropping the future gives up.
     pub async fn acquire(&self) -> Result<NaiveGuard> {
-        loop {
-            let session = self.client.connected_session().await?;
-            let attempt = async {
-                match self.claim(&session).await? {
-                    Some(guard) => Ok(Some(guard)),
-                    None => self.wait_until_free(&session).await.map(|()| None),
-                }
-            };
-            match attempt.await {
-                Ok(Some(guard)) => return Ok(guard),
-                Ok(None) => {}
-                Err(error) if self.goes_on_after(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        self.holder.in_session(|session| self.acquire_in(session)).await
     }
 
     /// Takes the lock if it is free.
     pub async fn try_acquire(&self) -> Result<Option<NaiveGuard>> {
-        loop {
-            let session = self.client.connected_session().await?;
-            match self.claim(&session).await {
-                Err(error) if self.goes_on_after(&error) => {}
-                claimed => return claimed,
-            }
-        }
+        self.holder.in_session(|session| self.claim(session)).await
     }
 
     /// Waits for the lock, but no longer than this: [`Error::TimedOut`] then. Zero means
@@ -112,14 +78,23 @@ impl NaiveLock {
         within(limit, self.acquire()).await
     }
 
-    async fn claim(&self, session: &Session) -> Result<Option<NaiveGuard>> {
-        let claim = Claim::new(&self.client, session, &self.path, self.owner.clone());
-        let hold = claim.distrust(self.distrust).make().await?;
+    async fn acquire_in(&self, session: Session) -> Result<NaiveGuard> {
+        loop {
+            if let Some(guard) = self.claim(session.clone()).await? {
+                return Ok(guard);
+            }
+            self.wait_until_free(&session).await?;
+        }
+    }
+
+    async fn claim(&self, session: Session) -> Result<Option<NaiveGuard>> {
+        let owner = self.holder.owner.clone();
+        let hold = Claim::new(&self.holder, session, &self.path, owner).make().await?;
         Ok(hold.map(|hold| NaiveGuard { hold }))
     }
 
     async fn wait_until_free(&self, session: &Session) -> Result<()> {
-        let client = patient(&self.client.bound_to(session));
+        let client = patient(&self.holder.client.bound_to(session));
         let (node, watch) = match client.get(&self.path).watch().await {
             Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
             read => read?,
@@ -130,10 +105,6 @@ impl NaiveLock {
         }
         watch.await?;
         Ok(())
-    }
-
-    fn goes_on_after(&self, error: &Error) -> bool {
-        error.client_kind() == Some(&ErrorKind::SessionExpired) && self.client.is_managed()
     }
 }
 

@@ -24,15 +24,15 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use herdsman_client::Client;
 use uuid::Uuid;
 
 use super::contender::{self, Contender};
-use super::{default_owner, directory, revocation, within};
+use super::{directory, revocation, within};
 use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::HoldOptions;
 use crate::line::{Layout, Line, Place, READ_LOCK, Turn, WRITE_LOCK, after_predecessor};
 use crate::patient::patient;
 
@@ -59,7 +59,6 @@ use crate::patient::patient;
 #[derive(Clone, Debug)]
 pub struct RwLock {
     line: Line,
-    owner: Bytes,
 }
 
 /// Markers of a layout: first that of readers, then that of writers.
@@ -84,15 +83,7 @@ impl RwLock {
     /// The lock at `path`. Nothing is created before somebody acquires it.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         let line = directory(client, path, markers(Layout::Curator))?;
-        Ok(RwLock { line, owner: default_owner() })
-    }
-
-    /// What others read about who holds the lock or waits for it. See
-    /// [`Lock::owner`](super::Lock::owner).
-    #[must_use]
-    pub fn owner(mut self, owner: impl Into<Bytes>) -> Self {
-        self.owner = owner.into();
-        self
+        Ok(RwLock { line })
     }
 
     /// Whose nodes it shares the path with.
@@ -103,10 +94,10 @@ impl RwLock {
         self
     }
 
-    /// When guards stop believing in themselves.
+    /// When a guard counts as lost, what others read about its holder, and the ACL of its nodes.
     #[must_use]
-    pub fn distrust(mut self, distrust: Distrust) -> Self {
-        self.line.distrust = distrust;
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.line.holder.set(options);
         self
     }
 
@@ -118,13 +109,13 @@ impl RwLock {
 
     /// Waits until there is no writer before us. Dropping the future leaves the line.
     pub async fn read(&self) -> Result<ReadGuard> {
-        let hold = self.line.wait(self.read_marker(), &self.owner, after_last_writer).await?;
+        let hold = self.line.wait(self.read_marker(), after_last_writer).await?;
         Ok(ReadGuard { hold })
     }
 
     /// Reads if nobody writes or waits to write.
     pub async fn try_read(&self) -> Result<Option<ReadGuard>> {
-        let hold = self.line.try_now(self.read_marker(), &self.owner, after_last_writer).await?;
+        let hold = self.line.try_now(self.read_marker(), after_last_writer).await?;
         Ok(hold.map(|hold| ReadGuard { hold }))
     }
 
@@ -139,13 +130,13 @@ impl RwLock {
 
     /// Waits until there is nobody before us. Dropping the future leaves the line.
     pub async fn write(&self) -> Result<WriteGuard> {
-        let hold = self.line.wait(self.write_marker(), &self.owner, after_predecessor).await?;
+        let hold = self.line.wait(self.write_marker(), after_predecessor).await?;
         Ok(self.write_guard(hold))
     }
 
     /// Writes if nobody holds the lock or waits for it.
     pub async fn try_write(&self) -> Result<Option<WriteGuard>> {
-        let hold = self.line.try_now(self.write_marker(), &self.owner, after_predecessor).await?;
+        let hold = self.line.try_now(self.write_marker(), after_predecessor).await?;
         Ok(hold.map(|hold| self.write_guard(hold)))
     }
 
@@ -160,11 +151,11 @@ impl RwLock {
 
     /// All who hold the lock or wait for it, in order.
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
-        contender::read(&self.line, &self.line.client).await
+        contender::read(&self.line, &self.line.holder.client).await
     }
 
     fn write_guard(&self, hold: Hold) -> WriteGuard {
-        WriteGuard { hold, line: self.line.clone(), owner: self.owner.clone() }
+        WriteGuard { hold, line: self.line.clone() }
     }
 
     fn read_marker(&self) -> &'static str {
@@ -197,18 +188,18 @@ impl ReadGuard {
 pub struct WriteGuard {
     hold: Hold,
     line: Line,
-    owner: Bytes,
 }
 
 impl WriteGuard {
     /// Goes on as a reader, without letting another writer in between. Readers who wait right
     /// behind come in. When it fails, or is dropped half-way, the lock is released.
     pub async fn downgrade(self) -> Result<ReadGuard> {
-        let WriteGuard { hold, line, owner } = self;
+        let WriteGuard { hold, line } = self;
         let (marker, rest) = (line.markers[0], after_marker(&hold, line.markers[1]));
         // A place in the line that has our number: a plain name, as the server would choose the end
         // of the line.
         let client = patient(hold.client());
+        let owner = line.holder.owner.clone();
         let create = |name: &str| client.create(&line.path(name), owner).ephemeral();
         let create = match line.layout {
             Layout::Curator => create(&format!("{marker}{rest}")).protected(),
@@ -224,7 +215,7 @@ impl WriteGuard {
             created => created?,
         };
         let (client, session) = (hold.client().clone(), hold.session().clone());
-        let read = ReadGuard { hold: Hold::new(client, session, created, line.distrust) };
+        let read = ReadGuard { hold: Hold::new(client, session, created, line.holder.lost_when) };
         hold.release().await?;
         Ok(read)
     }

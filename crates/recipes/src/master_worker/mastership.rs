@@ -9,14 +9,13 @@ use super::nodes::Paths;
 use crate::election::{Leadership, Race};
 use crate::error::{Error, Result};
 use crate::guard::Guard;
-use crate::hold::{Distrust, Hold};
-use crate::line::{Layout, Line, Place, Turn};
+use crate::hold::Hold;
+use crate::hold_options::{HoldOptions, Holder, LostWhen};
+use crate::line::{Layout, Line, after_predecessor};
 use crate::patient::patient;
 
 /// Marks the nodes in the masters' line.
 const MARKER: &str = "latch-";
-/// Every write is checked, so there is no harm in going on through a fail-over.
-const DISTRUST: Distrust = Distrust::WhenLost;
 
 /// How masters wait for their turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +39,16 @@ impl Mastership {
         let directory = paths.masters();
         match form {
             Form::Line => {
-                let client = client.clone();
-                let (layout, markers, distrust) = (Layout::Curator, &[MARKER], DISTRUST);
-                let line = Line { client, directory, layout, markers, distrust };
-                let data = id.to_owned().into();
-                Ok(Mastership::FirstInLine(line.wait(MARKER, &data, predecessor).await?))
+                // Every write is checked, so there is no harm in going on through a fail-over.
+                let holder = Holder::new(client, id.to_owned()).until_session_timeout();
+                let (layout, markers) = (Layout::Curator, &[MARKER]);
+                let line = Line { holder, directory, layout, markers };
+                Ok(Mastership::FirstInLine(line.wait(MARKER, after_predecessor).await?))
             }
             Form::SingleNode => {
                 refuse_line(client, &directory).await?;
-                let race = Race::new(client, &directory, id)?.distrust(DISTRUST);
+                let race = Race::new(client, &directory, id)?;
+                let race = race.options(&HoldOptions::new().lost_when(LostWhen::SessionTimedOut));
                 Ok(Mastership::SingleNode(race.campaign().await?))
             }
         }
@@ -77,13 +77,5 @@ async fn refuse_line(client: &Client, path: &str) -> Result<()> {
             "{path} is not the node of a master: masters in a line use this path, or have used it"
         ))),
         _ => Ok(()),
-    }
-}
-
-/// First in line leads; the others wait for the one before them.
-fn predecessor(places: &[Place], ours: usize) -> Turn {
-    match ours.checked_sub(1) {
-        None => Turn::Ours,
-        Some(before) => Turn::After(places[before].name.clone()),
     }
 }

@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 
 use super::bind::create;
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::LostWhen;
 use crate::patient::patient;
 
 /// A name that is bound until this is dropped or the session ends. Dropping it unbinds the name in the
@@ -71,5 +72,5 @@ impl SessionName {
 
 async fn hold(client: Client, session: Session, path: &str, data: &Bytes) -> Result<Hold> {
     let created = create(&patient(&client), path, data, Lifetime::Ephemeral).await?;
-    Ok(Hold::at_reused_path(client, session, &created, Distrust::WhenLost))
+    Ok(Hold::at_reused_path(client, session, &created, LostWhen::SessionTimedOut))
 }

@@ -59,6 +59,7 @@ impl ShardedQueue {
             let text = format!("a queue can have 1 to {SHARDS_MAX} shards, not {shards}");
             return Err(Error::InvalidArgument(text));
         }
+        let client = &options.holder(client).client;
         let shard = |index: usize| {
             let name = format!("shard-{index:04}");
             let options = options.clone().for_shard(&name);
@@ -94,7 +95,7 @@ impl ShardedQueue {
         match self.poll().await {
             Ok(Some(item)) => return Ok(item),
             Ok(None) => {}
-            Err(error) if goes_on(&self.consumers.client, &error) => {}
+            Err(error) if goes_on(&self.consumers.holder.client, &error) => {}
             Err(error) => return Err(error),
         }
         in_line(&self.consumers, self).await

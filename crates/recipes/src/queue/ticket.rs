@@ -9,7 +9,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_core::Stream;
 use herdsman_client::{Client, ErrorKind};
 use tokio::sync::mpsc;
@@ -18,7 +17,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::intake::check_path;
 use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, Standing, after_predecessor};
 use crate::sequence::split_name;
 
@@ -50,20 +50,26 @@ impl TicketQueue {
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         check_path(path)?;
         let line = Line {
-            client: client.clone(),
+            holder: Holder::new(client, "").until_session_timeout(),
             directory: path.to_owned(),
             layout: Layout::Curator,
             markers: &[TICKET],
-            distrust: Distrust::WhenLost,
         };
         Ok(TicketQueue { line })
+    }
+
+    /// When a ticket counts as lost, what others read about its holder, and the ACL of its nodes.
+    #[must_use]
+    pub fn options(mut self, options: &HoldOptions) -> Self {
+        self.line.holder.set(options);
+        self
     }
 
     /// A place at the end of the queue, kept as long as the session.
     pub async fn take_number(&self) -> Result<Ticket> {
         loop {
-            let session = self.line.client.connected_session().await?;
-            match self.line.join(&session, TICKET, &Bytes::new()).await {
+            let session = self.line.holder.client.connected_session().await?;
+            match self.line.join(&session, TICKET).await {
                 Err(error) if self.line.goes_on_after(&error) => {}
                 hold => return Ok(Ticket { line: self.line.clone(), hold: hold? }),
             }
@@ -72,7 +78,7 @@ impl TicketQueue {
 
     /// How many tickets are out, the one whose turn it is included.
     pub async fn len(&self) -> Result<usize> {
-        Ok(self.line.places(&self.line.client).await?.len())
+        Ok(self.line.places(&self.line.holder.client).await?.len())
     }
 
     /// Whether no ticket is out.

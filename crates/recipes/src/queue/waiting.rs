@@ -14,11 +14,10 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Outcome, Watch};
 
 use crate::error::{Error, Result};
-use crate::hold::Distrust;
+use crate::hold_options::Holder;
 use crate::line::{Layout, Line, after_predecessor};
 
 const PLACE: &str = "place-";
@@ -71,20 +70,19 @@ impl Wake {
 /// The line of those who wait for one side of a queue.
 pub(super) fn line(client: &Client, queue: &str, side: &str) -> Line {
     Line {
-        client: client.clone(),
+        holder: Holder::new(client, ""),
         directory: format!("{queue}-{side}"),
         layout: Layout::Curator,
         markers: &[PLACE],
-        distrust: Distrust::WhenLost,
     }
 }
 
 /// Waits in the line, then at the queue itself.
 pub(super) async fn in_line<S: Supply>(line: &Line, supply: &S) -> Result<S::Found> {
     loop {
-        let place = line.wait(PLACE, &Bytes::new(), after_predecessor).await?;
+        let place = line.wait(PLACE, after_predecessor).await?;
         match look_until_found(supply).await {
-            Err(error) if goes_on(&line.client, &error) => drop(place),
+            Err(error) if goes_on(&line.holder.client, &error) => drop(place),
             found => return found,
         }
     }

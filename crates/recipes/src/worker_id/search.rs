@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
 use crate::owned_node::Incarnation;
 use crate::path::child;
 use crate::patient::patient;
@@ -38,7 +38,7 @@ struct Candidate {
 
 impl<'a> Search<'a> {
     pub(super) fn new(workers: &'a WorkerIds, session: Session) -> Self {
-        let client = patient(&workers.client.bound_to(&session));
+        let client = patient(&workers.holder.client.bound_to(&session));
         Search { workers, session, client }
     }
 
@@ -174,11 +174,11 @@ impl<'a> Search<'a> {
         let time = self.client.get(&time_path).await?;
         let created = Created { path, stat: node.stat };
         // With the caller's own patience from here on.
-        let client = self.workers.client.bound_to(&self.session);
+        let client = self.workers.holder.client.bound_to(&self.session);
         let version = Arc::new(time.stat.version.into());
         let incarnation = Incarnation { guard: time_path, version, marker: None };
-        let (session, distrust) = (self.session.clone(), Distrust::WhenLost);
-        let hold = Hold::of_incarnation(client, session, created, incarnation.clone(), distrust);
+        let (session, lost_when) = (self.session.clone(), self.workers.holder.lost_when);
+        let hold = Hold::of_incarnation(client, session, created, incarnation.clone(), lost_when);
         Ok(Some(WorkerLease::new(id, nonce, hold, incarnation, &time)?))
     }
 

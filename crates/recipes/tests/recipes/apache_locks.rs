@@ -3,7 +3,7 @@
 
 use herdsman_client::Client;
 use herdsman_recipes::lock::find_locks;
-use herdsman_recipes::{Layout, Lock, LockGuard, RwLock};
+use herdsman_recipes::{HoldOptions, Layout, Lock, LockGuard, RwLock};
 use herdsman_server::test_proxy::{Fault, ObservedFrame, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
@@ -50,7 +50,7 @@ async fn nodes_are_those_of_write_lock() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
-    let guard = lock(&zk, PATH).owner("me").acquire().await.unwrap();
+    let guard = lock(&zk, PATH).options(&HoldOptions::new().owner("me")).acquire().await.unwrap();
     assert_eq!(guard.name(), format!("x-{}-0000000000", zk.session().id().0));
     let node = zk.get(guard.path()).await.unwrap();
     assert_eq!((node.stat.ephemeral_owner, &*node.data), (zk.session().id().0, &b"me"[..]));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use herdsman_client::Client;
 use herdsman_recipes::lock::{DeadlockWatchdog, Remedy, find_deadlocks, find_locks, read_queues};
 use herdsman_recipes::wait_for::WaitForGraph;
-use herdsman_recipes::{Layout, Lock, RwLock};
+use herdsman_recipes::{HoldOptions, Layout, Lock, RwLock};
 use herdsman_server::TestServer;
 
 use crate::lock::{until_nodes, waiting};
@@ -14,7 +14,7 @@ use crate::world::{client, within};
 const PATHS: [&str; 3] = ["/locks/x", "/locks/y", "/locks/z"];
 
 fn lock(zk: &Client, path: &str) -> Lock {
-    Lock::new(zk, path).unwrap().owner("task")
+    Lock::new(zk, path).unwrap().options(&HoldOptions::new().owner("task"))
 }
 
 #[tokio::test]
@@ -22,11 +22,11 @@ async fn two_who_wait_for_each_other_are_found() {
     let server = TestServer::start();
     let (zk, a, b) = (client(&server).await, client(&server).await, client(&server).await);
     let [x, y, _] = PATHS;
-    let a_has_x = lock(&a, x).owner("a").acquire().await.unwrap();
-    let b_has_y = lock(&b, y).owner("b").acquire().await.unwrap();
-    let a_wants_y = waiting(&zk, &lock(&a, y).owner("a")).await;
+    let a_has_x = lock(&a, x).options(&HoldOptions::new().owner("a")).acquire().await.unwrap();
+    let b_has_y = lock(&b, y).options(&HoldOptions::new().owner("b")).acquire().await.unwrap();
+    let a_wants_y = waiting(&zk, &lock(&a, y).options(&HoldOptions::new().owner("a"))).await;
     assert_eq!(find_deadlocks(&zk, &PATHS).await.unwrap(), []);
-    let b_wants_x = waiting(&zk, &lock(&b, x).owner("b")).await;
+    let b_wants_x = waiting(&zk, &lock(&b, x).options(&HoldOptions::new().owner("b"))).await;
 
     let locks = find_locks(&zk, "/").await.unwrap();
     assert_eq!(locks, [x, y]);
@@ -62,10 +62,10 @@ async fn a_watchdog_asks_the_youngest_to_let_go() {
     let [x, y, _] = PATHS;
     let watchdog = DeadlockWatchdog::new(&zk, "/locks").unwrap();
     let mut watchdog = watchdog.interval(Duration::from_millis(10)).remedy(Remedy::RevokeYoungest);
-    let a_has_x = lock(&a, x).owner("a").acquire().await.unwrap();
-    let b_has_y = lock(&b, y).owner("b").acquire().await.unwrap();
-    let a_wants_y = waiting(&zk, &lock(&a, y).owner("a")).await;
-    let b_wants_x = waiting(&zk, &lock(&b, x).owner("b")).await;
+    let a_has_x = lock(&a, x).options(&HoldOptions::new().owner("a")).acquire().await.unwrap();
+    let b_has_y = lock(&b, y).options(&HoldOptions::new().owner("b")).acquire().await.unwrap();
+    let a_wants_y = waiting(&zk, &lock(&a, y).options(&HoldOptions::new().owner("a"))).await;
+    let b_wants_x = waiting(&zk, &lock(&b, x).options(&HoldOptions::new().owner("b"))).await;
     let found = within(watchdog.next()).await.unwrap();
     assert_eq!(found.deadlock.circle.len(), 2);
     let (path, asked) = found.asked.expect("one was asked");
@@ -91,10 +91,14 @@ async fn a_watchdog_asks_the_second_task_of_one_session_too() {
     let [x, y, _] = PATHS;
     let watchdog = DeadlockWatchdog::new(&zk, "/locks").unwrap();
     let mut watchdog = watchdog.interval(Duration::from_millis(10)).remedy(Remedy::RevokeYoungest);
-    let one_has_x = lock(&program, x).owner("one").acquire().await.unwrap();
-    let two_has_y = lock(&program, y).owner("two").acquire().await.unwrap();
-    let one_wants_y = waiting(&zk, &lock(&program, y).owner("one")).await;
-    let two_wants_x = waiting(&zk, &lock(&program, x).owner("two")).await;
+    let one_has_x =
+        lock(&program, x).options(&HoldOptions::new().owner("one")).acquire().await.unwrap();
+    let two_has_y =
+        lock(&program, y).options(&HoldOptions::new().owner("two")).acquire().await.unwrap();
+    let one_wants_y =
+        waiting(&zk, &lock(&program, y).options(&HoldOptions::new().owner("one"))).await;
+    let two_wants_x =
+        waiting(&zk, &lock(&program, x).options(&HoldOptions::new().owner("two"))).await;
     let first = within(watchdog.next()).await.unwrap();
     assert_eq!(first.asked.expect("one was asked").0, two_has_y.path());
     let second = within(watchdog.next()).await.unwrap();
@@ -112,10 +116,10 @@ async fn a_holder_that_was_asked_to_let_go_is_not_taken_for_another_task_of_its_
     let server = TestServer::start();
     let (zk, a, b) = (client(&server).await, client(&server).await, client(&server).await);
     let [x, y, _] = PATHS;
-    let one_has_x = lock(&a, x).owner("one").acquire().await.unwrap();
-    let b_has_y = lock(&b, y).owner("b").acquire().await.unwrap();
-    let two_wants_y = waiting(&zk, &lock(&a, y).owner("two")).await;
-    let b_wants_x = waiting(&zk, &lock(&b, x).owner("b")).await;
+    let one_has_x = lock(&a, x).options(&HoldOptions::new().owner("one")).acquire().await.unwrap();
+    let b_has_y = lock(&b, y).options(&HoldOptions::new().owner("b")).acquire().await.unwrap();
+    let two_wants_y = waiting(&zk, &lock(&a, y).options(&HoldOptions::new().owner("two"))).await;
+    let b_wants_x = waiting(&zk, &lock(&b, x).options(&HoldOptions::new().owner("b"))).await;
     lock(&zk, x).request_revocation().await.unwrap().expect("one holds it");
     assert_eq!(find_deadlocks(&zk, &PATHS).await.unwrap(), []);
     one_has_x.release().await.unwrap();
@@ -186,7 +190,9 @@ async fn waits_that_end_by_themselves_are_no_deadlocks() {
     let z = within(other_task).await.unwrap();
     let b_wants_z = waiting(&zk, &lock(&b, "/locks/z")).await;
     let b_holds = lock(&b, "/locks/b").acquire().await.unwrap();
-    let third = waiting(&zk, &lock(&a, "/locks/b").owner("another task")).await;
+    let third =
+        waiting(&zk, &lock(&a, "/locks/b").options(&HoldOptions::new().owner("another task")))
+            .await;
     let all = find_locks(&zk, "/locks").await.unwrap();
     assert_eq!(all.len(), 4);
     assert_eq!(find_deadlocks(&zk, &all).await.unwrap(), []);

@@ -3,7 +3,7 @@
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::election::{ElectionEvent, Ending};
-use herdsman_recipes::{Distrust, Error};
+use herdsman_recipes::{Error, HoldOptions, LostWhen};
 use herdsman_server::test_proxy::{Fault, Rule};
 use herdsman_server::{TestProxy, TestServer};
 
@@ -188,7 +188,8 @@ async fn a_leader_that_only_lost_its_connection_goes_on() {
 async fn leader_and_candidates_survive_a_restart_of_the_server() {
     let mut server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
-    let election_of_a = election(&zk, "a").distrust(Distrust::WhenLost);
+    let election_of_a =
+        election(&zk, "a").options(&HoldOptions::new().lost_when(LostWhen::SessionTimedOut));
     let leadership = within(election_of_a.campaign()).await.unwrap();
     let campaign = waiting(&election(&other, "b")).await;
     server.kill();

@@ -1,10 +1,10 @@
 //! Latches: they know when they lead, and the ways in which others came to lead twice are closed.
 
 use herdsman_client::{Client, ErrorKind};
-use herdsman_recipes::Distrust;
 use herdsman_recipes::election::{
     CloseMode, Election, ElectionLayout, Events, LatchEvent, LeaderLatch, Term,
 };
+use herdsman_recipes::{HoldOptions, LostWhen};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 
@@ -138,7 +138,8 @@ async fn a_patient_latch_does_not_mind_a_short_outage() {
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
     let election = Election::new(&zk, PATH, "a").unwrap().layout(ElectionLayout::Latch);
-    let latch = LeaderLatch::of(election.distrust(Distrust::WhenLost));
+    let latch =
+        LeaderLatch::of(election.options(&HoldOptions::new().lost_when(LostWhen::SessionTimedOut)));
     leading(&latch).await;
     let mut events = latch.events();
     let connections = proxy.traffic().connections_accepted();

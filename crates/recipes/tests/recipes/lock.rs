@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::wait_for::Standing;
 use herdsman_recipes::{
-    Distrust, Error, Layout, Lock, LockGuard, MultiLock, NaiveLock, ReentrantLock,
+    Error, HoldOptions, Layout, Lock, LockGuard, LostWhen, MultiLock, NaiveLock, ReentrantLock,
 };
 use herdsman_server::{TestProxy, TestServer};
 
@@ -200,7 +200,8 @@ async fn contenders_are_listed_with_what_they_say_about_themselves() {
     assert_eq!(lock.contenders().await.unwrap(), []);
     assert_eq!(lock.holder().await.unwrap(), None);
 
-    let held = lock.clone().owner("the holder").acquire().await.unwrap();
+    let held =
+        lock.clone().options(&HoldOptions::new().owner("the holder")).acquire().await.unwrap();
     let waiter = waiting(&one, &Lock::new(&two, PATH).unwrap()).await;
     let contenders = lock.contenders().await.unwrap();
     let [first, second] = contenders.as_slice() else { panic!("{contenders:?}") };
@@ -382,7 +383,11 @@ async fn clones_that_wait_for_a_reentrant_lock_get_it_together() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let held = Lock::new(&one, PATH).unwrap().acquire().await.unwrap();
-    let lock = ReentrantLock::from(Lock::new(&two, PATH).unwrap().distrust(Distrust::WhenLost));
+    let lock = ReentrantLock::from(
+        Lock::new(&two, PATH)
+            .unwrap()
+            .options(&HoldOptions::new().lost_when(LostWhen::SessionTimedOut)),
+    );
     let (first, second) = (lock.clone(), lock.clone());
     let both = tokio::spawn(async move { tokio::join!(first.acquire(), second.acquire()) });
     until_nodes(&one, PATH, 2).await;
@@ -452,7 +457,9 @@ async fn several_locks_must_be_different() {
 async fn the_naive_lock_is_a_single_node() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
-    let lock = NaiveLock::new(&one, "/jobs/running").unwrap().owner("the first");
+    let lock = NaiveLock::new(&one, "/jobs/running")
+        .unwrap()
+        .options(&HoldOptions::new().owner("the first"));
     let other = NaiveLock::new(&two, "/jobs/running").unwrap();
     let held = lock.acquire().await.unwrap();
     let node = two.get("/jobs/running").await.unwrap();

@@ -9,7 +9,7 @@ use herdsman_client::{Client, ErrorKind, Op};
 use herdsman_recipes::queue::WorkQueue;
 use herdsman_recipes::worker_id::WorkerIds;
 use herdsman_recipes::{
-    Distrust, Error, Layout, LeaseLock, Lock, LockGuard, NaiveLock, Race, Result,
+    Error, HoldOptions, Layout, LeaseLock, Lock, LockGuard, LostWhen, NaiveLock, Race, Result,
 };
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer, expire_session};
@@ -279,11 +279,11 @@ async fn a_guard_dropped_outside_the_runtime_is_released() {
 }
 
 /// What a guard must do when its session has been ended.
-async fn loses_its_session(distrust: Distrust) {
+async fn loses_its_session(lost_when: LostWhen) {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     one.create("/data", "0").await.unwrap();
-    let lock = Lock::new(&one, PATH).unwrap().distrust(distrust);
+    let lock = Lock::new(&one, PATH).unwrap().options(&HoldOptions::new().lost_when(lost_when));
     let guard = lock.acquire().await.unwrap();
     let next = waiting(&two, &Lock::new(&two, PATH).unwrap()).await;
     server.expire_session(guard.session().id());
@@ -308,8 +308,8 @@ async fn loses_its_session(distrust: Distrust) {
 
 #[tokio::test]
 async fn a_guard_knows_that_its_session_is_over() {
-    loses_its_session(Distrust::WhenSuspended).await;
-    loses_its_session(Distrust::WhenLost).await;
+    loses_its_session(LostWhen::Disconnected).await;
+    loses_its_session(LostWhen::SessionTimedOut).await;
 }
 
 #[tokio::test]
@@ -415,7 +415,9 @@ async fn a_node_of_an_earlier_session_is_not_believed() {
 async fn a_guard_that_may_be_suspended_survives_a_restart_of_the_server() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
-    let lock = Lock::new(&zk, PATH).unwrap().distrust(Distrust::WhenLost);
+    let lock = Lock::new(&zk, PATH)
+        .unwrap()
+        .options(&HoldOptions::new().lost_when(LostWhen::SessionTimedOut));
     let guard = lock.acquire().await.unwrap();
     server.restart();
     let mut lost = Box::pin(guard.lost());

@@ -19,6 +19,7 @@ mod election_latch;
 mod election_race;
 mod election_random;
 mod guard;
+mod hold_options;
 mod holder_sweeps;
 mod ids;
 mod lagging_server;

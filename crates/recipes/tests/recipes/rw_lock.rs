@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::wait_for::{LockKind, Standing};
-use herdsman_recipes::{Distrust, Error, Layout, ReentrantRwLock, Result, RwLock};
+use herdsman_recipes::{Error, HoldOptions, Layout, LostWhen, ReentrantRwLock, Result, RwLock};
 use herdsman_server::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
@@ -113,7 +113,7 @@ async fn a_writer_goes_on_as_a_reader() {
     {
         let server = TestServer::start();
         let (one, two) = (client(&server).await, client(&server).await);
-        let rw = lock(&one).layout(layout).owner("me");
+        let rw = lock(&one).layout(layout).options(&HoldOptions::new().owner("me"));
         let other = lock(&two).layout(layout);
         // So that the sequence number is not that of an empty directory.
         rw.read().await.unwrap().release().await.unwrap();
@@ -199,7 +199,7 @@ async fn readers_and_writers_survive_the_loss_of_their_sessions() {
 async fn guards_survive_a_restart_of_the_server() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
-    let rw = lock(&zk).distrust(Distrust::WhenLost);
+    let rw = lock(&zk).options(&HoldOptions::new().lost_when(LostWhen::SessionTimedOut));
     let (one, two) = (rw.read().await.unwrap(), rw.read().await.unwrap());
     server.restart();
     within(zk.exists(PATH).send()).await.unwrap();

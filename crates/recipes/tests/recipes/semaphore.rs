@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use herdsman_client::{Client, ErrorKind};
-use herdsman_recipes::{Distrust, Error, Permit, Semaphore};
+use herdsman_recipes::{Error, HoldOptions, LostWhen, Permit, Semaphore};
 use herdsman_server::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
@@ -34,7 +34,8 @@ async fn waiting(zk: &Client, semaphore: Semaphore, count: usize) -> JoinHandle<
 async fn as_many_as_there_are_permits_hold_it() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
-    let first = semaphore(&one, 2).owner("me").acquire().await.unwrap();
+    let first =
+        semaphore(&one, 2).options(&HoldOptions::new().owner("me")).acquire().await.unwrap();
     let second = semaphore(&two, 2).acquire().await.unwrap();
     assert!(second.token() > first.token());
     assert_eq!(one.get(first.path()).await.unwrap().data, "me");
@@ -221,7 +222,8 @@ async fn permits_survive_outages_and_restarts() {
     let mut server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
-    let semaphore = semaphore(&zk, 1).distrust(Distrust::WhenLost);
+    let semaphore =
+        semaphore(&zk, 1).options(&HoldOptions::new().lost_when(LostWhen::SessionTimedOut));
     let permit = semaphore.acquire().await.unwrap();
     server.restart();
     within(zk.exists("/").send()).await.unwrap();

@@ -8,7 +8,7 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 use herdsman_client::Client;
 use herdsman_recipes::election::ElectionLayout;
-use herdsman_recipes::{Election, Layout, Lock};
+use herdsman_recipes::{Election, HoldOptions, Layout, Lock};
 use tokio::time::{Instant, sleep};
 
 use super::Verdict;
@@ -90,7 +90,9 @@ impl Holders {
     }
 
     async fn lock(&self, zk: &Client, counted: &Counted, layout: Layout) -> Result<()> {
-        let lock = Lock::new(zk, &counted.protection())?.layout(layout).owner(OURS);
+        let lock = Lock::new(zk, &counted.protection())?
+            .layout(layout)
+            .options(&HoldOptions::new().owner(OURS));
         while !self.is_over() {
             match lock.acquire().await {
                 Ok(guard) => {

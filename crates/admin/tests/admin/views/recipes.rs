@@ -4,8 +4,9 @@ use herdsman_client::Client;
 use herdsman_recipes::discovery::ServiceInstance;
 use herdsman_recipes::election::ElectionLayout;
 use herdsman_recipes::{
-    Barrier, CountDownLatch, DelayQueue, DoubleBarrier, Election, Group, Layout, LeaderLatch, Lock,
-    NaiveLock, PriorityQueue, Queue, Race, Registry, RwLock, Semaphore, TicketQueue, WorkQueue,
+    Barrier, CountDownLatch, DelayQueue, DoubleBarrier, Election, Group, HoldOptions, Layout,
+    LeaderLatch, Lock, NaiveLock, PriorityQueue, Queue, Race, Registry, RwLock, Semaphore,
+    TicketQueue, WorkQueue,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -24,11 +25,19 @@ async fn a_lock_shows_its_holder_and_those_who_wait_in_order() {
     for (path, layout, name) in
         [("/locks/c", Layout::Curator, "curator"), ("/locks/k", Layout::Kazoo, "kazoo")]
     {
-        let lock = Lock::new(&one, path).unwrap().layout(layout).owner("first");
+        let lock = Lock::new(&one, path)
+            .unwrap()
+            .layout(layout)
+            .options(&HoldOptions::new().owner("first"));
         let held = lock.acquire().await.unwrap();
         let waiting: Vec<_> = ["second", "third"]
             .into_iter()
-            .map(|owner| Lock::new(&other, path).unwrap().layout(layout).owner(owner))
+            .map(|owner| {
+                Lock::new(&other, path)
+                    .unwrap()
+                    .layout(layout)
+                    .options(&HoldOptions::new().owner(owner))
+            })
             .collect();
         let second = tokio::spawn({
             let lock = waiting[0].clone();

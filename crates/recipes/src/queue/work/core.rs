@@ -14,6 +14,7 @@ use super::item::WorkItem;
 use super::locked::Locked;
 use super::options::{DeadLetter, WorkOptions};
 use crate::error::{Error, Result};
+use crate::hold_options::LostWhen;
 use crate::line::Line;
 use crate::patient::patient;
 use crate::queue::clock::ServerClock;
@@ -30,6 +31,7 @@ pub(in crate::queue) struct Core {
     pub(in crate::queue) clock: ServerClock,
     pub(super) locks: String,
     pub(super) dead_letter: Option<DeadLetter>,
+    pub(super) lost_when: LostWhen,
     consumers: Line,
     order: Order,
 }
@@ -42,6 +44,8 @@ impl Core {
         order: Order,
     ) -> Result<Arc<Self>> {
         options.check(path)?;
+        let holder = options.holder(client);
+        let client = &holder.client;
         let intake = Intake::new(client, path, Lifetime::Persistent, options.capacity)?;
         let locks = options.lock_path.unwrap_or_else(|| format!("{path}-locks"));
         check_path(&locks)?;
@@ -55,6 +59,7 @@ impl Core {
             dead_letter: options.dead_letter,
             consumers: line(client, path, "consumers"),
             order,
+            lost_when: holder.lost_when,
         }))
     }
 

@@ -17,7 +17,8 @@ use uuid::Uuid;
 
 use super::core::Core;
 use crate::error::{Error, Result};
-use crate::hold::{Distrust, Hold};
+use crate::hold::Hold;
+use crate::hold_options::LostWhen;
 use crate::owned_node::Incarnation;
 use crate::patient::patient;
 use crate::queue::ensure;
@@ -52,6 +53,7 @@ impl Locked {
             // Consumers of one session must be told apart, too.
             tag: Uuid::new_v4().to_string().into(),
             item_path: core.intake.child(name),
+            lost_when: core.lost_when,
             version_before: item.stat.version,
         };
         let version = attempt.version_after();
@@ -153,6 +155,7 @@ struct LockAttempt {
     lock_path: String,
     tag: Bytes,
     item_path: String,
+    lost_when: LostWhen,
     version_before: i32,
 }
 
@@ -241,6 +244,6 @@ impl LockAttempt {
         let version = Arc::new(self.version_after().into());
         let incarnation = Incarnation { guard, version, marker: None };
         let (client, session) = (self.client.clone(), self.session.clone());
-        Hold::of_incarnation(client, session, created, incarnation, Distrust::WhenLost)
+        Hold::of_incarnation(client, session, created, incarnation, self.lost_when)
     }
 }

@@ -1,6 +1,9 @@
 //! Settings of queues whose items are locked while they are worked on.
 
+use herdsman_client::Client;
+
 use crate::error::{Error, Result};
+use crate::hold_options::{HoldOptions, Holder};
 
 /// Settings of a [`WorkQueue`](super::WorkQueue) and of its relatives. All consumers and producers
 /// of a queue should agree on them.
@@ -16,6 +19,7 @@ pub struct WorkOptions {
     pub(super) lock_path: Option<String>,
     pub(super) capacity: Option<usize>,
     pub(super) dead_letter: Option<DeadLetter>,
+    pub(super) hold: HoldOptions,
 }
 
 /// Where items go that nobody can work on.
@@ -56,6 +60,19 @@ impl WorkOptions {
     pub fn dead_letter(mut self, path: impl Into<String>, deliveries_max: u32) -> Self {
         self.dead_letter = Some(DeadLetter { path: path.into(), deliveries_max });
         self
+    }
+
+    /// When an item that is worked on counts as lost, and the ACL of all nodes of the queue.
+    #[must_use]
+    pub fn hold(mut self, options: HoldOptions) -> Self {
+        self.hold = options;
+        self
+    }
+
+    pub(in crate::queue) fn holder(&self, client: &Client) -> Holder {
+        let mut holder = Holder::new(client, "").until_session_timeout();
+        holder.set(&self.hold);
+        holder
     }
 
     /// The settings of one shard of a queue: its locks apart from those of others, for names of
