@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, EventType};
+use herdsman_client::{Client, ErrorKind, EventType, Optional};
 
 use crate::error::{Error, Result};
 use crate::patient::patient;
@@ -84,9 +84,8 @@ impl Barrier {
         let client = patient(&self.client);
         loop {
             // A watch set by getData is not left behind when there is no node.
-            let watch = match client.get(&self.path).watch().await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
-                read => read?.1,
+            let Some((_, watch)) = client.get(&self.path).watch().await.optional()? else {
+                return Ok(());
             };
             match watch.await {
                 Ok(event) if event.kind == EventType::NodeDeleted => return Ok(()),

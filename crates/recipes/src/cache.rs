@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use children::{ChildrenCache, ChildrenSnapshot};
-pub use event::{CacheEvent, CacheEvents};
+pub use event::CacheEvent;
 pub use node::NodeCache;
 pub use snapshot::{CachedNode, Snapshot};
 pub use tree::TreeCache;

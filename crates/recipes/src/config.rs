@@ -32,9 +32,10 @@ use tokio::task::AbortHandle;
 pub use history::HistoryEntry;
 pub use options::ConfigOptions;
 pub use publisher::{Published, Publisher};
-pub use update::{ConfigChanges, ConfigUpdate, Source, Versioned};
+pub use update::{ConfigUpdate, Source, Versioned};
 
 use crate::error::{Error, Result};
+use crate::events::Events;
 use follow::State;
 
 /// A configuration value that follows a node. Dropping it removes the watch.
@@ -105,13 +106,13 @@ impl<T: Send + Sync + 'static> Config<T> {
         self.states.borrow().current.clone()
     }
 
-    /// The value in force, and everything that happens from now on.
-    #[must_use]
-    pub fn changes(&self) -> ConfigChanges<T> {
+    /// The value in force, if there is one, and everything that happens from now on, until this is dropped. A reader
+    /// that is more than 64 updates behind misses the oldest of them; it always gets to the newest.
+    pub fn changes(&self) -> Events<ConfigUpdate<T>> {
         // While the state is borrowed nothing is published.
         let state = self.states.borrow();
         let rest = self.updates.upgrade().map(|updates| updates.subscribe());
-        ConfigChanges::new(state.current.clone(), rest)
+        Events::of_config(state.current.clone(), rest)
     }
 
     /// Waits until there is a value, from wherever.

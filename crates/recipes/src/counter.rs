@@ -162,13 +162,13 @@ impl<N: Number> Counter<N> {
     pub async fn set(&self, number: N) -> Result<()> {
         let write = || async {
             match self.client.set(&self.path, number.encode()).await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => {}
+                Err(error) if error.is_no_node() => {}
                 set => return set.map(drop),
             }
             let create = self.client.create(&self.path, number.encode()).container_parents();
             match create.await {
                 // Made just now; it is to be replaced.
-                Err(error) if *error.kind() == ErrorKind::NodeExists => {
+                Err(error) if error.is_node_exists() => {
                     self.client.set(&self.path, number.encode()).await.map(drop)
                 }
                 created => created.map(drop),
@@ -190,7 +190,7 @@ impl<N: Number> Counter<N> {
     /// The number, and the node that holds it.
     async fn read(&self) -> Result<(N, Option<Node>)> {
         match self.client.get(&self.path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok((N::default(), None)),
+            Err(error) if error.is_no_node() => Ok((N::default(), None)),
             read => {
                 let node = read?;
                 Ok((N::decode(&self.path, &node.data)?, Some(node)))

@@ -26,7 +26,7 @@ mod registry;
 mod stabiliser;
 mod uri_spec;
 
-pub use cache::{ServiceCache, ServiceCacheOptions, ServiceEvent, ServiceEvents};
+pub use cache::{ServiceCache, ServiceCacheOptions, ServiceEvent};
 pub use connection_count::{ConnectionCount, ConnectionCountOptions, CountedConnection};
 pub use instance::{ServiceInstance, ServiceType};
 pub use provider::{Picked, ServiceProvider, ServiceProviderOptions};

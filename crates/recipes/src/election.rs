@@ -18,6 +18,7 @@
 use herdsman_client::{Client, ErrorKind, Fenced};
 
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, OFFER, Step};
@@ -34,10 +35,10 @@ mod selector;
 mod vacate;
 
 pub use epoch::{Ending, Predecessor};
-pub use events::{ElectionEvent, ElectionState, Events};
+pub use events::{ElectionEvent, ElectionState};
 pub use latch::{CloseMode, LatchEvent, LeaderLatch};
 pub use leadership::{Leadership, Term};
-pub use observer::{Candidate, Observer};
+pub use observer::Candidate;
 pub use race::Race;
 pub use selector::{Requeue, Selector};
 
@@ -156,7 +157,6 @@ impl Election {
     }
 
     /// What happens to this candidate from now on.
-    #[must_use]
     pub fn events(&self) -> Events<ElectionEvent> {
         self.lifecycle.subscribe()
     }
@@ -203,9 +203,26 @@ impl Election {
         Ok(done)
     }
 
-    /// A stream of the leader of the moment.
-    pub fn observe(&self) -> Observer {
-        Observer::start(self.line.clone())
+    /// A stream of the leader of the moment: the present one first, then each change; `None` when nobody
+    /// leads. A slow reader gets the newest only. While there is no connection the last known leader
+    /// stands. Ends when the client is closed.
+    ///
+    /// ```
+    /// # async fn example(client: herdsman_client::Client) -> herdsman_recipes::Result<()> {
+    /// use herdsman_recipes::election::Election;
+    ///
+    /// let election = Election::new(&client, "/app/leader", "host-1")?;
+    /// let mut leaders = election.observe();
+    /// while let Some(leader) = leaders.next().await {
+    ///     match leader {
+    ///         Some(leader) => println!("{} leads with token {}", leader.id, leader.token),
+    ///         None => println!("nobody leads"),
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn observe(&self) -> Events<Option<Candidate>> {
+        observer::observe(self.line.clone())
     }
 
     /// All candidates, the leader first.

@@ -10,7 +10,7 @@
 //! Invariant: whatever becomes of a hold and of the connection, its node is deleted, or goes with
 //! the session. Nothing but this very node is ever deleted.
 
-use herdsman_client::{Client, Created, ErrorKind, Fenced, Session};
+use herdsman_client::{Client, Created, Fenced, Session};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -197,7 +197,7 @@ impl Hold {
                     let _ = watch.await;
                 }
                 Ok(_) => return,
-                Err(error) if *error.kind() == ErrorKind::NoNode => return,
+                Err(error) if error.is_no_node() => return,
                 // The session's end says it all.
                 Err(_) => std::future::pending().await,
             }

@@ -15,7 +15,7 @@
 pub(crate) mod creation;
 mod names;
 
-use herdsman_client::{Client, ErrorKind, EventType, Lifetime, Session};
+use herdsman_client::{Client, EventType, Lifetime, Optional, Session};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -168,9 +168,8 @@ impl Line {
 
     /// All who stand in the line, in order.
     pub(crate) async fn places(&self, client: &Client) -> Result<Vec<Place>> {
-        let children = match client.children(&self.directory).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
-            children => children?,
+        let Some(children) = client.children(&self.directory).await.optional()? else {
+            return Ok(Vec::new());
         };
         Ok(self.in_order(children.names))
     }
@@ -288,9 +287,8 @@ impl Line {
     ) -> Result<()> {
         let path = self.path(name);
         loop {
-            let watch = match client.get(&path).watch().await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
-                read => read?.1,
+            let Some((_, watch)) = client.get(&path).watch().await.optional()? else {
+                return Ok(());
             };
             report(Step::Watching(name));
             if watch.await?.kind == EventType::NodeDeleted {

@@ -76,7 +76,7 @@ impl Marked {
         }
         match self.client.get(&self.mark).await {
             Ok(node) => Ok(Some(self.applied(node.data))),
-            Err(error) if *error.kind() == ErrorKind::NoNode => {
+            Err(error) if error.is_no_node() => {
                 self.is_uncertain = false;
                 Ok(None)
             }

@@ -60,9 +60,8 @@ mod task;
 mod view;
 mod worker;
 
-pub use follow::Statuses;
 pub use master::Master;
-pub use role::{Role, Roles};
+pub use role::Role;
 pub use submitter::Submitter;
 pub use task::{Ending, Failure, TaskId, TaskState, TaskStatus};
 pub use worker::{Task, Worker};

@@ -11,7 +11,7 @@
 //! A [`ShallowGroup`] never reads data: one listing, and after that only events. It can watch a group
 //! whose members have data.
 
-mod changes;
+pub(crate) mod changes;
 pub(crate) mod roster;
 
 use std::collections::BTreeMap;
@@ -21,11 +21,12 @@ use bytes::Bytes;
 use herdsman_client::{Client, Node, Stat};
 
 use crate::error::Result;
+use crate::events::Events;
 use crate::path;
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 use roster::{Content, Roster};
 
-pub use changes::{Change, Changes};
+pub use changes::Change;
 
 /// A group: a node below which each member has its own.
 ///
@@ -127,7 +128,7 @@ impl Membership {
     }
 }
 
-/// The members of a group, kept up to date until this and all its [`Changes`] are dropped.
+/// The members of a group, kept up to date until this and all streams of its changes are dropped.
 #[derive(Clone, Debug)]
 pub struct Members {
     roster: Roster<Member>,
@@ -141,9 +142,8 @@ impl Members {
     }
 
     /// Whoever comes, goes or changes after this call.
-    #[must_use]
-    pub fn changes(&self) -> Changes<Member> {
-        Changes::new(&self.roster)
+    pub fn changes(&self) -> Events<Change<Member>> {
+        changes::changes(&self.roster)
     }
 }
 
@@ -178,7 +178,7 @@ impl ShallowGroup {
     }
 }
 
-/// The ids of a group's members, kept up to date until this and all its [`Changes`] are dropped.
+/// The ids of a group's members, kept up to date until this and all streams of its changes are dropped.
 #[derive(Clone, Debug)]
 pub struct Ids {
     roster: Roster<String>,
@@ -192,9 +192,8 @@ impl Ids {
     }
 
     /// Whoever comes or goes after this call.
-    #[must_use]
-    pub fn changes(&self) -> Changes<String> {
-        Changes::new(&self.roster)
+    pub fn changes(&self) -> Events<Change<String>> {
+        changes::changes(&self.roster)
     }
 }
 

@@ -23,7 +23,7 @@ mod vitals;
 pub use command_client::{Command, CommandClient, Repetition};
 pub use commands::{Ack, CommandId};
 pub use dispatch::{Answer, Dispatched, Dispatcher};
-pub use heart_monitor::{HeartEvents, HeartMonitor};
+pub use heart_monitor::HeartMonitor;
 pub use heartbeat::Heartbeat;
 pub use live_progress::{LiveProgress, LiveProgressReporter};
 pub use progress::{Progress, ProgressFeed, ProgressReporter};

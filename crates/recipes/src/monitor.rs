@@ -28,8 +28,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, Result};
+use crate::events::Events;
+use crate::membership::Change;
+use crate::membership::changes::changes_from_nothing;
 use crate::membership::roster::{Content, Roster};
-use crate::membership::{Change, Changes};
 use crate::path::{self, check_name, child};
 use crate::persistent_node::PersistentNode;
 use silence::Silence;
@@ -149,7 +151,7 @@ pub enum MonitorEvent<T> {
 #[derive(Debug)]
 pub struct Monitor<T> {
     client: Client,
-    changes: Changes<Machine<T>>,
+    changes: Events<Change<Machine<T>>>,
     connection: ConnectionEvents,
     machines: BTreeMap<String, Arc<Machine<T>>>,
     silence: Silence,
@@ -172,7 +174,7 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
         let roster = Roster::open(client, path, Content::Data(Box::new(read))).await?;
         Ok(Monitor {
             client: client.clone(),
-            changes: Changes::from_nothing(&roster),
+            changes: changes_from_nothing(&roster),
             connection,
             machines: BTreeMap::new(),
             silence: Silence::new(stale_after),

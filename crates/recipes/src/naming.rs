@@ -25,7 +25,7 @@
 //! Deliberately not here: aliases for parts of names. An alias stands for one name, not for those below it.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Lifetime};
+use herdsman_client::{Client, Lifetime};
 
 use crate::conditional_set::{ConditionalSet, SameData, Written};
 use crate::error::{Error, Result};
@@ -214,7 +214,7 @@ impl NameRegistry {
     /// among them for a while.
     pub async fn list(&self, name: &str) -> Result<Vec<String>> {
         let mut names = match self.client.children(&self.names.path(name)?).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Vec::new(),
+            Err(error) if error.is_no_node() => Vec::new(),
             children => children?.names,
         };
         names.retain(|name| !name.starts_with(RESERVED));
@@ -242,7 +242,7 @@ impl NameRegistry {
     async fn read(&self, name: &str) -> Result<Option<Record>> {
         let path = self.names.value_path(name)?;
         match self.client.get(&path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) if error.is_no_node() => Ok(None),
             node => Record::decode(&path, &node?.data).map(Some),
         }
     }

@@ -165,7 +165,7 @@ impl OwnedNode {
             }
             match client.delete(&self.path).await {
                 Ok(()) => return Ok(true),
-                Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(false),
+                Err(error) if error.is_no_node() => return Ok(false),
                 Err(error) if is_in_doubt(&error) => {
                     *may_be_gone = true;
                     pause_after(&error).await;

@@ -18,17 +18,14 @@ mod pace;
 mod sequential;
 mod spec;
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_core::Stream;
 use herdsman_client::{Acl, Client, ErrorKind};
 use tokio::sync::watch;
-use tokio_stream::wrappers::WatchStream;
 
 use crate::error::{Error, Result};
+use crate::events::Events;
 use keeper::Keeper;
 pub(crate) use pace::Pace;
 use spec::Spec;
@@ -224,9 +221,13 @@ impl PersistentNode {
     }
 
     /// The presence now and after each change. A slow reader sees the latest only.
-    #[must_use]
-    pub fn presences(&self) -> Presences {
-        Presences { inner: WatchStream::new(self.reports.clone()), last: None }
+    pub fn presences(&self) -> Events<Presence> {
+        let mut last = None;
+        // A report may tell of the data only.
+        Events::of_latest(self.reports.clone(), move |report| {
+            let presence = Some(report.presence);
+            (presence != last).then(|| last.clone_from(&presence)).and(presence)
+        })
     }
 
     /// Waits until the node is there. Fails if the server refuses it, and when it never will be
@@ -323,34 +324,4 @@ impl Drop for PersistentNode {
 
 fn closed() -> Error {
     herdsman_client::Error::not_applied(ErrorKind::Closed).into()
-}
-
-/// A stream of [`Presence`]: see [`PersistentNode::presences`].
-#[derive(Debug)]
-pub struct Presences {
-    inner: WatchStream<Report>,
-    last: Option<Presence>,
-}
-
-impl Presences {
-    /// The next change; `None` when there will be none. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Presence> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-impl Stream for Presences {
-    type Item = Presence;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Presence>> {
-        loop {
-            let report = std::task::ready!(Pin::new(&mut self.inner).poll_next(context));
-            let presence = report.map(|report| report.presence);
-            // A report may tell of the data only.
-            if presence.is_none() || presence != self.last {
-                self.last.clone_from(&presence);
-                return Poll::Ready(presence);
-            }
-        }
-    }
 }

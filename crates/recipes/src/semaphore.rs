@@ -23,7 +23,7 @@
 
 use std::time::Duration;
 
-use herdsman_client::{Client, ErrorKind, Watch};
+use herdsman_client::{Client, Watch};
 
 use crate::error::{Error, Result};
 use crate::guard::guard;
@@ -235,7 +235,7 @@ impl Semaphore {
         };
         match client.get(path).watch().await {
             Ok((node, watch)) => Ok((shared_limit(&node.data), Some(watch))),
-            Err(error) if *error.kind() == ErrorKind::NoNode => {
+            Err(error) if error.is_no_node() => {
                 // Waits for its creation; it may be there by now.
                 let (stat, watch) = client.exists(path).watch().await?;
                 let limit = match stat {

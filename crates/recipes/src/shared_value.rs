@@ -15,12 +15,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, Error as ClientError, ErrorKind, Outcome};
+use herdsman_client::{Client, Error as ClientError, Outcome};
 
 use crate::codec::{self, BigEndianI32, Decode, Encode, Raw};
 use crate::conditional_set::{ConditionalSet, SameData, Written};
-use crate::config::{Config, ConfigChanges, ConfigOptions, Versioned};
+use crate::config::{Config, ConfigOptions, ConfigUpdate, Versioned};
 use crate::error::{Error, Result};
+use crate::events::Events;
 
 /// Shared bytes, as Curator's `SharedValue`.
 pub type SharedValue = Shared<Bytes>;
@@ -102,8 +103,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
 
     /// The present value, then all that follow. Data that is no value is reported, and the stream
     /// goes on.
-    #[must_use]
-    pub fn changes(&self) -> ConfigChanges<T> {
+    pub fn changes(&self) -> Events<ConfigUpdate<T>> {
         self.config.changes()
     }
 
@@ -142,7 +142,7 @@ async fn plant(client: &Client, path: &str, data: &Bytes) -> Result<(), ClientEr
     loop {
         match client.create(path, data.clone()).container_parents().await {
             Ok(_) => return Ok(()),
-            Err(error) if *error.kind() == ErrorKind::NodeExists => return Ok(()),
+            Err(error) if error.is_node_exists() => return Ok(()),
             // If it was created the next attempt says so.
             Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
             Err(error) => return Err(error),

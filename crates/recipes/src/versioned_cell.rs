@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use herdsman_client::{Client, Error as ClientError, ErrorKind, Node, Outcome};
+use herdsman_client::{Client, Error as ClientError, ErrorKind, Node, Optional, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
@@ -144,11 +144,7 @@ impl<T: 'static> VersionedCell<T> {
     }
 
     async fn node(&self) -> Result<Option<Node>> {
-        match self.client.get(&self.path).await {
-            Ok(node) => Ok(Some(node)),
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.client.get(&self.path).await.optional()?)
     }
 
     fn value_of(&self, node: &Node) -> Result<Versioned<T>> {

@@ -115,7 +115,7 @@ impl CountDownLatch {
     async fn read(&self, client: &Client) -> Result<(u32, Node)> {
         loop {
             match client.get(&self.path).await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => self.make(client).await?,
+                Err(error) if error.is_no_node() => self.make(client).await?,
                 read => {
                     let node = read?;
                     return Ok((self.decode(&node.data)?, node));

@@ -197,7 +197,7 @@ impl DoubleBarrier {
             let create =
                 client.create(&path, self.holder.owner.clone()).ephemeral().container_parents();
             match create.await {
-                Err(error) if *error.kind() == ErrorKind::NodeExists => {
+                Err(error) if error.is_node_exists() => {
                     if let Some(stat) = client.exists(&path).await? {
                         break herdsman_client::Created { path: path.clone(), stat };
                     }
@@ -268,7 +268,7 @@ impl DoubleBarrier {
         let create = Op::create(&self.ready(), Bytes::new());
         match client.transaction([unchanged, create]).await {
             Ok(_) => Ok(Step::GoIn),
-            Err(error) if *error.kind() == ErrorKind::NodeExists => Ok(Step::GoIn),
+            Err(error) if error.is_node_exists() => Ok(Step::GoIn),
             Err(error) => look_again_after(error, &ErrorKind::BadVersion),
         }
     }
@@ -292,7 +292,7 @@ impl DoubleBarrier {
         let mark = Op::set(&self.path, node.data.clone()).version(node.stat.version);
         match client.transaction([mark, Op::delete(&self.ready())]).await {
             Ok(_) => Ok(Step::LookAgain),
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(Step::LookAgain),
+            Err(error) if error.is_no_node() => Ok(Step::LookAgain),
             Err(error) => look_again_after(error, &ErrorKind::BadVersion),
         }
     }

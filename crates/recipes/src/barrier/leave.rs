@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use herdsman_client::{Client, ErrorKind, EventType, Op};
+use herdsman_client::{Client, ErrorKind, EventType, Op, Optional};
 
 use super::double::{Inside, READY, lost_if_expired};
 use super::size::members;
@@ -68,10 +68,8 @@ impl Inside {
     }
 
     async fn names(&self, client: &Client) -> Result<Vec<String>> {
-        match client.children(&self.path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
-            children => Ok(children?.names),
-        }
+        let children = client.children(&self.path).await.optional()?;
+        Ok(children.map_or_else(Vec::new, |children| children.names))
     }
 
     async fn remove_own(&self, client: &Client) -> Result<()> {
@@ -88,7 +86,7 @@ impl Inside {
         };
         match until_known(both).await {
             // kazoo's members, and those who gave up waiting, take `ready` away early.
-            Err(error) if *error.kind() == ErrorKind::NoNode => self.remove_own(client).await,
+            Err(error) if error.is_no_node() => self.remove_own(client).await,
             removed => Ok(removed?),
         }
     }
@@ -109,9 +107,8 @@ impl Inside {
     async fn wait_until_gone(&self, client: &Client, member: &str) -> Result<()> {
         let path = child(&self.path, member);
         loop {
-            let watch = match client.get(&path).watch().await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
-                read => read?.1,
+            let Some((_, watch)) = client.get(&path).watch().await.optional()? else {
+                return Ok(());
             };
             if watch.await?.kind == EventType::NodeDeleted {
                 return Ok(());

@@ -56,7 +56,7 @@ impl Size {
     /// The same, asked of the server; `None` if there is no node, too.
     pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Self>> {
         match client.get(path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) if error.is_no_node() => Ok(None),
             read => Size::of_node(path, &read?),
         }
     }
@@ -90,7 +90,7 @@ impl Size {
     pub(crate) async fn settle(self, client: &Client, path: &str) -> Result<()> {
         loop {
             let node = match client.get(path).await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                Err(error) if error.is_no_node() => {
                     self.create_node(client, path).await?;
                     continue;
                 }
@@ -139,7 +139,7 @@ pub(crate) fn members(names: Vec<String>) -> Vec<String> {
 
 async fn is_empty(client: &Client, path: &str) -> Result<bool> {
     match client.children(path).await {
-        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(true),
+        Err(error) if error.is_no_node() => Ok(true),
         children => Ok(members(children?.names).is_empty()),
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use herdsman_client::Client;
 
 use super::upkeep::WatchShape;
-use super::{CacheEvents, CacheOptions, CachedNode, Mirror, Snapshot};
+use super::{CacheEvent, CacheOptions, CachedNode, Mirror, Snapshot};
 use crate::error::Result;
+use crate::events::Events;
 
 /// The children of a node by their names, kept up to date. Dropping it removes its watch.
 ///
@@ -116,16 +117,17 @@ impl ChildrenCache {
     }
 
     /// Every change of the children from now on; those of the parent are left out.
-    #[must_use]
-    pub fn events(&self) -> CacheEvents {
+    pub fn events(&self) -> Events<CacheEvent> {
         self.subscribe().1
     }
 
     /// A snapshot, and every change after it: none is missed, none is told twice.
-    #[must_use]
-    pub fn subscribe(&self) -> (ChildrenSnapshot, CacheEvents) {
+    pub fn subscribe(&self) -> (ChildrenSnapshot, Events<CacheEvent>) {
         let (snapshot, events) = self.mirror.subscribe();
-        (self.seen(snapshot), events.without(self.path()))
+        let parent = self.path().to_owned();
+        let of_child = move |event: &CacheEvent| event.path() != Some(&parent);
+        let events = Events::of(events, move |event| Some(event).filter(&of_child));
+        (self.seen(snapshot), events)
     }
 
     /// Waits until a snapshot is as wanted. Fails when the client is closed. The condition must be

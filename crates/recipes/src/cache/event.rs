@@ -1,13 +1,6 @@
 //! What a cache tells its subscribers.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use futures_core::Stream;
-use tokio::sync::broadcast;
-use tokio_stream::wrappers::BroadcastStream;
-use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
 
 use super::snapshot::CachedNode;
 
@@ -58,56 +51,6 @@ impl CacheEvent {
             | CacheEvent::Removed(node) => Some(&node.path),
             CacheEvent::Unreadable { path, .. } => Some(path),
             CacheEvent::Synced | CacheEvent::OutOfSync | CacheEvent::Lagged { .. } => None,
-        }
-    }
-}
-
-/// A stream of [`CacheEvent`]s from the moment of subscription on. It ends when the cache is dropped
-/// or its client is closed.
-#[derive(Debug)]
-pub struct CacheEvents {
-    /// `None`: the cache had ended before.
-    inner: Option<BroadcastStream<CacheEvent>>,
-    /// Events of this path are left out.
-    hidden: Option<Arc<str>>,
-}
-
-impl CacheEvents {
-    pub(super) fn new(receiver: Option<broadcast::Receiver<CacheEvent>>) -> Self {
-        CacheEvents { inner: receiver.map(BroadcastStream::new), hidden: None }
-    }
-
-    pub(super) fn without(self, path: &str) -> Self {
-        CacheEvents { hidden: Some(path.into()), ..self }
-    }
-
-    /// The next event; `None` at the end. Cancel-safe.
-    pub async fn next(&mut self) -> Option<CacheEvent> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-
-    fn hides(&self, event: &CacheEvent) -> bool {
-        self.hidden.is_some() && event.path() == self.hidden.as_deref()
-    }
-}
-
-impl Stream for CacheEvents {
-    type Item = CacheEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            let Some(inner) = &mut self.inner else {
-                return Poll::Ready(None);
-            };
-            match Pin::new(inner).poll_next(context) {
-                Poll::Ready(Some(Ok(event))) if self.hides(&event) => {}
-                Poll::Ready(Some(Ok(event))) => return Poll::Ready(Some(event)),
-                Poll::Ready(Some(Err(Lagged(missed)))) => {
-                    return Poll::Ready(Some(CacheEvent::Lagged { missed }));
-                }
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            }
         }
     }
 }

@@ -8,10 +8,11 @@ use tokio::task::AbortHandle;
 
 use super::CacheOptions;
 use super::board::{Board, Change};
-use super::event::{CacheEvent, CacheEvents};
+use super::event::CacheEvent;
 use super::snapshot::Snapshot;
 use super::upkeep::{Upkeep, WatchShape, set_watch};
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::path;
 use crate::patient::patient;
 
@@ -84,11 +85,14 @@ impl Mirror {
     }
 
     /// A snapshot, and all events after it.
-    pub(super) fn subscribe(&self) -> (Snapshot, CacheEvents) {
+    pub(super) fn subscribe(&self) -> (Snapshot, Events<CacheEvent>) {
         // While the snapshot is borrowed nothing is published.
         let snapshot = self.snapshots.borrow();
         let events = self.events.upgrade().map(|events| events.subscribe());
-        (snapshot.clone(), CacheEvents::new(events))
+        (
+            snapshot.clone(),
+            Events::of_broadcast(events, |missed| Some(CacheEvent::Lagged { missed })),
+        )
     }
 
     pub(super) async fn wait_until(

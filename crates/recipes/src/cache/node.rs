@@ -5,8 +5,9 @@ use std::sync::Arc;
 use herdsman_client::Client;
 
 use super::upkeep::WatchShape;
-use super::{CacheEvents, CacheOptions, CachedNode, Mirror, Snapshot};
+use super::{CacheEvent, CacheOptions, CachedNode, Mirror, Snapshot};
 use crate::error::Result;
+use crate::events::Events;
 
 /// One node, kept up to date. Dropping it removes its watch.
 ///
@@ -68,14 +69,12 @@ impl NodeCache {
     }
 
     /// Every change from now on.
-    #[must_use]
-    pub fn events(&self) -> CacheEvents {
+    pub fn events(&self) -> Events<CacheEvent> {
         self.subscribe().1
     }
 
     /// The node, and every change after it: none is missed, none is told twice.
-    #[must_use]
-    pub fn subscribe(&self) -> (Option<Arc<CachedNode>>, CacheEvents) {
+    pub fn subscribe(&self) -> (Option<Arc<CachedNode>>, Events<CacheEvent>) {
         let (snapshot, events) = self.mirror.subscribe();
         (self.node_of(&snapshot), events)
     }

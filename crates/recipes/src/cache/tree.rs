@@ -5,8 +5,9 @@ use std::sync::Arc;
 use herdsman_client::Client;
 
 use super::upkeep::WatchShape;
-use super::{CacheEvents, CacheOptions, CachedNode, Mirror, Snapshot};
+use super::{CacheEvent, CacheOptions, CachedNode, Mirror, Snapshot};
 use crate::error::Result;
+use crate::events::Events;
 
 /// A node and all that is below it, kept up to date. Dropping it removes its watch.
 ///
@@ -77,14 +78,12 @@ impl TreeCache {
     }
 
     /// Every change from now on.
-    #[must_use]
-    pub fn events(&self) -> CacheEvents {
+    pub fn events(&self) -> Events<CacheEvent> {
         self.subscribe().1
     }
 
     /// A snapshot, and every change after it: none is missed, none is told twice.
-    #[must_use]
-    pub fn subscribe(&self) -> (Snapshot, CacheEvents) {
+    pub fn subscribe(&self) -> (Snapshot, Events<CacheEvent>) {
         self.mirror.subscribe()
     }
 

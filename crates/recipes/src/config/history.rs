@@ -6,7 +6,7 @@
 //! Nodes with other names are left alone.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Lifetime, Op, Zxid};
+use herdsman_client::{Client, Lifetime, Op, Optional, Zxid};
 
 use super::publisher::{Published, Publisher};
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ impl History {
     pub(super) async fn trim(&self) -> Result<()> {
         for name in self.names().await?.into_iter().skip(self.entries_max) {
             match self.client.delete(&self.path_of(&name)).await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => {}
+                Err(error) if error.is_no_node() => {}
                 deleted => deleted?,
             }
         }
@@ -73,9 +73,8 @@ impl History {
 
     /// Newest first.
     async fn names(&self) -> Result<Vec<String>> {
-        let children = match self.client.children(&self.directory).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),
-            children => children?,
+        let Some(children) = self.client.children(&self.directory).await.optional()? else {
+            return Ok(Vec::new());
         };
         let mut names = children.names;
         names.retain(|name| name.starts_with(PREFIX));
@@ -88,10 +87,9 @@ impl History {
     }
 
     async fn read(&self, name: String) -> Result<Option<HistoryEntry>> {
-        let node = match self.client.get(&self.path_of(&name)).await {
-            // Somebody has trimmed it meanwhile.
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
-            node => node?,
+        // Somebody may have trimmed it meanwhile.
+        let Some(node) = self.client.get(&self.path_of(&name)).await.optional()? else {
+            return Ok(None);
         };
         let (zxid, time_ms) = (node.stat.czxid, node.stat.ctime);
         Ok(Some(HistoryEntry { name, data: node.data, zxid, time_ms }))

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use herdsman_client::{
-    Client, Error as ClientError, ErrorKind, Lifetime, Node, Op, OpResult, Outcome, Stat, Zxid,
+    Client, Error as ClientError, ErrorKind, Lifetime, Node, Op, OpResult, Optional, Outcome, Stat,
+    Zxid,
 };
 use serde::Serialize;
 
@@ -168,11 +169,7 @@ impl<T: 'static> Publisher<T> {
     }
 
     async fn read(&self) -> Result<Option<Node>> {
-        match self.client.get(&self.path).await {
-            Ok(node) => Ok(Some(node)),
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.client.get(&self.path).await.optional()?)
     }
 
     /// The value is out: that old entries stay for now is no reason to say otherwise.

@@ -1,14 +1,13 @@
 //! A configuration value with its origin, and what is told about its changes.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures_core::Stream;
 use herdsman_client::{Stat, Zxid};
 use tokio::sync::broadcast;
-use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::StreamExt;
+
+use crate::events::Events;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,35 +122,14 @@ impl<T> fmt::Debug for ConfigUpdate<T> {
     }
 }
 
-/// A stream of updates: first the value in force, if there is one, then everything that happens. It
-/// ends when the configuration is dropped or its client is closed.
-///
-/// A reader that is more than 64 updates behind misses the oldest of them; it always gets to the
-/// newest.
-pub struct ConfigChanges<T> {
-    first: Option<ConfigUpdate<T>>,
-    /// `None`: it had ended before.
-    rest: Option<BroadcastStream<ConfigUpdate<T>>>,
-}
-
-impl<T> fmt::Debug for ConfigChanges<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigChanges").field("first", &self.first).finish_non_exhaustive()
-    }
-}
-
-impl<T: Send + Sync + 'static> ConfigChanges<T> {
-    pub(super) fn new(
+impl<T: Send + Sync + 'static> Events<ConfigUpdate<T>> {
+    pub(super) fn of_config(
         current: Option<Arc<Versioned<T>>>,
         rest: Option<broadcast::Receiver<ConfigUpdate<T>>>,
     ) -> Self {
-        let rest = rest.map(BroadcastStream::new);
-        ConfigChanges { first: current.map(ConfigUpdate::Value), rest }
-    }
-
-    /// The next update; `None` at the end. Cancel-safe.
-    pub async fn next(&mut self) -> Option<ConfigUpdate<T>> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+        let first = tokio_stream::iter(current.map(ConfigUpdate::Value));
+        // What was missed is outdated by what follows.
+        Events::of(first.chain(Events::of_broadcast(rest, |_| None)), Some)
     }
 
     /// The next good value, whatever else happens; `None` at the end. Cancel-safe.
@@ -159,28 +137,6 @@ impl<T: Send + Sync + 'static> ConfigChanges<T> {
         loop {
             if let ConfigUpdate::Value(value) = self.next().await? {
                 return Some(value);
-            }
-        }
-    }
-}
-
-impl<T: Send + Sync + 'static> Stream for ConfigChanges<T> {
-    type Item = ConfigUpdate<T>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
-        }
-        let Some(rest) = &mut self.rest else {
-            return Poll::Ready(None);
-        };
-        loop {
-            match Pin::new(&mut *rest).poll_next(context) {
-                Poll::Ready(Some(Ok(update))) => return Poll::Ready(Some(update)),
-                // What was missed is outdated by what follows.
-                Poll::Ready(Some(Err(_))) => {}
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
             }
         }
     }

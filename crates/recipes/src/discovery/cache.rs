@@ -3,14 +3,11 @@
 //! Invariant: an instance is removed from the set only because a server said that its node has gone
 //! (or that it cannot be read any more). An outage of the coordination service removes nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_core::Stream;
 use herdsman_client::Node;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -20,8 +17,10 @@ use super::instance::ServiceInstance;
 use super::registry::Registry;
 use super::stabiliser::Stabiliser;
 use crate::error::{Error, Result};
+use crate::events::Events;
+use crate::membership::Change;
+use crate::membership::changes::changes_from_nothing;
 use crate::membership::roster::{Content, Roster, Snapshot};
-use crate::membership::{Change, Changes};
 use crate::path::child;
 
 /// How a [`ServiceCache`] is opened.
@@ -102,7 +101,7 @@ async fn sleep_until_some(deadline: Option<Instant>) {
     }
 }
 
-/// The instances of a service, kept up to date until this and all its [`ServiceEvents`] are
+/// The instances of a service, kept up to date until this and all streams of its events are
 /// dropped. While the coordination service cannot be reached, it shows what it saw last.
 pub struct ServiceCache<P> {
     name: String,
@@ -141,14 +140,11 @@ impl<P: Send + Sync + 'static> ServiceCache<P> {
         self.roster.snapshot()
     }
 
-    /// Everything from now on, beginning with those who are there.
-    #[must_use]
-    pub fn events(&self) -> ServiceEvents<P> {
-        ServiceEvents {
-            changes: Changes::from_nothing(&self.roster),
-            told: BTreeMap::new(),
-            pending: VecDeque::new(),
-        }
+    /// Everything from now on, beginning with those who are there. A slow reader gets states in between left out, never
+    /// the last one.
+    pub fn events(&self) -> Events<ServiceEvent<P>> {
+        let mut reported = Reported(BTreeMap::new());
+        Events::of(changes_from_nothing(&self.roster), move |change| reported.note(&change))
     }
 }
 
@@ -166,62 +162,29 @@ pub enum ServiceEvent<P> {
     Unreadable(Error),
 }
 
-/// A stream of [`ServiceEvent`]s. A slow reader gets states in between left out, never the last
-/// one. It ends with the client.
-pub struct ServiceEvents<P> {
-    changes: Changes<Found<P>>,
-    /// Those who were reported as there, by node.
-    told: BTreeMap<String, Arc<ServiceInstance<P>>>,
-    pending: VecDeque<ServiceEvent<P>>,
-}
+/// Those who were reported as there, by node.
+struct Reported<P>(BTreeMap<String, Arc<ServiceInstance<P>>>);
 
-impl<P> fmt::Debug for ServiceEvents<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceEvents").field("nodes", &self.told.keys()).finish_non_exhaustive()
-    }
-}
-
-impl<P: Send + Sync + 'static> ServiceEvents<P> {
-    /// The next event; `None` at the end. Cancel-safe.
-    pub async fn next(&mut self) -> Option<ServiceEvent<P>> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-
-    fn note(&mut self, change: &Change<Found<P>>) {
+impl<P> Reported<P> {
+    fn note(&mut self, change: &Change<Found<P>>) -> Vec<ServiceEvent<P>> {
         let (found, is_there) = match change {
             Change::Joined(found) | Change::Changed(found) => (found, true),
             Change::Left(found) => (found, false),
         };
         match &found.instance {
             Ok(instance) if is_there => {
-                let before = self.told.insert(found.node.clone(), Arc::clone(instance));
+                let before = self.0.insert(found.node.clone(), Arc::clone(instance));
                 let instance = Arc::clone(instance);
-                self.pending.push_back(match before {
+                vec![match before {
                     None => ServiceEvent::Added(instance),
                     Some(_) => ServiceEvent::Changed(instance),
-                });
+                }]
             }
             unusable => {
-                let gone = self.told.remove(&found.node);
-                self.pending.extend(gone.map(ServiceEvent::Removed));
+                let gone = self.0.remove(&found.node);
                 let error = unusable.as_ref().err().filter(|_| is_there).cloned();
-                self.pending.extend(error.map(ServiceEvent::Unreadable));
-            }
-        }
-    }
-}
-
-impl<P: Send + Sync + 'static> Stream for ServiceEvents<P> {
-    type Item = ServiceEvent<P>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            if let Some(event) = self.pending.pop_front() {
-                return Poll::Ready(Some(event));
-            }
-            match std::task::ready!(Pin::new(&mut self.changes).poll_next(context)) {
-                Some(change) => self.note(&change),
-                None => return Poll::Ready(None),
+                let error = error.map(ServiceEvent::Unreadable);
+                gone.map(ServiceEvent::Removed).into_iter().chain(error).collect()
             }
         }
     }

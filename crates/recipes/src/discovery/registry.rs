@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use herdsman_client::{Client, ErrorKind};
+use herdsman_client::{Client, Optional};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -94,11 +94,8 @@ impl<P: Send + Sync + 'static> Registry<P> {
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>> {
-        match self.client.children(path).await {
-            Ok(children) => Ok(children.names),
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+        let children = self.client.children(path).await.optional()?;
+        Ok(children.map_or_else(Vec::new, |children| children.names))
     }
 }
 
@@ -132,9 +129,8 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Registry<P> {
             let paths: Vec<String> = chunk.iter().map(|node| child(&service, node)).collect();
             let sent: Vec<_> = paths.iter().map(|path| self.client.get(path).send()).collect();
             for (path, reply) in paths.iter().zip(sent) {
-                let node = match reply.await {
-                    Err(error) if *error.kind() == ErrorKind::NoNode => continue,
-                    node => node?,
+                let Some(node) = reply.await.optional()? else {
+                    continue;
                 };
                 match ServiceInstance::decode(path, &node.data) {
                     Ok(instance) => found.instances.push(instance),
@@ -150,7 +146,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Registry<P> {
         let path = child(&self.service_path(name)?, check_name("an instance's id", id)?);
         match self.client.get(&path).await {
             Ok(node) => ServiceInstance::decode(&path, &node.data).map(Some),
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

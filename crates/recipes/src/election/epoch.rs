@@ -9,7 +9,7 @@
 //! unique to a term. After ideas of Kafka's controller epoch and of the breadcrumb of HDFS' ZKFC.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Lifetime, Op, Outcome, Stat};
+use herdsman_client::{Client, ErrorKind, Lifetime, Op, Optional, Outcome, Stat};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -82,9 +82,8 @@ pub(super) struct Entry {
 
 impl Ledger {
     pub(super) async fn read(&self, client: &Client) -> Result<Page> {
-        let node = match client.get(&self.path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
-            node => node?,
+        let Some(node) = client.get(&self.path).await.optional()? else {
+            return Ok(None);
         };
         let record = serde_json::from_slice(&node.data).map_err(|error| Error::Codec {
             path: self.path.clone(),

@@ -4,17 +4,13 @@
 //! that falls more than 64 events behind misses the oldest, and always gets the newest.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures_core::Stream;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
-use tokio_stream::wrappers::BroadcastStream;
-use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use crate::error::Error;
+use crate::events::Events;
 use crate::line::{Place, Step, Turn, after_predecessor};
 
 /// A step in the life of a candidate.
@@ -149,7 +145,7 @@ impl<E> fmt::Debug for Board<E> {
     }
 }
 
-impl<E: Clone + Send + 'static> Board<E> {
+impl<E: Clone + Send + Sync + 'static> Board<E> {
     pub(crate) fn new() -> Self {
         Board { send: broadcast::Sender::new(EVENTS_KEPT) }
     }
@@ -160,36 +156,7 @@ impl<E: Clone + Send + 'static> Board<E> {
     }
 
     pub(crate) fn subscribe(&self) -> Events<E> {
-        Events { inner: BroadcastStream::new(self.send.subscribe()) }
-    }
-}
-
-/// A stream of events from the moment of subscription on. It ends when nothing can follow. A reader
-/// that falls more than 64 events behind misses the oldest ones.
-#[derive(Debug)]
-pub struct Events<E> {
-    inner: BroadcastStream<E>,
-}
-
-impl<E: Clone + Send + 'static> Events<E> {
-    /// The next event; `None` when nothing can follow. Cancel-safe.
-    pub async fn next(&mut self) -> Option<E> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-impl<E: Clone + Send + 'static> Stream for Events<E> {
-    type Item = E;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<E>> {
-        loop {
-            match Pin::new(&mut self.inner).poll_next(context) {
-                Poll::Ready(Some(Err(BroadcastStreamRecvError::Lagged(_)))) => {}
-                Poll::Ready(Some(Ok(event))) => return Poll::Ready(Some(event)),
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
+        Events::of_broadcast(Some(self.send.subscribe()), |_| None)
     }
 }
 

@@ -14,9 +14,10 @@ use herdsman_client::{Client, ErrorKind};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::events::{Board, Events};
+use super::events::Board;
 use super::{Candidate, Election, ElectionLayout, Leadership, Term};
 use crate::error::{Error, Result};
+use crate::events::Events;
 
 /// A change of a latch.
 #[derive(Clone, Debug)]
@@ -124,7 +125,6 @@ impl LeaderLatch {
     }
 
     /// Every gain and loss from now on. A reader that falls more than 64 behind misses the oldest.
-    #[must_use]
     pub fn events(&self) -> Events<LatchEvent> {
         self.events.subscribe()
     }

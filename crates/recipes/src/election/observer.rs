@@ -4,17 +4,12 @@
 //! An observer watches the leader's node alone, so candidates that come and go behind it wake
 //! nobody up; only while nobody leads it watches the directory.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures_core::Stream;
-use herdsman_client::{Client, ErrorKind, Node, SessionId, Watch};
+use herdsman_client::{Client, Node, SessionId, Watch};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
-use tokio_stream::wrappers::WatchStream;
 
 use super::goes_on_after;
 use crate::error::Result;
+use crate::events::Events;
 use crate::line::Line;
 use crate::patient::patient;
 
@@ -43,29 +38,22 @@ impl Candidate {
     }
 }
 
-/// A stream of the leader of the moment: the present one first, then each change; `None` when nobody
-/// leads. A slow reader gets the newest only. While there is no connection the last known leader
-/// stands. Ends when the client is closed.
-///
-/// ```
-/// # async fn example(client: herdsman_client::Client) -> herdsman_recipes::Result<()> {
-/// use herdsman_recipes::election::Election;
-///
-/// let election = Election::new(&client, "/app/leader", "host-1")?;
-/// let mut leaders = election.observe();
-/// while let Some(leader) = leaders.next().await {
-///     match leader {
-///         Some(leader) => println!("{} leads with token {}", leader.id, leader.token),
-///         None => println!("nobody leads"),
-///     }
-/// }
-/// # Ok(()) }
-/// ```
-#[derive(Debug)]
-#[must_use = "an observer that is dropped sees nothing"]
-pub struct Observer {
-    leaders: WatchStream<Seen>,
-    task: AbortHandle,
+/// See [`Election::observe`](super::Election::observe).
+pub(super) fn observe(line: Line) -> Events<Option<Candidate>> {
+    let (send, receive) = watch::channel(Seen::Nothing);
+    let client = line.holder.client.clone();
+    client.spawn(async move {
+        tokio::select! {
+            Err(error) = follow(&line, &send) => {
+                tracing::debug!(%error, "the observation of an election ends");
+            }
+            () = send.closed() => {}
+        }
+    });
+    Events::of_latest(receive, |seen| match seen {
+        Seen::Nothing => None,
+        Seen::Leader(leader) => Some(leader),
+    })
 }
 
 /// What an observer has seen so far.
@@ -73,45 +61,6 @@ pub struct Observer {
 enum Seen {
     Nothing,
     Leader(Option<Candidate>),
-}
-
-impl Observer {
-    pub(super) fn start(line: Line) -> Self {
-        let (send, receive) = watch::channel(Seen::Nothing);
-        let client = line.client.clone();
-        let task = client.spawn(async move {
-            if let Err(error) = follow(&line, &send).await {
-                tracing::debug!(%error, "the observation of an election ends");
-            }
-        });
-        Observer { leaders: WatchStream::new(receive), task: task.abort_handle() }
-    }
-
-    /// The next leader; `None` when nothing can follow. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Option<Candidate>> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-impl Stream for Observer {
-    type Item = Option<Candidate>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            match Pin::new(&mut self.leaders).poll_next(context) {
-                Poll::Ready(Some(Seen::Nothing)) => {}
-                Poll::Ready(Some(Seen::Leader(leader))) => return Poll::Ready(Some(leader)),
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-    }
-}
-
-impl Drop for Observer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 /// All who stand in the line, the leader first.
@@ -124,7 +73,7 @@ pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
         match read.await {
             Ok(node) => candidates.push(Candidate::new(place.name, &node)),
             // It went meanwhile.
-            Err(error) if *error.kind() == ErrorKind::NoNode => {}
+            Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -137,7 +86,7 @@ pub(super) async fn leader(line: &Line) -> Result<Option<Candidate>> {
         match line.holder.client.get(&line.path(&place.name)).await {
             Ok(node) => return Ok(Some(Candidate::new(place.name, &node))),
             // It went meanwhile, and the next in line leads.
-            Err(error) if *error.kind() == ErrorKind::NoNode => {}
+            Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -170,7 +119,7 @@ async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)
         if let Some(first) = line.places(client).await?.into_iter().next() {
             match client.get(&line.path(&first.name)).watch().await {
                 Ok((node, watch)) => return Ok((Some(Candidate::new(first.name, &node)), watch)),
-                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
+                Err(error) if error.is_no_node() => continue,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -184,7 +133,7 @@ async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)
 async fn watch_vacancy(line: &Line, client: &Client) -> Result<Option<Watch>> {
     match client.children(&line.directory).watch().await {
         Ok((children, watch)) => Ok(line.in_order(children.names).is_empty().then_some(watch)),
-        Err(error) if *error.kind() == ErrorKind::NoNode => {
+        Err(error) if error.is_no_node() => {
             let (stat, watch) = client.exists(&line.directory).watch().await?;
             Ok(stat.is_none().then_some(watch))
         }

@@ -10,17 +10,18 @@
 //! here. Programs that only create the node can take part, but do not raise the epoch.
 
 use herdsman_client::{
-    Client, Created, ErrorKind, EventType, Lifetime, Op, OpResult, Outcome, Session,
+    Client, Created, ErrorKind, EventType, Lifetime, Op, OpResult, Optional, Outcome, Session,
 };
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::epoch::{Entry, Ledger};
-use super::events::{ElectionEvent, ElectionState, Events, InOffice, Lifecycle, Progress};
+use super::events::{ElectionEvent, ElectionState, InOffice, Lifecycle, Progress};
 use super::goes_on_after;
 use super::leadership::{Facts, Leadership, Seat, Term};
 use super::post::Post;
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
@@ -76,7 +77,6 @@ impl Race {
     }
 
     /// What happens to this candidate from now on.
-    #[must_use]
     pub fn events(&self) -> Events<ElectionEvent> {
         self.lifecycle.subscribe()
     }
@@ -137,9 +137,8 @@ impl Race {
 
     async fn wait_until_vacant(&self, client: &Client) -> Result<()> {
         loop {
-            let watch = match client.get(&self.path).watch().await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
-                read => read?.1,
+            let Some((_, watch)) = client.get(&self.path).watch().await.optional()? else {
+                return Ok(());
             };
             if watch.await?.kind == EventType::NodeDeleted {
                 return Ok(());

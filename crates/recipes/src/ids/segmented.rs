@@ -14,7 +14,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Node};
+use herdsman_client::{Client, ErrorKind, Node, Optional};
 use parking_lot::Mutex;
 
 use super::{IdGenerator, Segment, SegmentPair};
@@ -154,9 +154,8 @@ impl Shared {
     }
 
     async fn read(&self) -> Result<(u64, Option<Node>)> {
-        let node = match self.client.get(&self.path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok((0, None)),
-            read => read?,
+        let Some(node) = self.client.get(&self.path).await.optional()? else {
+            return Ok((0, None));
         };
         check_version(&self.path, Some(&node))?;
         let counter = i64::decode(&self.path, &node.data)?;

@@ -17,7 +17,9 @@
 //! readers of a group take them for members. Cost: no round trip, one more small write and its deletion.
 
 use bytes::Bytes;
-use herdsman_client::{Acl, Client, Created, ErrorKind, Lifetime, Op, OpResult, Outcome, Zxid};
+use herdsman_client::{
+    Acl, Client, Created, ErrorKind, Lifetime, Op, OpResult, Optional, Outcome, Zxid,
+};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -81,9 +83,8 @@ impl Creation {
 
     /// The node that was created together with the receipt. [`Error::Lost`] if it has been deleted.
     async fn find(&self, czxid: Zxid) -> Result<Created> {
-        let children = match self.client.children(&self.directory).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Err(Error::Lost),
-            children => children?,
+        let Some(children) = self.client.children(&self.directory).await.optional()? else {
+            return Err(Error::Lost);
         };
         let ours = children.names.iter().filter(|name| name.starts_with(&self.prefix));
         let reads: Vec<_> = ours

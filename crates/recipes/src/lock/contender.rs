@@ -2,7 +2,7 @@
 //! already.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, SessionId, Zxid};
+use herdsman_client::{Client, Optional, SessionId, Zxid};
 
 use crate::error::Result;
 use crate::line::{Line, Place, READ_LOCK, WRITE_LOCK, place_in};
@@ -138,9 +138,8 @@ pub(super) async fn read(line: &Line, client: &Client) -> Result<Vec<Contender>>
     let front = Front::of(places.iter());
     let mut contenders = Vec::with_capacity(places.len());
     for (place, node) in places.iter().zip(nodes) {
-        let node = match node.await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => continue,
-            node => node?,
+        let Some(node) = node.await.optional()? else {
+            continue;
         };
         contenders.push(Contender {
             name: place.name.clone(),

@@ -17,7 +17,7 @@
 
 use std::collections::HashSet;
 
-use herdsman_client::{Client, ErrorKind};
+use herdsman_client::{Client, Optional};
 
 use super::contender::{self, ALL_MARKERS, Contender, Front};
 use super::{directory, revocation};
@@ -91,9 +91,8 @@ pub async fn find_locks(client: &Client, root: &str) -> Result<Vec<String>> {
         let batch = to_list.split_off(to_list.len().saturating_sub(LISTED_AT_ONCE));
         let listings: Vec<_> = batch.iter().map(|path| client.children(path).send()).collect();
         for (path, listing) in batch.into_iter().zip(listings) {
-            let children = match listing.await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
-                children => children?,
+            let Some(children) = listing.await.optional()? else {
+                continue;
             };
             let line = directory(client, &path, ALL_MARKERS)?;
             let in_line = line.in_order(children.names.clone());

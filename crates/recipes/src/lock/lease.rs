@@ -19,7 +19,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Outcome, Session, Watch, Zxid};
+use herdsman_client::{Client, ErrorKind, Optional, Outcome, Session, Watch, Zxid};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
@@ -151,9 +151,8 @@ impl LeaseLock {
         let Some(fence) = client.exists(&fence_of(&self.path)).await? else {
             return Ok(None);
         };
-        let (node, watch) = match client.get(&self.path).watch().await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
-            read => read?,
+        let Some((node, watch)) = client.get(&self.path).watch().await.optional()? else {
+            return Ok(None);
         };
         let record: Record = serde_json::from_slice(&node.data).map_err(|error| Error::Codec {
             path: self.path.clone(),

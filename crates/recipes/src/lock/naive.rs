@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use herdsman_client::{Client, ErrorKind, Session};
+use herdsman_client::{Client, Optional, Session};
 
 use super::{default_owner, within};
 use crate::claim::Claim;
@@ -95,9 +95,8 @@ impl NaiveLock {
 
     async fn wait_until_free(&self, session: &Session) -> Result<()> {
         let client = patient(&self.holder.client.bound_to(session));
-        let (node, watch) = match client.get(&self.path).watch().await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
-            read => read?,
+        let Some((node, watch)) = client.get(&self.path).watch().await.optional()? else {
+            return Ok(());
         };
         if node.stat.ephemeral_owner == 0 {
             let text = format!("{} is not a lock: it would never go by itself", self.path);

@@ -18,7 +18,7 @@ pub(super) async fn request(client: &Client, path: &str) -> Result<bool> {
     // Asking twice is as good as asking once.
     match until_known(async || client.set(path, REQUEST).await).await {
         Ok(_) => Ok(true),
-        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(false),
+        Err(error) if error.is_no_node() => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -60,7 +60,7 @@ impl Execution {
         let assignment = match self.client.get(&path).await {
             Ok(node) => from_json::<Assignment>(&path, &node.data)
                 .map(|assignment| self.attempt(assignment, node.stat.czxid)),
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Attempted::Settled,
+            Err(error) if error.is_no_node() => return Attempted::Settled,
             Err(error) => Err(error.into()),
         };
         let attempt = match assignment {
@@ -74,7 +74,7 @@ impl Execution {
         };
         let payload = match self.client.get(&self.paths.task(&self.name.task)).await {
             Ok(node) => Some(node.data),
-            Err(error) if *error.kind() == ErrorKind::NoNode => None,
+            Err(error) if error.is_no_node() => None,
             Err(_) => return Attempted::Left,
         };
         let outcome = match &payload {

@@ -3,17 +3,13 @@
 //! In: the status node, and while the task is assigned its assignment, where the worker writes its
 //! progress. Out: what is there now, then each change. Costs two watches while it is followed.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures_core::Stream;
-use herdsman_client::{Client, ErrorKind, Node, Watch};
+use herdsman_client::{Client, Node, Watch};
 use tokio::sync::watch;
-use tokio_stream::wrappers::WatchStream;
 
 use super::nodes::{Assignment, Paths, State, Status, has_future};
 use super::task::{TaskId, TaskStatus};
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::messaging::envelope::from_json;
 
 /// The status once.
@@ -29,51 +25,25 @@ pub(super) async fn read_status(
     };
     match client.get(&assignment).await {
         Ok(node) => Ok(shown(&status, Some((&assignment, &node)))),
-        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(shown(&status, None)),
+        Err(error) if error.is_no_node() => Ok(shown(&status, None)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A stream of a task's [`TaskStatus`]; see [`Submitter::follow`](super::Submitter::follow). After an
-/// error, such as that there is no such task, nothing follows.
-#[derive(Debug)]
-pub struct Statuses {
-    latest: WatchStream<Option<Result<TaskStatus>>>,
-}
-
-impl Statuses {
-    pub(super) fn start(client: Client, paths: Paths, task: TaskId) -> Self {
-        let (tell, latest) = watch::channel(None);
-        client.clone().spawn(async move {
-            let follower = Follower { client, paths, task, tell: &tell };
-            tokio::select! {
-                followed = follower.follow() => if let Err(error) = followed {
-                    tell.send_replace(Some(Err(error)));
-                },
-                () = tell.closed() => {}
-            }
-        });
-        Statuses { latest: WatchStream::from_changes(latest) }
-    }
-
-    /// The next status; `None` when the task has ended. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Result<TaskStatus>> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-impl Stream for Statuses {
-    type Item = Result<TaskStatus>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            match std::task::ready!(Pin::new(&mut self.latest).poll_next(context)) {
-                Some(None) => {}
-                Some(status) => return Poll::Ready(status),
-                None => return Poll::Ready(None),
-            }
+/// How the task stands, and each change until it has ended. After an error, such as that there is no such task, nothing
+/// follows.
+pub(super) fn follow(client: Client, paths: Paths, task: TaskId) -> Events<Result<TaskStatus>> {
+    let (tell, latest) = watch::channel(None);
+    client.clone().spawn(async move {
+        let follower = Follower { client, paths, task, tell: &tell };
+        tokio::select! {
+            followed = follower.follow() => if let Err(error) = followed {
+                tell.send_replace(Some(Err(error)));
+            },
+            () = tell.closed() => {}
         }
-    }
+    });
+    Events::of_latest(latest, |status| status)
 }
 
 struct Follower<'t> {
@@ -113,7 +83,7 @@ impl Follower<'_> {
         loop {
             let (node, changed) = match self.client.get(path).watch().await {
                 // The attempt is over, and the status has changed with it.
-                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                Err(error) if error.is_no_node() => {
                     return self.outlive(status_changed.await);
                 }
                 read => read?,

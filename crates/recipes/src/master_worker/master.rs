@@ -12,11 +12,12 @@ use tokio::time::sleep;
 use super::mastership::{Form, Mastership};
 use super::nodes::{Paths, State};
 use super::plan::{Limits, Step, plan_steps};
-use super::role::{Active, Role, Roles};
+use super::role::{Active, Role};
 use super::steps::{self, Assignee, Belongings};
 use super::task::{Ending, TaskId};
 use super::view::{KnownTask, View};
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::patient::{PAUSE, patient};
 
 /// Steps that are under way at once.
@@ -133,10 +134,9 @@ impl Master {
         *self.role.borrow()
     }
 
-    /// What it is now, and each change.
-    #[must_use]
-    pub fn roles(&self) -> Roles {
-        Roles::new(&self.role)
+    /// What it is now, and each change; a slow reader sees only the latest.
+    pub fn roles(&self) -> Events<Role> {
+        Events::of_latest(self.role.subscribe(), Some)
     }
 
     /// Stands by, leads when it is its turn, and stands by again when it was deposed. Ends only with
@@ -287,7 +287,7 @@ impl Office<'_> {
 
     async fn payload(&self, task: &TaskId) -> Result<Option<Bytes>> {
         match self.client.get(&self.paths.task(task)).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) if error.is_no_node() => Ok(None),
             read => Ok(Some(read?.data)),
         }
     }
@@ -330,7 +330,7 @@ impl Office<'_> {
     /// The first task of a worker, or the first since its directory was last empty.
     async fn make_room(&self, worker: &str) -> Result<()> {
         match self.send(&steps::make_room(self.paths, worker)).await {
-            Err(error) if *error.kind() == ErrorKind::NodeExists => Ok(()),
+            Err(error) if error.is_node_exists() => Ok(()),
             Err(error) if error.failed_op() == Some(0) => Err(Error::Lost),
             // It may have happened; the next attempt to assign tells.
             Err(error) if error.is_retriable() => Ok(()),

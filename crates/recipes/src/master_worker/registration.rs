@@ -5,7 +5,7 @@
 //! long as it lives its tasks are its own.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Outcome, Result, Session, Watch, Zxid};
+use herdsman_client::{Client, Optional, Outcome, Result, Session, Watch, Zxid};
 
 use crate::owned_node::OwnedNode;
 
@@ -51,7 +51,7 @@ impl Registration {
     async fn watch(&self) -> Result<Option<Watch>> {
         match self.node.client.get(&self.node.path).watch().await {
             Ok((node, watch)) if node.stat.czxid == self.node.czxid => Ok(Some(watch)),
-            Err(error) if *error.kind() != ErrorKind::NoNode => Err(error),
+            Err(error) if !error.is_no_node() => Err(error),
             _ => Ok(None),
         }
     }
@@ -77,15 +77,14 @@ impl Pending<'_> {
     async fn create(&self) -> Result<Zxid> {
         loop {
             match self.client.create(self.path, self.data.clone()).ephemeral().await {
-                Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+                Err(error) if error.is_node_exists() => {}
                 // Looked up like one that was there before. If this server has not heard of it yet, the next attempt
                 // to create it shows that it is there.
                 Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
                 created => return Ok(created?.stat.czxid),
             }
-            let (node, watch) = match self.client.get(self.path).watch().await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
-                read => read?,
+            let Some((node, watch)) = self.client.get(self.path).watch().await.optional()? else {
+                continue;
             };
             if node.data == self.data {
                 return Ok(node.stat.czxid);

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Op};
 use serde::Serialize;
 
-use super::follow::{self, Statuses};
+use super::follow;
 use super::nodes::{Paths, State, Versioned};
 use super::steps::{self, Belongings};
 use super::task::{Ending, TaskId, TaskStatus};
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::messaging::envelope::{from_json, user_json};
 use crate::patient::patient;
 
@@ -91,8 +92,8 @@ impl Submitter {
             match self.client.transaction(ops).await {
                 Ok(_) => return Ok(task),
                 // By an attempt whose reply was lost, or by somebody with the same key.
-                Err(error) if *error.kind() == ErrorKind::NodeExists => return Ok(task),
-                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                Err(error) if error.is_node_exists() => return Ok(task),
+                Err(error) if error.is_no_node() => {
                     self.paths.make(&self.client).await?;
                 }
                 Err(error) if self.may_repeat(&error) => {}
@@ -172,9 +173,9 @@ impl Submitter {
 
     /// How the task stands, now and whenever that changes or the worker reports progress, until it
     /// has ended. A slow reader sees only the latest.
-    #[must_use]
-    pub fn follow(&self, task: &TaskId) -> Statuses {
-        Statuses::start(self.client.clone(), self.paths.clone(), task.clone())
+    /// After an error, such as that there is no such task, nothing follows.
+    pub fn follow(&self, task: &TaskId) -> Events<Result<TaskStatus>> {
+        follow::follow(self.client.clone(), self.paths.clone(), task.clone())
     }
 
     async fn read_status(&self, task: &TaskId) -> Result<Versioned> {

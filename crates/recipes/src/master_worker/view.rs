@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use herdsman_client::{Client, ErrorKind, Node, Result, WatchUpdate, Zxid};
+use herdsman_client::{Client, Node, Optional, Result, WatchUpdate, Zxid};
 
 use super::nodes::{Paths, Status, Versioned, WorkerRecord};
 use super::plan::{Tasks, Workers};
@@ -113,7 +113,7 @@ impl View {
         for (task, read) in chunk.into_iter().zip(sent) {
             match read.await {
                 Ok(node) => self.take_task(paths, &task, &node),
-                Err(error) if *error.kind() == ErrorKind::NoNode => drop(self.tasks.remove(&task)),
+                Err(error) if error.is_no_node() => drop(self.tasks.remove(&task)),
                 Err(error) => return Err(error),
             }
             self.tasks_to_read.remove(&task);
@@ -146,9 +146,8 @@ async fn read_workers(client: &Client, paths: &Paths) -> Result<Workers> {
         let sent: Vec<_> =
             chunk.iter().map(|name| client.get(&paths.worker(name)).send()).collect();
         for (name, read) in chunk.iter().zip(sent) {
-            let node = match read.await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
-                read => read?,
+            let Some(node) = read.await.optional()? else {
+                continue;
             };
             match from_json::<WorkerRecord>(&paths.worker(name), &node.data) {
                 Ok(WorkerRecord { limit, .. }) => {

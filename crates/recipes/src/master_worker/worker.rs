@@ -304,7 +304,7 @@ async fn assignments(
 ) -> herdsman_client::Result<BTreeSet<AssignmentName>> {
     match client.children(directory).await {
         // Made by the master with the first assignment.
-        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(BTreeSet::new()),
+        Err(error) if error.is_no_node() => Ok(BTreeSet::new()),
         Err(error) => Err(error),
         Ok(children) => {
             Ok(children.names.iter().filter_map(|name| AssignmentName::parse(name)).collect())

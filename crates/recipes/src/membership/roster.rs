@@ -260,7 +260,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     async fn read_all(&mut self) -> Result<()> {
         let names = match self.client.children(&self.path).await {
             Ok(children) => children.names,
-            Err(error) if *error.kind() == ErrorKind::NoNode => Vec::new(),
+            Err(error) if error.is_no_node() => Vec::new(),
             Err(error) => return Err(error),
         };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -283,7 +283,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
             for (name, reply) in chunk.iter().zip(sent) {
                 match reply.await {
                     Ok(node) => read.push(entry_of(name, &node, before, decode)),
-                    Err(error) if *error.kind() == ErrorKind::NoNode => {}
+                    Err(error) if error.is_no_node() => {}
                     Err(error) if *error.kind() == ErrorKind::NoAuth => {
                         tracing::warn!(%error, "a child is left out");
                     }

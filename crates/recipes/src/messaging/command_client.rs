@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Op, Session, Watch};
+use herdsman_client::{Client, ErrorKind, Op, Optional, Session, Watch};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
@@ -221,7 +221,7 @@ impl Executor {
 
     async fn commands(&self) -> Result<BTreeSet<CommandId>> {
         match self.client.children(&self.paths.commands()).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(BTreeSet::new()),
+            Err(error) if error.is_no_node() => Ok(BTreeSet::new()),
             children => {
                 let names = children?.names;
                 Ok(names.iter().filter_map(|name| CommandId::from_name(name)).collect())
@@ -237,9 +237,8 @@ impl Executor {
         R: Into<Bytes>,
     {
         let path = self.paths.command(id);
-        let node = match self.client.get(&path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(()),
-            read => read?,
+        let Some(node) = self.client.get(&path).await.optional()? else {
+            return Ok(());
         };
         let (address, payload) = match open::<Address>(&path, &node.data) {
             Ok(opened) => opened,
@@ -312,9 +311,9 @@ impl Executor {
             // The position had moved on: by the attempt whose reply was lost.
             Err(error) if *error.kind() == ErrorKind::BadVersion => self.check_done(turn).await,
             // There was an acknowledgement before the position: somebody has reset it.
-            Err(error) if *error.kind() == ErrorKind::NodeExists => self.move_on(position).await,
+            Err(error) if error.is_node_exists() => self.move_on(position).await,
             // The command was cleaned up meanwhile.
-            Err(error) if *error.kind() == ErrorKind::NoNode => self.move_on(position).await,
+            Err(error) if error.is_no_node() => self.move_on(position).await,
             done => Ok(done.map(drop)?),
         }
     }

@@ -131,7 +131,7 @@ impl Dispatcher {
 
 async fn present(client: &Client, paths: &Paths) -> Result<BTreeSet<String>> {
     match client.children(&paths.clients()).await {
-        Err(error) if *error.kind() == ErrorKind::NoNode => Ok(BTreeSet::new()),
+        Err(error) if error.is_no_node() => Ok(BTreeSet::new()),
         children => Ok(children?.names.into_iter().collect()),
     }
 }

@@ -5,26 +5,22 @@
 //! be reached, nobody is judged, and that time does not count. Needs
 //! ZooKeeper 3.6.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_core::Stream;
-use herdsman_client::{Client, ErrorKind, EventType, WatchUpdate};
+use herdsman_client::{Client, EventType, WatchUpdate};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use tokio_stream::wrappers::WatchStream;
 
 use super::vitals::{Healths, HeartEvent, Vitals, changes};
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::path;
 use crate::patient::patient;
 
 /// Reads that are under way at once.
 const PIPELINE: usize = 128;
 
-/// The hearts of a directory, kept up to date until this and all its [`HeartEvents`] are dropped. See
+/// The hearts of a directory, kept up to date until this and all its streams of events are dropped. See
 /// [`Heartbeat`](super::Heartbeat) for an example.
 #[derive(Clone, Debug)]
 pub struct HeartMonitor {
@@ -60,12 +56,10 @@ impl HeartMonitor {
     }
 
     /// Every change after this call. A slow reader gets those in between left out, never the last.
-    #[must_use]
-    pub fn events(&self) -> HeartEvents {
+    pub fn events(&self) -> Events<HeartEvent> {
         let mut latest = self.latest.clone();
         let seen = latest.borrow_and_update().clone();
-        let latest = WatchStream::from_changes(latest);
-        HeartEvents { latest, seen, pending: VecDeque::new() }
+        Events::of_differences(latest, seen, changes)
     }
 }
 
@@ -125,7 +119,7 @@ impl Ward {
     /// Reads everything: at the start, and when events may have been missed.
     async fn look(&mut self) -> herdsman_client::Result<()> {
         let names = match self.client.children(self.watched()).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Vec::new(),
+            Err(error) if error.is_no_node() => Vec::new(),
             children => children?.names,
         };
         self.vitals.keep_only(|id| names.iter().any(|name| name == id));
@@ -150,37 +144,4 @@ fn publish(tell: &watch::Sender<Healths>, healths: Healths) {
         *latest = healths;
         is_new
     });
-}
-
-/// A stream of [`HeartEvent`]s; ends with the client.
-#[derive(Debug)]
-pub struct HeartEvents {
-    latest: WatchStream<Healths>,
-    seen: Healths,
-    pending: VecDeque<HeartEvent>,
-}
-
-impl HeartEvents {
-    /// The next change; `None` at the end. Cancel-safe.
-    pub async fn next(&mut self) -> Option<HeartEvent> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-impl Stream for HeartEvents {
-    type Item = HeartEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<HeartEvent>> {
-        loop {
-            if let Some(event) = self.pending.pop_front() {
-                return Poll::Ready(Some(event));
-            }
-            let next = std::task::ready!(Pin::new(&mut self.latest).poll_next(context));
-            let Some(next) = next else {
-                return Poll::Ready(None);
-            };
-            self.pending = changes(&self.seen, &next).into();
-            self.seen = next;
-        }
-    }
 }

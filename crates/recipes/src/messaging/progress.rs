@@ -6,20 +6,17 @@
 //! the node; whoever owns the path deletes it. Progress that goes with its reporter is written by
 //! [`LiveProgressReporter`](super::LiveProgressReporter).
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_core::Stream;
 use herdsman_client::{Client, ErrorKind, Node};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tokio_stream::wrappers::WatchStream;
 
 use super::envelope::{from_json, to_json};
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::path;
 use crate::patient::patient;
 
@@ -156,13 +153,13 @@ async fn write_all(
 async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Result<()> {
     loop {
         let set = match client.set(path, data.clone()).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => {
+            Err(error) if error.is_no_node() => {
                 client.create(path, data.clone()).parents().await.map(drop)
             }
             set => set.map(drop),
         };
         match set {
-            Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+            Err(error) if error.is_node_exists() => {}
             Err(error) if error.is_retriable() && client.is_managed() => {}
             done => return done,
         }
@@ -175,12 +172,9 @@ async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Res
 ///
 /// [`ProgressFeed::open_live`] opens a stream of [`LiveProgress`](super::LiveProgress) instead, which also
 /// tells whether the reporter is still there.
-#[derive(Debug)]
-pub struct ProgressFeed<T = Progress> {
-    latest: WatchStream<Option<Result<T>>>,
-}
+pub type ProgressFeed<T = Progress> = Events<Result<T>>;
 
-impl ProgressFeed {
+impl Events<Result<Progress>> {
     /// Looks at `path` from now on.
     pub async fn open(client: &Client, path: &str) -> Result<Self> {
         let read = |path: &str, node: Option<&Node>| Some(from_json(path, &node?.data));
@@ -188,7 +182,7 @@ impl ProgressFeed {
     }
 }
 
-impl<T: Clone + PartialEq + Send + Sync + 'static> ProgressFeed<T> {
+impl<T: Clone + PartialEq + Send + Sync + 'static> Events<Result<T>> {
     /// Follows the node at `path`, as `read` understands it; it gets `None` if there is no node.
     pub(super) async fn follow(
         client: &Client,
@@ -205,7 +199,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> ProgressFeed<T> {
             loop {
                 let node = match client.get(&path).await {
                     Ok(node) => Some(node),
-                    Err(error) if *error.kind() == ErrorKind::NoNode => None,
+                    Err(error) if error.is_no_node() => None,
                     Err(error) => return tell_if_new(&tell, Err(error.into())),
                 };
                 if let Some(read) = read(&path, node.as_ref()) {
@@ -220,12 +214,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> ProgressFeed<T> {
                 }
             }
         });
-        Ok(ProgressFeed { latest: WatchStream::from_changes(latest) })
-    }
-
-    /// The next progress; `None` at the end. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Result<T>> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+        Ok(Events::of_latest(latest, |progress| progress))
     }
 }
 
@@ -235,18 +224,4 @@ fn tell_if_new<T: PartialEq>(tell: &watch::Sender<Option<Result<T>>>, read: Resu
         *latest = Some(read);
         is_new
     });
-}
-
-impl<T: Clone + Send + Sync + 'static> Stream for ProgressFeed<T> {
-    type Item = Result<T>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            match std::task::ready!(Pin::new(&mut self.latest).poll_next(context)) {
-                Some(None) => {}
-                Some(progress) => return Poll::Ready(progress),
-                None => return Poll::Ready(None),
-            }
-        }
-    }
 }

@@ -29,7 +29,7 @@ pub(super) async fn create(
                     Ok(node) if node.data == *data => {
                         Ok(Created { path: path.to_owned(), stat: node.stat })
                     }
-                    Err(error) if *error.kind() != ErrorKind::NoNode => Err(error.into()),
+                    Err(error) if !error.is_no_node() => Err(error.into()),
                     _ => Err(Error::unknown(ErrorKind::NodeExists).into()),
                 };
             }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use herdsman_client::{Client, ErrorKind, Session, Zxid};
+use herdsman_client::{Client, Session, Zxid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -251,7 +251,7 @@ impl Divider {
         for (item, created) in sent {
             match created.await {
                 Ok(created) => drop(acquired.insert(item.clone(), created.stat.czxid)),
-                Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+                Err(error) if error.is_node_exists() => {}
                 Err(error) => {
                     tracing::debug!(%error, item, "acquiring an item");
                     is_complete = false;
@@ -381,7 +381,7 @@ impl OwnerSearch {
         let mut removals = JoinSet::new();
         for (read, path) in reads {
             let owner = match read.await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => continue,
+                Err(error) if error.is_no_node() => continue,
                 read => owner_of(&path, &read?),
             };
             if owner.session == self.session && owner.nonce == self.nonce {

@@ -133,7 +133,7 @@ impl Keeper {
         let create = self.spec.with_acl(create);
         match self.in_doubt_until(create).await {
             Ok(created) => self.note_written(created.stat.czxid, wish.revision),
-            Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+            Err(error) if error.is_node_exists() => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -249,7 +249,7 @@ impl Keeper {
         // This also fires the watch, so it need not be removed.
         match client.set(path, wish.data).await {
             Ok(_) => self.note_written(stat.czxid, wish.revision),
-            Err(error) if *error.kind() == ErrorKind::NoNode => {}
+            Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error),
         }
         Ok(())

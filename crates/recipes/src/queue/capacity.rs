@@ -10,7 +10,7 @@
 //!
 //! Every child of the queue counts, foreign ones too.
 
-use herdsman_client::{Client, ErrorKind, Op, Outcome};
+use herdsman_client::{Client, Op, Outcome};
 
 use crate::error::{Error, Result};
 use crate::patient::patient;
@@ -41,7 +41,7 @@ impl Gate {
             let gate = self.client.get(&self.node).send();
             let queue = self.client.exists(&self.queue).send();
             let gate = match gate.await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                Err(error) if error.is_no_node() => {
                     self.make().await?;
                     continue;
                 }
@@ -58,7 +58,7 @@ impl Gate {
 
     async fn make(&self) -> Result<()> {
         match self.client.create(&self.node, self.capacity.to_string()).parents().await {
-            Err(error) if *error.kind() == ErrorKind::NodeExists => Ok(()),
+            Err(error) if error.is_node_exists() => Ok(()),
             // The next look tells whether it was made.
             Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => Ok(()),
             made => Ok(made.map(drop)?),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Lifetime, Op, Watch};
+use herdsman_client::{Client, ErrorKind, Lifetime, Op, Optional, Watch};
 
 use super::capacity::Gate;
 use super::ensure;
@@ -72,7 +72,7 @@ impl Intake {
             match self.receipts.commit(&ops).await {
                 Ok(_) => return Ok(()),
                 // The queue, a container perhaps, is not there; or its gate has gone.
-                Err(error) if *error.kind() == ErrorKind::NoNode => self.make().await?,
+                Err(error) if error.is_no_node() => self.make().await?,
                 // Another producer was faster.
                 Err(error) if *error.kind() == ErrorKind::BadVersion => {}
                 Err(error) => return Err(error.into()),
@@ -82,10 +82,8 @@ impl Intake {
 
     /// Names of all children; none if there is no queue.
     pub(super) async fn names(&self) -> Result<Vec<String>> {
-        match self.client.children(&self.path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(Vec::new()),
-            children => Ok(children?.names),
-        }
+        let children = self.client.children(&self.path).await.optional()?;
+        Ok(children.map_or_else(Vec::new, |children| children.names))
     }
 
     /// Names of all children, and a watch for the next change of that. For those who wait: not ended by a
@@ -94,7 +92,7 @@ impl Intake {
         let client = patient(&self.client);
         loop {
             match client.children(&self.path).watch().await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => self.make().await?,
+                Err(error) if error.is_no_node() => self.make().await?,
                 children => {
                     let (children, watch) = children?;
                     return Ok((children.names, watch));

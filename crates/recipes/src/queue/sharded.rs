@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Outcome};
+use herdsman_client::{Client, Outcome};
 
 use super::intake::check_path;
 use super::names::{ITEM, Order};
@@ -141,13 +141,13 @@ impl Supply for ShardedQueue {
 async fn agree(client: &Client, path: &str, shards: usize) -> Result<()> {
     let stored = loop {
         match client.get(path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => {}
+            Err(error) if error.is_no_node() => {}
             node => break node?.data,
         }
         match client.create(path, shards.to_string()).parents().await {
             Ok(_) => return Ok(()),
             // Somebody else was faster, or we were and do not know: the next look tells.
-            Err(error) if *error.kind() == ErrorKind::NodeExists => {}
+            Err(error) if error.is_node_exists() => {}
             Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
             Err(error) => return Err(error.into()),
         }

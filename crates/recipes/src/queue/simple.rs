@@ -192,7 +192,7 @@ impl Inner {
 
     async fn read(&self, client: &Client, name: &str) -> Result<Option<(Bytes, i32)>> {
         match client.get(&self.intake.child(name)).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) if error.is_no_node() => Ok(None),
             node => Ok(Some(node.map(|node| (node.data, node.stat.version))?)),
         }
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, Outcome, Session};
+use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, Optional, Outcome, Session};
 use uuid::Uuid;
 
 use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
@@ -60,9 +60,8 @@ impl<'a> Search<'a> {
         let Some(path) = self.workers.identity_path() else {
             return Ok(None);
         };
-        let node = match self.client.get(&path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
-            read => read?,
+        let Some(node) = self.client.get(&path).await.optional()? else {
+            return Ok(None);
         };
         match parse::<u16>(&node.data).filter(|id| self.workers.range.contains(id)) {
             Some(id) => self.try_lease(self.look(id).await?).await,
@@ -108,7 +107,7 @@ impl<'a> Search<'a> {
     async fn look(&self, id: u16) -> Result<Candidate> {
         let path = self.workers.time_path(id);
         match self.client.get(&path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => {
+            Err(error) if error.is_no_node() => {
                 Ok(Candidate { id, used_until_ms: 0, version: None })
             }
             read => {
@@ -163,9 +162,8 @@ impl<'a> Search<'a> {
     /// The lease, if the number is ours. Nobody else changes its time then.
     async fn leased(&self, id: u16, nonce: &str) -> Result<Option<WorkerLease>> {
         let path = self.workers.worker_path(id);
-        let node = match self.client.get(&path).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
-            read => read?,
+        let Some(node) = self.client.get(&path).await.optional()? else {
+            return Ok(None);
         };
         if node.data != nonce.as_bytes() {
             return Ok(None);
@@ -190,7 +188,7 @@ impl<'a> Search<'a> {
         let write = || async {
             let data = id.to_string();
             match self.client.set(&path, data.clone()).await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                Err(error) if error.is_no_node() => {
                     self.client.create(&path, data).parents().await.map(drop)
                 }
                 set => set.map(drop),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use herdsman_client::{Acl, Client, ErrorKind, Id, Perms};
+use herdsman_recipes::Events;
 use herdsman_recipes::cache::{
-    CacheEvent, CacheEvents, CacheOptions, CachedNode, ChildrenCache, NodeCache, Snapshot,
-    TreeCache,
+    CacheEvent, CacheOptions, CachedNode, ChildrenCache, NodeCache, Snapshot, TreeCache,
 };
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
@@ -34,7 +34,7 @@ async fn fill(zk: &Client, directory: &str, count: usize) {
 }
 
 /// Events up to one that is wanted, in short form.
-async fn told_until(events: &mut CacheEvents, last: &str) -> Vec<String> {
+async fn told_until(events: &mut Events<CacheEvent>, last: &str) -> Vec<String> {
     let mut all = Vec::new();
     while all.last().is_none_or(|told| told != last) {
         let event = within(events.next()).await.expect("the stream goes on");

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Outcome};
-use herdsman_recipes::Error;
 use herdsman_recipes::cache::CacheOptions;
 use herdsman_recipes::codec::{Decode, Json, Raw, Utf8};
 use herdsman_recipes::config::{
-    Config, ConfigChanges, ConfigOptions, ConfigUpdate, HistoryEntry, Publisher, Source, Versioned,
+    Config, ConfigOptions, ConfigUpdate, HistoryEntry, Publisher, Source, Versioned,
 };
+use herdsman_recipes::{Error, Events};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 use serde::{Deserialize, Serialize};
@@ -36,11 +36,11 @@ fn options() -> ConfigOptions<Limits> {
     ConfigOptions::json().cache(cache)
 }
 
-async fn next(changes: &mut ConfigChanges<Limits>) -> ConfigUpdate<Limits> {
+async fn next(changes: &mut Events<ConfigUpdate<Limits>>) -> ConfigUpdate<Limits> {
     within(changes.next()).await.expect("the stream goes on")
 }
 
-async fn next_value(changes: &mut ConfigChanges<Limits>) -> Arc<Versioned<Limits>> {
+async fn next_value(changes: &mut Events<ConfigUpdate<Limits>>) -> Arc<Versioned<Limits>> {
     match next(changes).await {
         ConfigUpdate::Value(value) => value,
         other => panic!("{other:?}"),

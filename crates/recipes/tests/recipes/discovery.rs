@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use herdsman_client::Client;
-use herdsman_recipes::Error;
 use herdsman_recipes::balance::{Algorithm, OutlierPolicy};
 use herdsman_recipes::discovery::{
-    Registration, Registry, ServiceEvent, ServiceEvents, ServiceInstance, ServiceProvider,
-    ServiceType,
+    Registration, Registry, ServiceEvent, ServiceInstance, ServiceProvider, ServiceType,
 };
 use herdsman_recipes::persistent_node::Presence;
+use herdsman_recipes::{Error, Events};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 
@@ -32,7 +31,7 @@ async fn register(zk: &Client, instance: Service) -> Registration<u32> {
 }
 
 /// The next event in short: `+a 1`, `~a 2`, `-a 2`, `!/path`.
-async fn next(events: &mut ServiceEvents<u32>) -> String {
+async fn next(events: &mut Events<ServiceEvent<u32>>) -> String {
     let short = |sign: char, instance: &Service| {
         format!("{sign}{} {}", instance.id, instance.payload.unwrap_or_default())
     };

@@ -1,10 +1,10 @@
 //! Elections without faults: who leads, who is told, and what is left behind.
 
 use herdsman_client::{Client, ErrorKind};
-use herdsman_recipes::Error;
 use herdsman_recipes::election::{
-    Election, ElectionEvent, ElectionLayout, Ending, Events, Leadership, Requeue, Selector,
+    Election, ElectionEvent, ElectionLayout, Ending, Leadership, Requeue, Selector,
 };
+use herdsman_recipes::{Error, Events};
 use herdsman_server::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 

@@ -2,9 +2,9 @@
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::election::{
-    CloseMode, Election, ElectionLayout, Events, LatchEvent, LeaderLatch, Term,
+    CloseMode, Election, ElectionLayout, LatchEvent, LeaderLatch, Term,
 };
-use herdsman_recipes::{HoldOptions, LostWhen};
+use herdsman_recipes::{Events, HoldOptions, LostWhen};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use herdsman_recipes::membership::{Change, Changes, Group, Member, ShallowGroup};
+use herdsman_recipes::Events;
+use herdsman_recipes::membership::{Change, Group, Member, ShallowGroup};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 
@@ -13,7 +14,7 @@ fn text(member: &Member) -> String {
 }
 
 /// The next change in short: `+a=1`, `~a=2`, `-a=2`.
-async fn next(changes: &mut Changes<Member>) -> String {
+async fn next(changes: &mut Events<Change<Member>>) -> String {
     match within(changes.next()).await.expect("the stream goes on") {
         Change::Joined(member) => format!("+{}", text(&member)),
         Change::Changed(member) => format!("~{}", text(&member)),

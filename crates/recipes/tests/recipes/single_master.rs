@@ -2,10 +2,8 @@
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind};
-use herdsman_recipes::Error;
-use herdsman_recipes::master_worker::{
-    Ending, Failure, Master, Role, Roles, Submitter, Task, Worker,
-};
+use herdsman_recipes::master_worker::{Ending, Failure, Master, Role, Submitter, Task, Worker};
+use herdsman_recipes::{Error, Events};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_server::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
@@ -19,12 +17,12 @@ fn master(zk: &Client, id: &str) -> Master {
     Master::new(zk, "/mw").unwrap().id(id).single_node()
 }
 
-fn run(master: Master) -> (JoinHandle<Result<(), Error>>, Roles) {
+fn run(master: Master) -> (JoinHandle<Result<(), Error>>, Events<Role>) {
     let roles = master.roles();
     (tokio::spawn(async move { master.run().await }), roles)
 }
 
-async fn until(roles: &mut Roles, role: Role) {
+async fn until(roles: &mut Events<Role>, role: Role) {
     while within(roles.next()).await != Some(role) {}
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Lifetime, Node, Watch};
+use herdsman_client::{Client, Lifetime, Node, Optional, Watch};
 
 use super::item::WorkItem;
 use super::locked::Locked;
@@ -80,7 +80,7 @@ impl Core {
             return Ok(None);
         }
         let busy = match self.intake.client.children(&self.locks).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => HashSet::new(),
+            Err(error) if error.is_no_node() => HashSet::new(),
             children => children?.names.into_iter().collect(),
         };
         let now_ms = self.now_ms().await?;
@@ -146,7 +146,7 @@ impl Core {
         let client = patient(&self.intake.client);
         loop {
             match client.children(&self.locks).watch().await {
-                Err(error) if *error.kind() == ErrorKind::NoNode => {
+                Err(error) if error.is_no_node() => {
                     ensure(&client, &self.locks, Lifetime::Persistent).await?;
                 }
                 children => {
@@ -244,10 +244,7 @@ impl Core {
     }
 
     async fn read(&self, name: &str) -> Result<Option<Node>> {
-        match self.intake.client.get(&self.intake.child(name)).await {
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
-            node => Ok(Some(node?)),
-        }
+        Ok(self.intake.client.get(&self.intake.child(name)).await.optional()?)
     }
 }
 

@@ -96,9 +96,7 @@ impl Locked {
         let letter = Op::create(&path, self.data.clone()).sequential();
         loop {
             match self.settle(Some(letter.clone())).await {
-                Err(Error::Client(error))
-                    if error.failed_op() == Some(2) && *error.kind() == ErrorKind::NoNode =>
-                {
+                Err(Error::Client(error)) if error.failed_op() == Some(2) && error.is_no_node() => {
                     ensure(&self.core.intake.client, &dead.path, Lifetime::Persistent).await?;
                 }
                 settled => return settled,
@@ -227,7 +225,7 @@ impl LockAttempt {
                 Ok(Some(self.hold(Created { path: self.lock_path.clone(), stat })))
             }
             Ok(_) => Ok(None),
-            Err(error) if *error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
