@@ -158,6 +158,8 @@ impl Claim {
             guard: self.fence.clone(),
             version: Arc::new(fence.version.into()),
             marker: Some(self.marker.clone()),
+            last_data: None,
+            may_be_bypassed: false,
         };
         let (client, session) = (self.client.clone(), self.session.clone());
         Hold::of_incarnation(client, session, created, incarnation, self.lost_when)

@@ -15,13 +15,13 @@
 //! not here: priorities. A candidate with a better claim could only overtake those who wait, and each
 //! would then have to watch all others.
 
-use herdsman_client::{Client, ErrorKind, Fenced};
+use herdsman_client::{Client, ErrorKind};
 
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, OFFER, Step};
+use crate::owned_node::Incarnation;
 use crate::path;
 
 mod epoch;
@@ -29,10 +29,8 @@ mod events;
 mod latch;
 mod leadership;
 mod observer;
-mod post;
 mod race;
 mod selector;
-mod vacate;
 
 pub use epoch::{Ending, Predecessor};
 pub use events::{ElectionEvent, ElectionState};
@@ -42,10 +40,8 @@ pub use observer::Candidate;
 pub use race::Race;
 pub use selector::{Requeue, Selector};
 
-use epoch::{Entry, Ledger};
-use events::{InOffice, Lifecycle, Progress};
-use leadership::{Facts, Seat};
-use vacate::Vacancy;
+use epoch::Ledger;
+use events::{Lifecycle, Progress};
 
 /// Whose nodes an election uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -252,15 +248,20 @@ impl Election {
             None => None,
         };
         // A node that took the place of ours before the term began has passed for ours.
-        if self.reuses_names() && !Vacancy::of(&hold).is_still_held().await? {
+        if self.reuses_names() && !hold.is_there().await? {
             return Err(Error::Lost);
         }
-        let fence = match &entry {
-            Some(entry) => hold.fenced().and(&entry.ledger.path).at_version(entry.version),
-            None => hold.fenced(),
+        let hold = match &entry {
+            Some(entry) => hold.with_incarnation(Incarnation {
+                // Java's candidates do not write to the epoch node.
+                may_be_bypassed: self.reuses_names(),
+                ..entry.incarnation()
+            }),
+            None => hold,
         };
         let entry = entry.filter(|_| self.ledger.is_some());
-        Ok(self.leadership(hold, entry, fence))
+        let (line, id) = (&self.line, self.id());
+        Ok(Leadership::new(hold, id, entry.as_ref(), line.holder.lost_when, &self.lifecycle))
     }
 
     fn id(&self) -> String {
@@ -276,21 +277,6 @@ impl Election {
     /// Whether the node of another leader may get the name that ours had.
     fn reuses_names(&self) -> bool {
         self.line.layout == Layout::Apache
-    }
-
-    fn leadership(&self, hold: Hold, entry: Option<Entry>, fence: Fenced) -> Leadership {
-        let term = Term::new(Facts {
-            id: self.id(),
-            node: hold.path().to_owned(),
-            token: hold.token(),
-            epoch: entry.as_ref().map(|entry| entry.record.epoch),
-            predecessor: entry.as_ref().and_then(|entry| entry.predecessor.clone()),
-            fence,
-            session: hold.session().clone(),
-            lost_when: self.line.holder.lost_when,
-        });
-        let in_office = InOffice::new(&self.lifecycle);
-        Leadership { seat: Seat::First(hold, entry), term, in_office }
     }
 }
 

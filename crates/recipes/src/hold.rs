@@ -10,7 +10,7 @@
 //! Invariant: whatever becomes of a hold and of the connection, its node is deleted, or goes with
 //! the session. Nothing but this very node is ever deleted.
 
-use herdsman_client::{Client, Created, Fenced, Session};
+use herdsman_client::{Client, Created, Fenced, Op, Session};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -68,6 +68,22 @@ impl Hold {
 
     fn of_node(node: OwnedNode, session: Session, lost_when: LostWhen) -> Self {
         Hold { session, node, lost_when, expires_at: None, released: false }
+    }
+
+    /// Tells the node from those of others at the same path from now on.
+    pub(crate) fn with_incarnation(mut self, incarnation: Incarnation) -> Self {
+        self.node = self.node.clone().with_incarnation(incarnation);
+        self
+    }
+
+    /// See [`OwnedNode::check`].
+    pub(crate) fn check(&self) -> Op {
+        self.node.check()
+    }
+
+    /// See [`OwnedNode::is_there`].
+    pub(crate) async fn is_there(&self) -> Result<bool> {
+        self.node.is_there().await
     }
 
     /// Not to be trusted from this moment on, unless it is [extended](Hold::extend).

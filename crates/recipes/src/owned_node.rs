@@ -5,15 +5,18 @@
 //!
 //! A path alone does not name a node: somebody may delete ours, and another client make its own under the same name. A
 //! server compares only data versions, and that of a new node is 0 each time. So a node at a path that others use, too,
-//! has an [`Incarnation`]: a second node whose version changes with each new owner of the path.
+//! has an [`Incarnation`]: a second node whose version changes with each new owner of the path. What an owner leaves
+//! there for the next one is written together with the deletion.
 //!
 //! Invariant: nothing but this very node is deleted. A deletion whose reply was lost is repeated only if the node is
 //! still the same. (Without an incarnation a name is unique, or is compared by its czxid: then there is a moment
 //! between the comparison and the deletion, in which only a deletion by hand could do harm.)
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Fenced, Op, Outcome, Reply, Zxid};
 
 use crate::error::{Error, Result};
@@ -49,6 +52,35 @@ pub(crate) struct Incarnation {
     pub(crate) version: Arc<AtomicI32>,
     /// An ephemeral node under a unique name, made in the same transaction. It goes together with ours.
     pub(crate) marker: Option<String>,
+    /// Written to the guard together with the node's deletion.
+    pub(crate) last_data: Option<LastData>,
+    /// Other programs may come to own the path without changing the guard, so the node has to be looked at before it
+    /// is deleted.
+    pub(crate) may_be_bypassed: bool,
+}
+
+/// What the node that tells owners apart holds when an owner has gone.
+#[derive(Clone)]
+pub(crate) struct LastData(Arc<dyn Fn(End) -> Bytes + Send + Sync>);
+
+/// How an ownership ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Released,
+    /// Whatever holds it was dropped.
+    Dropped,
+}
+
+impl LastData {
+    pub(crate) fn new(data: impl Fn(End) -> Bytes + Send + Sync + 'static) -> Self {
+        LastData(Arc::new(data))
+    }
+}
+
+impl fmt::Debug for LastData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LastData").finish()
+    }
 }
 
 impl OwnedNode {
@@ -71,57 +103,69 @@ impl OwnedNode {
     /// A client whose writes fail once this node has gone.
     pub(crate) fn fenced(&self) -> Fenced {
         let fenced = self.client.fenced_by(&self.path);
-        let Naming::Incarnation(Incarnation { guard, version, marker }) = &self.naming else {
+        let Naming::Incarnation(incarnation) = &self.naming else {
             return fenced;
         };
-        let fenced = fenced.and(guard).at_version(version.load(Ordering::Relaxed));
-        match marker {
+        let fenced = fenced.and(&incarnation.guard).at_version(incarnation.version());
+        match &incarnation.marker {
             // While it exists, the guard has not been deleted and made again.
             Some(marker) => fenced.and(marker),
             None => fenced,
         }
     }
 
+    /// What begins a transaction that fails once another owns the path.
+    pub(crate) fn check(&self) -> Op {
+        match &self.naming {
+            Naming::Incarnation(incarnation) => incarnation.check(),
+            _ => Op::check(&self.path),
+        }
+    }
+
+    /// Whether this very node still exists, as the server knows it.
+    pub(crate) async fn is_there(&self) -> Result<bool> {
+        let stat = patient(&self.client).exists(&self.path).await?;
+        Ok(stat.is_some_and(|stat| stat.czxid == self.czxid))
+    }
+
     /// Deletes it, whatever happens to the connection. [`Error::Lost`] if it was not there any more.
     pub(crate) async fn remove(self) -> Result<()> {
-        let first = self.send_removal();
-        self.finish_removal(first).await
+        let first = self.send_removal(End::Released);
+        self.finish_removal(first, End::Released).await
     }
 
     /// The same without waiting for it. The request takes its place in the order of requests now, before whatever the
-    /// caller does next; except at a reused path without an incarnation, where the node has to be looked at before. May
+    /// caller does next; except at a reused path, where the node has to be looked at before. May
     /// be called outside of a runtime.
     pub(crate) fn remove_in_background(self) {
-        let first = self.send_removal();
+        let first = self.send_removal(End::Dropped);
         self.client.clone().spawn(async move {
-            if let Err(error) = self.finish_removal(first).await {
+            if let Err(error) = self.finish_removal(first, End::Dropped).await {
                 tracing::debug!(%error, "a node was not there to be deleted");
             }
         });
     }
 
     /// The removal in one request; none if the node has to be looked at before.
-    fn send_removal(&self) -> Option<Reply<()>> {
+    fn send_removal(&self, end: End) -> Option<Reply<()>> {
         let client = patient(&self.client);
         match &self.naming {
             Naming::Unique => Some(client.delete(&self.path).send()),
             Naming::Reused => None,
+            Naming::Incarnation(incarnation) if incarnation.may_be_bypassed => None,
             Naming::Incarnation(incarnation) => {
-                let sent = client.transaction(self.removal(incarnation)).send();
+                let sent = client.transaction(self.removal(incarnation, end)).send();
                 Some(Box::pin(async move { sent.await.map(drop) }))
             }
         }
     }
 
-    fn removal(&self, incarnation: &Incarnation) -> impl Iterator<Item = Op> {
-        let Incarnation { guard, version, marker } = incarnation;
-        let marker = marker.as_deref().map(Op::delete);
-        [Op::check(guard).version(version.load(Ordering::Relaxed)), Op::delete(&self.path)]
-            .into_iter()
-            .chain(marker)
+    fn removal(&self, incarnation: &Incarnation, end: End) -> impl Iterator<Item = Op> {
+        let marker = incarnation.marker.as_deref().map(Op::delete);
+        [incarnation.last_op(end), Op::delete(&self.path)].into_iter().chain(marker)
     }
 
-    async fn finish_removal(self, first: Option<Reply<()>>) -> Result<()> {
+    async fn finish_removal(self, first: Option<Reply<()>>, end: End) -> Result<()> {
         let mut removal = first;
         let mut may_be_gone = false;
         while let Some(removed) = removal {
@@ -133,7 +177,7 @@ impl OwnedNode {
                 _ if is_in_doubt(&error) => {
                     may_be_gone = true;
                     pause_after(&error).await;
-                    removal = self.send_removal();
+                    removal = self.send_removal(end);
                 }
                 ErrorKind::NoNode | ErrorKind::BadVersion => break,
                 _ => return Err(error.into()),
@@ -141,7 +185,7 @@ impl OwnedNode {
         }
         let removed = match self.naming {
             Naming::Unique => Ok(false),
-            _ => self.remove_if_same(&mut may_be_gone).await,
+            _ => self.remove_if_same(&mut may_be_gone, end).await,
         };
         self.remove_marker();
         match removed {
@@ -154,18 +198,28 @@ impl OwnedNode {
     }
 
     /// Deletes the node that is there if it is ours; `false` if it is not.
-    async fn remove_if_same(&self, may_be_gone: &mut bool) -> herdsman_client::Result<bool> {
+    async fn remove_if_same(
+        &self,
+        may_be_gone: &mut bool,
+        end: End,
+    ) -> herdsman_client::Result<bool> {
         let client = patient(&self.client);
         loop {
             // This server may be another one than before, and be behind.
             client.sync(&self.path).await?;
+            // Before the node: if another owns that by the time of its deletion, the guard has another version.
+            let guard = self.last_op_of_guard(&client, end).await?;
             let stat = client.exists(&self.path).await?;
             if stat.is_none_or(|stat| stat.czxid != self.czxid) {
                 return Ok(false);
             }
-            match client.delete(&self.path).await {
+            let removed = match guard {
+                None => client.delete(&self.path).await,
+                Some(guard) => client.transaction([guard, Op::delete(&self.path)]).await.map(drop),
+            };
+            match removed {
                 Ok(()) => return Ok(true),
-                Err(error) if error.is_no_node() => return Ok(false),
+                Err(error) if error.is_no_node() || error.is_bad_version() => {}
                 Err(error) if is_in_doubt(&error) => {
                     *may_be_gone = true;
                     pause_after(&error).await;
@@ -175,10 +229,44 @@ impl OwnedNode {
         }
     }
 
+    /// What is done with the guard, if there is one, together with the deletion. If somebody else has written to it, it
+    /// only has to stay as it is.
+    async fn last_op_of_guard(
+        &self,
+        client: &Client,
+        end: End,
+    ) -> herdsman_client::Result<Option<Op>> {
+        let Naming::Incarnation(incarnation) = &self.naming else {
+            return Ok(None);
+        };
+        let stat = client.exists(&incarnation.guard).await?;
+        Ok(stat.map(|stat| match stat.version == incarnation.version() {
+            true => incarnation.last_op(end),
+            false => Op::check(&incarnation.guard).version(stat.version),
+        }))
+    }
+
     /// The node went without it.
     fn remove_marker(&self) {
         if let Naming::Incarnation(Incarnation { marker: Some(marker), .. }) = &self.naming {
             self.client.delete(marker).in_background();
+        }
+    }
+}
+
+impl Incarnation {
+    fn version(&self) -> i32 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    fn check(&self) -> Op {
+        Op::check(&self.guard).version(self.version())
+    }
+
+    fn last_op(&self, end: End) -> Op {
+        match &self.last_data {
+            Some(LastData(data)) => Op::set(&self.guard, data(end)).version(self.version()),
+            None => self.check(),
         }
     }
 }

@@ -8,12 +8,15 @@
 //! `{"epoch":7,"leader":"host-1","holder":"_c_…-lock-0000000012","resigned":false}`. `holder` is
 //! unique to a term. After ideas of Kafka's controller epoch and of the breadcrumb of HDFS' ZKFC.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Lifetime, Op, Optional, Outcome, Stat};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::hold::Hold;
+use crate::owned_node::{End, Incarnation, LastData};
 use crate::patient::patient;
 
 /// The leader before the present one, as the epoch node remembers it.
@@ -159,19 +162,20 @@ impl Ledger {
     }
 }
 
-/// How a term ends in the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Farewell {
-    Resigned,
-    /// The guard was dropped.
-    Dropped,
-}
-
 impl Entry {
-    /// The write that ends the term. It raises the version in any case, so that writes fenced by it
-    /// fail from now on.
-    pub(super) fn close(&self, farewell: Farewell) -> Op {
-        let record = Record { resigned: farewell == Farewell::Resigned, ..self.record.clone() };
-        Op::set(&self.ledger.path, record.encode()).version(self.version)
+    /// What tells this leader from others at the same path. The end of the term is written to the ledger in any case,
+    /// so that writes fenced by its version fail from then on.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        let record = self.record.clone();
+        let last_data = LastData::new(move |end| {
+            Record { resigned: end == End::Released, ..record.clone() }.encode()
+        });
+        Incarnation {
+            guard: self.ledger.path.clone(),
+            version: Arc::new(self.version.into()),
+            marker: None,
+            last_data: Some(last_data),
+            may_be_bypassed: false,
+        }
     }
 }

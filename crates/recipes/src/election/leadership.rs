@@ -3,14 +3,13 @@
 //! In: a node that won. Out: whether the leadership can still be believed in, its token, a client
 //! whose writes fail when it is over, and its end. Deliberately not here: how it was won.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use herdsman_client::{ConnectionState, Fenced, Op, Session};
+use herdsman_client::{ConnectionState, Fenced, Session};
 
-use super::epoch::{Entry, Farewell, Predecessor};
-use super::events::InOffice;
-use super::post::Post;
-use super::vacate::{Vacancy, is_gone};
+use super::epoch::{Entry, Predecessor};
+use super::events::{InOffice, Lifecycle};
 use crate::error::Result;
 use crate::guard::{Guard, run_until};
 use crate::hold::Hold;
@@ -24,19 +23,19 @@ pub struct Term {
 
 /// What a [`Term`] tells.
 #[derive(Debug)]
-pub(super) struct Facts {
-    pub(super) id: String,
-    pub(super) node: String,
-    pub(super) token: u64,
-    pub(super) epoch: Option<u64>,
-    pub(super) predecessor: Option<Predecessor>,
-    pub(super) fence: Fenced,
-    pub(super) session: Session,
-    pub(super) lost_when: LostWhen,
+struct Facts {
+    id: String,
+    node: String,
+    token: u64,
+    epoch: Option<u64>,
+    predecessor: Option<Predecessor>,
+    fence: Fenced,
+    session: Session,
+    lost_when: LostWhen,
 }
 
 impl Term {
-    pub(super) fn new(facts: Facts) -> Self {
+    fn new(facts: Facts) -> Self {
         Term { facts: Arc::new(facts) }
     }
 
@@ -93,51 +92,12 @@ impl Term {
     }
 }
 
-/// The node that makes a leader.
-#[derive(Debug)]
-pub(super) enum Seat {
-    /// First in a line, with its entry in the epoch node if there is one.
-    First(Hold, Option<Entry>),
-    /// The only one there is.
-    Only(Post),
-}
-
-impl Seat {
-    fn hold(&self) -> &Hold {
-        match self {
-            Seat::First(hold, _) => hold,
-            Seat::Only(post) => post.hold(),
-        }
-    }
-
-    /// A check that fails once another leads.
-    fn check(&self) -> Op {
-        match self {
-            Seat::First(hold, _) => Op::check(hold.path()),
-            Seat::Only(post) => post.check(),
-        }
-    }
-
-    async fn vacate(self) -> Result<()> {
-        match self {
-            Seat::First(hold, None) => hold.release().await,
-            Seat::First(mut hold, Some(entry)) => {
-                let closed = Vacancy::of(&hold).close_term(&entry, Farewell::Resigned).await;
-                if is_gone(&closed) {
-                    hold.let_go();
-                }
-                closed
-            }
-            Seat::Only(post) => post.give_up().await,
-        }
-    }
-}
-
-/// Leadership. Dropping it resigns in the background; [`Leadership::resign`] waits for it.
+/// Leadership; see [`Hold`] for all that it can do. Dropping it resigns in the background; [`Leadership::resign`] waits
+/// for it.
 ///
 /// There is always a pause between losing a session and knowing it. Within it a leader is wrong
-/// about itself; only what carries its [token](Leadership::token), or is written through
-/// [`Leadership::fenced`], is safe then.
+/// about itself; only what carries its [token](Hold::token), or is written through
+/// [`fenced`](Hold::fenced), is safe then.
 ///
 /// ```
 /// # async fn example(client: herdsman_client::Client) -> herdsman_recipes::Result<()> {
@@ -155,22 +115,36 @@ impl Seat {
 #[derive(Debug)]
 #[must_use = "the leadership is given up when this is dropped"]
 pub struct Leadership {
-    pub(super) seat: Seat,
-    pub(super) term: Term,
-    pub(super) in_office: InOffice,
+    hold: Hold,
+    term: Term,
+    in_office: InOffice,
 }
 
 impl Leadership {
+    pub(super) fn new(
+        hold: Hold,
+        id: String,
+        entry: Option<&Entry>,
+        lost_when: LostWhen,
+        lifecycle: &Lifecycle,
+    ) -> Self {
+        let term = Term::new(Facts {
+            id,
+            node: hold.path().to_owned(),
+            token: hold.token(),
+            epoch: entry.map(|entry| entry.record.epoch),
+            predecessor: entry.and_then(|entry| entry.predecessor.clone()),
+            fence: hold.fenced(),
+            session: hold.session().clone(),
+            lost_when,
+        });
+        Leadership { hold, term, in_office: InOffice::new(lifecycle) }
+    }
+
     /// The facts of this term, to keep or to hand on.
     #[must_use]
     pub fn term(&self) -> &Term {
         &self.term
-    }
-
-    /// See [`Term::token`].
-    #[must_use]
-    pub fn token(&self) -> u64 {
-        self.term.token()
     }
 
     /// See [`Term::epoch`].
@@ -185,27 +159,10 @@ impl Leadership {
         self.term.predecessor()
     }
 
-    /// See [`Term::fenced`].
-    #[must_use]
-    pub fn fenced(&self) -> Fenced {
-        self.term.fenced()
-    }
-
-    /// What [`Leadership::fenced`] puts in front of every write.
-    pub(crate) fn check(&self) -> Op {
-        self.seat.check()
-    }
-
-    /// Whether, as far as this process can know, it still leads. Does not ask the server.
-    #[must_use]
-    pub fn is_trusted(&self) -> bool {
-        self.term.is_trusted()
-    }
-
     /// Resolves when it can no longer be trusted: the connection or session is gone, as
     /// [`LostWhen`] says, or somebody deleted the node. Cancel-safe; costs a watch while awaited.
     pub async fn lost(&self) {
-        self.seat.hold().lost().await;
+        self.hold.lost().await;
         self.in_office.lost(self.token());
     }
 
@@ -218,7 +175,7 @@ impl Leadership {
         if self.term.session().wait_for(is_known).await.is_final() {
             return false;
         }
-        let is_still_held = Vacancy::of(self.seat.hold()).is_still_held().await.unwrap_or(false);
+        let is_still_held = self.hold.is_there().await.unwrap_or(false);
         if is_still_held {
             self.in_office.regained();
         }
@@ -236,23 +193,27 @@ impl Leadership {
     ///
     /// [`Error::Lost`] says that it did not lead any more, although it is given up now for certain.
     pub async fn resign(self) -> Result<()> {
-        let Leadership { seat, mut in_office, .. } = self;
+        let Leadership { hold, mut in_office, .. } = self;
         in_office.stopping();
-        seat.vacate().await
+        hold.release().await
+    }
+}
+
+impl Deref for Leadership {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
     }
 }
 
 impl Guard for Leadership {
     fn hold(&self) -> &Hold {
-        self.seat.hold()
+        &self.hold
     }
 
     async fn release(self) -> Result<()> {
         self.resign().await
-    }
-
-    fn fenced(&self) -> Fenced {
-        self.term.fenced()
     }
 
     async fn lost(&self) {

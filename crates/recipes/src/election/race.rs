@@ -16,10 +16,9 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::epoch::{Entry, Ledger};
-use super::events::{ElectionEvent, ElectionState, InOffice, Lifecycle, Progress};
+use super::events::{ElectionEvent, ElectionState, Lifecycle, Progress};
 use super::goes_on_after;
-use super::leadership::{Facts, Leadership, Seat, Term};
-use super::post::Post;
+use super::leadership::Leadership;
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::hold::Hold;
@@ -95,8 +94,10 @@ impl Race {
         let progress = Progress::start(&self.lifecycle);
         loop {
             match self.campaign_in_session().await {
-                Ok(post) => {
-                    let leadership = self.leadership(post);
+                Ok((hold, entry)) => {
+                    let (id, lost_when) = (self.id(), self.holder.lost_when);
+                    let leadership =
+                        Leadership::new(hold, id, Some(&entry), lost_when, &self.lifecycle);
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
@@ -109,28 +110,13 @@ impl Race {
         }
     }
 
-    fn leadership(&self, post: Post) -> Leadership {
-        let entry = post.entry();
-        let term = Term::new(Facts {
-            id: self.id(),
-            node: self.path.clone(),
-            token: post.hold().token(),
-            epoch: Some(entry.record.epoch),
-            predecessor: entry.predecessor.clone(),
-            fence: post.fenced(),
-            session: post.hold().session().clone(),
-            lost_when: self.holder.lost_when,
-        });
-        Leadership { seat: Seat::Only(post), term, in_office: InOffice::new(&self.lifecycle) }
-    }
-
-    async fn campaign_in_session(&self) -> Result<Post> {
+    async fn campaign_in_session(&self) -> Result<(Hold, Entry)> {
         let session = self.holder.client.connected_session().await?;
         let client = patient(&self.holder.client.bound_to(&session));
         loop {
             self.wait_until_vacant(&client).await?;
-            if let Some(post) = self.attempt(&session).await? {
-                return Ok(post);
+            if let Some(won) = self.attempt(&session).await? {
+                return Ok(won);
             }
         }
     }
@@ -148,18 +134,18 @@ impl Race {
 
     /// One attempt, which runs to its end even if nobody waits for it: a node that it makes and
     /// nobody takes is given up again.
-    async fn attempt(&self, session: &Session) -> Result<Option<Post>> {
+    async fn attempt(&self, session: &Session) -> Result<Option<(Hold, Entry)>> {
         let (send, receive) = oneshot::channel();
         let (race, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
-            // A post that cannot be handed over is dropped, and thereby given up.
+            // A hold that cannot be handed over is dropped, and thereby given up.
             let _ = send.send(race.try_to_win(&session).await);
         });
         receive.await.unwrap_or(Err(Error::Lost))
     }
 
     /// `None` if another was faster.
-    async fn try_to_win(&self, session: &Session) -> Result<Option<Post>> {
+    async fn try_to_win(&self, session: &Session) -> Result<Option<(Hold, Entry)>> {
         let bound = self.holder.client.bound_to(session);
         let client = patient(&bound);
         let holder = Uuid::new_v4().to_string();
@@ -214,14 +200,15 @@ impl Race {
         session: &Session,
         created: Created,
         entry: Entry,
-    ) -> Result<Option<Post>> {
+    ) -> Result<Option<(Hold, Entry)>> {
         let owner = created.stat.ephemeral_owner;
-        let hold = Hold::new(client.clone(), session.clone(), created, self.holder.lost_when);
-        let post = Post::new(hold, entry);
-        if owner != session.id().0 {
-            return Err(Error::Lost);
+        let (client, session) = (client.clone(), session.clone());
+        let (is_ours, lost_when) = (owner == session.id().0, self.holder.lost_when);
+        let hold = Hold::of_incarnation(client, session, created, entry.incarnation(), lost_when);
+        match is_ours {
+            true => Ok(Some((hold, entry))),
+            false => Err(Error::Lost),
         }
-        Ok(Some(post))
     }
 }
 

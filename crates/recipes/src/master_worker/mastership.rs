@@ -63,10 +63,7 @@ impl Mastership {
 
     /// Fails once another is, or has been, the active master.
     pub(super) fn check(&self) -> Op {
-        match self {
-            Mastership::FirstInLine(hold) => Op::check(hold.path()),
-            Mastership::SingleNode(leadership) => leadership.check(),
-        }
+        self.hold().check()
     }
 }
 

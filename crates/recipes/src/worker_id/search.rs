@@ -3,8 +3,6 @@
 //! In: which numbers are taken, and up to when each was used. Out: a lease. A lost reply is resolved
 //! by the UUID in the node: if it is the one of this attempt, the number is ours.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, Optional, Outcome, Session};
 use uuid::Uuid;
@@ -12,7 +10,6 @@ use uuid::Uuid;
 use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
-use crate::owned_node::Incarnation;
 use crate::path::child;
 use crate::patient::patient;
 use crate::until_known::until_known;
@@ -173,11 +170,9 @@ impl<'a> Search<'a> {
         let created = Created { path, stat: node.stat };
         // With the caller's own patience from here on.
         let client = self.workers.holder.client.bound_to(&self.session);
-        let version = Arc::new(time.stat.version.into());
-        let incarnation = Incarnation { guard: time_path, version, marker: None };
         let (session, lost_when) = (self.session.clone(), self.workers.holder.lost_when);
-        let hold = Hold::of_incarnation(client, session, created, incarnation.clone(), lost_when);
-        Ok(Some(WorkerLease::new(id, nonce, hold, incarnation, &time)?))
+        let hold = Hold::at_reused_path(client, session, &created, lost_when);
+        Ok(Some(WorkerLease::new(id, hold, time_path, &time)?))
     }
 
     /// Keeps the number for the next time.

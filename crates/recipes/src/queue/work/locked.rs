@@ -240,7 +240,8 @@ impl LockAttempt {
     fn hold(&self, created: Created) -> Hold {
         let guard = self.item_path.clone();
         let version = Arc::new(self.version_after().into());
-        let incarnation = Incarnation { guard, version, marker: None };
+        let incarnation =
+            Incarnation { guard, version, marker: None, last_data: None, may_be_bypassed: false };
         let (client, session) = (self.client.clone(), self.session.clone());
         Hold::of_incarnation(client, session, created, incarnation, self.lost_when)
     }
