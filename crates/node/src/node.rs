@@ -406,9 +406,9 @@ impl Node {
         self.answer_in_turn(Waiting::Refusal { origin, code }, tree, out);
     }
 
-    /// Answers at once if nothing is in flight and `out` is not large, else behind it; a sync when its check is passed.
-    /// A log that cannot be written lets nothing move on, so then it is enough that the connection itself has nothing in
-    /// flight; one that has is being closed.
+    /// Answers at once if nothing is in flight and `out` is not large, else behind it; a sync only when its check is
+    /// passed. A log that cannot be written lets nothing move on, so then it is enough that the connection itself has
+    /// nothing in flight; one that has is being closed.
     fn answer_in_turn(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
         let stuck = self.storage != StorageState::Writable;
         let conn = waiting.conn();

@@ -700,7 +700,7 @@ fn answers_that_do_not_count_pass_no_check() {
     let mut leader = established(&mut replica, 2);
     introduce(&mut leader, &mut replica, 4, LearnerKind::Observer);
     promise(&mut leader, &mut replica, 4, Some(1));
-    leader.handle_sent(0, LinkId(4), None, &mut replica, &mut Vec::new());
+    leader.handle_sent(0, LinkId(4), None, &replica, &mut Vec::new());
     let ack = QuorumPacket::Ack { zxid: Zxid::start_of(leader.epoch()) };
     leader.handle_packet(0, LinkId(4), ack, &mut replica, &mut Vec::new());
     assert!(leader.is_active(LinkId(4)));
