@@ -91,7 +91,7 @@ impl LeaderLatch {
         let events = Board::new();
         let candidacy =
             Candidacy { election: election.clone(), standing: tell, events: events.clone() };
-        let task = election.line.client.spawn(candidacy.run(closed));
+        let task = election.line.holder.client.spawn(candidacy.run(closed));
         LeaderLatch { election, standing, events, closing, task }
     }
 

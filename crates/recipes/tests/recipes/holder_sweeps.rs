@@ -247,7 +247,7 @@ async fn a_cut_at_any_request_of_a_partition_member_leaves_each_item_to_one() {
 async fn together(run: &Run<'_>, barrier: &DoubleBarrier, other: &DoubleBarrier) {
     let (ours, theirs) = tokio::join!(barrier.enter(), other.enter());
     let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
-    assert_eq!(run.own_nodes(), [ours.member_path()]);
+    assert_eq!(run.own_nodes(), [ours.path()]);
     let (left, other_left) = tokio::join!(ours.leave(), theirs.leave());
     left.unwrap();
     other_left.unwrap();

@@ -137,7 +137,7 @@ async fn a_cut_at_any_request_of_a_ticket_leaves_one_ticket_or_none() {
         let other = TicketQueue::new(&client(run.server).await, &run.path).unwrap();
         let first = other.take_number().await.unwrap();
         let second = queue.take_number().await.unwrap();
-        assert_eq!(run.own_nodes(), [second.hold().path()]);
+        assert_eq!(run.own_nodes(), [second.path()]);
         assert_eq!((second.position().await.unwrap(), other.len().await.unwrap()), (1, 2));
         first.leave().await.unwrap();
         second.turn().await.unwrap();
