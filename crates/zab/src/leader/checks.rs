@@ -1,16 +1,17 @@
 //! Whether this server still leads: what it has to know before it answers a sync.
 //!
 //! A leader that stood still for a while does not know that it has been replaced, and would answer a sync from its
-//! past. So a sync begins a *check*: the followers are pinged, and the check is passed when a quorum has answered a ping
-//! that was sent after the check began. Then no later leader can have committed anything before the check began: it
-//! needs the promises of a quorum, one of these servers has also answered the ping, and a server closes its link to a
-//! leader before it promises a later epoch, so that it answers no pings after that. What was committed by this leader or
-//! an earlier one is in this server's log, and a sync is answered when all of that is committed here.
+//! past. So a sync begins a *check*: the followers are pinged, and the check is passed when a quorum has answered a
+//! ping that was sent after the check began. Then no later leader can have committed anything before the check
+//! began: it needs the promises of a quorum, one of these servers has also answered the ping, and a server closes
+//! its link to a leader before it promises a later epoch, so that it answers no pings after that. What was
+//! committed by this leader or an earlier one is in this server's log, and a sync is answered when all of that is
+//! committed here.
 //!
-//! Pings carry the number of the latest check in the place of their zxid, below zero so that it is none. Followers of
-//! either kind send it back as it came and use it for nothing else, so it does not matter how many packets answer a
-//! ping, or whether pings that come before UPTODATE are answered. A follower gets the next ping for a check when it has
-//! answered the one before, so all syncs that come meanwhile share a ping.
+//! Pings carry the number of the latest check in the place of their zxid, below zero so that it is none. Followers
+//! of either kind send it back as it came and use it for nothing else, so it does not matter how many packets
+//! answer a ping, or whether pings that come before UPTODATE are answered. A follower gets the next ping for a
+//! check when it has answered the one before, so all syncs that come meanwhile share a ping.
 //!
 //! Apache has no such check.
 
