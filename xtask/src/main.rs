@@ -86,7 +86,7 @@ enum Task {
     Chaos(chaos::Options),
     /// Measure how long writes stand still when a leader is killed.
     Failover(failover::Options),
-    /// Stop a leader until it has been replaced, and see that it answers no sync from its past.
+    /// Pause a leader until another is elected, and check that it does not answer syncs with old data.
     StaleSyncs(stale_syncs::Options),
     /// Attack servers with hostile clients, and measure what good clients notice of it.
     ///

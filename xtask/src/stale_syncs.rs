@@ -77,9 +77,7 @@ pub fn run(options: &Options) -> Result<()> {
     ensemble.stop_all()?;
     let Answers { fresh, stale, none } = answers;
     println!("{name}: {stale_rounds} of {rounds} rounds with stale answers");
-    println!(
-        "        syncs: {fresh} answered, {none} not answered, {stale} answered from the past"
-    );
+    println!("        syncs: {fresh} up to date, {stale} stale, {none} not answered");
     ensure!(stale == 0, "a sync was answered by a leader that had been replaced");
     Ok(())
 }
@@ -90,7 +88,7 @@ fn stop_a_leader(
     round: usize,
     answers: &mut Answers,
 ) -> Result<()> {
-    let old = leader_of(ensemble, program)?;
+    let old = make_lead(ensemble, program)?;
     let address = ensemble.member(old).address().to_owned();
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
@@ -127,7 +125,7 @@ fn read_behind_sync(client: &mut Session) -> Option<Vec<u8>> {
 }
 
 /// Makes a server of this program lead.
-fn leader_of(ensemble: &mut Ensemble, program: Program) -> Result<usize> {
+fn make_lead(ensemble: &mut Ensemble, program: Program) -> Result<usize> {
     for _ in 0..LEAD_TRIES_MAX {
         let leader = ensemble.await_serving()?;
         if ensemble.member(leader).program() == program {

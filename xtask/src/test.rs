@@ -180,7 +180,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "stale-syncs",
-        about: "a leader that stood still and has been replaced answers no sync from its past",
+        about: "a leader that was paused and replaced does not answer syncs with old data",
         needs: &[],
         command: &["xtask", "stale-syncs", "--rounds", "8"],
     },

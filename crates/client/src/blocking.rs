@@ -40,10 +40,9 @@
 //! It runs until the process ends, and it is not there in a child after `fork`. A call itself runs on the
 //! thread that waits for it, and any number of threads can wait at once.
 //!
-//! **Functions that are not async but start tasks** need no `wait`:
-//! [`Options::start`](crate::Options::start) on a plain thread makes a client that runs on that background
-//! thread, and what other crates start with [`Client::spawn`](crate::Client::spawn), as the recipes do,
-//! runs where its client does.
+//! **Functions that are not async but start tasks** need no `wait`. A client started with
+//! [`Options::start`](crate::Options::start) outside a runtime uses the background thread. What recipes start
+//! with [`Client::spawn`](crate::Client::spawn) runs in their client's runtime.
 //!
 //! **At the end of the program.** A client that is dropped closes its session in the background, which a
 //! process that ends at once may not reach: its ephemeral znodes then stay for the session timeout. Call

@@ -139,7 +139,7 @@ impl<O: Operation> Attempt<O> {
         }
     }
 
-    /// Somebody wants the span.
+    /// As `run`, inside the span.
     async fn run_in(mut self, span: Span, deadline: Option<Duration>) -> Result<O::Output> {
         let states = self.client.lineage().board.subscribe();
         let run = async {
@@ -173,7 +173,7 @@ impl<O: Operation> Attempt<O> {
         operation::locate(&self.op, Error::new(ErrorKind::DeadlineExceeded, outcome))
     }
 
-    /// Tells that the call has ended.
+    /// Reports the end of the call to the span, the log and the hook.
     fn report(&self, span: &Span, result: Result<(), &Error>) {
         let hook = self.session.shared().options.on_call.as_ref();
         if hook.is_none() && span.is_disabled() && !report::is_logged() {

@@ -283,22 +283,29 @@ impl Options {
         self
     }
 
-    /// Prefers these servers to all others of the list, the first one most: `zk1:2181,zk2:2181`, written as in
-    /// the list. For example the servers of the client's own data center, or the observer on its own machine.
-    /// They are tried first, and a client that had to use another server returns by itself when a preferred one
-    /// serves again, after a [delay](Options::return_delay).
+    /// Servers to use before all others of the list, in order of preference: `zk1:2181,zk2:2181`, for example those
+    /// in the client's own data center, or an observer on its own machine. They are tried first. A client that had
+    /// to use another server returns when a preferred one serves again, after a [delay](Options::return_delay). The
+    /// order is strict: all clients with the same first entry use that server while it serves, so vary the order to
+    /// spread the load.
     ///
-    /// The session, its ephemerals and its watches go on. Requests that were sent are answered first, unless that
-    /// takes longer than a third of the session timeout. Each return is a
-    /// [`Suspended`](crate::ConnectionEvent::Suspended) followed by a
-    /// [`Reconnected`](crate::ConnectionEvent::Reconnected), as after any change of the server.
+    /// The session keeps its ephemerals and watches. The client first waits for the replies to what it has sent, at
+    /// most a third of the session timeout; what is unanswered then fails with `ConnectionLoss`, as when a
+    /// connection breaks. Each return is a [`Suspended`](crate::ConnectionEvent::Suspended) followed by a
+    /// [`Reconnected`](crate::ConnectionEvent::Reconnected), as after any change of the server. So a return ends
+    /// every lock, permit and leadership with the default `LostWhen::Disconnected` of `herdsman-recipes`; use
+    /// `LostWhen::SessionTimedOut` together with preferred servers.
     ///
-    /// Names that are not in the list have no effect until they are. A client with preferences does not move to
-    /// another server only to keep the load even when the list changes.
+    /// Host and port are compared as text with the list in use; a chroot is ignored. Entries that are not in the
+    /// list have no effect until they are. With [`follow_membership`](Options::follow_membership), write them as
+    /// the members name their client addresses. A client with preferred servers does not change servers just to
+    /// balance load when the list changes.
     ///
-    /// To see whether a server serves, the client asks it by the four-letter word `srvr`, which servers answer
-    /// unless told otherwise. One that answers but does not take the client's session is asked less often from
-    /// then on.
+    /// Whether a server serves is asked with the four-letter word `srvr`, which servers allow by default; one that
+    /// does not allow it counts as serving. If a server looks available but does not take the session, the delay
+    /// doubles each time, up to 16 times, until a return succeeds.
+    ///
+    /// `connect` and `start` fail with `InvalidArgument` if the text is empty or cannot be read.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -319,9 +326,9 @@ impl Options {
         self
     }
 
-    /// How long a client stays at a server that is not the best of the [preferred](Options::prefer) ones before it
-    /// looks for a better one, and between two looks; each time a random duration between half and one and a half
-    /// of this, so that the clients of a server that was restarted return one after the other. Default 30 s.
+    /// How long to wait before looking for a better [preferred](Options::prefer) server, and between attempts. Each
+    /// wait is random, from 0.5 to 1.5 times this, so that clients do not all return at once to a server that was
+    /// restarted. Default 30 s.
     #[must_use]
     pub fn return_delay(mut self, delay: Duration) -> Self {
         self.return_delay = delay;

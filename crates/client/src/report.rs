@@ -1,8 +1,8 @@
-//! What is told of each call: a span and, when it has ended, an event of `tracing`, both at level DEBUG with the target
+//! What is reported for each call: a span and, when it has ended, an event of `tracing`, both at level DEBUG with the target
 //! `herdsman_client::call`, and the program's own hook, for metrics.
 //!
-//! The fields and events of the span are described in the documentation of the crate. The event at the end repeats all
-//! fields, for logs that show no spans, and is not in the span.
+//! The fields and events of the span are described in the documentation of the crate. The event at the end repeats
+//! them, with `elapsed` in place of `elapsed_us`, for logs that show no spans; it is not in the span.
 //!
 //! When nobody asks for any of them, all together cost three branches: not even the clock is read, and the future of
 //! the call is no larger.
@@ -99,7 +99,7 @@ pub(crate) async fn run_in<T>(
     let log_states = async {
         while states.changed().await.is_ok() {
             let state = *states.borrow_and_update();
-            tracing::debug!(target: TARGET, ?state, "the connection has changed");
+            tracing::debug!(target: TARGET, ?state, "connection state changed");
         }
         std::future::pending::<Infallible>().await
     };
@@ -119,7 +119,7 @@ pub(crate) fn shown(path: &str) -> Option<&str> {
     (!path.is_empty()).then_some(path)
 }
 
-/// Tells whoever asked for it.
+/// Logs the call and runs the hook.
 pub(crate) fn publish(hook: Option<&OnCall>, report: &CallReport<'_>) {
     let CallReport { op, path, result, elapsed, attempts } = *report;
     match result {

@@ -88,7 +88,7 @@ fn runtime() -> Result<Handle> {
     });
     #[cfg(not(feature = "blocking"))]
     Err(Error::invalid_argument(
-        "a client needs a tokio runtime to run in, or the feature \"blocking\"",
+        "no tokio runtime: start the client inside one, or enable the feature `blocking` of herdsman-client",
     ))
 }
 

@@ -124,8 +124,8 @@ enum LastAt {
 #[derive(Debug)]
 pub struct Forwarding {
     link: LinkId,
-    /// The leader makes sure that it still leads before it answers a sync.
-    leader_checks: bool,
+    /// The leader confirms with a quorum that it leads before it answers a sync.
+    leader_confirms_syncs: bool,
     attached: BTreeMap<SessionId, Attached>,
     /// New sessions that the leader has been asked for.
     opening: BTreeMap<SessionId, Applicant>,
@@ -174,7 +174,7 @@ impl Forwarding {
     pub fn new(link: LinkId) -> Self {
         Forwarding {
             link,
-            leader_checks: false,
+            leader_confirms_syncs: false,
             attached: BTreeMap::new(),
             opening: BTreeMap::new(),
             reviving: BTreeMap::new(),
@@ -193,15 +193,15 @@ impl Forwarding {
         self.link
     }
 
-    /// A ping of the leader shows what it does before it answers a sync.
-    pub fn set_leader_checks(&mut self, leader_checks: bool) {
-        self.leader_checks = leader_checks;
+    /// Learned from the leader's pings: whether it confirms that it leads before it answers a sync.
+    pub fn set_leader_confirms_syncs(&mut self, leader_confirms_syncs: bool) {
+        self.leader_confirms_syncs = leader_confirms_syncs;
     }
 
-    /// Whether the leader makes sure that it still leads before it answers a sync.
+    /// Whether the leader confirms with a quorum that it leads before it answers a sync.
     #[must_use]
-    pub fn leader_checks(&self) -> bool {
-        self.leader_checks
+    pub fn leader_confirms_syncs(&self) -> bool {
+        self.leader_confirms_syncs
     }
 
     /// A client waits for a new session.
@@ -404,8 +404,10 @@ impl Forwarding {
         for request in &mut attached.queue {
             if let Queued::Sync { origin, is_done, .. } = request
                 && sync.is(origin)
+                && !*is_done
             {
                 *is_done = true;
+                return;
             }
         }
     }

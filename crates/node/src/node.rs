@@ -246,7 +246,7 @@ impl Node {
     pub fn has_linearizable_syncs(&self) -> bool {
         match &self.role {
             Role::Deciding { .. } => true,
-            Role::Learning(forwarding) => forwarding.leader_checks(),
+            Role::Learning(forwarding) => forwarding.leader_confirms_syncs(),
             Role::Idle { .. } | Role::ReadOnly => false,
         }
     }

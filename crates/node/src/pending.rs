@@ -102,7 +102,8 @@ impl InFlight {
         self.queue.push_back((zxid, waiting));
     }
 
-    /// The next one that is durable and, if it is a sync, has passed its check.
+    /// The next one that is durable and, if it is a sync, has passed its check. A sync in front of something durable
+    /// needs none: a quorum has acknowledged what came after it.
     pub fn pop_ready(&mut self, durable: Zxid) -> Option<Waiting> {
         self.ready(durable)?;
         self.queue.pop_front().map(|(_, waiting)| waiting)
@@ -110,7 +111,8 @@ impl InFlight {
 
     fn ready(&self, durable: Zxid) -> Option<&Waiting> {
         let (zxid, waiting) = self.queue.front()?;
-        (*zxid <= durable && self.has_passed(waiting)).then_some(waiting)
+        let is_ready = *zxid < durable || (*zxid == durable && self.has_passed(waiting));
+        is_ready.then_some(waiting)
     }
 
     /// This server still led after the check began, and after all checks before it.

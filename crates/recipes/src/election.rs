@@ -15,7 +15,7 @@
 //! not here: priorities. A candidate with a better claim could only overtake those who wait, and each
 //! would then have to watch all others.
 
-use herdsman_client::{Client, ErrorKind};
+use herdsman_client::Client;
 
 use crate::error::{Error, Result};
 use crate::events::Events;
@@ -23,6 +23,7 @@ use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, OFFER, Step};
 use crate::owned_node::Incarnation;
 use crate::path;
+use crate::patient::begins_again;
 
 mod epoch;
 mod events;
@@ -152,7 +153,7 @@ impl Election {
         Ok(self)
     }
 
-    /// What happens to this candidate from now on.
+    /// The events of this candidate from now on. A reader that falls more than 64 behind misses the oldest.
     pub fn events(&self) -> Events<ElectionEvent> {
         self.lifecycle.subscribe()
     }
@@ -174,7 +175,7 @@ impl Election {
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
-                Err(error) if goes_on_after(&self.line.holder.client, &error) => {}
+                Err(error) if begins_again(&self.line.holder.client, &error) => {}
                 Err(error) => {
                     progress.failed(&error);
                     return Err(error);
@@ -277,16 +278,5 @@ impl Election {
     /// Whether the node of another leader may get the name that ours had.
     fn reuses_names(&self) -> bool {
         self.line.layout == Layout::Apache
-    }
-}
-
-/// Whether a candidate begins again after this: it lost its node, its session or a reply, and its
-/// client goes on.
-fn goes_on_after(client: &Client, error: &Error) -> bool {
-    match error {
-        Error::Lost => true,
-        Error::Client(error) if *error.kind() == ErrorKind::SessionExpired => client.is_managed(),
-        Error::Client(error) => error.is_retriable(),
-        _ => false,
     }
 }

@@ -13,8 +13,9 @@ use tokio::sync::{broadcast, watch};
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
 use tokio_stream::wrappers::{BroadcastStream, WatchStream};
 
-/// A stream of what happens. It ends when nothing can follow: what it reports about was dropped, or its client closed.
-#[must_use = "nothing happens for a stream that is not read"]
+/// A stream of events. It ends when no more can follow, for instance because the client was closed; the method that
+/// returns it says when else, and what a slow reader misses.
+#[must_use = "events are lost unless the stream is read"]
 pub struct Events<E> {
     inner: Pin<Box<dyn Stream<Item = E> + Send + Sync>>,
 }

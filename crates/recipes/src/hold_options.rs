@@ -6,16 +6,17 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// When a guard counts as lost.
+/// When a guard counts as lost. Locks, permits and leaderships default to `Disconnected`; tickets, worker ids, double
+/// barriers and queue items to `SessionTimedOut`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostWhen {
-    /// As soon as the connection is gone. Safe against everything but a pause of this very process, but a fail-over
-    /// of the servers ends it.
+    /// As soon as the connection is gone. Only a pause of this process can hide a loss, but every fail-over ends the
+    /// guard.
     #[default]
     Disconnected,
-    /// When no server was heard of for a session timeout: a fail-over goes unnoticed, at the price that another may
-    /// hold it a moment before this one knows.
+    /// When no server has answered for a session timeout. The guard survives a fail-over, but another client may hold
+    /// it for a moment before this one knows.
     SessionTimedOut,
 }
 
@@ -36,7 +37,7 @@ impl LostWhen {
 }
 
 /// Settings of everything that is held: locks, permits, leaderships, tickets, worker ids, places in a double barrier,
-/// items of queues. What is not said stays as it was in the recipe.
+/// items of queues. What is not set keeps the recipe's default.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -64,7 +65,7 @@ pub struct HoldOptions {
 }
 
 impl HoldOptions {
-    /// Says nothing yet.
+    /// Sets nothing.
     #[must_use]
     pub fn new() -> Self {
         HoldOptions::default()
@@ -77,18 +78,20 @@ impl HoldOptions {
         self
     }
 
-    /// What others read about who holds it or waits for it: the data of its node. By default the names of the host and
-    /// the process; in an election, the candidate's id. Worker ids and items of queues have other data there, and
-    /// ignore this. To find deadlocks it should name what blocks as a whole: a task.
+    /// What others read about who holds it or waits for it: the data of its node (in a lease lock, a field of it). The
+    /// default is host and process id for locks and semaphores, the candidate's id in an election, and nothing for
+    /// tickets and double barriers. Worker ids and queue items have other data there and ignore this. To find deadlocks,
+    /// it should name the task that waits as a whole.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// The ACL of every node that the recipe creates, also of directories that are missing. By default the client's,
-    /// [`Options::default_acl`](herdsman_client::Options::default_acl). All who use the same path need the rights to
-    /// create and delete there, or fail.
+    /// The ACL of every node that the recipe creates, including missing directories, and the default ACL of the guard's
+    /// `client()` and `fenced()`: give what you create through them an ACL of its own. The default is the client's
+    /// [`Options::default_acl`](herdsman_client::Options::default_acl). Existing nodes keep theirs. Every client that
+    /// uses the path needs the permissions to read, create and delete there; otherwise its calls fail with `NoAuth`.
     ///
     /// # Errors
     /// If it has no entry.
@@ -147,14 +150,14 @@ impl Holder {
         loop {
             let session = self.client.connected_session().await?;
             match attempt(session).await {
-                Err(error) if self.begins_again_after(&error) => {}
+                Err(error) if is_over(&error) && self.client.is_managed() => {}
                 done => return done,
             }
         }
     }
+}
 
-    /// Whether the session is over, and the client goes on in another one.
-    pub(crate) fn begins_again_after(&self, error: &Error) -> bool {
-        error.client_kind() == Some(&ErrorKind::SessionExpired) && self.client.is_managed()
-    }
+/// The session is over.
+fn is_over(error: &Error) -> bool {
+    error.client_kind() == Some(&ErrorKind::SessionExpired)
 }

@@ -4,7 +4,8 @@
 //! Everything here runs over [`herdsman_client`] against Herdsman or Apache ZooKeeper, keeps
 //! working through the loss of a connection, and leaves no node behind when a reply is lost. Node
 //! layouts are Curator's where Curator has the recipe. The project's `docs/recipes.md` says for each
-//! recipe what it guarantees, what it does not, and what it costs.
+//! recipe what it guarantees, what it does not, and what it costs. Guards share the trait [`Guard`] and the settings
+//! [`HoldOptions`]; what recipes report is a stream of [`Events`].
 
 pub mod balance;
 pub mod barrier;

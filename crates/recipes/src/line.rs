@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::Holder;
-use crate::patient::patient;
+use crate::patient::{begins_again, patient};
 use creation::Creation;
 
 pub(crate) use names::{OFFER, READ_LOCK, WRITE_LOCK, place_in};
@@ -110,7 +110,7 @@ impl Line {
             let session = self.holder.client.connected_session().await?;
             report(Step::Joining);
             let hold = match self.join(&session, marker).await {
-                Err(error) if self.goes_on_after(&error) => continue,
+                Err(error) if begins_again(&self.holder.client, &error) => continue,
                 joined => joined?,
             };
             report(Step::Joined(hold.name()));
@@ -118,7 +118,7 @@ impl Line {
                 Ok(Standing::Turn) => return Ok(hold),
                 // Somebody deleted our node, or the session is over: from the start.
                 Ok(Standing::NotInLine) => {}
-                Err(error) if self.goes_on_after(&error) => {}
+                Err(error) if begins_again(&self.holder.client, &error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -135,7 +135,7 @@ impl Line {
     ) -> Result<Option<Hold>> {
         loop {
             match self.try_in_session(marker, &rule).await {
-                Err(error) if self.goes_on_after(&error) => {}
+                Err(error) if begins_again(&self.holder.client, &error) => {}
                 tried => return tried,
             }
         }
@@ -295,18 +295,6 @@ impl Line {
                 return Ok(());
             }
         }
-    }
-
-    /// Whether to stand in the line again: the session is over, but the client goes on. A lost
-    /// connection says the same here: a patient client gives up a search for its node, and reports
-    /// what made it search, only when the session has ended meanwhile.
-    pub(crate) fn goes_on_after(&self, error: &Error) -> bool {
-        let is_over = match error {
-            Error::Lost => true,
-            Error::Client(error) => error.is_retriable(),
-            _ => false,
-        };
-        is_over && self.holder.client.is_managed()
     }
 }
 

@@ -141,7 +141,8 @@ impl Members {
         self.roster.snapshot().entries()
     }
 
-    /// Whoever comes, goes or changes after this call.
+    /// Every member that joins, leaves or changes from now on. A slow reader misses intermediate states, never the last
+    /// one.
     pub fn changes(&self) -> Events<Change<Member>> {
         changes::changes(&self.roster)
     }
@@ -191,7 +192,7 @@ impl Ids {
         self.roster.snapshot().names().map(str::to_owned).collect()
     }
 
-    /// Whoever comes or goes after this call.
+    /// Every member that joins or leaves from now on. A slow reader misses intermediate states, never the last one.
     pub fn changes(&self) -> Events<Change<String>> {
         changes::changes(&self.roster)
     }

@@ -139,9 +139,10 @@ impl OwnedNode {
     /// be called outside of a runtime.
     pub(crate) fn remove_in_background(self) {
         let first = self.send_removal(End::Dropped);
+        let path = self.path.clone();
         self.client.clone().spawn(async move {
             if let Err(error) = self.finish_removal(first, End::Dropped).await {
-                tracing::debug!(%error, "a node was not there to be deleted");
+                tracing::debug!(%error, path, "could not delete a node in the background");
             }
         });
     }
@@ -168,6 +169,7 @@ impl OwnedNode {
     async fn finish_removal(self, first: Option<Reply<()>>, end: End) -> Result<()> {
         let mut removal = first;
         let mut may_be_gone = false;
+        let mut may_write = true;
         while let Some(removed) = removal {
             let Err(error) = removed.await else {
                 return Ok(());
@@ -180,12 +182,17 @@ impl OwnedNode {
                     removal = self.send_removal(end);
                 }
                 ErrorKind::NoNode | ErrorKind::BadVersion => break,
+                // What tells owners apart may be read only.
+                ErrorKind::NoAuth if matches!(self.naming, Naming::Incarnation(_)) => {
+                    may_write = false;
+                    break;
+                }
                 _ => return Err(error.into()),
             }
         }
         let removed = match self.naming {
             Naming::Unique => Ok(false),
-            _ => self.remove_if_same(&mut may_be_gone, end).await,
+            _ => self.remove_if_same(&mut may_be_gone, may_write, end).await,
         };
         self.remove_marker();
         match removed {
@@ -201,6 +208,7 @@ impl OwnedNode {
     async fn remove_if_same(
         &self,
         may_be_gone: &mut bool,
+        mut may_write: bool,
         end: End,
     ) -> herdsman_client::Result<bool> {
         let client = patient(&self.client);
@@ -208,7 +216,7 @@ impl OwnedNode {
             // This server may be another one than before, and be behind.
             client.sync(&self.path).await?;
             // Before the node: if another owns that by the time of its deletion, the guard has another version.
-            let guard = self.last_op_of_guard(&client, end).await?;
+            let guard = self.last_op_of_guard(&client, may_write.then_some(end)).await?;
             let stat = client.exists(&self.path).await?;
             if stat.is_none_or(|stat| stat.czxid != self.czxid) {
                 return Ok(false);
@@ -220,6 +228,7 @@ impl OwnedNode {
             match removed {
                 Ok(()) => return Ok(true),
                 Err(error) if error.is_no_node() || error.is_bad_version() => {}
+                Err(error) if may_write && *error.kind() == ErrorKind::NoAuth => may_write = false,
                 Err(error) if is_in_doubt(&error) => {
                     *may_be_gone = true;
                     pause_after(&error).await;
@@ -229,20 +238,20 @@ impl OwnedNode {
         }
     }
 
-    /// What is done with the guard, if there is one, together with the deletion. If somebody else has written to it, it
-    /// only has to stay as it is.
+    /// What is done with the guard, if there is one, together with the deletion. If somebody else has written to it, or
+    /// it may not be written (no `end`), it only has to stay as it is.
     async fn last_op_of_guard(
         &self,
         client: &Client,
-        end: End,
+        end: Option<End>,
     ) -> herdsman_client::Result<Option<Op>> {
         let Naming::Incarnation(incarnation) = &self.naming else {
             return Ok(None);
         };
         let stat = client.exists(&incarnation.guard).await?;
-        Ok(stat.map(|stat| match stat.version == incarnation.version() {
-            true => incarnation.last_op(end),
-            false => Op::check(&incarnation.guard).version(stat.version),
+        Ok(stat.map(|stat| match end {
+            Some(end) if stat.version == incarnation.version() => incarnation.last_op(end),
+            _ => Op::check(&incarnation.guard).version(stat.version),
         }))
     }
 

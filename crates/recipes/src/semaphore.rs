@@ -32,7 +32,7 @@ use crate::hold_options::HoldOptions;
 use crate::line::{Line, after_predecessor};
 use crate::lock::{directory, within};
 use crate::path::{self, child};
-use crate::patient::patient;
+use crate::patient::{begins_again, patient};
 
 const LEASE: &str = "lease-";
 const LOCK: &str = "lock-";
@@ -116,7 +116,7 @@ impl Semaphore {
         loop {
             let turn = self.locks.wait(LOCK, after_predecessor).await?;
             match self.collect(&turn, count).await {
-                Err(error) if self.locks.goes_on_after(&error) => {}
+                Err(error) if begins_again(&self.locks.holder.client, &error) => {}
                 collected => return collected,
             }
         }
@@ -133,7 +133,7 @@ impl Semaphore {
         self.check_count(count)?;
         loop {
             match self.try_collect(count).await {
-                Err(error) if self.locks.goes_on_after(&error) => {}
+                Err(error) if begins_again(&self.locks.holder.client, &error) => {}
                 tried => return tried,
             }
         }

@@ -138,7 +138,7 @@ impl Leader {
         replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), Fall> {
-        self.learners.remove(&link);
+        self.forget(link);
         self.settle_contests(now_ms, replica, out);
         if self.retired && self.learners().next().is_none() {
             return Err(Fall::Reconfigured { next: None });
@@ -314,9 +314,14 @@ impl Leader {
         replica.memberships.electorate().is_quorum(counts)
     }
 
+    fn forget(&mut self, link: LinkId) {
+        self.learners.remove(&link);
+        self.syncs.retain(|sync| sync.link != link);
+    }
+
     /// Sends a learner away.
     fn dismiss(&mut self, link: LinkId, reason: CloseReason, out: &mut Vec<Output>) {
-        self.learners.remove(&link);
+        self.forget(link);
         out.push(Output::Close { link, reason });
     }
 

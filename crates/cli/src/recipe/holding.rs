@@ -33,7 +33,7 @@ impl Waiting {
     }
 }
 
-/// Goes on through a fail-over. Others read this text about the owner.
+/// Options for commands: the guard survives a fail-over, and others read this text about the owner.
 pub(super) fn options(owner: Option<&str>) -> HoldOptions {
     let options = HoldOptions::new().lost_when(LostWhen::SessionTimedOut);
     match owner {

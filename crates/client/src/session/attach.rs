@@ -183,8 +183,8 @@ pub(super) async fn takes_writes(reach: &Reach, host: &HostPort, patience: Durat
     answer.is_some_and(|answer| answer.starts_with(b"rw"))
 }
 
-/// Whether a server takes clients and is not read-only, asked by a four-letter word. One that does not answer this word
-/// is taken for one that does.
+/// Whether a server takes clients and is not read-only, asked with `srvr`. A server that answers that the word is not
+/// allowed counts as serving; one that sends nothing does not.
 pub(super) async fn serves(reach: &Reach, host: &HostPort, patience: Duration) -> bool {
     let Some(answer) = ask(reach, host, b"srvr", patience).await else {
         return false;

@@ -42,10 +42,10 @@ pub(super) enum End {
     AuthFailed,
 }
 
-/// A connection that is to be left for another server, although it is not broken: what was sent is waited for before.
+/// A planned change to another server: the connection is left once everything sent is answered.
 #[derive(Clone, Copy)]
 struct Move {
-    /// Longer than until this moment it is not waited for.
+    /// It is left at this moment at the latest.
     at: Instant,
     why: &'static str,
 }

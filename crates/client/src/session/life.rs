@@ -53,8 +53,10 @@ pub(super) struct Life {
     pub(super) found: Option<HostPort>,
     /// The server that was found is being tried.
     chosen: Option<HostPort>,
-    /// How often in a row a preferred server that was found did not take us.
-    returns_in_vain: u32,
+    /// How often in a row a preferred server that was found did not take us, or did not keep us.
+    failed_returns: u32,
+    /// When the last one took us.
+    returned_at: Option<Instant>,
     pace: Pace,
     /// The session was opened by a server with a quorum; a read-only server's is its own.
     known_to_quorum: bool,
@@ -78,7 +80,8 @@ impl Life {
             last_zxid: Zxid(shared.lineage.last_zxid.load(Ordering::Relaxed)),
             found: None,
             chosen: None,
-            returns_in_vain: 0,
+            failed_returns: 0,
+            returned_at: None,
             pace: Pace::new(Rng::new()),
             known_to_quorum: shared.options.resumed.is_some(),
             shared,
@@ -187,7 +190,8 @@ impl Life {
     }
 
     fn next_host(&mut self) -> (HostPort, Duration) {
-        if let Some(host) = self.found.take() {
+        let listed = |host: &HostPort| self.servers.borrow().hosts().contains(host);
+        if let Some(host) = self.found.take().filter(listed) {
             self.hosts.choose(&host);
             self.chosen = Some(host.clone());
             return (host, Duration::ZERO);
@@ -208,7 +212,7 @@ impl Life {
         let better = self.hosts.better();
         let delay = self.shared.options.return_delay;
         // More rarely if what was found did not take us.
-        let delay = delay.saturating_mul(1 << self.returns_in_vain.min(RETURN_DOUBLINGS_MAX));
+        let delay = delay.saturating_mul(1 << self.failed_returns.min(RETURN_DOUBLINGS_MAX));
         (!better.is_empty()).then(|| Search::for_preferred(reach, better, delay))
     }
 
@@ -275,10 +279,17 @@ impl Life {
         };
         drop(identity);
         self.hosts.succeeded();
+        if let Some(returned_at) = self.returned_at.take() {
+            let is_kept = returned_at.elapsed() >= self.shared.options.return_delay;
+            self.failed_returns = if is_kept { 0 } else { self.failed_returns.saturating_add(1) };
+        }
         if let Some(chosen) = self.chosen.take() {
             let is_there = self.hosts.is_at(&chosen);
-            self.returns_in_vain =
-                if is_there { 0 } else { self.returns_in_vain.saturating_add(1) };
+            if is_there {
+                self.returned_at = Some(Instant::now());
+            } else {
+                self.failed_returns = self.failed_returns.saturating_add(1);
+            }
         }
         if response.read_only == Some(true) {
             return (ConnectionState::ReadOnly, ConnectionEvent::ReadOnly);

@@ -16,7 +16,9 @@ use crate::connect_string::HostPort;
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Whatever delay was asked for, no server is asked in a tight loop.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest delay, instead of one that cannot be computed with.
+const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A search under way; dropping it ends it.
@@ -67,6 +69,7 @@ async fn search_for_preferred(
     delay: Duration,
 ) -> HostPort {
     let mut rng = Rng::new();
+    let delay = delay.min(DELAY_MAX);
     loop {
         sleep(delay.mul_f64(0.5 + rng.f64()).max(PAUSE_MIN)).await;
         for host in &hosts {

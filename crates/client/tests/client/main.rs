@@ -28,8 +28,8 @@ mod secrets;
 mod secured_server;
 mod security;
 mod sessions;
-#[cfg(feature = "tls")]
 mod spans;
+#[cfg(feature = "tls")]
 mod tls;
 mod transactions;
 mod watch_removal;

@@ -155,6 +155,6 @@ async fn what_happens_during_a_call_is_in_its_span() {
     let Call { fields, events, .. } = &calls[0];
     assert_eq!(fields.text(&["outcome", "attempts"]), r#""ok" 2"#);
     let has = |text: &str| events.iter().any(|event| event.starts_with(text));
-    assert!(has("the connection has changed Suspended"), "{events:?}");
-    assert!(has("the connection has changed Connected") && has("trying again"), "{events:?}");
+    assert!(has("connection state changed Suspended"), "{events:?}");
+    assert!(has("connection state changed Connected") && has("trying again"), "{events:?}");
 }

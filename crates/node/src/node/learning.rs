@@ -207,7 +207,7 @@ impl Node {
             }
             QuorumPacket::Ping { zxid, .. } => {
                 let link: LinkId = forwarding.link();
-                forwarding.set_leader_checks(Check::of_ping(zxid).is_some());
+                forwarding.set_leader_confirms_syncs(Check::of_ping(zxid).is_some());
                 loop {
                     let packet = QuorumPacket::Ping { zxid, touched: forwarding.take_touched() };
                     out.list.push(Output::Peer(PeerOutput::Send { link, packet }));

@@ -121,7 +121,8 @@ impl ChildrenCache {
         self.subscribe().1
     }
 
-    /// A snapshot, and every change after it: none is missed, none is told twice.
+    /// A snapshot, and every change after it: none is missed or repeated; a reader that falls too
+    /// far behind gets [`CacheEvent::Lagged`].
     pub fn subscribe(&self) -> (ChildrenSnapshot, Events<CacheEvent>) {
         let (snapshot, events) = self.mirror.subscribe();
         let parent = self.path().to_owned();

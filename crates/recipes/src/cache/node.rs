@@ -73,7 +73,8 @@ impl NodeCache {
         self.subscribe().1
     }
 
-    /// The node, and every change after it: none is missed, none is told twice.
+    /// The node, and every change after it: none is missed or repeated; a reader that falls too
+    /// far behind gets [`CacheEvent::Lagged`].
     pub fn subscribe(&self) -> (Option<Arc<CachedNode>>, Events<CacheEvent>) {
         let (snapshot, events) = self.mirror.subscribe();
         (self.node_of(&snapshot), events)

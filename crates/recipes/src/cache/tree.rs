@@ -82,7 +82,8 @@ impl TreeCache {
         self.subscribe().1
     }
 
-    /// A snapshot, and every change after it: none is missed, none is told twice.
+    /// A snapshot, and every change after it: none is missed or repeated; a reader that falls too
+    /// far behind gets [`CacheEvent::Lagged`].
     pub fn subscribe(&self) -> (Snapshot, Events<CacheEvent>) {
         self.mirror.subscribe()
     }

@@ -7,11 +7,10 @@
 use herdsman_client::{Client, Node, SessionId, Watch};
 use tokio::sync::watch;
 
-use super::goes_on_after;
 use crate::error::Result;
 use crate::events::Events;
 use crate::line::Line;
-use crate::patient::patient;
+use crate::patient::{begins_again, patient};
 
 /// Who stands in the line of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +106,7 @@ async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
                 // Whatever happened, and even if the session is over: the next look tells.
                 let _ = watch.await;
             }
-            Err(error) if goes_on_after(&line.holder.client, &error) => {}
+            Err(error) if begins_again(&line.holder.client, &error) => {}
             Err(error) => return Err(error),
         }
     }

@@ -17,14 +17,13 @@ use uuid::Uuid;
 
 use super::epoch::{Entry, Ledger};
 use super::events::{ElectionEvent, ElectionState, Lifecycle, Progress};
-use super::goes_on_after;
 use super::leadership::Leadership;
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
-use crate::patient::patient;
+use crate::patient::{begins_again, patient};
 
 /// A candidate for a post of which there is one, at a fixed path.
 ///
@@ -75,7 +74,7 @@ impl Race {
         self
     }
 
-    /// What happens to this candidate from now on.
+    /// The events of this candidate from now on. A reader that falls more than 64 behind misses the oldest.
     pub fn events(&self) -> Events<ElectionEvent> {
         self.lifecycle.subscribe()
     }
@@ -101,7 +100,7 @@ impl Race {
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
-                Err(error) if goes_on_after(&self.holder.client, &error) => {}
+                Err(error) if begins_again(&self.holder.client, &error) => {}
                 Err(error) => {
                     progress.failed(&error);
                     return Err(error);

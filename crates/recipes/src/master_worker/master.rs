@@ -18,7 +18,7 @@ use super::task::{Ending, TaskId};
 use super::view::{KnownTask, View};
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::patient::{PAUSE, patient};
+use crate::patient::{PAUSE, begins_again, patient};
 
 /// Steps that are under way at once.
 const PIPELINE: usize = 64;
@@ -152,20 +152,12 @@ impl Master {
             let led = mastership.hold().run(self.lead(&mastership)).await.flatten();
             drop(active);
             match led {
-                Err(error) if self.goes_on_after(&error) => {
+                Err(error) if begins_again(&self.client, &error) => {
                     tracing::info!(%error, "no longer the active master");
                 }
                 ended => return ended,
             }
         }
-    }
-
-    fn goes_on_after(&self, error: &Error) -> bool {
-        let is_over = matches!(
-            error.client_kind(),
-            Some(ErrorKind::SessionExpired | ErrorKind::Deposed | ErrorKind::ConnectionLoss)
-        );
-        (is_over || matches!(error, Error::Lost)) && self.client.is_managed()
     }
 
     async fn lead(&self, mastership: &Mastership) -> Result<()> {

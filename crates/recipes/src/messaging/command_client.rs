@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::commands::{Ack, Address, CommandId, Paths, Position, check_client};
 use super::envelope::{from_json, open, to_json};
 use crate::error::{Error, Result};
-use crate::patient::{patient, session_lost};
+use crate::patient::{begins_again, patient, session_lost};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 use crate::until_known::{unless, until_known};
 
@@ -109,7 +109,7 @@ impl CommandClient {
         loop {
             let session = executor.client.connected_session().await?;
             match executor.run_in(&session, &handle).await {
-                Err(error) if executor.goes_on_after(&error) => {
+                Err(error) if begins_again(&executor.client, &error) => {
                     tracing::info!(id = executor.id, %error, "commands wait until this client is present again");
                 }
                 ended => ended?,
@@ -133,11 +133,6 @@ struct Executor {
 }
 
 impl Executor {
-    fn goes_on_after(&self, error: &Error) -> bool {
-        let is_over = error.client_kind() == Some(&ErrorKind::SessionExpired);
-        matches!(error, Error::Lost) || (is_over && self.client.is_managed())
-    }
-
     /// Carries out commands in this session as long as our presence is there.
     async fn run_in<F, W, R>(&self, session: &Session, handle: &F) -> Result<()>
     where

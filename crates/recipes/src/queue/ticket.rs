@@ -20,6 +20,7 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, Standing, after_predecessor};
+use crate::patient::begins_again;
 use crate::sequence::split_name;
 
 const TICKET: &str = "ticket-";
@@ -70,7 +71,7 @@ impl TicketQueue {
         loop {
             let session = self.line.holder.client.connected_session().await?;
             match self.line.join(&session, TICKET).await {
-                Err(error) if self.line.goes_on_after(&error) => {}
+                Err(error) if begins_again(&self.line.holder.client, &error) => {}
                 hold => return Ok(Ticket { line: self.line.clone(), hold: hold? }),
             }
         }

@@ -97,7 +97,8 @@ pub(crate) const TABLE: &[Metric] = &[
     metric("quorum_size", "Servers with a vote.", OfMember(|member| member.voters as i64)),
     metric(
         "linearizable_syncs",
-        "1 if a sync cannot be answered by a leader that has been replaced, as Apache's may do.",
+        "1 if the leader confirms with a quorum that it still leads before it answers a sync; \
+         0 if it does not, if there is no leader, or if this observer learns from a follower.",
         OfMember(|member| i64::from(member.has_linearizable_syncs)),
     ),
     metric(
@@ -122,7 +123,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "pending_syncs",
-        "Syncs that wait for changes in flight.",
+        "Syncs that wait for changes in flight, or for a quorum to confirm the leader.",
         OfLeader(|leader| leader.syncs_waiting as i64),
     ),
     metric(

@@ -40,7 +40,8 @@ impl World {
         if is_calm {
             patience_ms = CALM_PATIENCE_TICKS * self.plan.tick_ms;
         }
-        // The reader is for `ask_stopped`: behind a write, a leader that was replaced answers nothing.
+        // Client 0 only reads, so that `ask_stopped` can test it: a replaced leader never answers what is queued behind
+        // a write.
         let reads_only = client == 0 && self.plan.faults.pauses && !self.calm();
         let waits = reads_only && self.is_stopped(client);
         let is_late = self.now_ms > heard_ms + patience_ms && !waits;

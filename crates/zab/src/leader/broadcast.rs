@@ -5,12 +5,15 @@ use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
 use super::checks::Check;
 use super::{Leader, Stage, WaitingSync};
-use crate::io::{LinkId, Output};
+use crate::io::{CloseReason, LinkId, Output};
 use crate::learner_peer::Step;
 use crate::memberships::{kind_of, same_voter, version_zxid};
 use crate::quorum::Quorum;
 use crate::replica::Replica;
 use crate::settings::Mistake;
+
+/// Syncs that wait, of all learners. One that asks for more is dismissed.
+pub(super) const SYNCS_MAX: usize = 1 << 16;
 
 impl Leader {
     /// Proposes a txn: to the own log and to all followers, at the same time.
@@ -74,10 +77,10 @@ impl Leader {
             replica.memberships.electorate().agreed(|voter| self.acked_by(voter, replica))
         };
         let before = replica.log.committed();
-        let agreed = self.unchecked_sync().map_or(agreed, |sync| agreed.min(sync.zxid));
         if agreed <= before {
             return false;
         }
+        self.pass_syncs_before(agreed, before, out);
         let pending = replica.memberships.pending().cloned();
         let change = pending.filter(|next| version_zxid(next) <= agreed);
         let change_at = change.as_deref().map(version_zxid);
@@ -100,10 +103,11 @@ impl Leader {
     }
 
     /// A learner's sync is answered when its check is passed and all that was proposed before it is committed, right
-    /// behind that commit: an Apache learner would not find the requests that its client sent after it otherwise. So
-    /// what was proposed after it is not committed before it is answered. That takes no longer than a check does, and a
-    /// check takes less than an acknowledgement.
+    /// behind that commit: an Apache learner would not find the requests that its client sent after it otherwise.
     pub fn sync(&mut self, link: LinkId, replica: &mut Replica, out: &mut Vec<Output>) {
+        if self.syncs.len() >= SYNCS_MAX {
+            return self.dismiss(link, CloseReason::TooMany, out);
+        }
         let zxid = replica.log.last();
         // Behind the one before, whatever `begin_check` answers.
         let check = Check(replica.last_check.0 + 1);
@@ -111,10 +115,18 @@ impl Leader {
         self.begin_check(replica, out);
     }
 
-    /// The oldest sync whose check is not passed.
-    fn unchecked_sync(&self) -> Option<&WaitingSync> {
-        let passed = self.syncs.partition_point(|sync| sync.check <= self.passed);
-        self.syncs.get(passed)
+    /// That a quorum has acknowledged what was proposed after a sync shows, as well as an answered ping, that this
+    /// server still led when the sync came. So no write waits for a sync.
+    fn pass_syncs_before(&mut self, agreed: Zxid, committed: Zxid, out: &mut Vec<Output>) {
+        let shown = self.syncs.partition_point(|sync| sync.zxid < agreed);
+        let last = shown.checked_sub(1).and_then(|last| self.syncs.get(last));
+        if let Some(WaitingSync { check, .. }) = last.copied()
+            && check > self.passed
+        {
+            self.passed = check;
+            out.push(Output::CheckPassed { check });
+            self.answer_syncs(committed, out);
+        }
     }
 
     /// Answers the syncs that wait for nothing more.

@@ -51,7 +51,10 @@ impl Leader {
         for (link, peer) in &mut self.learners {
             ask_again(*link, peer, replica.last_check, out);
         }
-        self.pass_checks(replica, out);
+        // Nobody has answered yet. This server may be a quorum by itself.
+        if self.needs_no_answer(replica) {
+            self.pass_checks(replica, out);
+        }
         replica.last_check
     }
 
@@ -73,8 +76,8 @@ impl Leader {
         }
     }
 
-    /// Asks all that are up to date whether they are there, and shows those that wait for the other servers to catch up
-    /// that this one is.
+    /// The periodic ping to all learners that have caught up, or are about to. It carries the latest check, so its
+    /// answers count, too.
     pub(super) fn ping(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
         let check = replica.last_check;
         for peer in self.learners.values_mut().filter(|peer| peer.step == Step::Active) {
@@ -85,17 +88,22 @@ impl Leader {
         self.pass_checks(replica, out);
     }
 
+    fn needs_no_answer(&self, replica: &Replica) -> bool {
+        replica.settings.mistake == Some(Mistake::SyncWithoutCheck)
+            || self.is_quorum(replica, |_| false)
+    }
+
     fn pass_checks(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
         if self.passed == replica.last_check {
             return;
         }
-        let has_passed = |check: Check| {
-            replica.settings.mistake == Some(Mistake::SyncWithoutCheck)
-                || self.is_quorum(replica, |peer| {
-                    peer.step == Step::Active && peer.check_answered >= check
-                })
+        let answered =
+            |peer: &LearnerPeer, check| peer.step == Step::Active && peer.check_answered >= check;
+        let has_passed = |check| {
+            self.needs_no_answer(replica) || self.is_quorum(replica, |peer| answered(peer, check))
         };
-        // A quorum has come as far as one of its members, or is this server alone.
+        // The largest check that a quorum has answered is one that some follower has answered, or the last one if this
+        // server is a quorum by itself.
         let answered = self.followers().map(|peer| peer.check_answered);
         let checks = answered.chain([replica.last_check]);
         let passed = checks.filter(|check| *check > self.passed && has_passed(*check)).max();

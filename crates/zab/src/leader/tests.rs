@@ -5,6 +5,7 @@ use herdsman_proto::{EPOCH_MAX, Membership};
 
 use std::sync::Arc;
 
+use super::broadcast::SYNCS_MAX;
 use super::*;
 use crate::history::HistoryLimits;
 use crate::learner_peer::needed_after;
@@ -716,9 +717,9 @@ fn answers_that_do_not_count_pass_no_check() {
     assert_eq!(passed(&answer_ping(&mut leader, &mut replica, 2, check.in_ping())), Some(check));
 }
 
-/// What was proposed after a sync waits for its check, so that the answer is in its place among the commits.
+/// An acknowledgement of what was proposed after a sync shows as well that this server led then.
 #[test]
-fn a_learners_sync_is_answered_behind_what_was_proposed_before_it() {
+fn a_learners_sync_is_answered_in_its_place_among_the_commits() {
     let mut replica = replica();
     let mut leader = established(&mut replica, 2);
     let (before, behind) = (testing::zxid(2, 1), testing::zxid(2, 2));
@@ -729,10 +730,27 @@ fn a_learners_sync_is_answered_behind_what_was_proposed_before_it() {
     replica.log.handle_flushed(behind, &mut out);
     let ping = pinged(&out, 2).expect("a sync begins a check");
 
-    let mut out = Vec::new();
-    leader.handle_packet(0, LinkId(2), QuorumPacket::Ack { zxid: behind }, &mut replica, &mut out);
     let commit = |zxid| QuorumPacket::Commit { zxid };
-    assert_eq!(sent(&out, 2), [commit(before)]);
-    let out = answer_ping(&mut leader, &mut replica, 2, ping);
+    let ack = |zxid| QuorumPacket::Ack { zxid };
+    let mut out = Vec::new();
+    leader.handle_packet(0, LinkId(2), ack(before), &mut replica, &mut out);
+    assert_eq!(sent(&out, 2), [commit(before)], "2 may have acknowledged that before the sync");
+    let mut out = Vec::new();
+    leader.handle_packet(0, LinkId(2), ack(behind), &mut replica, &mut out);
     assert_eq!(sent(&out, 2), [QuorumPacket::Sync, commit(behind)]);
+    assert_eq!(sent(&answer_ping(&mut leader, &mut replica, 2, ping), 2), []);
+}
+
+#[test]
+fn syncs_of_a_learner_go_with_its_link() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    for _ in 0..SYNCS_MAX {
+        leader.sync(LinkId(2), &mut replica, &mut Vec::new());
+    }
+    assert!(leader.is_active(LinkId(2)));
+    let mut out = Vec::new();
+    leader.sync(LinkId(2), &mut replica, &mut out);
+    assert!(matches!(out[..], [Output::Close { reason: CloseReason::TooMany, .. }]), "{out:?}");
+    assert!(leader.syncs.is_empty());
 }
