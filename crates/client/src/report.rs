@@ -1,5 +1,5 @@
-//! What is reported for each call: a span and, when it has ended, an event of `tracing`, both at level DEBUG with the target
-//! `herdsman_client::call`, and the program's own hook, for metrics.
+//! What is reported for each call: a span and, when it has ended, an event of `tracing`, both at level DEBUG with the
+//! target `herdsman_client::call`, and the program's own hook, for metrics.
 //!
 //! The fields and events of the span are described in the documentation of the crate. The event at the end repeats
 //! them, with `elapsed` in place of `elapsed_us`, for logs that show no spans; it is not in the span.

@@ -80,8 +80,8 @@ impl HoldOptions {
 
     /// What others read about who holds it or waits for it: the data of its node (in a lease lock, a field of it). The
     /// default is host and process id for locks and semaphores, the candidate's id in an election, and nothing for
-    /// tickets and double barriers. Worker ids and queue items have other data there and ignore this. To find deadlocks,
-    /// it should name the task that waits as a whole.
+    /// tickets and double barriers. Worker ids and queue items have other data there and ignore this. To find
+    /// deadlocks, it should name the task that waits as a whole.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
