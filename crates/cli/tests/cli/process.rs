@@ -86,9 +86,14 @@ pub fn config(text: &str) -> TempDir {
 }
 
 pub fn word(port: u16, word: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    stream.write_all(word.as_bytes()).expect("it reads");
+    try_word(port, word).expect("it listens, answers text and closes")
+}
+
+/// An error if the server takes no connection at the moment.
+pub fn try_word(port: u16, word: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(word.as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers text and closes");
-    answer
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }

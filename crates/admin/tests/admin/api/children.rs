@@ -28,7 +28,7 @@ async fn create_many(client: &Client, parent: &str, count: usize) {
         let ops = (start..count.min(start + 1000)).rev();
         let ops = ops.map(|n| Op::create(&format!("{parent}/n{n:06}"), ""));
         sent.push_back(client.transaction(ops).send());
-        if sent.len() > 8 {
+        if sent.len() > 2 {
             sent.pop_front().unwrap().await.unwrap();
         }
     }
