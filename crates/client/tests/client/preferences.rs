@@ -123,6 +123,22 @@ async fn a_client_returns_when_its_list_names_a_preferred_server() {
     eventually("it has moved", || world.open() == (1, 0)).await;
 }
 
+/// "Never return", and what was asked for is more than can be computed with.
+#[tokio::test]
+async fn a_client_with_an_endless_return_delay_stays_where_it_is() {
+    let world = World::start();
+    let servers = format!("{},{}", world.far.connect_string(), world.near.connect_string());
+    world.stop_near();
+    let options = options().prefer(&world.near.connect_string()).return_delay(Duration::MAX);
+    // A random half of the delays was too long.
+    for round in 0..8 {
+        let zk = within(options.clone().connect(&servers)).await.unwrap();
+        zk.create(&format!("/{round}"), "").await.unwrap();
+        eventually("it is at the other server", || world.open() == (0, 1)).await;
+        within(zk.close()).await.unwrap();
+    }
+}
+
 /// A server that is started again, in an ensemble.
 #[tokio::test]
 async fn a_client_returns_to_a_member_that_was_down() {

@@ -1,7 +1,7 @@
 //! The race for a post at a fixed path: everybody wakes up, one wins, and the epoch tells former
 //! holders from the present one.
 
-use herdsman_client::{Client, ErrorKind, Lifetime};
+use herdsman_client::{Acl, Client, ErrorKind, Lifetime};
 use herdsman_recipes::Error;
 use herdsman_recipes::election::{ElectionEvent, Ending, Leadership, Race};
 use herdsman_server::test_proxy::{Fault, OpCode, Rule};
@@ -58,6 +58,27 @@ async fn one_wins_and_the_others_follow() {
     assert_eq!(epochs, [1, 2, 3, 4]);
     assert!(zk.exists(PATH).await.unwrap().is_none());
     eventually(|| server.watch_count() == 0).await;
+}
+
+/// Somebody has taken the right to write there from everybody.
+#[tokio::test]
+async fn a_leader_resigns_without_the_right_to_write_its_epoch() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let resigning = within(race(&zk, "a").campaign()).await.unwrap();
+    zk.set_acl(&format!("{PATH}-epoch"), [Acl::read_only()]).await.unwrap();
+    within(resigning.resign()).await.unwrap();
+    assert!(zk.exists(PATH).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_leader_that_is_dropped_leaves_without_the_right_to_write_its_epoch() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let dropped = within(race(&zk, "a").campaign()).await.unwrap();
+    zk.set_acl(&format!("{PATH}-epoch"), [Acl::read_only()]).await.unwrap();
+    drop(dropped);
+    until_vacant(&zk).await;
 }
 
 #[tokio::test]
