@@ -126,7 +126,15 @@ pub async fn election_support_and_we_lead_in_turn(world: &World, path: String) -
     let candidate = election("rust-2")?;
     let mut events = candidate.events();
     let mut ours = Box::pin(candidate.campaign());
-    let waiting = until(async || Ok(candidate.contenders().await?.len() == 3));
+    let mut reported = Vec::new();
+    // Nobody drives `ours` after this for a while, so it has to watch who is before it.
+    let waiting = async {
+        while reported.last() != Some(&"READY_COMPLETE") {
+            let event = events.next().await.context("our candidate has gone")?;
+            reported.push(event.apache_name().context("a loss")?);
+        }
+        anyhow::Ok(())
+    };
     tokio::select! {
         won = &mut ours => anyhow::bail!("two leaders: {won:?}"),
         waited = waiting => waited?,
@@ -143,7 +151,6 @@ pub async fn election_support_and_we_lead_in_turn(world: &World, path: String) -
     drop(candidate);
 
     let theirs = world.java.ask(&format!("election-support events {path}#a")).await?;
-    let mut reported = Vec::new();
     while let Some(event) = events.next().await {
         reported.push(event.apache_name().context("a loss")?);
     }
