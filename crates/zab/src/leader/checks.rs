@@ -13,6 +13,8 @@
 //! answer a ping, or whether pings that come before UPTODATE are answered. A follower gets the next ping for a
 //! check when it has answered the one before, so all syncs that come meanwhile share a ping.
 //!
+//! What a quorum acknowledges after a sync, having been proposed after it, shows the same: see `broadcast`.
+//!
 //! Apache has no such check.
 
 use herdsman_proto::{LearnerKind, QuorumPacket, Zxid};
