@@ -135,7 +135,7 @@ mod tests {
     use axum::extract::ConnectInfo;
     use axum::http::Request;
     use herdsman_client::{Client, Op};
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
     use tower_service::Service;
 
     use super::*;

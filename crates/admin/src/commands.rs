@@ -278,7 +278,7 @@ mod tests {
     use axum::extract::ConnectInfo;
     use axum::http::Request;
     use herdsman_client::{Client, PersistentWatch};
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
     use tower_service::Service;
 
     use super::*;

@@ -172,7 +172,7 @@ mod tests {
 
     use axum::body::Body;
     use axum::http::Request;
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
     use tower_service::Service;
 
     /// Commands, metrics and TLS files share these threads.

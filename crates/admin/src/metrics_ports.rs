@@ -148,7 +148,7 @@ mod tests {
     use axum::extract::ConnectInfo;
     use axum::http::Request;
     use herdsman_client::Client;
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
     use tower_service::Service;
 
     use super::*;

@@ -291,7 +291,7 @@ mod tests {
     /// Each used to have a timer, which held its credentials also when it had made room for another one.
     #[tokio::test(start_paused = true)]
     async fn sessions_that_have_made_room_leave_nothing_behind() {
-        let server = herdsman_server::TestServer::start();
+        let server = herdsman_testing::TestServer::start();
         let stand_ins = StandIns::new(server.handle());
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let before = tasks();
@@ -307,7 +307,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_session_is_closed_and_one_in_use_is_not() {
-        let server = herdsman_server::TestServer::start();
+        let server = herdsman_testing::TestServer::start();
         let stand_ins = StandIns::new(server.handle());
         let (_, in_use) = stand_ins.take(key(1, 1)).unwrap();
         let (_, idle) = stand_ins.take(key(1, 2)).unwrap();

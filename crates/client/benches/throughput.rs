@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use herdsman_client::Client;
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ConnectRequest, OpCode, ReadRequest, Request, SessionId, Xid, Zxid, reply};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use tokio::runtime::{Builder, Runtime};
 
 const IN_FLIGHT: usize = 64;

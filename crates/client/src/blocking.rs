@@ -7,7 +7,7 @@
 //! that build on the client.
 //!
 //! ```
-//! # let server = herdsman_server::TestServer::start();
+//! # let server = herdsman_testing::TestServer::start();
 //! # let servers = server.connect_string();
 //! use std::time::Duration;
 //!

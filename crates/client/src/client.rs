@@ -35,7 +35,7 @@ use crate::watches::Table;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), herdsman_client::Error> {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let servers = server.connect_string();
 /// use herdsman_client::Client;
 ///
@@ -304,7 +304,7 @@ impl Client {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = herdsman_server::TestServer::start();
+    /// # let server = herdsman_testing::TestServer::start();
     /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
     /// use herdsman_client::{ErrorKind, Op};
     ///

@@ -34,7 +34,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = herdsman_server::TestServer::start();
+//! # let server = herdsman_testing::TestServer::start();
 //! # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 //! use tracing_subscriber::fmt::format::FmtSpan;
 //!

@@ -195,7 +195,7 @@ impl Options {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = herdsman_server::TestServer::start();
+    /// # let server = herdsman_testing::TestServer::start();
     /// # let servers = server.connect_string();
     /// use herdsman_client::{Acl, Client, Perms};
     ///
@@ -226,7 +226,7 @@ impl Options {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = herdsman_server::TestServer::start();
+    /// # let server = herdsman_testing::TestServer::start();
     /// # let servers = server.connect_string();
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -310,7 +310,7 @@ impl Options {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), herdsman_client::Error> {
-    /// # let (one, two) = (herdsman_server::TestServer::start(), herdsman_server::TestServer::start());
+    /// # let (one, two) = (herdsman_testing::TestServer::start(), herdsman_testing::TestServer::start());
     /// # let (near, far) = (one.connect_string(), two.connect_string());
     /// let zk = herdsman_client::Client::options()
     ///     .prefer(&near)

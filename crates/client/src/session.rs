@@ -149,7 +149,7 @@ impl Shared {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_client::{ConnectionState, ErrorKind};
 ///

@@ -42,7 +42,7 @@ use follow::State;
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::config::{Config, Publisher};
 /// use serde::{Deserialize, Serialize};

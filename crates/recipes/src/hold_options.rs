@@ -41,7 +41,7 @@ impl LostWhen {
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_client::Acl;
 /// use herdsman_recipes::{HoldOptions, Lock, LostWhen, Semaphore};

@@ -82,7 +82,7 @@ pub(crate) use owner::default_owner;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::Lock;
 ///

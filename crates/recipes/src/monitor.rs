@@ -50,7 +50,7 @@ pub struct Report<T> {
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::monitor::{Monitor, MonitorEvent, Reporter};
 /// use std::time::Duration;

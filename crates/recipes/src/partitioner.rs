@@ -177,7 +177,7 @@ fn owner_of(item: &str, node: &Node) -> Owner {
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::partitioner::{Partitioner, Update};
 /// use std::time::Duration;

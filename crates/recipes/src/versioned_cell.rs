@@ -38,7 +38,7 @@ const PAUSE_MAX_MS: u64 = 64;
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::versioned_cell::VersionedCell;
 ///

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 /// An example and a line of its output that shows that it did what it is for.
 const EXAMPLES: &[(&str, &str)] = &[

@@ -137,37 +137,3 @@ fn loopback_pair() -> io::Result<(TcpStream, TcpStream)> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-
-    use super::*;
-    use crate::TestServer;
-
-    #[test]
-    fn a_connection_from_inside_counts_for_the_address_it_stands_for() {
-        let server = TestServer::start_with(|config| {
-            config.limits.connections_per_address_max = std::num::NonZeroU32::new(1);
-        });
-        let handle = server.handle();
-        let peer: SocketAddr = "192.0.2.7:4711".parse().unwrap();
-        let mut stream = handle.connect_as(peer).unwrap();
-        assert_eq!(handle.core().clients.all()[0].peer, peer);
-        let refused = handle.connect_as(peer).unwrap_err();
-        assert!(refused.to_string().contains("maxClientCnxns"), "{refused}");
-        stream.write_all(b"ruok").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert_eq!(answer, "imok");
-    }
-
-    #[test]
-    fn a_handle_of_a_stopped_server_opens_nothing() {
-        let server = TestServer::start();
-        let handle = server.handle();
-        drop(server);
-        assert!(handle.is_stopping());
-        assert!(handle.connect_as(SocketAddr::from(([127, 0, 0, 1], 1))).is_err());
-    }
-}

@@ -89,23 +89,4 @@ mod tests {
         assert_eq!(level.get(), "off");
         assert_eq!(format!("{level:?}"), "LogLevel(\"off\")");
     }
-
-    #[test]
-    fn a_server_hands_on_the_level_of_its_process() {
-        let server = crate::TestServer::start();
-        let handle = server.handle();
-        assert!(handle.log_level().set("debug").is_err());
-        let set = Arc::new(parking_lot::Mutex::new("info".to_owned()));
-        let shown = Arc::clone(&set);
-        let level = LogLevel::new(
-            move || shown.lock().clone(),
-            move |wanted| {
-                *set.lock() = wanted.to_owned();
-                Ok(())
-            },
-        );
-        _ = handle.core().log_level.set(level);
-        handle.log_level().set("debug").unwrap();
-        assert_eq!(handle.log_level().get(), "debug");
-    }
 }

@@ -225,7 +225,7 @@ mod tests {
 
     use axum::http::HeaderMap;
     use herdsman_client::{Client, Op};
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
 
     use super::*;
     use crate::identity::Identity;

@@ -374,7 +374,7 @@ mod tests {
     use axum::http::HeaderMap;
     use herdsman_client::{Client, Perms};
     use herdsman_proto::Id;
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
 
     use super::*;
     use crate::settings::AdminSettings;

@@ -81,7 +81,7 @@ mod tests {
 
     use axum::http::HeaderMap;
     use herdsman_client::Client;
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
 
     use super::*;
     use crate::large_answers::LARGE_BYTES;

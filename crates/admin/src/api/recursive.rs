@@ -342,7 +342,7 @@ mod tests {
 
     use axum::http::HeaderMap;
     use herdsman_client::Client;
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
 
     use crate::settings::AdminSettings;
 

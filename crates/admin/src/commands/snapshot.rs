@@ -129,7 +129,7 @@ fn read_piece(copy: &TreeCopy, offset: u64) -> std::io::Result<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
 
     /// The last piece waits for room in the channel, as it waits for a slow client. By then the copy must be
     /// gone, so that the next one can be made.

@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn rates_are_counted_by_the_time_that_has_passed() {
-        let server = herdsman_server::TestServer::start();
+        let server = herdsman_testing::TestServer::start();
         let before = Reading::of(&server.handle());
         let mut after = Reading::of(&server.handle());
         after.at = before.at + Duration::from_secs(4);
@@ -259,7 +259,7 @@ mod tests {
     /// Half an hour of samples used to be made on the thread that answers health checks.
     #[tokio::test]
     async fn a_long_history_is_made_by_a_thread_that_is_counted() {
-        let server = herdsman_server::TestServer::start();
+        let server = herdsman_testing::TestServer::start();
         let state = AdminState::new(server.handle(), crate::AdminSettings::default());
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         for at_ms in 0..SAMPLES_MAX as i64 {

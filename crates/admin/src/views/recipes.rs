@@ -103,7 +103,7 @@ mod tests {
     use std::sync::mpsc;
 
     use axum::http::HeaderMap;
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
 
     use super::*;
     use crate::settings::AdminSettings;

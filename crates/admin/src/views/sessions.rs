@@ -390,7 +390,7 @@ mod tests {
     /// All connections used to be looked at on the thread that answers health checks.
     #[tokio::test]
     async fn sessions_are_looked_at_by_threads_that_are_counted() {
-        let server = herdsman_server::TestServer::start();
+        let server = herdsman_testing::TestServer::start();
         let state = AdminState::new(server.handle(), crate::AdminSettings::default());
         let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
         let status = async || {

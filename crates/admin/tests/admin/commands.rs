@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "../../../client/tests/client/certificates.rs"]
-mod certificates;
 mod health;
 mod https;
 mod port;
@@ -17,7 +15,8 @@ use std::time::Duration;
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::Client;
 use herdsman_server::config::Secret;
-use herdsman_server::{Config, ServerHandle, TestServer};
+use herdsman_server::{Config, ServerHandle};
+use herdsman_testing::TestServer;
 use serde_json::Value;
 
 /// The credentials of the super user that [`with_super`] sets.

@@ -1,18 +1,14 @@
 //! The load generator against live servers in this process. Rounds are a fraction of a second: what is asked
 //! here is whether the counting, the checking and the cleaning up are right, not how fast anything is.
 
-#[path = "../../../client/tests/client/certificates.rs"]
-mod certificates;
 mod place;
-#[path = "../../../client/tests/client/secured_server.rs"]
-mod secured_server;
 mod tls;
 mod workloads;
 
 use clap::Parser;
 use herdsman_bench::report::Report;
 use herdsman_bench::{Arguments, Progress, Stop, measure};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 #[derive(Parser)]
 struct CommandLine {

@@ -1,7 +1,7 @@
 //! Where the znodes live: what is refused, what is kept, what is taken away.
 
 use herdsman_bench::{Progress, Stop, measure};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::{arguments, check_rounds, measured, refused, znodes};
 

@@ -1,7 +1,7 @@
 //! Targets that are spoken to through TLS, beside plain ones.
 
-use crate::certificates::Authority;
 use crate::{check_rounds, measured, refused, znodes};
+use herdsman_testing::Authority;
 
 fn flags(authority: &Authority, name: &str) -> String {
     let (trust, own) = (authority.trust_store(), authority.sign(name));

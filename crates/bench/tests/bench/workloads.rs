@@ -1,6 +1,6 @@
 //! Every workload, alone and with others.
 
-use herdsman_server::{TestEnsemble, TestServer};
+use herdsman_testing::{TestEnsemble, TestServer};
 
 use crate::{check_rounds, measured, znodes};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::certificates::Authority;
 use crate::process::{Process, config, herdsman};
+use herdsman_testing::Authority;
 
 /// A directory for server `my_id` of three, none of which runs. Gives the text of its zoo.cfg, too.
 fn member(my_id: &str) -> (TempDir, String) {

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
-use crate::certificates::Authority;
 use crate::process::{Process, config, herdsman};
+use herdsman_testing::Authority;
 
 const JAAS: &str = r#"Server {
     org.apache.zookeeper.server.auth.DigestLoginModule required user_ann="tulip";

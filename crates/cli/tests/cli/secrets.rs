@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use crate::certificates::Authority;
 use crate::process::{config, herdsman, word};
 use crate::protection::{locked, run, text};
+use herdsman_testing::Authority;
 
 /// Every secret has this in it.
 const MARK: &str = "hush";

@@ -7,7 +7,7 @@ use herdsman_client::blocking::Wait;
 use herdsman_client::{
     Acl, Client, ConnectionEvent, ConnectionState, EventType, Lifetime, Op, OpResult, WatchUpdate,
 };
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::options;
 

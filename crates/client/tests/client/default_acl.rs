@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use herdsman_client::{Acl, Client, ErrorKind, Lifetime, Op, Perms, RetryPolicy};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::world::{connect, kind, options, within};
 

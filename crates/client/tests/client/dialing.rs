@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use herdsman_client::{Acl, Dial, Dialing, ErrorKind, Id, Perms};
-use herdsman_server::{ServerHandle, TestServer};
+use herdsman_server::ServerHandle;
+use herdsman_testing::TestServer;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 

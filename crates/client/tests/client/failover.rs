@@ -5,8 +5,8 @@ use std::time::Duration;
 use herdsman_client::ConnectionEvent::{Reconnected, Suspended};
 use herdsman_client::{Client, ErrorKind, Outcome, RetryPolicy};
 use herdsman_proto::OpCode;
-use herdsman_server::test_proxy::{Fault, Rule};
-use herdsman_server::{TestEnsemble, TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, Rule};
+use herdsman_testing::{TestEnsemble, TestProxy, TestServer};
 
 use crate::world::{World, eventually, kind, next, options, within};
 

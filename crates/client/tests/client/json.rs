@@ -6,7 +6,7 @@ use std::error::Error as _;
 use herdsman_client::json::JsonNode;
 use herdsman_client::{ErrorKind, Op, Optional, Outcome};
 use herdsman_proto::OpCode;
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use serde::{Deserialize, Serialize};
 
 use crate::world::{World, connect, eventually, kind, within};

@@ -5,7 +5,6 @@
 #[cfg(feature = "blocking")]
 mod blocking;
 #[cfg(feature = "tls")]
-mod certificates;
 mod default_acl;
 mod dialing;
 mod failover;
@@ -25,7 +24,6 @@ mod sasl;
 #[cfg(feature = "sasl")]
 mod secrets;
 #[cfg(feature = "tls")]
-mod secured_server;
 mod security;
 mod sessions;
 mod spans;

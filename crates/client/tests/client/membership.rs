@@ -7,7 +7,7 @@ use std::time::Duration;
 use herdsman_client::ConnectionEvent::{Lost, Reconnected, Suspended};
 use herdsman_client::{Client, Dial, Dialing, ErrorKind, RetryPolicy};
 use herdsman_proto::{Membership, ServerId};
-use herdsman_server::TestEnsemble;
+use herdsman_testing::TestEnsemble;
 use tokio::net::TcpStream;
 
 use crate::world::{eventually, kind, next, options, within};

@@ -7,7 +7,7 @@ use herdsman_client::{
     Acl, Client, ErrorKind, Lifetime, Op, Optional, Outcome, Perms, Read, ReadResult,
 };
 use herdsman_proto::OpCode;
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{World, children, connect, kind, options, within};
 

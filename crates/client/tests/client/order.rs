@@ -6,8 +6,8 @@ use fastrand::Rng;
 use futures_util::future::join_all;
 use herdsman_client::{ErrorKind, RetryPolicy};
 use herdsman_proto::OpCode;
-use herdsman_server::TestServer;
-use herdsman_server::test_proxy::Fault;
+use herdsman_testing::TestServer;
+use herdsman_testing::proxy::Fault;
 use tokio::task::JoinSet;
 
 use crate::world::{World, children, connect, kind, options, within};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use herdsman_client::{Client, ErrorKind, Outcome, RetryPolicy};
 use herdsman_proto::OpCode;
-use herdsman_server::test_proxy::{Fault, Rule};
+use herdsman_testing::proxy::{Fault, Rule};
 
 use crate::world::{World, children, eventually, kind, options, within};
 

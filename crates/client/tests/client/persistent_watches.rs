@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::poll_immediate;
 use herdsman_client::{Client, EventType, PersistentWatch, WatchUpdate};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::world::{World, connect, eventually, within};
 

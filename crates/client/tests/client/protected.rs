@@ -2,7 +2,7 @@
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_proto::OpCode;
-use herdsman_server::test_proxy::{Fault, Rule};
+use herdsman_testing::proxy::{Fault, Rule};
 
 use crate::world::{World, children, kind, options, server_with_short_sessions, within};
 
@@ -116,7 +116,7 @@ async fn an_ephemeral_of_the_session_before_is_not_taken_for_ones_own() {
 #[tokio::test]
 async fn in_a_bound_client_it_ends_with_the_session() {
     let server = server_with_short_sessions();
-    let proxy = herdsman_server::TestProxy::start(server.address());
+    let proxy = herdsman_testing::TestProxy::start(server.address());
     let session = options().connect_session(&proxy.connect_string()).await.unwrap();
     let zk = session.client();
     proxy.refuse_connections();

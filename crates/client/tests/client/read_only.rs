@@ -2,7 +2,8 @@
 
 use herdsman_client::ConnectionEvent::{Connected, ReadOnly, Suspended};
 use herdsman_client::{ConnectionState, ErrorKind, Outcome, ReadOnlyServers};
-use herdsman_server::{ServesAs, TestEnsemble};
+use herdsman_server::ServesAs;
+use herdsman_testing::TestEnsemble;
 
 use crate::world::{kind, next, options, within};
 

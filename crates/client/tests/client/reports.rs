@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use herdsman_client::{ErrorKind, Op, Options, Outcome};
 use herdsman_proto::OpCode;
-use herdsman_server::TestServer;
-use herdsman_server::test_proxy::Fault;
+use herdsman_testing::TestServer;
+use herdsman_testing::proxy::Fault;
 use tracing::Level;
 
 use crate::world::{Log, World, connect, eventually, options, within};

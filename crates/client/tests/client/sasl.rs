@@ -4,11 +4,12 @@ use std::io::Write as _;
 
 use herdsman_client::{Acl, Client, ConnectionState, Error, ErrorKind, Id, Options, Perms};
 use herdsman_proto::OpCode;
-use herdsman_server::{Config, TestProxy, TestServer};
+use herdsman_server::Config;
+use herdsman_testing::{TestProxy, TestServer};
 use tempfile::NamedTempFile;
 
-use crate::certificates::Authority;
 use crate::world::{kind, next, options, within};
+use herdsman_testing::Authority;
 
 const JAAS: &str = r#"
 Server {

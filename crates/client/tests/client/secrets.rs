@@ -3,12 +3,12 @@
 
 use herdsman_client::tls::{Password, Secret, StoreSettings, TlsSettings};
 use herdsman_client::{ErrorKind, Options};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use tempfile::TempDir;
 use tracing::Level;
 
-use crate::certificates::Authority;
 use crate::world::{Log, options, within};
+use herdsman_testing::Authority;
 
 /// Every secret has this in it.
 const MARK: &str = "hush";

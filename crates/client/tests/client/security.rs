@@ -2,7 +2,7 @@
 
 use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Result};
 use herdsman_proto::OpCode;
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::world::{World, connect, kind, options, within};
 

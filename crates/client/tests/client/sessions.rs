@@ -5,8 +5,8 @@ use std::time::Duration;
 use herdsman_client::ConnectionEvent::{Closed, Connected, Expired, Lost, Reconnected, Suspended};
 use herdsman_client::{Client, ConnectionState, ErrorKind, Outcome, RetryPolicy};
 use herdsman_proto::OpCode;
-use herdsman_server::test_proxy::Fault;
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::Fault;
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{
     World, connect, eventually, kind, next, options, server_with_short_sessions, within,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use herdsman_client::RetryPolicy;
-use herdsman_server::test_proxy::{Fault, OpCode};
+use herdsman_testing::proxy::{Fault, OpCode};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Instrument as _, Subscriber};

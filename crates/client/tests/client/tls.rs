@@ -8,13 +8,13 @@ use herdsman_client::tls::{Protocol, StoreSettings, TlsSettings};
 use herdsman_client::{
     Acl, Client, ConnectionEvent, Dial, Dialing, Error, ErrorKind, EventType, Id, Options, Perms,
 };
-use herdsman_server::TestServer;
 use herdsman_server::config::ClientAuth;
+use herdsman_testing::TestServer;
 use rcgen::SanType;
 use tokio::net::TcpStream;
 
-use crate::certificates::Authority;
 use crate::world::{kind, next, options, within};
+use herdsman_testing::Authority;
 
 /// How long to wait for an attempt to be refused, at first.
 const PATIENCE_FIRST: Duration = Duration::from_millis(200);

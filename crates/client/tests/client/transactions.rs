@@ -1,7 +1,7 @@
 //! Transactions, and writes that are fenced by the node of a lock.
 
 use herdsman_client::{Client, ErrorKind, Lifetime, Op, OpResult, Outcome};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::world::{children, connect, kind};
 

@@ -4,7 +4,7 @@ use fastrand::Rng;
 use futures_util::future::poll_immediate;
 use herdsman_client::EventType;
 use herdsman_proto::OpCode;
-use herdsman_server::test_proxy::Fault;
+use herdsman_testing::proxy::Fault;
 
 use crate::world::{World, eventually, options, within};
 

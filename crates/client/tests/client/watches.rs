@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 use herdsman_client::{ErrorKind, EventType, WatchEvent};
 use herdsman_proto::OpCode;
-use herdsman_server::test_proxy::{Fault, Observed, ObservedFrame};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, Observed, ObservedFrame};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{World, connect, eventually, kind, options, within};
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::harness::{Copy, contents, expected_digest, expected_zxid, fixture, fixtures, run};
 use crate::stub_server::StubServer;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::Path;
 
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::harness::{Copy, fixture, run};

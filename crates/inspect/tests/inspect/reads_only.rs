@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::harness::{Copy, contents, run};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, chown};
 
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::harness::{Copy, bytes_of, contents, fixture, run, run_answering, run_failing_output};
 

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 use herdsman_proto::{ConnectRequest, SessionId, Zxid};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use tempfile::TempDir;
 
 use crate::harness::{Copy, bytes_of, expected_digest, fixture, run, run_answering};

@@ -136,7 +136,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProviderOptions<P> {
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::balance::Algorithm;
 /// use herdsman_recipes::discovery::{Registry, ServiceInstance};

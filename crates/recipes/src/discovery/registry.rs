@@ -22,7 +22,7 @@ const PIPELINE: usize = 64;
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::discovery::{Registry, ServiceInstance};
 ///
@@ -184,7 +184,7 @@ impl<P> Registration<P> {
     ///
     /// ```
     /// # tokio_test_block_on(async {
-    /// # let server = herdsman_server::TestServer::start();
+    /// # let server = herdsman_testing::TestServer::start();
     /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
     /// use std::time::Duration;
     /// use herdsman_recipes::balance::Algorithm;

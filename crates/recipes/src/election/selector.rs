@@ -26,7 +26,7 @@ pub enum Requeue {
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let client = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::election::{Election, Selector};
 ///

@@ -33,7 +33,7 @@ const AHEAD_MS_MAX: u64 = 3 * RESERVE_MS;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::WorkerIds;
 /// use herdsman_recipes::ids::{IdGenerator, SnowflakeIds};

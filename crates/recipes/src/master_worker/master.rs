@@ -27,7 +27,7 @@ const PIPELINE: usize = 64;
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::master_worker::{Ending, Failure, Master, Submitter, Task, Worker};
 ///
@@ -85,7 +85,7 @@ impl Master {
     ///
     /// ```
     /// # tokio_test_block_on(async {
-    /// # let server = herdsman_server::TestServer::start();
+    /// # let server = herdsman_testing::TestServer::start();
     /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
     /// use herdsman_recipes::master_worker::{Master, Role};
     ///

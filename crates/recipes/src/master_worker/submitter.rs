@@ -25,7 +25,7 @@ const BACKLOG_MAX: usize = 10_000;
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::master_worker::{Ending, Submitter, TaskState};
 ///

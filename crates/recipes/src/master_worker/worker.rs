@@ -129,7 +129,7 @@ impl Task {
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// # use herdsman_recipes::master_worker::{Master, Submitter};
 /// # let master = Master::new(&zk, "/jobs")?;

@@ -25,7 +25,7 @@ const BYTES_MAX: usize = 1_000_000;
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::messaging::{Answer, CommandClient, Dispatcher};
 ///

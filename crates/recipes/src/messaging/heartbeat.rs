@@ -19,7 +19,7 @@ use crate::persistent_node::{OnForeignNode, PersistentNode};
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use std::time::Duration;
 /// use herdsman_recipes::messaging::{Health, HeartMonitor, Heartbeat};

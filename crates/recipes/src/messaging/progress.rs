@@ -54,7 +54,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 ///
 /// ```
 /// # tokio_test_block_on(async {
-/// # let server = herdsman_server::TestServer::start();
+/// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_recipes::messaging::{Progress, ProgressFeed, ProgressReporter};
 ///

@@ -3,8 +3,8 @@
 use herdsman_client::{Client, Op};
 use herdsman_recipes::Error;
 use herdsman_recipes::election::{Election, ElectionEvent, ElectionLayout, ElectionState};
-use herdsman_server::test_proxy::{Fault, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::apache_locks::containers;
 use crate::election::{PATH, elected, line, until_line_is_empty, waiting};

@@ -4,8 +4,8 @@
 use herdsman_client::Client;
 use herdsman_recipes::lock::find_locks;
 use herdsman_recipes::{HoldOptions, Layout, Lock, LockGuard, RwLock};
-use herdsman_server::test_proxy::{Fault, ObservedFrame, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, ObservedFrame, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::lock::{nodes, until_nodes, waiting};

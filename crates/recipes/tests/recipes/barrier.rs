@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::{Barrier, CountDownLatch, DoubleBarrier, Error, Inside};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::world::{client, client_behind, eventually, within};

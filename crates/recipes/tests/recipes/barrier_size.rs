@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use herdsman_client::Client;
 use herdsman_recipes::{DoubleBarrier, Error, Inside};
-use herdsman_server::test_proxy::{Fault, OpCode};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::lock_loss::sweep;

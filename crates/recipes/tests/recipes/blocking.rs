@@ -11,7 +11,7 @@ use herdsman_recipes::messaging::{LiveProgressReporter, Progress, ProgressReport
 use herdsman_recipes::persistent_node::PersistentNode;
 use herdsman_recipes::queue::TicketQueue;
 use herdsman_recipes::{Lock, NodeCache};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 /// Long enough for the slowest machine; a test that runs into it has failed.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -9,8 +9,8 @@ use herdsman_recipes::Events;
 use herdsman_recipes::cache::{
     CacheEvent, CacheOptions, CachedNode, ChildrenCache, NodeCache, Snapshot, TreeCache,
 };
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

@@ -12,8 +12,8 @@ use herdsman_recipes::config::{
     Config, ConfigOptions, ConfigUpdate, HistoryEntry, Publisher, Source, Versioned,
 };
 use herdsman_recipes::{Error, Events};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 use serde::{Deserialize, Serialize};
 
 use crate::world::{client, client_behind, eventually, within};

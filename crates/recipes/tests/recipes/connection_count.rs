@@ -7,8 +7,8 @@ use herdsman_recipes::balance::Algorithm;
 use herdsman_recipes::discovery::{
     ConnectionCount, Registration, Registry, ServiceInstance, ServiceProvider,
 };
-use herdsman_server::test_proxy::OpCode;
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::OpCode;
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::lock_loss::sweep;
 use crate::world::{client, client_behind, eventually, within};

@@ -2,8 +2,8 @@
 
 use herdsman_client::{Client, ErrorKind, Outcome};
 use herdsman_recipes::{AtomicInt, AtomicLong, Change, Error};
-use herdsman_server::test_proxy::{Fault, OpCode};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, within};
 

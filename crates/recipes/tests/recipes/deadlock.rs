@@ -6,7 +6,7 @@ use herdsman_client::Client;
 use herdsman_recipes::lock::{DeadlockWatchdog, Remedy, find_deadlocks, find_locks, read_queues};
 use herdsman_recipes::wait_for::WaitForGraph;
 use herdsman_recipes::{HoldOptions, Layout, Lock, RwLock};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::lock::{until_nodes, waiting};
 use crate::world::{client, within};

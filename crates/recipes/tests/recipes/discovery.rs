@@ -10,8 +10,8 @@ use herdsman_recipes::discovery::{
 };
 use herdsman_recipes::persistent_node::Presence;
 use herdsman_recipes::{Error, Events};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

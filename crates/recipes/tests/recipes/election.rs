@@ -5,7 +5,7 @@ use herdsman_recipes::election::{
     Election, ElectionEvent, ElectionLayout, Ending, Leadership, Requeue, Selector,
 };
 use herdsman_recipes::{Error, Events};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::world::{client, client_behind, eventually, within};

@@ -4,8 +4,8 @@
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::election::{ElectionEvent, Ending};
 use herdsman_recipes::{Error, HoldOptions, LostWhen};
-use herdsman_server::test_proxy::{Fault, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::election::{EPOCH, elected, election, line, until, until_line_is_empty, waiting};
 use crate::world::{client, client_behind, eventually, within};

@@ -5,8 +5,8 @@ use herdsman_recipes::election::{
     CloseMode, Election, ElectionLayout, LatchEvent, LeaderLatch, Term,
 };
 use herdsman_recipes::{Events, HoldOptions, LostWhen};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

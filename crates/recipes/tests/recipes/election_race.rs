@@ -4,8 +4,8 @@
 use herdsman_client::{Acl, Client, ErrorKind, Lifetime};
 use herdsman_recipes::Error;
 use herdsman_recipes::election::{ElectionEvent, Ending, Leadership, Race};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::world::{client, client_behind, eventually, within};

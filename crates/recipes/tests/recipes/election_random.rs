@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fastrand::Rng;
 use herdsman_client::{Client, Op};
 use herdsman_recipes::election::{Election, Leadership, Race};
-use herdsman_server::test_proxy::{Fault, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::world::{client, client_behind, within};

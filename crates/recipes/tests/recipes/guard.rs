@@ -8,7 +8,7 @@ use herdsman_recipes::{
     DoubleBarrier, Election, Error, Guard, LeaseLock, Lock, NaiveLock, Race, ReentrantLock,
     ReentrantRwLock, RwLock, Semaphore, TicketQueue, WorkQueue, WorkerIds,
 };
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::world::{client, within};
 

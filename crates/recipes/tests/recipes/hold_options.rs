@@ -10,7 +10,7 @@ use herdsman_recipes::{
     Lock, LostWhen, NaiveLock, PriorityQueue, Race, RwLock, Semaphore, ShardedQueue, TicketQueue,
     WorkQueue, WorkerIds,
 };
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::world::{client, within};
 

@@ -9,8 +9,8 @@ use herdsman_recipes::ids::{
 };
 use herdsman_recipes::snowflake::{Snowflake, SnowflakeError};
 use herdsman_recipes::{AtomicLong, Error, WorkerIds};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

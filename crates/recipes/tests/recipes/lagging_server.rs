@@ -10,8 +10,8 @@ use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::persistent_node::PersistentNode;
 use herdsman_recipes::queue::WorkQueue;
 use herdsman_recipes::{Lock, NaiveLock};
-use herdsman_server::test_proxy::{ActiveRule, Fault, OpCode, Rule};
-use herdsman_server::{TestEnsemble, TestProxy};
+use herdsman_testing::proxy::{ActiveRule, Fault, OpCode, Rule};
+use herdsman_testing::{TestEnsemble, TestProxy};
 use tokio::task::JoinHandle;
 
 use crate::world::{client_of, eventually, within};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use herdsman_client::ErrorKind;
 use herdsman_recipes::LeaseLock;
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::world::{client, eventually, within};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::messaging::{LiveProgress, LiveProgressReporter, Progress, ProgressFeed};
-use herdsman_server::test_proxy::OpCode;
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::OpCode;
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::lock_loss::sweep;
 use crate::world::{client, client_behind, eventually, within};

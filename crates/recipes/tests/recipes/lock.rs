@@ -9,7 +9,7 @@ use herdsman_recipes::wait_for::Standing;
 use herdsman_recipes::{
     Error, HoldOptions, Layout, Lock, LockGuard, LostWhen, MultiLock, NaiveLock, ReentrantLock,
 };
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

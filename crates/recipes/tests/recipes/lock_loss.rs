@@ -11,8 +11,8 @@ use herdsman_recipes::worker_id::WorkerIds;
 use herdsman_recipes::{
     Error, HoldOptions, Layout, LeaseLock, Lock, LockGuard, LostWhen, NaiveLock, Race, Result,
 };
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer, expire_session};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer, expire_session};
 
 use crate::lock::{nodes, until_nodes, waiting};
 use crate::world::{client, client_behind, eventually, within};

@@ -11,8 +11,8 @@ use herdsman_recipes::master_worker::{
     Ending, Failure, Master, Role, Submitter, Task, TaskId, TaskState, Worker,
 };
 use herdsman_recipes::messaging::{HeartEvent, HeartMonitor, Heartbeat, Progress};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 

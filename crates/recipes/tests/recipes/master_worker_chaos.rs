@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use herdsman_client::{Client, EventType, WatchUpdate};
 use herdsman_recipes::master_worker::{Ending, Failure, Master, Submitter, Task, Worker};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::master_worker::{Ending, Failure, Submitter, Task, TaskState, Worker};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::master_worker::{Stop, assert_settled, done, run_master, run_shouter};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use herdsman_recipes::Events;
 use herdsman_recipes::membership::{Change, Group, Member, ShallowGroup};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

@@ -10,8 +10,8 @@ use herdsman_recipes::messaging::{
     Ack, Answer, Command, CommandClient, Dispatched, Dispatcher, Health, HeartEvent, HeartMonitor,
     Heartbeat, Progress, ProgressFeed, ProgressReporter, Repetition,
 };
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use herdsman_recipes::Error;
 use herdsman_recipes::monitor::{Monitor, MonitorEvent, Reporter};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 use serde::{Deserialize, Serialize};
 
 use crate::world::{client, client_behind, eventually, within};

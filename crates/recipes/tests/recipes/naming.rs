@@ -3,8 +3,8 @@
 use herdsman_client::{Client, ErrorKind, Outcome};
 use herdsman_recipes::naming::{Resolved, SessionName};
 use herdsman_recipes::{Error, NameRegistry};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::lock_loss::sweep;
 use crate::world::{client, client_behind, eventually, within};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use herdsman_client::{Client, ConnectionState, EventType, PersistentWatch, WatchUpdate};
 use herdsman_recipes::partitioner::{Partitioner, Release, Update};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{SESSION_TIMEOUT, client, client_behind, eventually, within};
 

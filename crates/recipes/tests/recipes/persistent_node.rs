@@ -3,8 +3,8 @@
 use herdsman_client::{Acl, Client, ErrorKind, Perms};
 use herdsman_recipes::Error;
 use herdsman_recipes::persistent_node::{OnForeignNode, PersistentNode, Presence};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

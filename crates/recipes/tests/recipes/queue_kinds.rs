@@ -8,8 +8,8 @@ use herdsman_recipes::Error;
 use herdsman_recipes::queue::{
     DelayQueue, IdQueue, PriorityQueue, Queue, ShardedQueue, TicketQueue, TypedQueue, WorkOptions,
 };
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

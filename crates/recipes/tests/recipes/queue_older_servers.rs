@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use herdsman_client::{Client, ErrorKind, Outcome};
 use herdsman_recipes::queue::{Queue, WorkQueue};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::other_server::OtherServer;
 use crate::world::{client_behind, eventually, within};

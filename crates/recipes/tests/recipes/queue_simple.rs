@@ -5,8 +5,8 @@ use std::time::Duration;
 use herdsman_client::{Client, ErrorKind, Outcome, RetryPolicy};
 use herdsman_recipes::Error;
 use herdsman_recipes::queue::{ITEM_BYTES_MAX, Queue, QueueLayout};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::apache_locks::containers;
 use crate::world::{client, client_behind, eventually, within};

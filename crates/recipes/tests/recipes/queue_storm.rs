@@ -8,7 +8,7 @@ use bytes::Bytes;
 use herdsman_client::{Client, Outcome};
 use herdsman_recipes::queue::{Queue, WorkQueue};
 use herdsman_recipes::{Error, Result};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 

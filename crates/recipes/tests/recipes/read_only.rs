@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use herdsman_client::{Client, ConnectionState, ReadOnlyServers};
 use herdsman_recipes::{Layout, Lock, NaiveLock, Result};
-use herdsman_server::{ServesAs, TestEnsemble, TestServer};
+use herdsman_server::ServesAs;
+use herdsman_testing::{TestEnsemble, TestServer};
 
 use crate::other_server::{NOT_READ_ONLY, OtherServer, SYSTEM_ERROR};
 use crate::world::{client_of, eventually, within};

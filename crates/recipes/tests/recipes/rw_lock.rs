@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::wait_for::{LockKind, Standing};
 use herdsman_recipes::{Error, HoldOptions, Layout, LostWhen, ReentrantRwLock, Result, RwLock};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::lock::{nodes, until_nodes};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::{Error, HoldOptions, LostWhen, Permit, Semaphore};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::lock::{nodes, until_nodes};

@@ -8,8 +8,8 @@ use herdsman_recipes::Error;
 use herdsman_recipes::config::ConfigUpdate;
 use herdsman_recipes::shared_value::{SharedCount, SharedValue};
 use herdsman_recipes::versioned_cell::VersionedCell;
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{client, client_behind, eventually, within};
 

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::master_worker::{Ending, Failure, Master, Role, Submitter, Task, Worker};
 use herdsman_recipes::{Error, Events};
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
 use crate::master_worker::assert_settled;

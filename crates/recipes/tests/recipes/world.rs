@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use herdsman_client::Client;
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::{TestProxy, TestServer};
 
 /// Session timeout of the tests' clients: short, so that a lost connection is soon a lost session.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(4);

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use herdsman_proto::request::{CreateRequest, ReconfigRequest};
 use herdsman_proto::{Acl, ErrorCode, Id, OpCode, Perms, Request, SessionId, WriteRequest, Xid};
-use herdsman_server::{StartError, TestEnsemble, TestServer};
+use herdsman_server::StartError;
+use herdsman_testing::{TestEnsemble, TestServer};
 use tempfile::TempDir;
 
 use crate::client::{Client, code, create, set};

@@ -1,7 +1,7 @@
 //! The daily bread: create, read, change, delete; order of answers; restarts.
 
 use herdsman_proto::{ErrorCode, Request, WriteRequest};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::client::{Client, code, create};
 

@@ -1,7 +1,8 @@
 //! Servers that come back with less than the others have.
 
 use herdsman_proto::Request;
-use herdsman_server::{ServesAs, TestEnsemble};
+use herdsman_server::ServesAs;
+use herdsman_testing::TestEnsemble;
 
 use crate::client::{Client, open};
 

@@ -8,7 +8,7 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use herdsman_proto::SessionId;
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 

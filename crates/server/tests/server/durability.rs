@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use herdsman_server::{ServesAs, TestEnsemble, TestServer};
+use herdsman_server::ServesAs;
+use herdsman_testing::{TestEnsemble, TestServer};
 
 use crate::client::{Client, create};
 

@@ -5,7 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use herdsman_proto::membership::Endpoint;
 use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::{ErrorCode, Membership, Request, ServerId, SessionId, WriteRequest};
-use herdsman_server::{ServesAs, TestEnsemble};
+use herdsman_server::ServesAs;
+use herdsman_testing::TestEnsemble;
 
 use crate::client::{Client, code, connect_request, create, open};
 

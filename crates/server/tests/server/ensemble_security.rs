@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use herdsman_proto::notification::Hello;
 use herdsman_proto::quorum::{LearnerInfo, LearnerKind};
 use herdsman_proto::{Membership, QuorumPacket, ServerId};
-use herdsman_server::TestEnsemble;
 use herdsman_server::config::Config;
+use herdsman_testing::TestEnsemble;
 use tempfile::NamedTempFile;
 
 use crate::certificates::{Authority, Signed};

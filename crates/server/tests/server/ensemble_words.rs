@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use herdsman_server::{ServesAs, TestEnsemble};
+use herdsman_server::ServesAs;
+use herdsman_testing::TestEnsemble;
 
 use crate::client::Client;
 use crate::words::ask_bytes;

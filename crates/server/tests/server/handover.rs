@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::{Request, SessionId, WriteRequest};
+use herdsman_server::ServesAs;
 use herdsman_server::config::Config;
-use herdsman_server::{ServesAs, TestEnsemble};
+use herdsman_testing::TestEnsemble;
 
 use crate::client::{Client, connect_request, open};
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use herdsman_proto::limits::CONNECTION_IDS_MAX;
 use herdsman_proto::{ErrorCode, JuteWrite, OpCode, ReadRequest, Request, WriteRequest, reply};
-use herdsman_server::{TestEnsemble, TestServer};
+use herdsman_testing::{TestEnsemble, TestServer};
 
 use crate::client::{Client, code, create, exists, open, receive_payload};
 use crate::limits::long_frame;

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use herdsman_proto::notification::Hello;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{LearnerKind, Notification, QuorumPacket, ServerId, ServerState, Vote, Zxid};
-use herdsman_server::{ServesAs, TestEnsemble};
+use herdsman_server::ServesAs;
+use herdsman_testing::TestEnsemble;
 use socket2::{Domain, Socket, Type};
 
 use crate::client::{Client, open};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use herdsman_proto::request::{RequestHeader, SetWatches, WatcherType};
 use herdsman_proto::{ErrorCode, ReadRequest, Request, SessionId, Xid, reply};
-use herdsman_server::TestServer;
 use herdsman_server::config::{Config, Endpoint};
+use herdsman_testing::TestServer;
 
 use crate::client::{
     Client, code, connect_request, create, exists, get, open, receive_payload, set,

@@ -13,6 +13,7 @@ mod durability;
 mod ensemble;
 mod ensemble_security;
 mod ensemble_words;
+mod handle;
 mod handover;
 mod hostile;
 mod hostile_servers;

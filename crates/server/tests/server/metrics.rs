@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 
 use herdsman_proto::Request;
+use herdsman_server::ServerHandle;
 use herdsman_server::metrics::{self, Kind};
-use herdsman_server::{ServerHandle, TestEnsemble, TestServer};
+use herdsman_testing::{TestEnsemble, TestServer};
 
 use crate::client::{Client, open};
 

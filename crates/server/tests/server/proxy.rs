@@ -6,8 +6,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 use herdsman_proto::{EventType, OpCode, Request, SessionId, WriteRequest, Xid};
-use herdsman_server::test_proxy::{Direction, Fault, Observed, ObservedFrame, Rule};
-use herdsman_server::{TestEnsemble, TestProxy, TestServer};
+use herdsman_testing::proxy::{Direction, Fault, Observed, ObservedFrame, Rule};
+use herdsman_testing::{TestEnsemble, TestProxy, TestServer};
 
 use crate::client::{Client, code, connect_request, create, get, open, receive_payload, set};
 use crate::words::ask_bytes;
@@ -494,7 +494,7 @@ fn an_unreachable_server_is_an_error() {
     let mut server = TestServer::start();
     let address = server.address();
     server.stop();
-    let error = herdsman_server::expire_session(address, SessionId(5)).unwrap_err().to_string();
+    let error = herdsman_testing::expire_session(address, SessionId(5)).unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot end session 0x5 at {address}: ")), "{error}");
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use herdsman_proto::{ErrorCode, Request, SessionId, Zxid};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::client::{Client, code, connect_request};
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use herdsman_server::Config;
 use herdsman_server::config::Purge;
-use herdsman_server::{Config, TestServer};
+use herdsman_testing::TestServer;
 
 use crate::client::{Client, set};
 

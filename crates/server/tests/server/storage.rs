@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use herdsman_proto::ErrorCode;
 use herdsman_server::config::{Endpoint, Storage};
-use herdsman_server::{Config, Server, TestServer};
+use herdsman_server::{Config, Server};
 use herdsman_store::{Dirs, Disk, Epochs, MemoryDisk, RealDisk, replace};
+use herdsman_testing::TestServer;
 use herdsman_tree::{Tree, TreeOptions};
 
 use crate::client::{Client, code, create};

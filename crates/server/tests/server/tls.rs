@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use herdsman_proto::{ConnectResponse, SessionId};
-use herdsman_server::TestServer;
 use herdsman_server::config::{ClientAuth, Config, Endpoint};
+use herdsman_testing::TestServer;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 

@@ -6,7 +6,7 @@ use herdsman_proto::request::CreateRequest;
 use herdsman_proto::{
     Acl, EventType, Id, OpCode, Perms, ReadRequest, Reader, Request, Stat, WriteRequest, Xid,
 };
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::client::{Client, exists, get, set};
 

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 use herdsman_proto::SessionId;
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::client::{Client, connect_request, open};
 

@@ -95,7 +95,7 @@ impl ListChildren for LivePaths {
 
 #[cfg(test)]
 mod tests {
-    use herdsman_server::TestServer;
+    use herdsman_testing::TestServer;
 
     use super::*;
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use clap::{Args as _, FromArgMatches as _};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
-use herdsman_server::{TestProxy, TestServer};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::{TestProxy, TestServer};
 
 use super::*;
 use crate::streams::Terminal;

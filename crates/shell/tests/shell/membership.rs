@@ -1,6 +1,6 @@
 //! `config` and `reconfig`, against an ensemble.
 
-use herdsman_server::TestEnsemble;
+use herdsman_testing::TestEnsemble;
 
 use crate::world::{World, shell};
 

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use tempfile::TempDir;
 
-use crate::certificates::Authority;
 use crate::world::shell;
+use herdsman_testing::Authority;
 
 const JAAS: &str = r#"Server {
     org.apache.zookeeper.server.auth.DigestLoginModule required user_ann="tulip";

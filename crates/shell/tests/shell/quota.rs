@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use herdsman_server::TestProxy;
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
+use herdsman_testing::TestProxy;
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use serde_json::json;
 
 use crate::world::{World, shell};

@@ -16,7 +16,7 @@ mod watching;
 use std::path::PathBuf;
 
 use herdsman_client::Client;
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use tempfile::TempDir;
 
 use crate::world::{Ran, World, shell};

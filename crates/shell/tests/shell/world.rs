@@ -4,8 +4,8 @@ use std::io::{Cursor, Write};
 use std::sync::{Arc, Mutex};
 
 use clap::{Args as _, FromArgMatches as _};
-use herdsman_server::TestServer;
 use herdsman_shell::{Arguments, Streams, modernized, run_with};
+use herdsman_testing::TestServer;
 
 /// What a shell has printed, and its exit code.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Commands that read and write znodes.
 
-use herdsman_server::TestProxy;
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
+use herdsman_testing::TestProxy;
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
 
 use crate::world::{World, shell};
 

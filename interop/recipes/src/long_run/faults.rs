@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -77,7 +77,7 @@ async fn make_faults(parties: &[Proxies], mut rng: Rng, done: &mut Done) {
                 done.lost += 1;
             }
             60..90 => {
-                proxies.iter().for_each(herdsman_server::TestProxy::cut);
+                proxies.iter().for_each(herdsman_testing::TestProxy::cut);
                 done.cuts += 1;
             }
             90..98 => {
@@ -94,7 +94,7 @@ async fn make_faults(parties: &[Proxies], mut rng: Rng, done: &mut Done) {
 
 /// Nothing passes for a while; what was sent meanwhile is lost.
 async fn partition(proxies: &Proxies, time: Duration) {
-    proxies.iter().for_each(herdsman_server::TestProxy::partition);
+    proxies.iter().for_each(herdsman_testing::TestProxy::partition);
     sleep(time).await;
     for proxy in proxies.iter() {
         proxy.cut();

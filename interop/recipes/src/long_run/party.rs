@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use herdsman_client::Client;
-use herdsman_server::TestProxy;
+use herdsman_testing::TestProxy;
 
 use crate::contender::Contender;
 

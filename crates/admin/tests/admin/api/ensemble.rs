@@ -2,7 +2,7 @@
 
 use herdsman_admin::settings::Writers;
 use herdsman_node::ServesAs;
-use herdsman_server::TestEnsemble;
+use herdsman_testing::TestEnsemble;
 use serde_json::json;
 
 use super::rest::{Ask, admin};

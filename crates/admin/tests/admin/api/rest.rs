@@ -10,7 +10,8 @@ use herdsman_admin::settings::Writers;
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::Client;
 use herdsman_server::config::Secret;
-use herdsman_server::{Config, ServerHandle, TestServer};
+use herdsman_server::{Config, ServerHandle};
+use herdsman_testing::TestServer;
 use herdsman_tree::auth::{DigestAlgorithm, digest_id};
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 
 use herdsman_admin::settings::Writers;
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use serde_json::{Value, json};
 
 use super::rest::{Answer, Ask, PATIENCE, Rest, admin};

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use herdsman_admin::settings::Writers;
 use herdsman_client::Client;
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use serde_json::{Value, json};
 
 use super::rest::{ALICE, Ask, Rest, admin};

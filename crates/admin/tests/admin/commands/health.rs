@@ -9,8 +9,9 @@ use herdsman_admin::{MetricsPorts, MetricsSettings};
 use herdsman_client::Client;
 use herdsman_node::{Node, StorageState};
 use herdsman_server::config::{Endpoint, SystemProperties};
-use herdsman_server::{Config, Server, TestServer};
+use herdsman_server::{Config, Server};
 use herdsman_store::{Disk, MemoryDisk};
+use herdsman_testing::TestServer;
 use serde_json::json;
 
 fn server_on(memory: &MemoryDisk) -> Server {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use herdsman_admin::settings::{PlainHttp, PortTls, SecureMetrics};
 use herdsman_admin::{Admin, AdminError, AdminSettings, MetricsPorts, MetricsSettings};
 use herdsman_client::{Acl, Id, Perms};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use herdsman_tls::rustls::{ClientConnection, StreamOwned};
 use herdsman_tls::{ClientAuth, Peer, Side, StoreSettings, TlsContext, TlsSettings, subject_name};
 
-use super::certificates::Authority;
 use super::{get, settings, with_client};
+use herdsman_testing::Authority;
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{get, open, settings};
 use herdsman_admin::{Admin, AdminError, AdminSettings};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 /// An idle timeout that no test sees the end of.
 const HOUR: Duration = Duration::from_secs(3600);

@@ -9,8 +9,9 @@ use super::{
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::{Client, Lifetime};
 use herdsman_server::config::SystemProperties;
-use herdsman_server::{Config, Server, TestEnsemble, TestServer};
+use herdsman_server::{Config, Server};
 use herdsman_store::{Disk, MemoryDisk};
+use herdsman_testing::{TestEnsemble, TestServer};
 
 /// A snapshot of a server with some znodes, and the digest of its tree.
 fn snapshot() -> (Vec<u8>, i64) {

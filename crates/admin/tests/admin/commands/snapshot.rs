@@ -3,7 +3,7 @@
 use super::{SUPER, get, get_as, open, post_as, settings, tree_of, with_client, with_super};
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::{Acl, Client, Lifetime, Perms};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

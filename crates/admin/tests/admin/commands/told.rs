@@ -3,7 +3,7 @@
 use super::{SUPER, get, get_as, open, settings, with_client, with_super};
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::{Acl, Id, Lifetime, Perms};
-use herdsman_server::{TestEnsemble, TestServer};
+use herdsman_testing::{TestEnsemble, TestServer};
 use serde_json::{Value, json};
 
 const ALL: &str = "configuration connection_stat_reset connections dirs dump environment get_trace_mask hash \

@@ -1,7 +1,7 @@
 //! An ensemble as one of its members shows it.
 
 use herdsman_admin::settings::Writers;
-use herdsman_server::TestEnsemble;
+use herdsman_testing::TestEnsemble;
 use serde_json::{Value, json};
 
 use super::{each, until};

@@ -1,6 +1,6 @@
 //! What a server says of itself, and the guard in front of it.
 
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 
 use crate::api::rest::{Ask, Rest, admin};
 use herdsman_admin::settings::Writers;

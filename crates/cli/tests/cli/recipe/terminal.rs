@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use herdsman_client::{Client, SessionId};
-use herdsman_server::TestServer;
+use herdsman_testing::TestServer;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than anything takes.

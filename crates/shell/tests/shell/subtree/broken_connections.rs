@@ -1,8 +1,8 @@
 //! The promise of the commands that write: whichever request or reply is lost, nothing else is, what
 //! they say is true, and the same command again finishes the work.
 
-use herdsman_server::TestProxy;
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
+use herdsman_testing::TestProxy;
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
 
 use super::{Files, run_as_ann};
 use crate::world::{Ran, World, shell};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use herdsman_server::TestProxy;
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_shell::subtree::copy::{Extent, Moved, TargetPolicy, move_subtree, survey};
 use herdsman_shell::subtree::lifetime::TypeHints;
+use herdsman_testing::TestProxy;
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
 
 use super::{Files, client, run_as_ann, run_aside};
 use crate::world::{World, shell};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use herdsman_proto::OpCode;
-use herdsman_server::test_proxy::{Fault, ObservedFrame, TestProxy};
+use herdsman_testing::proxy::{Fault, ObservedFrame, TestProxy};
 
 use crate::world::{World, shell};
 

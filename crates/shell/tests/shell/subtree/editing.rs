@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use herdsman_server::TestProxy;
-use herdsman_server::test_proxy::{Fault, OpCode};
+use herdsman_testing::TestProxy;
+use herdsman_testing::proxy::{Fault, OpCode};
 
 use super::Files;
 use crate::world::{World, shell};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use herdsman_server::TestProxy;
-use herdsman_server::test_proxy::{Fault, OpCode, Rule};
 use herdsman_shell::subtree::SubtreeError;
 use herdsman_shell::subtree::apply;
 use herdsman_shell::subtree::file::{Completeness, ExportFile};
 use herdsman_shell::subtree::import::{Existing, ImportOptions, plan};
+use herdsman_testing::TestProxy;
+use herdsman_testing::proxy::{Fault, OpCode, Rule};
 
 use super::{Files, client, run_as_ann};
 use crate::world::{World, shell};

@@ -1,9 +1,9 @@
 //! The walk itself.
 
 use herdsman_client::Op;
-use herdsman_server::TestServer;
 use herdsman_shell::subtree::walk::{AHEAD_MAX, RETAINED_MAX};
 use herdsman_shell::subtree::{Fetch, SubtreeError, SystemZnodes, Visit, Walk, WalkOptions};
+use herdsman_testing::TestServer;
 
 use super::client;
 

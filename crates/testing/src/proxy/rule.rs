@@ -38,7 +38,7 @@ pub enum Fault {
 ///
 /// ```
 /// use herdsman_proto::OpCode;
-/// use herdsman_server::test_proxy::{Fault, Rule};
+/// use herdsman_testing::proxy::{Fault, Rule};
 ///
 /// // The second and third of all creates below /locks are carried out, but nobody is told.
 /// let rule = Rule::new(Fault::CutBeforeReply)

@@ -7,8 +7,8 @@
 //!
 //! ```
 //! use herdsman_proto::OpCode;
-//! use herdsman_server::test_proxy::Fault;
-//! use herdsman_server::{TestProxy, TestServer};
+//! use herdsman_testing::proxy::Fault;
+//! use herdsman_testing::{TestProxy, TestServer};
 //!
 //! let server = TestServer::start();
 //! let proxy = TestProxy::start(server.address());
@@ -34,7 +34,7 @@ mod traffic;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -48,8 +48,6 @@ pub use traffic::{Observed, ObservedFrame, Traffic};
 use connection::{Connection, reset};
 use rule::Progress;
 use shared::{Ending, Shared, State};
-
-use crate::spawn::spawn;
 
 /// More connections at a time are refused.
 const CONNECTIONS_MAX: usize = 4096;
@@ -95,7 +93,9 @@ impl TestProxy {
         let address = listener.local_addr().expect("an open port has an address");
         let (stop, stopped) = oneshot::channel();
         let serving = serve(Arc::clone(&shared), listener, stopped);
-        let thread = spawn("test-proxy", move || runtime.block_on(serving));
+        let thread = thread::Builder::new()
+            .name("test-proxy".to_owned())
+            .spawn(move || runtime.block_on(serving));
         let thread = Some(thread.expect("a thread can be started"));
         TestProxy { shared, address, stop: Some(stop), thread }
     }

@@ -1,7 +1,7 @@
 //! An ensemble for tests: several servers in this process, on free ports, with directories of their own.
 //!
 //! ```
-//! let ensemble = herdsman_server::TestEnsemble::start();
+//! let ensemble = herdsman_testing::TestEnsemble::start();
 //! let leader = ensemble.await_leader();
 //! let address = ensemble.address(leader); // give this to any ZooKeeper client
 //! # assert!(std::net::TcpStream::connect(address).is_ok());
@@ -18,12 +18,12 @@ use herdsman_node::ServesAs;
 use herdsman_proto::SessionId;
 use tempfile::TempDir;
 
-use crate::config::{Config, Endpoint, SystemProperties};
 use crate::expire_session::expire_session;
-use crate::handle::ServerHandle;
-use crate::log_level::LogLevel;
-use crate::server::Server;
-use crate::test_proxy::{Direction, TestProxy};
+use crate::proxy::{Direction, TestProxy};
+use herdsman_server::Server;
+use herdsman_server::ServerHandle;
+use herdsman_server::config::{Config, Endpoint, SystemProperties};
+use herdsman_server::log_level::LogLevel;
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
 /// port, and a server that is started again would find its own taken.
@@ -234,9 +234,7 @@ impl TestEnsemble {
     /// How many transactions a server has proposed as leader.
     #[must_use]
     pub fn proposals(&self, id: usize) -> u64 {
-        let server = self.members[id - 1].server.as_ref();
-        let core = server.and_then(Server::core).expect("the server is running");
-        core.stats.ensemble.proposals.get()
+        self.handle(id).core().stats.ensemble.proposals.get()
     }
 
     /// How many watches are set at a server; see [`TestServer::watch_count`].
@@ -244,9 +242,7 @@ impl TestEnsemble {
     /// [`TestServer::watch_count`]: crate::TestServer::watch_count
     #[must_use]
     pub fn watch_count(&self, id: usize) -> usize {
-        let server = self.members[id - 1].server.as_ref();
-        let core = server.and_then(Server::core).expect("the server is running");
-        core.tree().watches().count()
+        self.handle(id).core().tree().watches().count()
     }
 
     /// A server that follows.

@@ -53,10 +53,10 @@ pub enum ExpireError {
 /// ```
 /// use herdsman_proto::SessionId;
 ///
-/// let server = herdsman_server::TestServer::start();
+/// let server = herdsman_testing::TestServer::start();
 /// let session = SessionId(0x1234); // the client says which
-/// herdsman_server::expire_session(server.address(), session)?;
-/// # Ok::<(), herdsman_server::expire_session::ExpireError>(())
+/// herdsman_testing::expire_session(server.address(), session)?;
+/// # Ok::<(), herdsman_testing::expire_session::ExpireError>(())
 /// ```
 pub fn expire_session(address: SocketAddr, session: SessionId) -> Result<(), ExpireError> {
     if session == SessionId::NONE {

@@ -1,7 +1,7 @@
 //! A server for tests: in this process, on a free port, with a directory of its own.
 //!
 //! ```
-//! let server = herdsman_server::TestServer::start();
+//! let server = herdsman_testing::TestServer::start();
 //! let address = server.address(); // give this to any ZooKeeper client
 //! # assert!(std::net::TcpStream::connect(address).is_ok());
 //! ```
@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 use herdsman_proto::SessionId;
 use tempfile::TempDir;
 
-use crate::config::{Config, Endpoint, SystemProperties};
-use crate::core::Core;
-use crate::error::StartError;
 use crate::expire_session::expire_session;
-use crate::handle::ServerHandle;
-use crate::log_level::LogLevel;
-use crate::server::Server;
+use herdsman_server::Server;
+use herdsman_server::ServerHandle;
+use herdsman_server::StartError;
+use herdsman_server::config::{Config, Endpoint, SystemProperties};
+use herdsman_server::log_level::LogLevel;
 
 /// A running server and its temporary directory, which goes when this is dropped.
 ///
@@ -150,31 +149,27 @@ impl TestServer {
     /// data and one for children.
     #[must_use]
     pub fn watch_count(&self) -> usize {
-        self.core().tree().watches().count()
+        self.handle().core().tree().watches().count()
     }
 
     /// How many sessions there are, with or without a connection.
     #[must_use]
     pub fn session_count(&self) -> usize {
-        self.core().tree().sessions().count()
+        self.handle().core().tree().sessions().count()
     }
 
     /// Whether there is such a session, with or without a connection.
     #[must_use]
     pub fn has_session(&self, session: SessionId) -> bool {
-        self.core().tree().has_session(session)
+        self.handle().core().tree().has_session(session)
     }
 
     /// The paths of all ephemerals of a session, in order.
     #[must_use]
     pub fn ephemerals(&self, session: SessionId) -> Vec<String> {
         let mut paths: Vec<_> =
-            self.core().tree().ephemerals(session).map(|path| path.to_string()).collect();
+            self.handle().core().tree().ephemerals(session).map(|path| path.to_string()).collect();
         paths.sort_unstable();
         paths
-    }
-
-    fn core(&self) -> &Core {
-        self.server.as_ref().and_then(Server::core).expect("the server is running")
     }
 }

@@ -1,25 +1,31 @@
-//! Certificates for tests, made anew each time. Tests of other crates include this file, too.
+//! Certificates for tests, made anew each time, and servers with a TLS port that use them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use herdsman_server::Config;
+use herdsman_server::config::Endpoint;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
 };
 use tempfile::TempDir;
 
+use crate::server::TestServer;
+
 /// Each has a name of its own.
 static AUTHORITIES: AtomicUsize = AtomicUsize::new(1);
 
-/// Somebody who signs certificates, and a directory for them.
+/// A certificate authority, and a directory for the certificates that it signs.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     directory: TempDir,
 }
 
 impl Authority {
+    /// A new authority with a name that no other one in this process has.
+    #[must_use]
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         let name = format!("authority {}", AUTHORITIES.fetch_add(1, Ordering::Relaxed));
@@ -32,17 +38,20 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), directory }
     }
 
-    /// The file of those who trust it.
+    /// The trust store that contains its certificate.
+    #[must_use]
     pub fn trust_store(&self) -> PathBuf {
         self.directory.path().join("trust.pem")
     }
 
-    /// A file with a key and a certificate, which is good on this machine.
+    /// Signs a certificate for this machine and returns the file with it and its key.
+    #[must_use]
     pub fn sign(&self, name: &str) -> PathBuf {
         self.sign_with(name, |_| {})
     }
 
-    /// The same with something else about it.
+    /// The same after `adjust` has changed what is signed.
+    #[must_use]
     pub fn sign_with(&self, name: &str, adjust: impl FnOnce(&mut CertificateParams)) -> PathBuf {
         let hosts = ["localhost", "127.0.0.1"].map(str::to_owned);
         let mut params = CertificateParams::new(hosts).unwrap();
@@ -56,5 +65,31 @@ impl Authority {
         std::fs::write(&new, format!("{}{}", key.serialize_pem(), certificate.pem())).unwrap();
         std::fs::rename(new, &file).unwrap();
         file
+    }
+
+    /// Starts a server with a TLS port whose clients must show a certificate.
+    #[must_use]
+    pub fn start_server(&self) -> TestServer {
+        self.start_server_with(|_| {})
+    }
+
+    /// The same after `adjust` has changed the settings.
+    #[must_use]
+    pub fn start_server_with(&self, adjust: impl FnOnce(&mut Config)) -> TestServer {
+        let key_store = self.sign("server");
+        TestServer::start_with(|config| {
+            config.listen.secure_client =
+                Some(Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
+            config.access.x509_scheme = true;
+            config.tls.key_store = Some(key_store);
+            config.tls.trust_store = Some(self.trust_store());
+            adjust(config);
+        })
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
     }
 }
