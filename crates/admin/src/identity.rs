@@ -200,7 +200,7 @@ fn authenticate(
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
-    use herdsman_server::config::Secret;
+    use herdsman_config::Secret;
     use herdsman_tree::auth::{DigestAlgorithm, X509Scheme, digest_id};
 
     fn prove(authorization: Option<&str>) -> Result<Identity, ApiError> {

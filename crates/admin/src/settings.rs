@@ -8,8 +8,9 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use herdsman_server::config::{AdminWriters, Mode, Tls};
-use herdsman_server::{Config, tls_settings};
+use herdsman_config::Config;
+use herdsman_config::{AdminWriters, Mode, Tls};
+use herdsman_server::tls_settings;
 use herdsman_tls::{ClientAuth, TlsError, TlsSettings};
 
 /// Apache's provider that opens a port for Prometheus.
@@ -275,7 +276,7 @@ fn resolve(key: &'static str, host: &str, port: u16) -> Result<SocketAddr, Setti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use herdsman_server::config::{Member, Role, ServerId, SystemProperties};
+    use herdsman_config::{Member, Role, ServerId, SystemProperties};
 
     fn config(adjust: impl FnOnce(&mut Config)) -> Config {
         let loaded = Config::standalone_default(&SystemProperties::default()).unwrap();

@@ -2,7 +2,8 @@
 //! configuration wants it, and none is a reason for the others, or for the server, not to run.
 
 use herdsman_admin::{Admin, AdminSettings, MetricsPorts, MetricsSettings};
-use herdsman_server::{Config, Server};
+use herdsman_config::Config;
+use herdsman_server::Server;
 use tracing::{info, warn};
 
 /// The open ports. Dropping it closes them.

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use herdsman_server::config::SystemProperties;
+use herdsman_config::Config;
+use herdsman_config::SystemProperties;
 use herdsman_server::log_level::LogLevel;
-use herdsman_server::{Config, Server, ServesAs};
+use herdsman_server::{Server, ServesAs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;

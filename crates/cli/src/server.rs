@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use herdsman_server::config::{ConfigError, Loaded, Mode, SystemProperties};
+use herdsman_config::Config;
+use herdsman_config::{ConfigError, Loaded, Mode, SystemProperties};
 use herdsman_server::log_level::LogLevel;
-use herdsman_server::{Config, Server, StartError};
+use herdsman_server::{Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 

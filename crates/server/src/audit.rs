@@ -186,7 +186,9 @@ fn users(client: &Client<'_>) -> Option<String> {
 }
 
 /// The audit log that a configuration asks for.
-pub(crate) fn from_config(config: &crate::Config) -> Result<Option<Arc<Audit>>, crate::StartError> {
+pub(crate) fn from_config(
+    config: &herdsman_config::Config,
+) -> Result<Option<Arc<Audit>>, crate::StartError> {
     let logging = &config.logging;
     if !logging.audit {
         return Ok(None);

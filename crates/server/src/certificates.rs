@@ -13,12 +13,12 @@ use herdsman_tls::{
 use parking_lot::{Condvar, Mutex};
 use tracing::{info, warn};
 
-use crate::config::{ClientAuth, Config, Mode, Secret, Tls};
 use crate::error::StartError;
 use crate::logins::Logins;
 use crate::quorum::login::QuorumSasl;
 use crate::quorum::security::{Accepts, Dials, QuorumProtection, QuorumTls};
 use crate::spawn::spawn;
+use herdsman_config::{ClientAuth, Config, Mode, Secret, Tls};
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use herdsman_tls::TlsContext;
 
-use crate::config::{Config, Endpoint};
 use crate::error::StartError;
 use crate::io_threads::{IoThreads, Shared};
 use crate::listener::{self, ClientPort, Listener};
 use crate::settings;
 use crate::wire::handshake::{Speaks, TlsDoor};
+use herdsman_config::{Config, Endpoint};
 
 /// TLS handshakes that may be under way unless a limit is set.
 const HANDSHAKES_MAX: usize = 1024;

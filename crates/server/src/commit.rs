@@ -511,10 +511,10 @@ mod tests {
 
     use crate::clients::Clients;
     use crate::clock::Clock;
-    use crate::config::{Config, SystemProperties};
     use crate::listener::ClientPort;
     use crate::settings;
     use crate::stats::ServerStats;
+    use herdsman_config::{Config, SystemProperties};
 
     /// A committer whose thread has not started yet.
     fn committer(queue: &Arc<CommitQueue>, disk: &MemoryDisk) -> Committer {

@@ -18,10 +18,10 @@ use herdsman_tree::Tree;
 use herdsman_zab::{EpochKind, Input, TreeAfterCut};
 use tracing::{error, info, warn};
 
-use crate::config::DynamicFiles;
 use crate::core::Core;
 use crate::listener::ClientPort;
 use crate::snapshots::{self, RestoreOrder, Restored, SnapshotRequests, SnapshotSettings};
+use herdsman_config::DynamicFiles;
 
 /// A change of the data directory.
 #[derive(Debug)]

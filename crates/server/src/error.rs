@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError, VotingError};
 
-use crate::config::ConfigError;
 use crate::logins::LoginsError;
 use crate::session_passwords::SessionKeyError;
+use herdsman_config::ConfigError;
 
 /// Why a server does not start. Each message says what to do.
 #[derive(Debug, thiserror::Error)]

@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use herdsman_node::{Node, ServesAs};
 use herdsman_tree::auth::Schemes;
 
-use crate::config::Config;
 use crate::core::Core;
 use crate::io_threads::{IoDoor, Shared};
 use crate::words;
+use herdsman_config::Config;
 
 /// A running server, for those who look at it or connect from inside the process.
 #[derive(Clone)]

@@ -16,7 +16,6 @@ use tracing::warn;
 
 use crate::clients::Client;
 use crate::clock;
-use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::descriptors::ClientDescriptors;
@@ -32,6 +31,7 @@ use crate::spawn::spawn;
 use crate::throttle::SessionThrottle;
 use crate::wire::Wire;
 use crate::wire::handshake::{Speaks, TlsDoor};
+use herdsman_config::Config;
 
 /// Accepted connections that may wait for a thread to take them.
 pub(crate) const ACCEPTED_MAX: usize = 1024;

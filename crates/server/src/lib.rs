@@ -11,7 +11,6 @@ mod client_sockets;
 pub mod clients;
 pub mod clock;
 pub mod commit;
-pub mod config;
 mod connection;
 pub mod core;
 mod descriptors;
@@ -49,7 +48,6 @@ mod wire;
 pub mod words;
 
 pub use certificates::tls_settings;
-pub use config::Config;
 pub use descriptors::raise_limit as raise_descriptor_limit;
 pub use error::StartError;
 pub use handle::{Caller, ServerHandle};

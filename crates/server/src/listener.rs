@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use tracing::info;
 
-use crate::config::Endpoint;
 use crate::io_threads::{IoThreads, Shared};
 use crate::spawn::spawn;
 use crate::wire::handshake::Speaks;
+use herdsman_config::Endpoint;
 
 /// What the system takes by default in Java; ours is larger because accepting is cheap here.
 const BACKLOG: i32 = 1024;

@@ -15,8 +15,8 @@ use tracing::warn;
 
 use self::desk::HostNames;
 pub(crate) use self::desk::{ClientDesk, MemberDesk, OwnLogin};
-use crate::config::{Config, Mode};
 use crate::error::StartError;
+use herdsman_config::{Config, Mode};
 
 /// The user whose password a setting may hold instead of the JAAS file.
 const SUPER: &str = "super";
@@ -240,7 +240,7 @@ impl LoginFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Role, ServerId};
+    use herdsman_config::{Role, ServerId};
 
     const JAAS: &str = r#"
         Server {

@@ -19,7 +19,6 @@ use crate::client_sockets::{self, ClientSockets};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::commit::{CommitQueue, Committer};
-use crate::config::{Config, check_directories};
 use crate::core::Core;
 use crate::descriptors::ClientDescriptors;
 use crate::disk_keeper::DiskKeeper;
@@ -45,6 +44,7 @@ use crate::startup;
 use crate::stats::ServerStats;
 use crate::ticker::Ticker;
 use crate::wire::handshake::TlsDoor;
+use herdsman_config::{Config, check_directories};
 
 /// Clients get this long to read their last replies when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use herdsman_node::{KeyUse, SessionKey, SessionPasswords};
 use thiserror::Error;
 
-use crate::config::{Config, SessionPasswordUse};
+use herdsman_config::{Config, SessionPasswordUse};
 
 /// A longer file is probably the wrong file.
 const FILE_BYTES_MAX: usize = 4096;

@@ -25,12 +25,12 @@ use herdsman_zab::settings::{ObserverMasters, Reconfig};
 
 use crate::clients::ConnLimits;
 use crate::commit::CommitSettings;
-use crate::config::{self, Config, Limits, Mode};
 use crate::disk_keeper::DiskKeeper;
 use crate::io_threads::ConnSettings;
 use crate::peers::{LogFiles, PeerSettings};
 use crate::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings, SnapshotTxns};
 use crate::startup;
+use herdsman_config::{Config, Limits, Mode};
 
 /// A standalone server's id, in the first byte of its session ids.
 const STANDALONE_ID: u8 = 1;
@@ -66,10 +66,10 @@ fn schemes(config: &Config) -> Schemes {
     Schemes {
         digest: config.access.digest_scheme,
         digest_algorithm: match config.access.digest_algorithm {
-            config::DigestAlgorithm::Sha1 => DigestAlgorithm::Sha1,
-            config::DigestAlgorithm::Sha256 => DigestAlgorithm::Sha256,
-            config::DigestAlgorithm::Sha384 => DigestAlgorithm::Sha384,
-            config::DigestAlgorithm::Sha512 => DigestAlgorithm::Sha512,
+            herdsman_config::DigestAlgorithm::Sha1 => DigestAlgorithm::Sha1,
+            herdsman_config::DigestAlgorithm::Sha256 => DigestAlgorithm::Sha256,
+            herdsman_config::DigestAlgorithm::Sha384 => DigestAlgorithm::Sha384,
+            herdsman_config::DigestAlgorithm::Sha512 => DigestAlgorithm::Sha512,
         },
         super_digest: config.access.super_digest.clone(),
         x509: config
@@ -327,9 +327,9 @@ pub(crate) fn snapshot_settings(
         disk: Arc::clone(disk),
         dirs: dirs.clone(),
         compression: match storage.compression {
-            config::Compression::None => Compression::None,
-            config::Compression::Gzip => Compression::Gzip,
-            config::Compression::Snappy => Compression::Snappy,
+            herdsman_config::Compression::None => Compression::None,
+            herdsman_config::Compression::Gzip => Compression::Gzip,
+            herdsman_config::Compression::Snappy => Compression::Snappy,
         },
         last_zxid: if storage.last_zxid_in_snapshots { LastZxid::Write } else { LastZxid::Omit },
         purge: storage.purge,

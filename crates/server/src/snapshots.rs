@@ -26,9 +26,9 @@ use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
 use crate::clock::millis;
-use crate::config::Purge;
 use crate::core::Core;
 use crate::spawn::spawn;
+use herdsman_config::Purge;
 
 pub use copy::{CopyError, TreeCopy};
 pub use desk::SnapshotDesk;

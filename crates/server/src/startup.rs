@@ -14,9 +14,9 @@ use herdsman_zab::{Origin, Voting, ZabSettings};
 use tracing::{info, warn};
 
 use crate::clock::millis;
-use crate::config::{Config, DynamicFiles, Mode, check_directories};
 use crate::error::StartError;
 use crate::stats::ServerStats;
+use herdsman_config::{Config, DynamicFiles, Mode, check_directories};
 
 /// A start that takes longer says how far it is, this often.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);

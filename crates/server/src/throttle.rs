@@ -6,7 +6,7 @@ use herdsman_node::sessions::Scope;
 use herdsman_proto::SessionId;
 use parking_lot::Mutex;
 
-use crate::config::ConnectionThrottle;
+use herdsman_config::ConnectionThrottle;
 
 #[derive(Debug)]
 struct Bucket {

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use herdsman_server::Config;
-use herdsman_server::config::Endpoint;
+use herdsman_config::Config;
+use herdsman_config::Endpoint;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
 };

@@ -20,9 +20,9 @@ use tempfile::TempDir;
 
 use crate::expire_session::expire_session;
 use crate::proxy::{Direction, TestProxy};
+use herdsman_config::{Config, Endpoint, SystemProperties};
 use herdsman_server::Server;
 use herdsman_server::ServerHandle;
-use herdsman_server::config::{Config, Endpoint, SystemProperties};
 use herdsman_server::log_level::LogLevel;
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any

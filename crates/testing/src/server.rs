@@ -13,10 +13,10 @@ use herdsman_proto::SessionId;
 use tempfile::TempDir;
 
 use crate::expire_session::expire_session;
+use herdsman_config::{Config, Endpoint, SystemProperties};
 use herdsman_server::Server;
 use herdsman_server::ServerHandle;
 use herdsman_server::StartError;
-use herdsman_server::config::{Config, Endpoint, SystemProperties};
 use herdsman_server::log_level::LogLevel;
 
 /// A running server and its temporary directory, which goes when this is dropped.

@@ -14,11 +14,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gssapi", &[]),
     ("sasl", &["gssapi", "secret"]),
     ("protection", &["secret", "tls"]),
+    ("config", &["proto", "properties", "secret"]),
     ("tree", &["proto", "secret"]),
     ("zab", &["proto"]),
     ("store", &["proto", "tree"]),
     ("node", &["proto", "tree", "zab"]),
-    ("server", &["proto", "tree", "zab", "store", "node", "tls", "sasl", "secret", "properties"]),
+    (
+        "server",
+        &["config", "proto", "tree", "zab", "store", "node", "tls", "sasl", "secret", "properties"],
+    ),
     ("client", &["proto", "tls", "sasl", "properties"]),
     ("recipes", &["client"]),
     ("bench", &["proto", "tls", "protection"]),
@@ -26,11 +30,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("inspect", &["proto", "tree", "store", "secret", "tls", "protection", "properties"]),
     (
         "admin",
-        &["proto", "tree", "store", "node", "server", "client", "recipes", "tls", "properties"],
+        &[
+            "config",
+            "proto",
+            "tree",
+            "store",
+            "node",
+            "server",
+            "client",
+            "recipes",
+            "tls",
+            "properties",
+        ],
     ),
     (
         "cli",
         &[
+            "config",
             "server",
             "client",
             "recipes",
@@ -43,7 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "protection",
         ],
     ),
-    ("testing", &["proto", "node", "server"]),
+    ("testing", &["config", "proto", "node", "server"]),
     ("sim", &["proto", "tree", "zab", "store", "node", "server", "client", "recipes"]),
 ];
 const PREFIX: &str = "herdsman-";
@@ -71,7 +87,8 @@ pub fn forbidden_edges(sources: &[Source]) -> Vec<String> {
 
 fn is_free_in_tests(name: &str, to: &str) -> bool {
     let starts_servers = ["admin", "bench", "cli", "client", "recipes", "shell", "inspect"];
-    name == "server" || (starts_servers.contains(&name) && ["server", "testing"].contains(&to))
+    name == "server"
+        || (starts_servers.contains(&name) && ["config", "server", "testing"].contains(&to))
 }
 
 fn crate_of_manifest(path: &str) -> Option<&str> {

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use herdsman_config::Config;
+use herdsman_config::setting::Shape;
 use herdsman_proto::SessionId;
 use herdsman_server::ServesAs;
-use herdsman_server::config::setting::Shape;
-use herdsman_server::config::{self, Config};
 use herdsman_server::metrics::Number;
 use herdsman_server::words::report::{ConnectionReport, Reports};
 use herdsman_tree::watches::WatchSummary;
@@ -182,8 +182,9 @@ pub(super) fn initial_configuration(config: &Config) -> Option<String> {
 }
 
 fn without_secrets(file: &[u8]) -> String {
-    let is_secret =
-        |key: &str| config::settings::by_key(key).is_none_or(|row| row.shape == Shape::Secret);
+    let is_secret = |key: &str| {
+        herdsman_config::settings::by_key(key).is_none_or(|row| row.shape == Shape::Secret)
+    };
     herdsman_properties::without_values(file, is_secret)
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use axum::Json;
 use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
+use herdsman_config::Mode;
 use herdsman_node::StorageState;
-use herdsman_server::config::Mode;
 use herdsman_server::{ServerHandle, ServesAs};
 use serde::Serialize;
 

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::Client;
-use herdsman_server::config::Secret;
-use herdsman_server::{Config, ServerHandle};
+use herdsman_config::Config;
+use herdsman_config::Secret;
+use herdsman_server::ServerHandle;
 use herdsman_testing::TestServer;
 use serde_json::Value;
 

@@ -16,8 +16,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use herdsman_server::Config;
-use herdsman_server::config::SystemProperties;
+use herdsman_config::Config;
+use herdsman_config::SystemProperties;
 use tempfile::TempDir;
 use tracing::warn;
 

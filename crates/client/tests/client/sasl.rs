@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use herdsman_client::{Acl, Client, ConnectionState, Error, ErrorKind, Id, Options, Perms};
+use herdsman_config::Config;
 use herdsman_proto::OpCode;
-use herdsman_server::Config;
 use herdsman_testing::{TestProxy, TestServer};
 use tempfile::NamedTempFile;
 

@@ -8,7 +8,7 @@ use herdsman_client::tls::{Protocol, StoreSettings, TlsSettings};
 use herdsman_client::{
     Acl, Client, ConnectionEvent, Dial, Dialing, Error, ErrorKind, EventType, Id, Options, Perms,
 };
-use herdsman_server::config::ClientAuth;
+use herdsman_config::ClientAuth;
 use herdsman_testing::TestServer;
 use rcgen::SanType;
 use tokio::net::TcpStream;

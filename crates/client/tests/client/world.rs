@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use herdsman_client::{Client, ConnectionEvent, ConnectionEvents, Error, ErrorKind, Options};
-use herdsman_server::Config;
+use herdsman_config::Config;
 use herdsman_testing::{TestProxy, TestServer};
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;

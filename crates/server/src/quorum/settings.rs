@@ -8,7 +8,7 @@ use herdsman_proto::limits::CONNECTION_IDS_BYTES_MAX;
 use herdsman_proto::{Membership, ServerId};
 
 use super::security::QuorumProtection;
-use crate::config::{Config, Limits, Mode};
+use herdsman_config::{Config, Limits, Mode};
 
 /// A leader that was elected listens soon or never: then it is better to look for another one.
 const CONNECT_TRIES_MAX: NonZeroU32 = NonZeroU32::new(10).expect("is not 0");
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     const MEMBER: Mode =
-        Mode::Ensemble { my_id: ServerId(3), role: crate::config::Role::Participant };
+        Mode::Ensemble { my_id: ServerId(3), role: herdsman_config::Role::Participant };
 
     #[test]
     fn limits_that_are_not_set_come_from_others() {

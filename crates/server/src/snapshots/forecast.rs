@@ -11,7 +11,7 @@ use herdsman_store::{Dirs, Disk, LogName, PurgePlan, SnapshotName, plan_purge_of
 use tracing::{info, warn};
 
 use super::SnapshotSettings;
-use crate::config::Purge;
+use herdsman_config::Purge;
 
 /// What the next purge would delete.
 #[derive(Clone, Debug, PartialEq, Eq)]

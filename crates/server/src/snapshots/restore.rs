@@ -30,10 +30,10 @@ use tracing::{info, warn};
 
 use super::copy::clear;
 use super::desk::Turn;
-use crate::config::Mode;
 use crate::core::Core;
 use crate::disk_keeper::DiskChange;
 use crate::handle::ServerHandle;
+use herdsman_config::Mode;
 
 /// Why a snapshot is not restored. Nothing was changed, unless the last one says so.
 #[derive(Debug, thiserror::Error)]

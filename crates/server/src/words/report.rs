@@ -18,12 +18,12 @@ use herdsman_zab::Zab;
 use super::{
     connections, dump, environment, java, monitor, role, role_name, status, version, watches,
 };
-use crate::config::Mode;
 use crate::handle::ServerHandle;
 use crate::io_threads::Shared;
 use crate::metrics::{self, Number};
 use crate::quorum::LinkReport;
 use crate::stats::{ConnStats, Series};
+use herdsman_config::Mode;
 
 pub use dump::Ends;
 

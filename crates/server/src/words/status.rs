@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::connections::{self, Detail};
 use super::{java, report, version};
-use crate::config::{ConfNumbers, conf_text};
 use crate::io_threads::Shared;
+use herdsman_config::{ConfNumbers, conf_text};
 
 /// Folders below each other that are looked into for their size.
 const DEPTH_MAX: usize = 8;

@@ -57,7 +57,7 @@ fn a_second_server_on_the_same_directory_is_refused() {
     let server = TestServer::start();
     let directory = server.data_dir().to_owned();
     let mut config =
-        herdsman_server::Config::standalone_default(&Default::default()).unwrap().config;
+        herdsman_config::Config::standalone_default(&Default::default()).unwrap().config;
     config.storage.data_dir.clone_from(&directory);
     config.storage.log_dir = directory;
     config.listen.client = None;

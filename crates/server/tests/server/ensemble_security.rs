@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::io::{Read, Write};
 
+use herdsman_config::Config;
 use herdsman_proto::notification::Hello;
 use herdsman_proto::quorum::{LearnerInfo, LearnerKind};
 use herdsman_proto::{Membership, QuorumPacket, ServerId};
-use herdsman_server::config::Config;
 use herdsman_testing::TestEnsemble;
 use tempfile::NamedTempFile;
 

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use herdsman_config::Config;
 use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::{Request, SessionId, WriteRequest};
 use herdsman_server::ServesAs;
-use herdsman_server::config::Config;
 use herdsman_testing::TestEnsemble;
 
 use crate::client::{Client, connect_request, open};

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
+use herdsman_config::{Config, Endpoint};
 use herdsman_proto::request::{RequestHeader, SetWatches, WatcherType};
 use herdsman_proto::{ErrorCode, ReadRequest, Request, SessionId, Xid, reply};
-use herdsman_server::config::{Config, Endpoint};
 use herdsman_testing::TestServer;
 
 use crate::client::{

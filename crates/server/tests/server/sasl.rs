@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use herdsman_config::Config;
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ErrorCode, JuteWrite, OpCode, ReadRequest, Request, Xid, Zxid, reply};
 use herdsman_sasl::digest_md5::{Client as Login, ClientSettings, ClientStep, Nonce, Service};
 use herdsman_sasl::{Credentials, Secret};
-use herdsman_server::config::Config;
 use herdsman_testing::TestServer;
 use tempfile::NamedTempFile;
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
+use herdsman_config::{Config, SessionPasswordUse};
 use herdsman_proto::{Request, SessionId};
-use herdsman_server::config::{Config, SessionPasswordUse};
 use herdsman_server::{Server, StartError};
 use herdsman_testing::{TestEnsemble, TestServer};
 use tempfile::NamedTempFile;

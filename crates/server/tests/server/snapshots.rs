@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use herdsman_server::Config;
-use herdsman_server::config::Purge;
+use herdsman_config::Config;
+use herdsman_config::Purge;
 use herdsman_testing::TestServer;
 
 use crate::client::{Client, set};

@@ -3,9 +3,10 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use herdsman_config::Config;
+use herdsman_config::{Endpoint, Storage};
 use herdsman_proto::ErrorCode;
-use herdsman_server::config::{Endpoint, Storage};
-use herdsman_server::{Config, Server};
+use herdsman_server::Server;
 use herdsman_store::{Dirs, Disk, Epochs, MemoryDisk, RealDisk, replace};
 use herdsman_testing::TestServer;
 use herdsman_tree::{Tree, TreeOptions};

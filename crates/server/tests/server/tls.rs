@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use herdsman_config::{ClientAuth, Config, Endpoint};
 use herdsman_proto::{ConnectResponse, SessionId};
-use herdsman_server::config::{ClientAuth, Config, Endpoint};
 use herdsman_testing::TestServer;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};

@@ -8,8 +8,9 @@ use super::{
 };
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::{Client, Lifetime};
-use herdsman_server::config::SystemProperties;
-use herdsman_server::{Config, Server};
+use herdsman_config::Config;
+use herdsman_config::SystemProperties;
+use herdsman_server::Server;
 use herdsman_store::{Disk, MemoryDisk};
 use herdsman_testing::{TestEnsemble, TestServer};
 
@@ -168,7 +169,7 @@ fn config() -> Config {
     let loaded = Config::standalone_default(&SystemProperties::default()).unwrap();
     let mut config = loaded.config;
     config.listen.client =
-        Some(herdsman_server::config::Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
+        Some(herdsman_config::Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
     config.storage.data_dir = "/data".into();
     config.storage.log_dir = "/data".into();
     config.storage.preallocate_bytes = 0;

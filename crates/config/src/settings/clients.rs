@@ -1,9 +1,9 @@
 //! Clients: their ports and sessions, and the bounds on what they may take.
 
-use crate::config::field::settings;
-use crate::config::setting::Initial::{Derived, Is, Unset};
-use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ignored};
+use crate::field::settings;
+use crate::setting::Initial::{Derived, Is, Unset};
+use crate::setting::Setting;
+use crate::setting::Status::{Acted, Ignored};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "clientPort", File Port => raw.client_port, Unset, "", Acted,

@@ -2,8 +2,8 @@
 //! need. A lock that this server cannot turn must not be taken for a locked door.
 
 use super::Checked;
-use crate::config::Tls;
-use crate::config::load::Loading;
+use crate::Tls;
+use crate::load::Loading;
 
 /// Apache's class of the scheme → the scheme.
 const PROVIDERS: [(&str, &str); 5] = [
@@ -93,7 +93,7 @@ fn tls(loading: &Loading) -> Checked {
 
 /// The same for the ports between servers, if there are any. An ensemble of one has no other server to connect to, so
 /// it starts, as in Apache.
-pub(in crate::config) fn quorum_tls(loading: &mut Loading) -> Checked {
+pub(crate) fn quorum_tls(loading: &mut Loading) -> Checked {
     let config = &loading.draft.config;
     let key = match (config.quorum_security.tls, config.quorum_security.port_unification) {
         (true, _) => "sslQuorum",

@@ -1,8 +1,8 @@
 //! The table is complete, consistent, and what docs/operating.md shows.
 
 use super::*;
-use crate::config::setting::{Initial, Shape};
-use crate::config::settings_markdown;
+use crate::setting::{Initial, Shape};
+use crate::settings_markdown;
 
 /// Every name that Apache 3.9 documents or reads on a server, by area.
 const APACHE: &[&str] = &[
@@ -143,7 +143,7 @@ fn likely_slips_are_recognised() {
 #[test]
 fn the_operators_page_has_the_table() {
     const BEGIN: &str =
-        "<!-- settings: generated from the table in crates/server/src/config/settings.rs -->\n\n";
+        "<!-- settings: generated from the table in crates/config/src/settings -->\n\n";
     const END: &str = "\n\n<!-- end of settings -->";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
     let page = std::fs::read_to_string(path).expect("docs/operating.md can be read");

@@ -1,9 +1,9 @@
 //! TLS, the same names for clients and between servers.
 
-use crate::config::field::settings;
-use crate::config::setting::Initial::{Derived, Is, Unset};
-use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ignored, NotYetUnless};
+use crate::field::settings;
+use crate::setting::Initial::{Derived, Is, Unset};
+use crate::setting::Setting;
+use crate::setting::Status::{Acted, Ignored, NotYetUnless};
 
 macro_rules! tls {
     ($prefix:literal, $area:ident, $verify_clients:literal) => {

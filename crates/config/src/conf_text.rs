@@ -123,7 +123,7 @@ fn add_member(text: &mut String, config: &Config, membership: &Membership) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SystemProperties;
+    use crate::SystemProperties;
 
     #[test]
     fn the_answer_is_apaches_line_by_line() {

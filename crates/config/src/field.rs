@@ -127,58 +127,58 @@ pub(super) trait FromWord: Sized {
 macro_rules! settings {
     ($($key:expr, $source:ident $shape:ident => $($field:ident).+,
        $initial:expr, $unit:literal, $status:expr, $about:expr;)*) => {
-        &[$($crate::config::setting::Setting {
+        &[$($crate::setting::Setting {
             key: $key,
-            source: $crate::config::setting::Source::$source,
-            shape: $crate::config::setting::Shape::$shape,
+            source: $crate::setting::Source::$source,
+            shape: $crate::setting::Shape::$shape,
             unit: $unit,
             initial: $initial,
             status: $status,
             reloadable: false,
             about: $about,
             field: concat!($(".", stringify!($field)),+),
-            store: $crate::config::field::store!($shape, $($field).+),
+            store: $crate::field::store!($shape, $($field).+),
         }),*]
     };
 }
 
 /// The function that puts a value of a shape into a field.
 macro_rules! store {
-    ($shape:ident, kept) => { $crate::config::setting::Store::Kept };
-    (Int, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
-    (Long, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
-    (Port, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
-    (LooseInt, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
-    (LooseLong, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
-    (LooseDecimal, $($f:ident).+) => { $crate::config::field::store!(@ Int, $($f).+) };
-    (Float, $($f:ident).+) => { $crate::config::field::store!(@ Float, $($f).+) };
-    (LooseFloat, $($f:ident).+) => { $crate::config::field::store!(@ Float, $($f).+) };
-    (Text, $($f:ident).+) => { $crate::config::field::store!(@ Text, $($f).+) };
-    (Secret, $($f:ident).+) => { $crate::config::field::store!(@ Text, $($f).+) };
-    (Path, $($f:ident).+) => { $crate::config::field::store!(@ Text, $($f).+) };
+    ($shape:ident, kept) => { $crate::setting::Store::Kept };
+    (Int, $($f:ident).+) => { $crate::field::store!(@ Int, $($f).+) };
+    (Long, $($f:ident).+) => { $crate::field::store!(@ Int, $($f).+) };
+    (Port, $($f:ident).+) => { $crate::field::store!(@ Int, $($f).+) };
+    (LooseInt, $($f:ident).+) => { $crate::field::store!(@ Int, $($f).+) };
+    (LooseLong, $($f:ident).+) => { $crate::field::store!(@ Int, $($f).+) };
+    (LooseDecimal, $($f:ident).+) => { $crate::field::store!(@ Int, $($f).+) };
+    (Float, $($f:ident).+) => { $crate::field::store!(@ Float, $($f).+) };
+    (LooseFloat, $($f:ident).+) => { $crate::field::store!(@ Float, $($f).+) };
+    (Text, $($f:ident).+) => { $crate::field::store!(@ Text, $($f).+) };
+    (Secret, $($f:ident).+) => { $crate::field::store!(@ Text, $($f).+) };
+    (Path, $($f:ident).+) => { $crate::field::store!(@ Text, $($f).+) };
     (Word, raw.$f:ident) => {
-        $crate::config::setting::Store::Word(|draft, value| {
-            draft.raw.$f = $crate::config::field::FromWord::from_word(value)?;
+        $crate::setting::Store::Word(|draft, value| {
+            draft.raw.$f = $crate::field::FromWord::from_word(value)?;
             Ok(())
         })
     };
     (Word, $area:ident.$f:ident) => {
-        $crate::config::setting::Store::Word(|draft, value| {
-            draft.config.$area.$f = $crate::config::field::FromWord::from_word(value)?;
+        $crate::setting::Store::Word(|draft, value| {
+            draft.config.$area.$f = $crate::field::FromWord::from_word(value)?;
             Ok(())
         })
     };
     (@ $kind:ident, raw.$f:ident) => {
-        $crate::config::setting::Store::$kind(|draft, value| {
-            draft.raw.$f = $crate::config::field::Field::take(value);
+        $crate::setting::Store::$kind(|draft, value| {
+            draft.raw.$f = $crate::field::Field::take(value);
         })
     };
     (@ $kind:ident, $area:ident.$f:ident) => {
-        $crate::config::setting::Store::$kind(|draft, value| {
-            draft.config.$area.$f = $crate::config::field::Field::take(value);
+        $crate::setting::Store::$kind(|draft, value| {
+            draft.config.$area.$f = $crate::field::Field::take(value);
         })
     };
-    ($switch:ident, $($f:ident).+) => { $crate::config::field::store!(@ Bool, $($f).+) };
+    ($switch:ident, $($f:ident).+) => { $crate::field::store!(@ Bool, $($f).+) };
 }
 
 pub(super) use {settings, store};

@@ -1,9 +1,9 @@
 //! Kinds of znodes, access to them, and how clients prove who they are.
 
-use crate::config::field::settings;
-use crate::config::setting::Initial::{Derived, Is, Unset};
-use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ignored};
+use crate::field::settings;
+use crate::setting::Initial::{Derived, Is, Unset};
+use crate::setting::Setting;
+use crate::setting::Status::{Acted, Ignored};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "enforceQuota", Property Flag => znodes.enforce_quota, Is("false"), "", Acted,

@@ -1,10 +1,10 @@
 //! What operators look through: four-letter words, admin server, metrics, audit; and the names of
 //! Apache's own machinery, for which there is nothing here.
 
-use crate::config::field::settings;
-use crate::config::setting::Initial::{Derived, Is, Unset};
-use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ignored, NotYet, NotYetUnless};
+use crate::field::settings;
+use crate::setting::Initial::{Derived, Is, Unset};
+use crate::setting::Setting;
+use crate::setting::Status::{Acted, Ignored, NotYet, NotYetUnless};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "4lw.commands.whitelist", Property Text => raw.four_letter_words, Is(""), "", Acted,

@@ -2,8 +2,8 @@
 //! other one is a class that this server does not find. Apache's server does not start without it either.
 
 use super::Checked;
-use crate::config::error::ConfigError;
-use crate::config::load::Loading;
+use crate::error::ConfigError;
+use crate::load::Loading;
 
 const METRICS_PROVIDERS: [&str; 3] = [
     "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",

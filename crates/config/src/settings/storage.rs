@@ -1,9 +1,9 @@
 //! Files: where they are, how they grow, when they are synced and when they go.
 
-use crate::config::field::settings;
-use crate::config::setting::Initial::{Derived, Is};
-use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ignored};
+use crate::field::settings;
+use crate::setting::Initial::{Derived, Is};
+use crate::setting::Setting;
+use crate::setting::Status::{Acted, Ignored};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "dataDir", File Path => raw.data_dir, Derived("required"), "", Acted,

@@ -1,9 +1,9 @@
 //! Ensembles: members, roles, times, and the connections between servers.
 
-use crate::config::field::settings;
-use crate::config::setting::Initial::{Derived, Is, Unset};
-use crate::config::setting::Setting;
-use crate::config::setting::Status::{Acted, Ensemble, Ignored, NotYet, NotYetUnless};
+use crate::field::settings;
+use crate::setting::Initial::{Derived, Is, Unset};
+use crate::setting::Setting;
+use crate::setting::Status::{Acted, Ensemble, Ignored, NotYet, NotYetUnless};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "server.*", File Text => kept, Unset, "", Ensemble,
