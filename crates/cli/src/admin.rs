@@ -1,5 +1,5 @@
-//! The HTTP ports beside a server: the admin server's and those for metrics. Each is opened if the
-//! configuration wants it, and none is a reason for the others, or for the server, not to run.
+//! The HTTP ports of a server: the admin port and the metrics ports. Each is opened if it is configured. A port that
+//! cannot be opened stops neither the other ports nor the server.
 
 use herdsman_admin::{Admin, AdminSettings, MetricsPorts, MetricsSettings};
 use herdsman_config::Config;
@@ -9,30 +9,30 @@ use tracing::{info, warn};
 /// The open ports. Dropping it closes them.
 #[derive(Default)]
 pub struct HttpPorts {
-    /// The admin server, unless it is switched off or its port cannot be opened.
+    /// The admin server, unless it is disabled or its port cannot be opened.
     pub admin: Option<Admin>,
     _metrics: Option<MetricsPorts>,
 }
 
-/// Says what would keep the ports closed, besides that they are taken. Returns how many warnings that were.
+/// Warns about configuration errors that would keep the ports closed. Does not check whether the ports are free.
+/// Returns the number of warnings.
 pub fn check(config: &Config) -> usize {
     let admin = AdminSettings::from_config(config)
-        .map_err(|error| format!("no admin server: {error}"))
+        .map_err(|error| format!("the admin server will not run: {error}"))
         .and_then(|settings| {
             settings.map_or(Ok(()), Admin::check).map_err(|error| error.to_string())
         });
     let metrics = MetricsSettings::from_config(config)
-        .map_err(|error| format!("no port for metrics: {error}"))
+        .map_err(|error| format!("metrics will not be served: {error}"))
         .and_then(|settings| {
             let checked = settings.map_or(Ok(()), MetricsPorts::check);
-            checked.map_err(|error| format!("no metrics by HTTPS: {error}"))
+            checked.map_err(|error| format!("metrics will not be served over HTTPS: {error}"))
         });
     let problems = [admin, metrics].into_iter().filter_map(Result::err);
     problems.inspect(|problem| warn!("{problem}")).count()
 }
 
-/// Opens the ports. What stands in the way is said in the log: a port that is taken must not keep clients
-/// from being served.
+/// Opens the ports. Failures are only logged: a port that is in use must not keep the server from serving clients.
 pub fn open(server: &Server, config: &Config) -> HttpPorts {
     HttpPorts { admin: open_admin(server, config), _metrics: open_metrics(server, config) }
 }
@@ -41,7 +41,7 @@ fn open_admin(server: &Server, config: &Config) -> Option<Admin> {
     let settings = match AdminSettings::from_config(config) {
         Ok(settings) => settings?,
         Err(error) => {
-            warn!("no admin server: {error}");
+            warn!("the admin server is not running: {error}");
             return None;
         }
     };
@@ -61,14 +61,14 @@ fn open_metrics(server: &Server, config: &Config) -> Option<MetricsPorts> {
     let settings = match MetricsSettings::from_config(config) {
         Ok(settings) => settings?,
         Err(error) => {
-            warn!("no port for metrics: {error}");
+            warn!("metrics are not served: {error}");
             return None;
         }
     };
     match MetricsPorts::start(&server.handle()?, settings) {
         Ok(ports) => Some(ports),
         Err(error) => {
-            warn!("no port for metrics: {error}");
+            warn!("metrics are not served: {error}");
             None
         }
     }

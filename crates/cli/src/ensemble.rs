@@ -1,9 +1,9 @@
 //! `herdsman server --ensemble N`: an ensemble in one process, for trying things out.
 //!
-//! In: how many servers and where; commands typed on standard input; signals. Out: servers that
-//! speak to each other over loopback like servers on machines of their own, each with a zoo.cfg and
-//! a data directory (see [`layout`]), and a connect string on standard output. Every line of a server
-//! in the log carries its number. Deliberately not here: what a server does.
+//! In: the number of servers and their directory; commands typed on standard input; signals. Out: servers that
+//! communicate over loopback as they would on separate machines, each with a zoo.cfg and a data directory (see
+//! [`layout`]), and a connect string on standard output. Every log line of a server contains the server's number.
+//! Deliberately not here: what a server does.
 
 mod console;
 mod layout;
@@ -24,29 +24,29 @@ use tracing::{error, info, info_span, warn};
 
 use crate::admin::{self, HttpPorts};
 use console::{Command, HELP};
-use layout::{Layout, Wish};
+use layout::{Layout, PreferredPorts};
 
-/// Prints a line for whoever has started this. If nobody reads it, that is no reason to end.
-macro_rules! tell {
+/// Prints a line for the user. Unlike `println!`, ignores a closed standard output.
+macro_rules! print_line {
     ($($text:tt)*) => {
         _ = writeln!(std::io::stdout(), $($text)*)
     };
 }
 
-/// Commands and failures that may wait; whoever has more of them waits.
+/// How many commands and failures may be queued before senders wait.
 const EVENTS_MAX: usize = 16;
-/// What Apache's process ends with when it is given something that it cannot use.
+/// The exit code of Apache's server for invalid arguments or configuration.
 const BAD_INVOCATION: u8 = 2;
 
-/// Runs `count` servers until it is told to stop. `dir` is where they keep their data; without it a
-/// temporary directory is used, and removed.
+/// Runs `count` servers until it is stopped by a command or a signal. Their data is below `dir`, or in a temporary
+/// directory that is removed at the end.
 pub fn run(
     count: u8,
     dir: Option<&Path>,
     properties: &SystemProperties,
     log_level: &LogLevel,
 ) -> ExitCode {
-    let layout = match Layout::prepare(count, dir, Wish::Usual) {
+    let layout = match Layout::prepare(count, dir, PreferredPorts::Standard) {
         Ok(layout) => layout,
         Err(failure) => {
             error!("{failure:#}");
@@ -75,17 +75,17 @@ fn serve(
         ensemble.stop_all();
         served
     });
-    // The thread that reads commands may wait for one for ever.
+    // The thread that reads commands may block forever.
     runtime.shutdown_background();
     served
 }
 
 /// What an ensemble waits for.
 enum Event {
-    /// Something was typed.
+    /// The user typed a command.
     Command(Command),
-    /// A server cannot go on.
-    Failed { id: u8, what: String },
+    /// A server failed and must be stopped.
+    Failed { id: u8, reason: String },
 }
 
 /// One server, running or not.
@@ -98,17 +98,17 @@ struct Member {
 
 struct Running {
     server: Server,
-    /// Its console; goes with it.
+    /// Its admin and metrics ports; closed with it.
     http: HttpPorts,
-    /// Waits for what makes the server useless.
+    /// The task that waits for a failure of the server.
     failure: JoinHandle<()>,
 }
 
-/// All of them.
+/// The servers of the ensemble.
 struct Ensemble<'a> {
     members: Vec<Member>,
     properties: &'a SystemProperties,
-    /// One for all of them: they are in one process.
+    /// Common to all servers, which share one process.
     log_level: &'a LogLevel,
     events: mpsc::Sender<Event>,
 }
@@ -120,10 +120,10 @@ impl<'a> Ensemble<'a> {
         log_level: &'a LogLevel,
         events: mpsc::Sender<Event>,
     ) -> Self {
-        let members = layout.members().map(|place| Member {
-            id: place.id,
-            zoo_cfg: place.zoo_cfg,
-            client_address: place.client_address,
+        let members = layout.members().map(|member| Member {
+            id: member.id,
+            zoo_cfg: member.zoo_cfg,
+            client_address: member.client_address,
             running: None,
         });
         Ensemble { members: members.collect(), properties, log_level, events }
@@ -140,49 +140,49 @@ impl<'a> Ensemble<'a> {
         for index in 0..self.members.len() {
             self.start(index)?;
         }
-        self.introduce(layout);
+        self.print_introduction(layout);
         console::listen(events)?;
         loop {
             let event = tokio::select! {
                 event = received.recv() => event,
                 _ = terminate.recv() => {
-                    info!("SIGTERM");
+                    info!("received SIGTERM, stopping");
                     None
                 }
                 _ = interrupt.recv() => {
-                    info!("interrupted");
+                    info!("received SIGINT, stopping");
                     None
                 }
             };
             match event {
                 None | Some(Event::Command(Command::Quit)) => return Ok(()),
-                Some(Event::Command(command)) => self.obey(&command),
-                Some(Event::Failed { id, what }) => self.give_up(id, &what),
+                Some(Event::Command(command)) => self.execute(&command),
+                Some(Event::Failed { id, reason }) => self.stop_failed(id, &reason),
             }
         }
     }
 
-    /// What whoever has started this wants to know, on standard output.
-    fn introduce(&self, layout: &Layout) {
+    /// Prints the connect string, the consoles and the commands.
+    fn print_introduction(&self, layout: &Layout) {
         let addresses: Vec<_> =
             self.members.iter().map(|member| member.client_address.as_str()).collect();
-        let (count, place) = (self.members.len(), layout.describe());
-        let servers = if count == 1 { "server runs" } else { "servers run" };
-        tell!("{count} {servers} in this process, with {place}");
-        tell!("connect string: {}", addresses.join(","));
+        let count = self.members.len();
+        let servers = if count == 1 { "server" } else { "servers" };
+        print_line!("running {count} {servers} in this process; {}", layout.describe());
+        print_line!("connect string: {}", addresses.join(","));
         let admins =
             self.members.iter().filter_map(|member| member.running.as_ref()?.http.admin.as_ref());
         let consoles: Vec<_> = admins.map(|admin| format!("http://{}", admin.address())).collect();
-        tell!("consoles: {}", consoles.join(" "));
-        tell!("{HELP}");
+        print_line!("consoles: {}", consoles.join(" "));
+        print_line!("{HELP}");
     }
 
-    fn obey(&mut self, command: &Command) {
+    fn execute(&mut self, command: &Command) {
         match command {
             Command::Status => self.print_status(),
             Command::Start(id) => self.with_member(*id, |ensemble, index| {
                 if ensemble.members[index].running.is_some() {
-                    tell!("server {} runs already", ensemble.members[index].id);
+                    print_line!("server {} is already running", ensemble.members[index].id);
                 } else if let Err(failure) = ensemble.start(index) {
                     error!("{failure:#}");
                 }
@@ -193,8 +193,8 @@ impl<'a> Ensemble<'a> {
             Command::Kill(id) => self.with_member(*id, |ensemble, index| {
                 ensemble.end(index, Server::kill);
             }),
-            Command::Help => tell!("{HELP}"),
-            Command::Unknown(text) => tell!("{text:?} is not a command. {HELP}"),
+            Command::Help => print_line!("{HELP}"),
+            Command::Unknown(text) => print_line!("{text:?} is not a command. {HELP}"),
             Command::Quit => {}
         }
     }
@@ -202,7 +202,7 @@ impl<'a> Ensemble<'a> {
     fn with_member(&mut self, id: u8, act: impl FnOnce(&mut Self, usize)) {
         match self.members.iter().position(|member| member.id == id) {
             Some(index) => act(self, index),
-            None => tell!("there is no server {id}"),
+            None => print_line!("there is no server {id}"),
         }
     }
 
@@ -211,21 +211,21 @@ impl<'a> Ensemble<'a> {
         let id = *id;
         let _entered = info_span!("server", id).entered();
         let loaded = Config::load(zoo_cfg, self.properties)
-            .with_context(|| format!("server {id} cannot be started"))?;
-        // All of them have the same to say.
+            .with_context(|| format!("cannot start server {id}"))?;
+        // The warnings are the same for all servers.
         for warning in loaded.warnings.iter().filter(|_| id == 1) {
             warn!("{warning}");
         }
         let config = loaded.config;
-        let server = Server::start(config.clone())
-            .with_context(|| format!("server {id} cannot be started"))?;
+        let server =
+            Server::start(config.clone()).with_context(|| format!("cannot start server {id}"))?;
         server.use_log_level(self.log_level.clone());
         let http = admin::open(&server, &config);
         let (failure, events) = (server.failure(), self.events.clone());
         let failure = tokio::spawn(async move {
-            let what = failure.await;
-            // If nobody listens any more, everything ends anyway.
-            _ = events.send(Event::Failed { id, what }).await;
+            let reason = failure.await;
+            // The receiver is dropped only when the process ends.
+            _ = events.send(Event::Failed { id, reason }).await;
         });
         self.members[index].running = Some(Running { server, http, failure });
         Ok(())
@@ -240,28 +240,28 @@ impl<'a> Ensemble<'a> {
                 drop(http);
                 end(server);
             }
-            None => tell!("server {} does not run", member.id),
+            None => print_line!("server {} is not running", member.id),
         }
     }
 
-    fn give_up(&mut self, id: u8, what: &str) {
-        error!("server {id} cannot go on and is stopped: {what}");
+    fn stop_failed(&mut self, id: u8, reason: &str) {
+        error!("stopping server {id} after a failure: {reason}");
         self.with_member(id, |ensemble, index| ensemble.end(index, Server::stop));
     }
 
     fn print_status(&self) {
         for Member { id, client_address, running, .. } in &self.members {
             match running {
-                None => tell!("server {id}  {client_address}  stopped"),
+                None => print_line!("server {id}  {client_address}  stopped"),
                 Some(Running { server, .. }) => {
                     let (role, zxid) = (role_name(server.serves_as()), server.last_zxid());
-                    tell!("server {id}  {client_address}  {role}, last txn {zxid}");
+                    print_line!("server {id}  {client_address}  {role}, last txn {zxid}");
                 }
             }
         }
     }
 
-    /// The leader last, so that the others need not look for a new one.
+    /// Stops the leader last, so that the other servers do not start an election.
     fn stop_all(&mut self) {
         let leads = |member: &Member| {
             let running = member.running.as_ref();

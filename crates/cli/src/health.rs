@@ -1,5 +1,5 @@
-//! `herdsman health`: asks a server's admin port whether it is well, for health checks of containers
-//! and scripts that have no HTTP client.
+//! `herdsman health`: asks a server's admin port whether the server is healthy, for health checks of containers and
+//! scripts that have no HTTP client.
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use herdsman_protection::{TlsArguments, https};
 
-/// What is shown of an answer; all checks of a server take less.
-const ANSWER_CHARS_MAX: usize = 1000;
+/// How much of a response is printed; a server's own responses are shorter.
+const RESPONSE_CHARS_MAX: usize = 1000;
 
-/// Ask a running server whether it is well: exit code 0 if so, 1 if not.
+/// Check whether a running server is healthy: exit code 0 if it is, 1 if not.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -21,10 +21,10 @@ Examples:
   herdsman health --ready --admin http://zk1:8080
   herdsman health --admin https://zk1:8080 --tls-trust-store ca.pem --tls-key-store me.pem")]
 pub struct Arguments {
-    /// Whether it serves clients and takes writes, not only whether it is alive
+    /// Check that the server serves clients and accepts writes, not only that it is alive
     #[arg(long)]
     ready: bool,
-    /// The server's admin port
+    /// URL of the server's admin port
     #[arg(
         long,
         value_name = "URL",
@@ -33,7 +33,7 @@ pub struct Arguments {
     )]
     admin: String,
     /// Give up after this time
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = crate::recipe::some_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = crate::recipe::positive_seconds)]
     timeout: Duration,
     #[command(flatten)]
     tls: TlsArguments,
@@ -45,15 +45,15 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         eprintln!("herdsman: {admin}: the URL needs http:// or https://, as in http://{admin}");
         return ExitCode::FAILURE;
     }
-    let question = if arguments.ready { "readyz" } else { "livez" };
-    let url = format!("{}/{question}", admin.trim_end_matches('/'));
-    match ask(&url, arguments) {
-        Ok((true, answer)) => {
-            println!("{}", printable(&answer));
+    let endpoint = if arguments.ready { "readyz" } else { "livez" };
+    let url = format!("{}/{endpoint}", admin.trim_end_matches('/'));
+    match request(&url, arguments) {
+        Ok((true, response)) => {
+            println!("{}", printable(&response));
             ExitCode::SUCCESS
         }
-        Ok((false, answer)) => {
-            eprintln!("herdsman: {url}: {}", printable(&answer));
+        Ok((false, response)) => {
+            eprintln!("herdsman: {url}: {}", printable(&response));
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -63,9 +63,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Whether the answer was good, and what it said.
-fn ask(url: &str, arguments: &Arguments) -> Result<(bool, String)> {
-    // The server, and not what a proxy of the environment makes of its address.
+/// Returns whether the status of the response was a success, and its text.
+fn request(url: &str, arguments: &Arguments) -> Result<(bool, String)> {
+    // Connect to the server itself, not through a proxy set in the environment.
     let config = ureq::Agent::config_builder()
         .proxy(None)
         .timeout_global(Some(arguments.timeout))
@@ -78,11 +78,12 @@ fn ask(url: &str, arguments: &Arguments) -> Result<(bool, String)> {
     let mut response = agent.get(url).call().map_err(explained)?;
     let status = response.status();
     let text = response.body_mut().read_to_string().map_err(explained)?;
-    let text = if text.trim().is_empty() { format!("answered {}", status.as_u16()) } else { text };
+    let text =
+        if text.trim().is_empty() { format!("HTTP status {}", status.as_u16()) } else { text };
     Ok((status.is_success(), text))
 }
 
-/// What went wrong, and what to do.
+/// Describes what went wrong and what to do.
 fn explain(error: &ureq::Error, arguments: &Arguments) -> String {
     match error {
         ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
@@ -93,35 +94,35 @@ fn explain(error: &ureq::Error, arguments: &Arguments) -> String {
         ureq::Error::Io(error)
             if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) =>
         {
-            "the server closed the connection without an answer: is this the client port?"
+            "the server closed the connection without a response: is this the client port?"
                 .to_owned()
         }
         ureq::Error::Timeout(_) => {
-            format!("no answer within {} s", arguments.timeout.as_secs_f64())
+            format!("timed out after {} s", arguments.timeout.as_secs_f64())
         }
         ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
-            "not the address of an admin server: give it as http://host:8080".to_owned()
+            "not the URL of an admin server, which looks like http://host:8080".to_owned()
         }
         other => other.to_string(),
     }
 }
 
-/// An answer that can be printed: one line, of limited length, without what a terminal obeys.
-fn printable(answer: &str) -> String {
-    let answer = answer.trim_end();
-    let mut text: String = answer
+/// Makes a response safe to print: one line of limited length, without characters that control a terminal.
+fn printable(response: &str) -> String {
+    let response = response.trim_end();
+    let mut text: String = response
         .chars()
-        .take(ANSWER_CHARS_MAX)
-        .map(|symbol| if is_obeyed(symbol) { ' ' } else { symbol })
+        .take(RESPONSE_CHARS_MAX)
+        .map(|symbol| if controls_terminal(symbol) { ' ' } else { symbol })
         .collect();
-    if answer.chars().nth(ANSWER_CHARS_MAX).is_some() {
+    if response.chars().nth(RESPONSE_CHARS_MAX).is_some() {
         text.push('…');
     }
     text
 }
 
-/// Control characters, and those that turn the direction of what follows.
-fn is_obeyed(symbol: char) -> bool {
+/// Whether this is a control character or one that changes the direction of the text that follows.
+fn controls_terminal(symbol: char) -> bool {
     symbol.is_control()
         || matches!(symbol, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,9 +1,9 @@
-//! Log lines on their way to standard error: threads of the server leave them here, and one thread writes.
+//! A bounded queue of log lines: threads of the server append lines, and one thread writes them to standard error.
 //!
-//! Whoever logs may hold a lock that others wait for, and standard error may be a pipe that nobody reads. So
-//! leaving a line never waits: if the queue is full the line is dropped and counted, and a later line tells how
-//! many were. Lines that are in the queue when the process is killed are lost; a clean end, a failed start and a
-//! panic wait for them, but not for ever.
+//! The thread that logs may hold a lock that other threads wait for, and standard error may be a pipe that is not
+//! read. So appending a line never blocks: if the queue is full the line is dropped and counted, and a later line
+//! reports how many were dropped. Lines that are in the queue when the process is killed are lost; a clean exit, a
+//! failed start and a panic wait for them, up to a limit.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-/// What may wait to be written. A server that says ordinary things takes minutes to fill it.
+/// The size of the queue. At an ordinary log volume it takes minutes to fill.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
-/// How long the end of the process waits for lines to be written.
-const END_PATIENCE: Duration = Duration::from_secs(2);
+/// How long [`LogQueue::flush`] waits for lines to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The queue.
+/// A queue of log lines.
 #[derive(Debug, Default)]
 pub struct LogQueue {
     state: Mutex<State>,
@@ -29,12 +29,12 @@ struct State {
     /// Whole lines.
     lines: Vec<u8>,
     dropped: u64,
-    /// The thread has taken lines and not written all of them yet.
+    /// The writing thread has taken lines and not written all of them yet.
     is_writing: bool,
 }
 
 impl LogQueue {
-    /// A queue whose lines a thread writes to `target`.
+    /// Creates a queue and starts the thread that writes its lines to `target`.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -46,7 +46,7 @@ impl LogQueue {
         Ok(queue)
     }
 
-    /// Leaves a line, or drops it if there is no room.
+    /// Appends a line, or drops it if the queue is full.
     pub fn push(&self, line: &[u8]) {
         let mut state = self.state();
         if state.lines.len() + line.len() > QUEUE_BYTES_MAX {
@@ -57,9 +57,9 @@ impl LogQueue {
         self.filled.notify_one();
     }
 
-    /// Waits until everything is written, or this takes too long.
+    /// Waits until everything is written, but no longer than [`FLUSH_TIMEOUT`].
     pub fn flush(&self) {
-        let deadline = Instant::now() + END_PATIENCE;
+        let deadline = Instant::now() + FLUSH_TIMEOUT;
         let mut state = self.state();
         while !state.lines.is_empty() || state.is_writing {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
@@ -76,7 +76,7 @@ impl LogQueue {
         let mut lines = Vec::new();
         loop {
             let dropped = self.take(&mut lines);
-            // There is nobody to tell that a line could not be written.
+            // There is no other place to report that a line could not be written.
             _ = target.write_all(&lines).and_then(|()| target.flush());
             lines.clear();
             if dropped > 0 {
@@ -88,8 +88,8 @@ impl LogQueue {
         }
     }
 
-    /// Waits for lines and takes them all, in exchange for an empty buffer; says how many were dropped since
-    /// the last time.
+    /// Waits for lines and takes them all, in exchange for an empty buffer. Returns how many lines were dropped
+    /// since the last call.
     fn take(&self, lines: &mut Vec<u8>) -> u64 {
         let mut state = self.state();
         while state.lines.is_empty() {
@@ -106,7 +106,7 @@ impl LogQueue {
     }
 }
 
-/// A line is written in one piece.
+/// Each call of `write` gets one whole line.
 impl Write for &LogQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes what is written only when it is asked for.
+    /// A writer whose writes block until the test receives them.
     struct Stalled(SyncSender<Vec<u8>>);
 
     impl Write for Stalled {
@@ -148,8 +148,8 @@ mod tests {
         let (queue, written) = stalled();
         queue.push(b"first\n");
         let line = [b'x'; 1000];
-        // The thread may hold a full queue that it took before its write stalled, and the queue is full again: two
-        // are not enough to be sure that a line is dropped.
+        // The thread may hold a full queue that it took before its write stalled, while the queue fills again: lines
+        // for two queues are not enough to be sure that one is dropped.
         for _ in 0..3 * QUEUE_BYTES_MAX / line.len() {
             queue.push(&line);
         }

@@ -1,10 +1,9 @@
-//! Where log lines go: to standard error, as text or JSON, from a level on that can be changed while the
-//! server runs.
+//! Logging to standard error, as text or JSON, with a level that can be changed while the server runs.
 //!
-//! In: the format, and `HERDSMAN_LOG`. Out: a subscriber for the whole process, a [`LogLevel`] for
-//! whoever may change the level, and the [`LogQueue`] that the end of the process has to flush. Lines of the
-//! audit log pass whatever the level is, unless it says something about the target `audit` itself: they are
-//! there to be kept. Deliberately not here: files and their rotation, which the service manager does better.
+//! In: the format, and `HERDSMAN_LOG`. Out: a subscriber for the whole process, a [`LogLevel`] through which the
+//! level is changed, and the [`LogQueue`] that must be flushed before the process ends. Audit lines are always
+//! written, whatever the level is, unless it names the target `audit` itself. Deliberately not here: log files
+//! and their rotation, which the service manager does better.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -22,7 +21,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use crate::log_queue::LogQueue;
 
-/// Names the environment variable with the level.
+/// The environment variable with the level.
 const VARIABLE: &str = "HERDSMAN_LOG";
 const DEFAULT: &str = "info";
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
@@ -30,18 +29,18 @@ const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people
+    /// Plain text
     #[default]
     Text,
-    /// One object a line, for machines
+    /// One JSON object per line
     Json,
 }
 
-/// A log that goes to standard error. What is in its queue when it is dropped gets out.
+/// A log that goes to standard error. Dropping it flushes its queue.
 pub struct Log {
-    /// What is logged.
+    /// The level, which can be changed.
     pub level: LogLevel,
-    /// Where lines wait.
+    /// The lines that are not written yet.
     pub queue: Arc<LogQueue>,
 }
 
@@ -54,7 +53,7 @@ impl Drop for Log {
 /// Sends the process's log to standard error.
 ///
 /// # Errors
-/// There is no thread for it.
+/// The thread that writes the log cannot be started.
 pub fn to_stderr(format: LogFormat) -> io::Result<Log> {
     let queue = LogQueue::start(io::stderr())?;
     let wanted = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
@@ -66,7 +65,7 @@ pub fn to_stderr(format: LogFormat) -> io::Result<Log> {
     let (filter, handle) = reload::Layer::new(filter);
     tracing_subscriber::registry().with(filter).with(lines(format, Arc::clone(&queue))).init();
     if let Some(bad) = bad {
-        warn!("{VARIABLE}: {bad}; {DEFAULT} is used");
+        warn!("{VARIABLE}: {bad}; using {DEFAULT}");
     }
     Ok(Log { level: changeable(level, handle), queue })
 }
@@ -97,7 +96,7 @@ fn changeable(level: &str, handle: reload::Handle<EnvFilter, Registry>) -> LogLe
         handle.reload(filter).map_err(|error| BadLogLevel(error.to_string()))?;
         let before = std::mem::replace(&mut *current, wanted.to_owned());
         drop(current);
-        warn!("the log level is {wanted} now; it was {before}");
+        warn!("the log level was changed from {before} to {wanted}");
         Ok(())
     })
 }
@@ -106,8 +105,8 @@ fn default_filter() -> EnvFilter {
     parse(DEFAULT).unwrap_or_else(|_| EnvFilter::new(DEFAULT))
 }
 
-/// A level, or several with targets. A word that is neither would be taken for the name of a module of
-/// which everything is shown, and nothing of all others.
+/// Parses a level, or several levels with targets. `EnvFilter` alone would take any other word for the name of a
+/// module, log everything from that module, and nothing from all others.
 fn parse(text: &str) -> Result<EnvFilter, BadLogLevel> {
     let wrong = |what: &str| {
         BadLogLevel(format!(
@@ -130,7 +129,7 @@ fn parse(text: &str) -> Result<EnvFilter, BadLogLevel> {
     Ok(filter.add_directive(always))
 }
 
-/// Lines for people. Where a line comes from says them little, but audit lines must be told apart.
+/// Text lines without the target, which means little to readers, except for audit lines, which must be recognizable.
 #[derive(Default)]
 struct TextFormat {
     plain: Format,
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Result<&str, &str>) {
-        // They are shown in the order of a sort whose ties are anybody's guess.
+        // The order in which `EnvFilter` shows directives is not defined.
         let shown = |filter: EnvFilter| {
             let filter = filter.to_string();
             let mut directives: Vec<_> = filter.split(',').collect();
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_changed_or_stays() {
+    fn a_valid_level_is_set_and_an_invalid_one_changes_nothing() {
         let (layer, handle) = reload::Layer::new(default_filter());
         let _subscriber = tracing_subscriber::registry().with(layer);
         let level = changeable("info", handle);

@@ -19,9 +19,9 @@ use herdsman_inspect::{BackupArguments, InspectArguments, RepairArguments, Resto
 #[command(name = "herdsman", version, propagate_version = true)]
 #[command(after_help = "\
 Start here:
-  herdsman server                a server on 127.0.0.1:2181, its console on http://127.0.0.1:8080
-  herdsman shell                 look around in it
-  herdsman server --ensemble 3   three servers, to see elections and failover")]
+  herdsman server                run a server on 127.0.0.1:2181, with a console on http://127.0.0.1:8080
+  herdsman shell                 open a shell on that server
+  herdsman server --ensemble 3   run three servers, to see elections and failover")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

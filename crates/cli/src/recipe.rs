@@ -1,7 +1,7 @@
-//! `herdsman recipe`: the recipes, to try by hand from two terminals or to use in scripts.
+//! `herdsman recipe`: the recipes as commands, to try out from two terminals or to use in scripts.
 //!
-//! In: arguments. Out: what happens, a line at a time on standard output, and an exit code that a
-//! script can act on. Ctrl-C gives up what is held, waits until the server knows, and ends.
+//! In: arguments. Out: lines on standard output that report what happens, and an exit code for scripts. Ctrl-C releases
+//! what is held, waits until the server has confirmed that, and ends the command.
 
 mod barrier;
 mod command;
@@ -35,14 +35,14 @@ use herdsman_client::Client;
 use herdsman_shell::{ProtectionArguments, ProtectionError, connect_with_note};
 
 use outcome::{Interrupted, Outcome, help};
-use output::ReaderGone;
+use output::OutputClosed;
 
 const EXAMPLES: &str = "\
   herdsman recipe lock /locks/deploy -- ./deploy.sh
   herdsman recipe queue put /queue one two
   HERDSMAN_SERVERS=zk1:2181,zk2:2181/app herdsman recipe queue take /queue";
 
-/// Use a recipe: locks, elections, barriers, queues, counters, groups, configuration, tasks and more.
+/// Use coordination recipes: locks, elections, barriers, queues, counters, groups, configuration, tasks and more.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub struct Arguments {
@@ -55,7 +55,7 @@ pub struct Arguments {
 #[derive(Args)]
 #[command(next_help_heading = "Connection")]
 struct Connection {
-    /// The servers, as `host:port,host:port/chroot`.
+    /// Connect string: `host:port,host:port/chroot`.
     #[arg(
         long,
         short,
@@ -66,10 +66,10 @@ struct Connection {
         value_name = "SERVERS"
     )]
     servers: String,
-    /// After this time without contact the servers end the session, and with it what it holds.
+    /// Session timeout; after it, the servers release what this command holds.
     #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     session_timeout: Duration,
-    /// Give up if no server answers in this time.
+    /// Give up if no server accepts the session within this time.
     #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     connect_timeout: Duration,
     #[command(flatten)]
@@ -122,17 +122,17 @@ enum Recipe {
 pub fn run(arguments: Arguments) -> ExitCode {
     match run_to_end(arguments) {
         Ok(outcome) => outcome.exit_code(),
-        Err(error) if error.is::<ReaderGone>() => Outcome::ReaderGone.exit_code(),
+        Err(error) if error.is::<OutputClosed>() => Outcome::OutputClosed.exit_code(),
         Err(error) => {
             eprintln!("herdsman: {error:#}");
-            // Flags that do not go together, or a file of theirs that cannot be used.
+            // Flags that exclude each other, or a file that they name cannot be used.
             let is_usage = error.is::<ProtectionError>();
             if is_usage { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
 
-/// As clap ends.
+/// The exit code of clap for wrong usage.
 const WRONG_USAGE: u8 = 2;
 
 fn run_to_end(arguments: Arguments) -> Result<Outcome> {
@@ -147,10 +147,12 @@ fn run_to_end(arguments: Arguments) -> Result<Outcome> {
             () = interrupted.wait() => return Ok(Outcome::Interrupted),
         };
         let outcome = arguments.recipe.run(&connected, &mut interrupted).await;
-        // What is held goes with the session; if the server cannot be reached, after its timeout.
+        // What is held is released with the session; if the server cannot be reached, after the session timeout.
         let closed = tokio::time::timeout(CLOSE_MAX, connected.close()).await;
         if !matches!(closed, Ok(Ok(()))) {
-            eprintln!("herdsman: no answer to the goodbye; the session ends after its timeout");
+            eprintln!(
+                "herdsman: closing the session was not confirmed; it expires after its timeout"
+            );
         }
         outcome
     })
@@ -159,8 +161,9 @@ fn run_to_end(arguments: Arguments) -> Result<Outcome> {
 /// How long to wait for the server to confirm the end of the session.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-/// Gives something up in order, but not for longer than that: the end of the session does the same.
-async fn give_up<T>(work: impl Future<Output = T>) -> Option<T> {
+/// Waits for `work`, which releases something, but no longer than [`CLOSE_MAX`]: the end of the session releases it
+/// anyway.
+async fn release<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(CLOSE_MAX, work).await.ok()
 }
 
@@ -204,33 +207,33 @@ impl Recipe {
     }
 }
 
-/// Resolves when the time has passed; without a limit, never.
-async fn passed(limit: Option<Duration>) {
+/// Resolves after this time; without a limit, never.
+async fn timed_out(limit: Option<Duration>) {
     match limit {
         Some(limit) => tokio::time::sleep(limit).await,
         None => std::future::pending().await,
     }
 }
 
-/// A time in seconds, with or without a fraction.
+/// Parses a time in seconds, with or without a fraction.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 =
-        text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
+        text.parse().map_err(|_| "expected a number of seconds, for example 2.5".to_owned())?;
     Duration::try_from_secs_f64(number)
-        .map_err(|_| "a time that is not negative, and not that long".to_owned())
+        .map_err(|_| "the time must not be negative or too large".to_owned())
 }
 
-/// A time in seconds, more than none.
-pub(crate) fn some_seconds(text: &str) -> Result<Duration, String> {
+/// Parses a time of more than 0 seconds.
+pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
-        Duration::ZERO => Err("a time of more than 0 seconds".to_owned()),
+        Duration::ZERO => Err("the time must be more than 0 seconds".to_owned()),
         time => Ok(time),
     }
 }
 
-/// A name for this process that no other one has: the host's name and the process's id.
+/// Returns a unique name for this process: the host's name and the process id.
 fn process_name() -> String {
-    // The standard library does not know the host's name; Linux shows it as a file.
+    // The standard library has no function for the host name; Linux provides it as a file.
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
     let host = if host.is_empty() { "localhost" } else { host };

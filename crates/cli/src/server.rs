@@ -22,11 +22,10 @@ use crate::logging::{self, LogFormat};
 
 /// Run a server in the foreground; logs go to standard error.
 ///
-/// Without arguments it listens on 127.0.0.1:2181, keeps its data in ./herdsman-data, and has its
-/// console on http://127.0.0.1:8080. With a
-/// zoo.cfg written for Apache ZooKeeper it does what that says, alone or as a member of an ensemble.
-/// With --ensemble it runs a whole ensemble on this machine, to try things out. SIGTERM or Ctrl-C
-/// stops it.
+/// Without arguments the server listens on 127.0.0.1:2181, stores its data in ./herdsman-data, and serves the
+/// console on http://127.0.0.1:8080. A zoo.cfg written for Apache ZooKeeper works as it is, for a standalone server
+/// or a member of an ensemble. With --ensemble a whole ensemble runs on this machine, to try things out. SIGTERM or
+/// Ctrl-C stops the server.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -39,25 +38,25 @@ Examples:
   herdsman server --ensemble 3 --dir ./playground
 
 An ensemble takes commands on standard input: status, stop N, kill N, start N, quit.
-The environment variables SERVER_JVMFLAGS and JVMFLAGS are searched for -Dname=value as well.
-HERDSMAN_LOG sets the log level (error, warn, info, debug, or per module); info by default.
-HERDSMAN_LOG_FORMAT=json has the effect of --log-format json.")]
+-Dname=value is also read from the environment variables SERVER_JVMFLAGS and JVMFLAGS.
+HERDSMAN_LOG sets the log level (error, warn, info, debug, or per module); the default is info.
+HERDSMAN_LOG_FORMAT=json is the same as --log-format json.")]
 pub struct Arguments {
-    /// A system property as Apache takes it, for example -Dzookeeper.snapCount=10000
+    /// Set a Java system property of Apache ZooKeeper, for example -Dzookeeper.snapCount=10000
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     properties: Vec<String>,
-    /// Run N servers, 1 to 9, in this one process; an odd number is best
+    /// Run N servers (1 to 9, preferably an odd number) in this process
     #[arg(long, value_name = "N", conflicts_with = "config")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=9))]
     ensemble: Option<u8>,
-    /// Where they keep their data; a temporary directory, removed at the end, if not given
+    /// Data directory of the ensemble; by default a temporary directory that is removed at exit
     #[arg(long, value_name = "PATH", requires = "ensemble")]
     dir: Option<PathBuf>,
-    /// Only read the configuration and the keys and logins that it names, say what is wrong with them or
-    /// has no effect, and end
+    /// Check the configuration and the key and login files it names, report errors and settings without effect,
+    /// and exit
     #[arg(long, conflicts_with = "ensemble")]
     check: bool,
-    /// How log lines are written
+    /// Format of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     #[arg(env = "HERDSMAN_LOG_FORMAT", hide_env = true)]
     log_format: LogFormat,
@@ -115,12 +114,13 @@ fn check(loaded: &Loaded) -> Result<(), StartError> {
         Some(forecast) => info!("{forecast}"),
         None => {}
     }
-    info!("the configuration can be used; {warnings} warnings");
+    info!("the configuration is valid; {warnings} warnings");
     Ok(())
 }
 
-/// A broken invariant must not go on serving: what is acknowledged is in the log, and a restart
-/// finds it there. What is said about it goes through the queue: standard error may take nothing.
+/// Aborts the process on a panic: after a broken invariant the server must not continue. Everything acknowledged is in
+/// the log, and a restart finds it there. The message goes through the queue because writing to standard error may
+/// block.
 fn stop_on_panic(queue: Arc<LogQueue>) {
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
@@ -166,7 +166,7 @@ fn serve(config: Config, log_level: LogLevel, start: Instant) -> Result<(), Star
     runtime.block_on(async {
         served = serve_until_signalled(config, log_level, start).await;
     });
-    // A start that was interrupted may still be reading; it has nothing to finish.
+    // An interrupted start may still be reading files; nothing needs to wait for it.
     runtime.shutdown_background();
     served
 }
@@ -181,57 +181,59 @@ async fn serve_until_signalled(
     let hangup = signal(SignalKind::hangup())?;
     let mut stop = std::pin::pin!(async {
         tokio::select! {
-            _ = terminate.recv() => info!("SIGTERM"),
-            _ = interrupt.recv() => info!("interrupted"),
-            () = terminal_gone(hangup) => {}
+            _ = terminate.recv() => info!("received SIGTERM, stopping"),
+            _ = interrupt.recv() => info!("received SIGINT, stopping"),
+            () = terminal_closed(hangup) => {}
         }
     });
-    let told = config.clone();
+    let started_with = config.clone();
     let starting = tokio::task::spawn_blocking(move || Server::start(config));
     let server = tokio::select! {
         started = starting => started.map_err(std::io::Error::other)??,
         () = &mut stop => return Ok(()),
     };
     server.use_log_level(log_level);
-    let http = admin::open(&server, &told);
-    report(&server, told.mode, start);
+    let http = admin::open(&server, &started_with);
+    report(&server, started_with.mode, start);
     let failed = tokio::select! {
         () = stop => Ok(()),
-        what = server.failure() => Err(StartError::PeerPort(what)),
+        failure = server.failure() => Err(StartError::PeerPort(failure)),
     };
     drop(http);
     server.stop();
     failed
 }
 
-/// SIGHUP means that the terminal is gone, or to a server without one that log files were moved; they
-/// are found again by themselves.
-async fn terminal_gone(mut hangup: Signal) {
+/// Resolves when SIGHUP says that the terminal is closed. A server without a terminal gets SIGHUP from log rotation and
+/// continues: it creates moved log files again by itself.
+async fn terminal_closed(mut hangup: Signal) {
     let has_terminal = std::io::stderr().is_terminal();
     while hangup.recv().await.is_some() {
         if has_terminal {
-            return info!("SIGHUP: the terminal is gone");
+            return info!("received SIGHUP: the terminal was closed, stopping");
         }
-        info!("SIGHUP: log files that were moved are made anew with their next line");
+        info!("received SIGHUP: log files that were moved are created again with their next line");
     }
     std::future::pending::<()>().await;
 }
 
 fn report(server: &Server, mode: Mode, start: Instant) {
     if let Some(address) = server.secure_address() {
-        info!("the client port with TLS is {address}");
+        info!("listening for TLS clients on {address}");
     }
     let Some(address) = server.address() else {
         if server.secure_address().is_none() {
-            warn!("no client port is configured: nobody can connect");
+            warn!(
+                "no client port is configured (clientPort, secureClientPort): clients cannot connect"
+            );
         }
         return;
     };
     let took_ms = start.elapsed().as_millis();
     match mode {
-        Mode::Standalone => info!("serving clients on {address}, {took_ms} ms after the start"),
+        Mode::Standalone => info!("serving clients on {address}, started in {took_ms} ms"),
         Mode::Ensemble { .. } => {
-            info!("the client port is {address}; clients are served as soon as there is a leader");
+            info!("listening for clients on {address}; they are served once a leader is elected");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Commands to an ensemble, a line each on standard input.
+//! Commands to an ensemble, one per line on standard input.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -6,33 +6,33 @@ use tokio::sync::mpsc;
 
 use super::Event;
 
-/// What may be typed.
+/// The list of commands.
 pub(super) const HELP: &str =
-    "commands: status, stop N, kill N (as kill -9), start N, help, quit (or Ctrl-C)";
-/// A line that is longer is no command.
+    "commands: status, stop N, kill N (like kill -9), start N, help, quit (or Ctrl-C)";
+/// The longest line that is read as one command; a longer one is split.
 const LINE_BYTES_MAX: u64 = 1024;
 
-/// What was typed.
+/// A command that the user typed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Say who does what.
+    /// Print the role of each server.
     Status,
     /// Start a server again.
     Start(u8),
-    /// Stop a server in good order.
+    /// Stop a server cleanly.
     Stop(u8),
     /// End a server as `kill -9` would.
     Kill(u8),
-    /// Say what may be typed.
+    /// Print the list of commands.
     Help,
-    /// End everything.
+    /// Stop all servers and exit.
     Quit,
-    /// None of these.
+    /// Any other text.
     Unknown(String),
 }
 
 impl Command {
-    /// `None` for an empty line.
+    /// Parses a line; `None` if it is empty.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split_whitespace().collect();
         let number = |text: &str| text.parse().ok();
@@ -50,8 +50,7 @@ impl Command {
     }
 }
 
-/// Reads commands in a thread of its own, to the end of the input. The end of the input is not the end
-/// of the ensemble.
+/// Reads commands in a separate thread until the end of the input. The ensemble keeps running after that.
 pub(super) fn listen(events: mpsc::Sender<Event>) -> io::Result<()> {
     if is_in_background() {
         return Ok(());
@@ -76,7 +75,7 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok((bytes > 0).then_some(line))
 }
 
-/// A process that a shell runs in the background is stopped as soon as it reads from the terminal.
+/// Whether a shell runs this process in the background: reading from the terminal would stop it.
 fn is_in_background() -> bool {
     let input = io::stdin();
     input.is_terminal()
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_words() {
+    fn commands_are_parsed() {
         for (line, expected) in [
             ("status\n", Command::Status),
             ("  stop  2 \n", Command::Stop(2)),
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_taken_in_pieces() {
+    fn a_long_line_is_split() {
         let text = "x".repeat(3000);
         let mut input = text.as_bytes();
         let mut pieces = Vec::new();

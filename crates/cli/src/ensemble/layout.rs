@@ -1,15 +1,15 @@
-//! Where an ensemble of one process lives: a directory, ports, and a zoo.cfg for each server.
+//! The directory and ports of an ensemble in one process, and a zoo.cfg for each server.
 //!
 //! ```text
-//! DIR/ensemble.lock       one process at a time
-//! DIR/1/zoo.cfg           good for `herdsman server DIR/1/zoo.cfg`, too, and for Apache's server
-//! DIR/1/data/myid         and what the server writes
+//! DIR/ensemble.lock       only one process at a time
+//! DIR/1/zoo.cfg           also works with `herdsman server DIR/1/zoo.cfg`, and with Apache's server
+//! DIR/1/data/myid         and the files that the server writes
 //! DIR/2/…
 //! ```
 //!
-//! In: how many servers, and a directory or none. Out: all of the above on disk. Ports are those of
-//! the last start in this directory, or the usual ones in a new one (from 2181, 2888, 3888 and 8080 on), or
-//! any that is free instead of one that is taken. Nothing holds a port until its server opens it.
+//! In: the number of servers, and optionally a directory. Out: all of the above on disk. Ports are those of the last
+//! start in this directory; in a new directory they are the standard ones (from 2181, 2888, 3888 and 8080 on). A port
+//! that is in use is replaced by a free one. Nothing reserves a port until its server opens it.
 
 use std::fs::{self, File, TryLockError};
 use std::net::{Ipv4Addr, TcpListener};
@@ -21,7 +21,7 @@ use herdsman_config::SystemProperties;
 use tempfile::TempDir;
 use tracing::warn;
 
-/// The ports of the first server; the others' follow.
+/// The ports of the first server; those of the other servers follow.
 const CLIENT_PORT: u16 = 2181;
 const QUORUM_PORT: u16 = 2888;
 const ELECTION_PORT: u16 = 3888;
@@ -36,51 +36,55 @@ struct Ports {
     admin: u16,
 }
 
-/// Which ports a new ensemble would like to have.
+/// Which ports a new ensemble uses if they are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// Those that everybody expects.
-    Usual,
-    /// Any: for tests, which must not get in each other's way.
+pub(super) enum PreferredPorts {
+    /// ZooKeeper's default ports, counting up from them.
+    Standard,
+    /// Any free ports: for tests, which run at the same time.
     #[cfg(test)]
     Any,
 }
 
-impl Wish {
+impl PreferredPorts {
     fn ports(self, index: u16) -> Ports {
         match self {
-            Wish::Usual => Ports {
+            PreferredPorts::Standard => Ports {
                 client: CLIENT_PORT + index,
                 quorum: QUORUM_PORT + index,
                 election: ELECTION_PORT + index,
                 admin: ADMIN_PORT + index,
             },
-            // The system chooses.
+            // The system chooses the ports.
             #[cfg(test)]
-            Wish::Any => Ports { client: 0, quorum: 0, election: 0, admin: 0 },
+            PreferredPorts::Any => Ports { client: 0, quorum: 0, election: 0, admin: 0 },
         }
     }
 }
 
-/// One server's part of it.
-pub(super) struct Place {
+/// The files and the address of one server.
+pub(super) struct MemberLayout {
     pub id: u8,
     pub zoo_cfg: PathBuf,
     pub client_address: String,
 }
 
-/// A directory with everything that the servers need to start.
+/// A directory with the files that the servers need to start.
 pub(super) struct Layout {
     root: PathBuf,
     ports: Vec<Ports>,
-    /// Goes with this, unless the directory has a name.
+    /// Set if the directory is temporary; removed with this.
     temporary: Option<TempDir>,
     _lock: File,
 }
 
 impl Layout {
-    /// Makes the directory, or takes up one that was made before.
-    pub fn prepare(count: u8, dir: Option<&Path>, wish: Wish) -> anyhow::Result<Self> {
+    /// Creates the directory, or reuses one that was created before.
+    pub fn prepare(
+        count: u8,
+        dir: Option<&Path>,
+        preferred: PreferredPorts,
+    ) -> anyhow::Result<Self> {
         let (root, temporary) = match dir {
             Some(dir) => (std::path::absolute(dir)?, None),
             None => {
@@ -88,47 +92,47 @@ impl Layout {
                 (temporary.path().to_owned(), Some(temporary))
             }
         };
-        fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
-        let before = before(&root)?;
+        fs::create_dir_all(&root).with_context(|| format!("cannot create {}", root.display()))?;
+        let before = previous_ports(&root)?;
         if !before.is_empty() && before.len() != usize::from(count) {
             bail!(
-                "{} holds an ensemble of {}: start it with --ensemble {}, or choose another directory",
+                "{} contains an ensemble of {} servers: start it with --ensemble {}, or choose another directory",
                 root.display(),
                 before.len(),
                 before.len()
             );
         }
         let lock = lock(&root)?;
-        let ports = choose_ports(count, &before, wish)?;
+        let ports = choose_ports(count, &before, preferred)?;
         let layout = Layout { root, ports, temporary, _lock: lock };
         layout.write()?;
         Ok(layout)
     }
 
     /// The servers.
-    pub fn members(&self) -> impl Iterator<Item = Place> + '_ {
-        (1..).zip(&self.ports).map(|(id, ports)| Place {
+    pub fn members(&self) -> impl Iterator<Item = MemberLayout> + '_ {
+        (1..).zip(&self.ports).map(|(id, ports)| MemberLayout {
             id,
             zoo_cfg: zoo_cfg(&self.root, id),
             client_address: format!("{}:{}", Ipv4Addr::LOCALHOST, ports.client),
         })
     }
 
-    /// Where the data is, in words.
+    /// Describes where the data is.
     pub fn describe(&self) -> String {
         let root = self.root.display();
         match self.temporary {
-            Some(_) => format!("data below {root}, which is removed at the end"),
-            None => format!("data below {root}"),
+            Some(_) => format!("data directory: {root} (temporary, removed at exit)"),
+            None => format!("data directory: {root}"),
         }
     }
 
     fn write(&self) -> anyhow::Result<()> {
-        for place in self.members() {
-            let data = data_dir(&self.root, place.id);
+        for member in self.members() {
+            let data = data_dir(&self.root, member.id);
             fs::create_dir_all(&data)?;
-            fs::write(data.join("myid"), format!("{}\n", place.id))?;
-            fs::write(&place.zoo_cfg, self.zoo_cfg_text(place.id)?)?;
+            fs::write(data.join("myid"), format!("{}\n", member.id))?;
+            fs::write(&member.zoo_cfg, self.zoo_cfg_text(member.id)?)?;
         }
         Ok(())
     }
@@ -137,11 +141,11 @@ impl Layout {
         let ports = self.ports[usize::from(id - 1)];
         let data = data_dir(&self.root, id);
         let Some(data) = data.to_str().filter(|path| !path.contains(char::is_control)) else {
-            bail!("{} has characters that a zoo.cfg cannot have", data.display());
+            bail!("{} contains characters that are not allowed in a zoo.cfg", data.display());
         };
         let mut text = format!(
-            "# Written by herdsman server --ensemble {}, which writes it anew at each start.\n\
-             # A short tick makes failures show soon; sessions may still be long.\n\
+            "# Written by herdsman server --ensemble {}, which overwrites it at each start.\n\
+             # With a short tick, failures are detected soon; sessions may still be long.\n\
              tickTime=500\ninitLimit=20\nsyncLimit=4\n\
              minSessionTimeout=1000\nmaxSessionTimeout=40000\n\
              dataDir={}\npreAllocSize=4096\n\
@@ -155,7 +159,7 @@ impl Layout {
         );
         for (id, Ports { client, quorum, election, .. }) in (1..).zip(&self.ports) {
             let id: u8 = id;
-            // With the client's port, so that the consoles can ask each other's servers.
+            // With the client port, so that each console can query the other servers.
             text.push_str(&format!(
                 "server.{id}=127.0.0.1:{quorum}:{election};127.0.0.1:{client}\n"
             ));
@@ -172,14 +176,14 @@ fn data_dir(root: &Path, id: u8) -> PathBuf {
     root.join(id.to_string()).join("data")
 }
 
-/// The ports of the last start; nothing in an empty directory.
-fn before(root: &Path) -> anyhow::Result<Vec<Ports>> {
+/// Returns the ports of the last start; none if the directory is empty.
+fn previous_ports(root: &Path) -> anyhow::Result<Vec<Ports>> {
     let is_empty = fs::read_dir(root)?.next().is_none();
     if is_empty {
         return Ok(Vec::new());
     }
     if !zoo_cfg(root, 1).exists() {
-        bail!("{} is not empty and holds no ensemble: choose another directory", root.display());
+        bail!("{} is neither empty nor an ensemble's: choose another directory", root.display());
     }
     let mut ports = Vec::new();
     let mut count = 1;
@@ -189,7 +193,7 @@ fn before(root: &Path) -> anyhow::Result<Vec<Ports>> {
         let members = &config.quorum.membership.members;
         let own = members.iter().nth(ports.len()).and_then(|(_, member)| member.addresses.first());
         let (Some(client), Some(own)) = (&config.listen.client, own) else {
-            bail!("{} is not as it was written", zoo_cfg(root, id).display());
+            bail!("{} lacks clientPort or a server line", zoo_cfg(root, id).display());
         };
         ports.push(Ports {
             client: client.port,
@@ -207,18 +211,22 @@ fn lock(root: &Path) -> anyhow::Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            bail!("another process runs the ensemble in {}", root.display())
+            bail!("the ensemble in {} is already run by another process", root.display())
         }
         Err(TryLockError::Error(error)) => Err(error.into()),
     }
 }
 
-/// Listeners are held while ports are chosen, so that none is chosen twice.
-fn choose_ports(count: u8, before: &[Ports], wish: Wish) -> anyhow::Result<Vec<Ports>> {
+/// Chooses free ports. Listeners are kept open meanwhile, so that no port is chosen twice.
+fn choose_ports(
+    count: u8,
+    before: &[Ports],
+    preferred: PreferredPorts,
+) -> anyhow::Result<Vec<Ports>> {
     let mut held = Vec::new();
     let mut ports = Vec::new();
     for index in 0..u16::from(count) {
-        let wanted = before.get(usize::from(index)).copied().unwrap_or(wish.ports(index));
+        let wanted = before.get(usize::from(index)).copied().unwrap_or(preferred.ports(index));
         let chosen = Ports {
             client: free_port(wanted.client, &mut held)?,
             quorum: free_port(wanted.quorum, &mut held)?,
@@ -227,14 +235,14 @@ fn choose_ports(count: u8, before: &[Ports], wish: Wish) -> anyhow::Result<Vec<P
         };
         if wanted.client != 0 && chosen.client != wanted.client {
             let (id, port) = (index + 1, chosen.client);
-            warn!("port {} is taken: server {id} takes clients on port {port}", wanted.client);
+            warn!("port {} is in use: server {id} uses client port {port}", wanted.client);
         }
         ports.push(chosen);
     }
     Ok(ports)
 }
 
-/// This port if nobody has it, else any.
+/// Returns the wanted port if it is free, else any free port.
 fn free_port(wanted: u16, held: &mut Vec<TcpListener>) -> anyhow::Result<u16> {
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let listener = bind(wanted).or_else(|_| bind(0)).context("no port is free")?;
@@ -253,11 +261,11 @@ mod tests {
 
     #[test]
     fn every_server_has_a_configuration_that_can_be_read() {
-        let layout = Layout::prepare(3, None, Wish::Any).expect("there are ports");
+        let layout = Layout::prepare(3, None, PreferredPorts::Any).expect("there are ports");
         let root = layout.root.clone();
-        for place in layout.members() {
+        for member in layout.members() {
             let loaded =
-                Config::load(&place.zoo_cfg, &SystemProperties::new()).expect("it is right");
+                Config::load(&member.zoo_cfg, &SystemProperties::new()).expect("it is valid");
             assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
             assert_eq!(loaded.config.quorum.membership.members.len(), 3);
             assert!(loaded.config.four_letter_words.allows("mntr"));
@@ -270,36 +278,40 @@ mod tests {
     fn ports_stay_if_they_are_free() {
         let dir = TempDir::with_prefix("herdsman-layout-").expect("a directory");
         let named = Some(dir.path());
-        let first = Layout::prepare(3, named, Wish::Any).expect("there are ports").ports;
+        let first = Layout::prepare(3, named, PreferredPorts::Any).expect("there are ports").ports;
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first[1].client)).expect("it is free");
-        let second = Layout::prepare(3, named, Wish::Any).expect("there are ports").ports;
+        let second = Layout::prepare(3, named, PreferredPorts::Any).expect("there are ports").ports;
         assert_eq!((second[0], second[2]), (first[0], first[2]));
         assert_ne!(second[1].client, first[1].client);
         assert_eq!(second[1].quorum, first[1].quorum);
         drop(taken);
-        assert_eq!(Layout::prepare(3, named, Wish::Any).expect("there are ports").ports, second);
+        assert_eq!(
+            Layout::prepare(3, named, PreferredPorts::Any).expect("there are ports").ports,
+            second
+        );
     }
 
     #[test]
     fn a_directory_is_for_one_ensemble_and_one_process() {
         let dir = TempDir::with_prefix("herdsman-layout-").expect("a directory");
         let named = Some(dir.path());
-        let running = Layout::prepare(3, named, Wish::Any).expect("there are ports");
+        let running = Layout::prepare(3, named, PreferredPorts::Any).expect("there are ports");
         assert!(
-            refusal(Layout::prepare(3, named, Wish::Any))
-                .contains("another process runs the ensemble")
+            refusal(Layout::prepare(3, named, PreferredPorts::Any))
+                .contains("is already run by another process")
         );
         drop(running);
         assert!(
-            refusal(Layout::prepare(5, named, Wish::Any)).contains("start it with --ensemble 3")
+            refusal(Layout::prepare(5, named, PreferredPorts::Any))
+                .contains("start it with --ensemble 3")
         );
     }
 
     #[test]
-    fn somebody_elses_directory_is_left_alone() {
+    fn a_directory_with_other_files_is_refused() {
         let dir = TempDir::with_prefix("herdsman-layout-").expect("a directory");
         fs::write(dir.path().join("thesis.txt"), "x").expect("written");
-        let refused = refusal(Layout::prepare(3, Some(dir.path()), Wish::Any));
-        assert!(refused.contains("holds no ensemble"), "{refused}");
+        let refused = refusal(Layout::prepare(3, Some(dir.path()), PreferredPorts::Any));
+        assert!(refused.contains("neither empty nor an ensemble's"), "{refused}");
     }
 }

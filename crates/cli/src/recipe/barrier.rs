@@ -1,4 +1,4 @@
-//! `herdsman recipe barrier`: a gate, and a double barrier around a command.
+//! `herdsman recipe barrier`: a simple barrier, and a double barrier around a command.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -12,8 +12,8 @@ use herdsman_recipes::{Barrier, DoubleBarrier, Error};
 
 use super::command::run_while;
 use super::outcome::{Interrupted, Outcome, help};
-use super::output::say;
-use super::{passed, seconds};
+use super::output::print_line;
+use super::{seconds, timed_out};
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe barrier close /gate
@@ -21,7 +21,7 @@ pub(super) const EXAMPLES: &str = "\
   herdsman recipe barrier open /gate
   herdsman recipe barrier together /start --count 2 -- ./run.sh";
 
-/// Close, open or wait at a barrier; or begin and end together with others.
+/// Close, open or wait at a barrier; or start and end together with other processes.
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -36,7 +36,7 @@ enum Action {
         /// The barrier's path.
         path: String,
     },
-    /// Open the barrier; everybody who waits goes on.
+    /// Open the barrier; all waiting clients continue.
     #[command(after_help = help(EXAMPLES))]
     Open {
         /// The barrier's path.
@@ -51,19 +51,19 @@ enum Action {
         #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
         timeout: Option<Duration>,
     },
-    /// Begin together with others, run a command, and end together with them.
+    /// Start together with other processes, run a command, and end together with them.
     #[command(after_help = help(EXAMPLES))]
     Together {
         /// The barrier's path.
         path: String,
-        /// How many take part.
+        /// Number of participants.
         #[arg(long, short = 'c', value_name = "NUMBER")]
         #[arg(value_parser = value_parser!(u32).range(1..))]
         count: u32,
-        /// Give up after waiting for the others for this time.
+        /// Give up after waiting this long for the other participants.
         #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
         timeout: Option<Duration>,
-        /// The command and its arguments; without one, only meets the others.
+        /// The command and its arguments; without one, only enters and leaves the barrier.
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
@@ -80,18 +80,18 @@ pub(super) async fn run(
         Action::Wait { path, timeout } => {
             let barrier = Barrier::new(zk, path);
             match in_time(*timeout, barrier.wait(), interrupted).await? {
-                Continue(()) => say(format_args!("{path} is open")).map(|()| Outcome::Done),
+                Continue(()) => print_line(format_args!("{path} is open")).map(|()| Outcome::Done),
                 Break(outcome) => Ok(outcome),
             }
         }
         Action::Together { path, count, timeout, command } => {
             let barrier = DoubleBarrier::new(zk, path.as_str(), *count)?;
-            say(format_args!("waiting for {count} at {path}"))?;
+            print_line(format_args!("waiting for {count} participants at {path}"))?;
             let inside = match in_time(*timeout, barrier.enter(), interrupted).await? {
                 Continue(inside) => inside,
                 Break(outcome) => return Ok(outcome),
             };
-            say("all are here")?;
+            print_line("all have entered")?;
             together(inside, *timeout, command, interrupted).await
         }
     }
@@ -99,13 +99,13 @@ pub(super) async fn run(
 
 async fn close(zk: &Client, path: &str) -> Result<Outcome> {
     Barrier::new(zk, path).close().await?;
-    say(format_args!("closed {path}"))?;
+    print_line(format_args!("closed {path}"))?;
     Ok(Outcome::Done)
 }
 
 async fn open(zk: &Client, path: &str) -> Result<Outcome> {
     Barrier::new(zk, path).open().await?;
-    say(format_args!("opened {path}"))?;
+    print_line(format_args!("opened {path}"))?;
     Ok(Outcome::Done)
 }
 
@@ -118,18 +118,18 @@ async fn together(
     let mut outcome = Outcome::Done;
     if !command.is_empty() {
         outcome = run_while(command, &[], inside.lost(), interrupted).await?;
-        // The others see us leave when the session ends; whoever interrupts does not want to wait.
+        // The end of the session takes us out of the barrier; a user who interrupts does not want to wait.
         if outcome == Outcome::Lost || interrupted.happened() {
             return Ok(outcome);
         }
     }
     match in_time(limit, inside.leave(), interrupted).await? {
-        Continue(()) => say("all have left").map(|()| outcome),
+        Continue(()) => print_line("all have left").map(|()| outcome),
         Break(outcome) => Ok(outcome),
     }
 }
 
-/// The result; or how it ends because it took too long or the user lost patience.
+/// Returns the result of `work`, or the outcome if it timed out or the user interrupted it.
 async fn in_time<T>(
     limit: Option<Duration>,
     work: impl Future<Output = Result<T, Error>>,
@@ -137,8 +137,8 @@ async fn in_time<T>(
 ) -> Result<ControlFlow<Outcome, T>> {
     tokio::select! {
         done = work => Ok(Continue(done?)),
-        () = passed(limit) => {
-            eprintln!("herdsman: timed out waiting for the others");
+        () = timed_out(limit) => {
+            eprintln!("herdsman: timed out waiting at the barrier");
             Ok(Break(Outcome::Negative))
         }
         () = interrupted.wait() => Ok(Break(Outcome::Interrupted)),

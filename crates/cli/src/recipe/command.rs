@@ -1,4 +1,4 @@
-//! A command that runs while something is held, as `flock` runs one; and how commands are started and ended.
+//! Runs a command while a lock or something else is held, as `flock` does; starts and stops commands.
 
 use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
@@ -11,11 +11,11 @@ use tokio::time::{sleep, timeout};
 
 use super::outcome::{Interrupted, Outcome};
 
-/// How long a command has to end after it was asked to.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long a command has after SIGTERM before it gets SIGKILL.
+const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs `command` until it ends; when `lost` resolves first, or the user interrupts, asks it to end
-/// and, after a while, ends it.
+/// Runs `command` until it ends. When `lost` resolves first, or the user interrupts, stops it with SIGTERM, and then
+/// with SIGKILL.
 pub(super) async fn run_while(
     command: &[OsString],
     environment: &[(&str, String)],
@@ -32,8 +32,8 @@ pub(super) async fn run_while(
     let status = tokio::select! {
         status = child.wait() => status.context("waiting for the command")?,
         () = lost => {
-            eprintln!("herdsman: lost while the command was running; asking it to end");
-            end(&mut child, Reach::Process).await?;
+            eprintln!("herdsman: lost while the command was running; stopping the command");
+            end(&mut child, SignalTarget::Process).await?;
             return Ok(Outcome::Lost);
         }
         () = interrupted.wait() => end_interrupted(&mut child, interrupted).await?,
@@ -45,7 +45,8 @@ fn spawn(command: &[OsString], environment: &[(&str, String)]) -> Result<Child> 
     start(command, prepare(command, environment))
 }
 
-/// Starts it out of reach of the terminal's Ctrl-C and without input: it is ended by us alone.
+/// Starts a command in its own process group and without input, so that only this process stops it and not a Ctrl-C at
+/// the terminal.
 pub(super) fn spawn_apart(command: &[OsString], environment: &[(&str, String)]) -> Result<Child> {
     let mut prepared = prepare(command, environment);
     if let Some(prepared) = &mut prepared {
@@ -54,7 +55,7 @@ pub(super) fn spawn_apart(command: &[OsString], environment: &[(&str, String)]) 
     start(command, prepared)
 }
 
-/// `None` if there is no command.
+/// Prepares a command to be started; `None` if `command` is empty.
 pub(super) fn prepare(command: &[OsString], environment: &[(&str, String)]) -> Option<Command> {
     let (program, arguments) = command.split_first()?;
     let mut prepared = Command::new(program);
@@ -69,47 +70,47 @@ fn start(command: &[OsString], prepared: Option<Command>) -> Result<Child> {
     started.with_context(|| format!("cannot run {}", program.unwrap_or_default()))
 }
 
-/// A terminal's Ctrl-C has reached the command as well, which may be about to put things in order;
-/// a signal that was sent to us alone has not.
+/// Waits for a command that got the terminal's Ctrl-C as well and may be cleaning up; stops it if only this process got
+/// the signal.
 async fn end_interrupted(child: &mut Child, interrupted: &mut Interrupted) -> Result<ExitStatus> {
     if interrupted.reached_command() {
         tokio::select! {
             status = child.wait() => return status.context("waiting for the command"),
-            () = sleep(GRACE) => {}
+            () = sleep(TERM_TIMEOUT) => {}
             () = interrupted.wait() => {}
         }
     }
-    end(child, Reach::Process).await
+    end(child, SignalTarget::Process).await
 }
 
-/// Which processes are asked to end.
+/// Which processes get a signal.
 #[derive(Clone, Copy)]
-pub(super) enum Reach {
+pub(super) enum SignalTarget {
     /// The command's own process.
     Process,
-    /// All of its process group, whose first process it is.
+    /// The process group that the command leads.
     Group,
 }
 
-/// Asks it to end and, after a while, ends it.
-pub(super) async fn end(child: &mut Child, reach: Reach) -> Result<ExitStatus> {
-    send(child, reach, Signal::TERM);
-    match timeout(GRACE, child.wait()).await {
+/// Stops the command with SIGTERM, and with SIGKILL if that does not end it within [`TERM_TIMEOUT`].
+pub(super) async fn end(child: &mut Child, target: SignalTarget) -> Result<ExitStatus> {
+    send(child, target, Signal::TERM);
+    match timeout(TERM_TIMEOUT, child.wait()).await {
         Ok(status) => status.context("waiting for the command"),
         Err(_) => {
-            send(child, reach, Signal::KILL);
+            send(child, target, Signal::KILL);
             child.wait().await.context("waiting for the command")
         }
     }
 }
 
-/// It may have ended by itself just now, so that nobody gets the signal.
-fn send(child: &Child, reach: Reach, signal: Signal) {
+/// Sends a signal; has no effect if the process has just ended by itself.
+fn send(child: &Child, target: SignalTarget, signal: Signal) {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        let _ = match reach {
-            Reach::Process => kill_process(pid, signal),
-            Reach::Group => kill_process_group(pid, signal),
+        let _ = match target {
+            SignalTarget::Process => kill_process(pid, signal),
+            SignalTarget::Group => kill_process_group(pid, signal),
         };
     }
 }

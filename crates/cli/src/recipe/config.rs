@@ -1,4 +1,4 @@
-//! `herdsman recipe watch-config` and `publish-config`: a value that follows a node.
+//! `herdsman recipe watch-config` and `publish-config`: a JSON value in a node.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,7 +7,7 @@ use herdsman_recipes::config::{Config, ConfigUpdate, Publisher};
 use serde_json::Value;
 
 use super::outcome::{Interrupted, Outcome};
-use super::output::say;
+use super::output::print_line;
 
 pub(super) const WATCH_EXAMPLES: &str = "\
   herdsman recipe watch-config /config/app
@@ -35,7 +35,7 @@ pub(super) struct PublishArguments {
     /// The value, as JSON.
     #[arg(value_name = "JSON", value_parser = json)]
     value: Value,
-    /// Only if the present value has this version.
+    /// Publish only if the current value has this version.
     #[arg(long, value_name = "NUMBER")]
     if_version: Option<i32>,
 }
@@ -64,7 +64,7 @@ pub(super) async fn watch(
 }
 
 impl WatchArguments {
-    /// With `--once` the first value was still awaited; without, there is no end but this.
+    /// With `--once` the command was still waiting for the first value; without it, Ctrl-C is the regular end.
     fn when_interrupted(&self) -> Outcome {
         if self.once { Outcome::Interrupted } else { Outcome::Done }
     }
@@ -73,15 +73,17 @@ impl WatchArguments {
 fn show(update: &ConfigUpdate<Value>) -> Result<()> {
     match update {
         ConfigUpdate::Value(value) => match value.version() {
-            Some(version) => say(format_args!("version {version}: {}", value.value)),
-            None => say(&value.value),
+            Some(version) => print_line(format_args!("version {version}: {}", value.value)),
+            None => print_line(&value.value),
         },
-        ConfigUpdate::Deleted => say("there is no node; the last value, if any, stays in force"),
-        ConfigUpdate::Invalid { reason, version, .. } => say(format_args!(
-            "version {version} is no JSON ({reason}); the last value, if any, stays in force"
+        ConfigUpdate::Deleted => {
+            print_line("the node does not exist; the last value, if any, stays in effect")
+        }
+        ConfigUpdate::Invalid { reason, version, .. } => print_line(format_args!(
+            "version {version} is not JSON ({reason}); the last value, if any, stays in effect"
         )),
-        ConfigUpdate::Unreadable(error) => say(format_args!("cannot be read: {error}")),
-        other => say(format_args!("{other:?}")),
+        ConfigUpdate::Unreadable(error) => print_line(format_args!("cannot be read: {error}")),
+        other => print_line(format_args!("{other:?}")),
     }
 }
 
@@ -94,7 +96,7 @@ pub(super) async fn publish(zk: &Client, arguments: &PublishArguments) -> Result
     };
     match published {
         Ok(published) => {
-            say(format_args!("published as version {}", published.version))?;
+            print_line(format_args!("published as version {}", published.version))?;
             Ok(Outcome::Done)
         }
         Err(error) if error.client_kind() == Some(&ErrorKind::BadVersion) => {
@@ -105,7 +107,7 @@ pub(super) async fn publish(zk: &Client, arguments: &PublishArguments) -> Result
     }
 }
 
-/// A JSON value from the command line.
+/// Parses a JSON value from the command line.
 pub(super) fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("no JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
 }

@@ -1,4 +1,4 @@
-//! `herdsman recipe counter`: a number that many processes change.
+//! `herdsman recipe counter`: a number shared by many processes.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -6,7 +6,7 @@ use herdsman_client::Client;
 use herdsman_recipes::AtomicLong;
 
 use super::outcome::{Interrupted, Outcome, help};
-use super::output::say;
+use super::output::print_line;
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe counter add /stats/visits            # adds 1 and prints the sum
@@ -17,7 +17,7 @@ pub(super) const EXAMPLES: &str = "\
 
 /// Read or change a number that many processes share.
 ///
-/// The node holds 8 bytes, as that of Curator's DistributedAtomicLong does. A counter that does not exist is 0.
+/// The node contains 8 bytes, like that of Curator's DistributedAtomicLong. A counter that does not exist is 0.
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -37,11 +37,11 @@ enum Action {
     Add {
         /// The counter's path.
         path: String,
-        /// What to add.
+        /// The number to add.
         #[arg(value_name = "NUMBER", default_value = "1", allow_negative_numbers = true)]
         number: i64,
     },
-    /// Replace the number, whatever it is, and print the new one.
+    /// Set the number unconditionally, and print the new one.
     #[command(after_help = help(EXAMPLES))]
     Set {
         /// The counter's path.
@@ -50,12 +50,12 @@ enum Action {
         #[arg(value_name = "NUMBER", allow_negative_numbers = true)]
         number: i64,
     },
-    /// Replace the number only if it is the expected one, and print the new one; else exit with 3.
+    /// Set the number if it has the expected value, and print the new one; else exit with 3.
     #[command(after_help = help(EXAMPLES))]
     CompareAndSet {
         /// The counter's path.
         path: String,
-        /// What the number must be.
+        /// The expected value.
         #[arg(value_name = "EXPECTED", allow_negative_numbers = true)]
         expected: i64,
         /// The new number.
@@ -75,7 +75,7 @@ pub(super) async fn run(
 async fn act(zk: &Client, action: &Action) -> Result<Outcome> {
     let number = match action {
         Action::Get { path } => AtomicLong::new(zk, path).get().await?,
-        // A script cannot find out what came of a reply that was lost.
+        // A script could not find out whether an addition whose reply was lost has taken effect.
         Action::Add { path, number } => {
             AtomicLong::new(zk, path).add_exactly_once(*number).await?.after
         }
@@ -91,6 +91,6 @@ async fn act(zk: &Client, action: &Action) -> Result<Outcome> {
             *number
         }
     };
-    say(number)?;
+    print_line(number)?;
     Ok(Outcome::Done)
 }

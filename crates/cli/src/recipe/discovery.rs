@@ -7,9 +7,9 @@ use herdsman_recipes::discovery::{Registry, ServiceEvent, ServiceInstance};
 use serde_json::Value;
 
 use super::config::json;
-use super::give_up;
 use super::outcome::{Interrupted, Outcome};
-use super::output::say;
+use super::output::print_line;
+use super::release;
 
 pub(super) const REGISTER_EXAMPLES: &str = "\
   herdsman recipe register web 10.0.0.5:8080
@@ -18,43 +18,43 @@ pub(super) const REGISTER_EXAMPLES: &str = "\
 pub(super) const DISCOVER_EXAMPLES: &str = "\
   herdsman recipe discover                 # the names of all services
   herdsman recipe discover web
-  herdsman recipe discover web --watch     # + came, ~ changed, - went";
+  herdsman recipe discover web --watch     # + added, ~ changed, - removed";
 
 /// Register an instance of a service, and keep it registered until Ctrl-C.
 #[derive(Args)]
 pub(super) struct RegisterArguments {
-    /// The service.
+    /// Name of the service.
     name: String,
-    /// Where the instance is, as `host:port` or `[IPv6 address]:port`.
+    /// Address of the instance: `host:port` or `[IPv6 address]:port`.
     #[arg(value_name = "HOST:PORT", value_parser = address)]
     address: Address,
-    /// Which instance it is; by default a random id.
+    /// Id of the instance; by default a random one.
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// What else there is to say, as JSON.
+    /// Additional data, as JSON.
     #[arg(long, value_name = "JSON", value_parser = json)]
     payload: Option<Value>,
     #[command(flatten)]
-    place: Place,
+    base: BaseArguments,
 }
 
 /// Show the instances of a service, or the services.
 #[derive(Args)]
 pub(super) struct DiscoverArguments {
-    /// The service; without one, the names of all services.
+    /// Name of the service; without it, the names of all services are printed.
     name: Option<String>,
-    /// Go on and print what comes, goes and changes, until Ctrl-C.
+    /// Keep printing instances that are added, changed or removed, until Ctrl-C.
     #[arg(long, requires = "name")]
     watch: bool,
     #[command(flatten)]
-    place: Place,
+    base: BaseArguments,
 }
 
 #[derive(Args)]
-struct Place {
-    /// Below which path the services are.
+struct BaseArguments {
+    /// Path below which the services are.
     #[arg(long, default_value = "/services", value_name = "PATH")]
-    base: String,
+    path: String,
 }
 
 pub(super) async fn register(
@@ -62,14 +62,14 @@ pub(super) async fn register(
     arguments: &RegisterArguments,
     interrupted: &mut Interrupted,
 ) -> Result<Outcome> {
-    let registry: Registry<Value> = Registry::new(zk, &arguments.place.base)?;
+    let registry: Registry<Value> = Registry::new(zk, &arguments.base.path)?;
     let registration = registry.register(arguments.instance()).await?;
     let id = registration.instance().id.clone();
-    say(format_args!("registered {} {id}; Ctrl-C takes it out", arguments.name))?;
+    print_line(format_args!("registered {} {id}; Ctrl-C unregisters it", arguments.name))?;
     interrupted.wait().await;
-    if let Some(unregistered) = give_up(registration.unregister()).await {
+    if let Some(unregistered) = release(registration.unregister()).await {
         unregistered?;
-        say(format_args!("unregistered {} {id}", arguments.name))?;
+        print_line(format_args!("unregistered {} {id}", arguments.name))?;
     }
     Ok(Outcome::Done)
 }
@@ -100,7 +100,7 @@ fn address(text: &str) -> Result<Address, String> {
     if host.is_empty() || (in_brackets.is_none() && host.contains(':')) {
         return Err("expected host:port or [IPv6 address]:port".to_owned());
     }
-    let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+    let port = port.parse().map_err(|_| format!("{port:?} is not a port"))?;
     Ok(Address { host: in_brackets.unwrap_or(host).to_owned(), port })
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn discover(
     arguments: &DiscoverArguments,
     interrupted: &mut Interrupted,
 ) -> Result<Outcome> {
-    let registry: Registry<Value> = Registry::new(zk, &arguments.place.base)?;
+    let registry: Registry<Value> = Registry::new(zk, &arguments.base.path)?;
     let Some(name) = &arguments.name else {
         return interrupted.or(list_services(&registry)).await;
     };
@@ -125,7 +125,7 @@ async fn list_instances(registry: &Registry<Value>, name: &str) -> Result<Outcom
         eprintln!("herdsman: {error}");
     }
     for instance in &found.instances {
-        say(describe(instance))?;
+        print_line(describe(instance))?;
     }
     if found.instances.is_empty() {
         eprintln!("herdsman: no instances of {name}");
@@ -136,7 +136,7 @@ async fn list_instances(registry: &Registry<Value>, name: &str) -> Result<Outcom
 
 async fn list_services(registry: &Registry<Value>) -> Result<Outcome> {
     for name in registry.names().await? {
-        say(name)?;
+        print_line(name)?;
     }
     Ok(Outcome::Done)
 }
@@ -154,15 +154,17 @@ async fn watch(
             () = interrupted.wait() => return Ok(Outcome::Done),
         };
         match event {
-            Some(ServiceEvent::Added(instance)) => say(format_args!("+ {}", describe(&instance)))?,
+            Some(ServiceEvent::Added(instance)) => {
+                print_line(format_args!("+ {}", describe(&instance)))?
+            }
             Some(ServiceEvent::Changed(instance)) => {
-                say(format_args!("~ {}", describe(&instance)))?;
+                print_line(format_args!("~ {}", describe(&instance)))?;
             }
             Some(ServiceEvent::Removed(instance)) => {
-                say(format_args!("- {}", describe(&instance)))?;
+                print_line(format_args!("- {}", describe(&instance)))?;
             }
             Some(ServiceEvent::Unreadable(error)) => eprintln!("herdsman: {error}"),
-            Some(other) => say(format_args!("{other:?}"))?,
+            Some(other) => print_line(format_args!("{other:?}"))?,
             None => return Ok(Outcome::Lost),
         }
     }

@@ -1,4 +1,4 @@
-//! `herdsman recipe dispatch`: sends a message to many clients, which carry it out and acknowledge it.
+//! `herdsman recipe dispatch`: sends a message to many clients, which process it and reply.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use herdsman_recipes::{CommandClient, Dispatcher};
 
 use super::handler::{Failed, HandlerArguments};
 use super::outcome::{Interrupted, Outcome, help};
-use super::output::{one_line, say};
-use super::{passed, seconds};
+use super::output::{one_line, print_line};
+use super::{seconds, timed_out};
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe dispatch receive /fleet node-1 -- sh -c 'read line; echo did $line'
@@ -19,7 +19,7 @@ pub(super) const EXAMPLES: &str = "\
   herdsman recipe dispatch send /fleet reload --timeout 10
   herdsman recipe dispatch send /fleet reload --to node-1 --to node-2";
 
-/// Send a message to many clients that carry it out and answer; or be one of them.
+/// Send a message to many clients that process it and reply; or be one of these clients.
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -28,41 +28,41 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Send a message, and print each client's answer.
+    /// Send a message, and print each client's reply.
     ///
-    /// Exits with 0 when all have done it, and with 3 if one has failed or has not answered in time, or nobody is
-    /// there.
+    /// Exits with 0 when all clients have succeeded, and with 3 if one has failed or has not replied in time, or if no
+    /// client is connected.
     #[command(after_help = help(EXAMPLES))]
     Send {
-        /// Where the clients are.
+        /// Path below which the clients are.
         path: String,
         /// The message.
         message: String,
-        /// For this client, which gets it later if it is away; can be given several times. Without it, for all who
-        /// are there.
+        /// Send the message to this client, which gets it later if it is not connected; can be given several times.
+        /// Without it, the message is sent to all connected clients.
         #[arg(long, value_name = "ID")]
         to: Vec<String>,
-        /// Give up after waiting for this time. Without it, waits also for those who have left.
+        /// Give up after this time. Without it, the command also waits for clients that have left.
         #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
         timeout: Option<Duration>,
     },
-    /// Run a command for each message, one after the other, until Ctrl-C. Its output is the answer.
+    /// Run a command for each message, one after the other, until Ctrl-C. Its output is the reply.
     ///
-    /// A message that was not acknowledged, because of Ctrl-C for example, is carried out again when the client comes
-    /// back. If another session has the id, waits until it has left.
+    /// A message that was not acknowledged, because of Ctrl-C for example, is processed again when the client
+    /// reconnects. If another session has the id, this command waits until that session has left.
     #[command(after_help = help(EXAMPLES))]
     Receive {
-        /// Where the clients are.
+        /// Path below which the clients are.
         path: String,
-        /// Which client this is.
+        /// Id of this client.
         id: String,
         #[command(flatten)]
         handler: HandlerArguments,
     },
-    /// Print which clients are there.
+    /// Print the connected clients.
     #[command(after_help = help(EXAMPLES))]
     Clients {
-        /// Where the clients are.
+        /// Path below which the clients are.
         path: String,
     },
 }
@@ -92,11 +92,11 @@ async fn send(
         to => dispatcher.dispatch_to(to.iter().map(String::as_str), message.to_owned()).await?,
     };
     if dispatched.missing().is_empty() {
-        eprintln!("herdsman: no client is there to receive it");
+        eprintln!("herdsman: no client is connected to receive the message");
         return Ok(Outcome::Negative);
     }
     let mut all_done = true;
-    let mut late = std::pin::pin!(passed(timeout));
+    let mut late = std::pin::pin!(timed_out(timeout));
     loop {
         let answer = tokio::select! {
             answer = dispatched.next() => answer,
@@ -110,28 +110,28 @@ async fn send(
 }
 
 fn give_up_on(dispatched: &Dispatched) -> Outcome {
-    eprintln!("herdsman: no answer in the time given from {}", dispatched.missing().join(", "));
+    eprintln!("herdsman: timed out waiting for a reply from {}", dispatched.missing().join(", "));
     Outcome::Negative
 }
 
-/// Prints an answer; false if the client has failed.
+/// Prints a reply; returns false if the client has failed.
 fn show(answer: Answer) -> Result<bool> {
     match answer {
         Answer::Acked(ack) => match ack.outcome {
             Ok(text) => {
                 let line = format!("{}: {}", ack.client, one_line(&text));
-                say(line.trim_end()).map(|()| true)
+                print_line(line.trim_end()).map(|()| true)
             }
             Err(reason) => {
                 let reason = one_line(reason.as_bytes());
-                say(format_args!("{} failed: {reason}", ack.client)).map(|()| false)
+                print_line(format_args!("{} failed: {reason}", ack.client)).map(|()| false)
             }
         },
-        // It may come back and answer.
+        // It may reconnect and reply.
         Answer::Left { client } => {
-            say(format_args!("{client} has left without an answer")).map(|()| true)
+            print_line(format_args!("{client} has left without a reply")).map(|()| true)
         }
-        other => say(format_args!("{other:?}")).map(|()| true),
+        other => print_line(format_args!("{other:?}")).map(|()| true),
     }
 }
 
@@ -146,8 +146,8 @@ async fn receive(
         joined = CommandClient::join(zk, path, id) => joined?,
         () = interrupted.wait() => return Ok(Outcome::Interrupted),
     };
-    say(format_args!("{id} receives from {path}; Ctrl-C ends it"))?;
-    let (handler, handling) = arguments.start();
+    print_line(format_args!("{id} receives messages from {path}; Ctrl-C stops it"))?;
+    let (handler, supervisor) = arguments.start();
     let work = client.run(move |command| {
         let handler = handler.clone();
         async move {
@@ -157,16 +157,16 @@ async fn receive(
             outcome.map_err(|(Failed::Command(reason) | Failed::Data(reason))| reason)
         }
     });
-    handling.until_interrupted(work, interrupted).await
+    supervisor.until_interrupted(work, interrupted).await
 }
 
 async fn list(zk: &Client, path: &str) -> Result<Outcome> {
     let clients = Dispatcher::new(zk, path)?.clients().await?;
     for client in &clients {
-        say(client)?;
+        print_line(client)?;
     }
     if clients.is_empty() {
-        eprintln!("herdsman: no client is at {path}");
+        eprintln!("herdsman: no clients are connected at {path}");
         return Ok(Outcome::Negative);
     }
     Ok(Outcome::Done)

@@ -1,4 +1,4 @@
-//! `herdsman recipe election`: stands for election, or looks on.
+//! `herdsman recipe election`: takes part in an election, or observes it.
 
 use std::ffi::OsString;
 
@@ -9,28 +9,28 @@ use herdsman_recipes::election::{Candidate, Election};
 use herdsman_recipes::{Error, HoldOptions, Leadership, LostWhen};
 
 use super::command::run_while;
-use super::give_up;
 use super::outcome::{Interrupted, Outcome};
-use super::output::say;
+use super::output::print_line;
+use super::release;
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe election /leader --id a              # leads until Ctrl-C
   herdsman recipe election /leader --id b -- ./lead.sh
-  herdsman recipe election /leader --observe           # who leads, and every change";
+  herdsman recipe election /leader --observe           # the leader, and every change";
 
-/// Stand for election and lead, for a command or until Ctrl-C; or look on.
+/// Take part in an election and lead, for a command or until Ctrl-C; or observe it.
 ///
-/// The command finds the leader's fencing token, a number that only grows from leader to leader, in
-/// HERDSMAN_FENCING_TOKEN. When the leadership is lost while the command runs, the command gets
-/// SIGTERM, and SIGKILL if that does not end it in ten seconds.
+/// The command gets the fencing token, a number that increases from leader to leader, in HERDSMAN_FENCING_TOKEN. When
+/// the leadership is lost while the command runs, the command gets SIGTERM, and SIGKILL if it has not ended ten seconds
+/// later.
 #[derive(Args)]
 pub(super) struct Arguments {
     /// The election's path.
     path: String,
-    /// Who we are; by default the process's id.
+    /// Name of this candidate; by default the process id.
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// Only show who leads, and every change.
+    /// Only show the leader, and every change.
     #[arg(long, conflicts_with_all = ["id", "command"])]
     observe: bool,
     /// A command to run while leading; without one, leads until Ctrl-C.
@@ -49,19 +49,19 @@ pub(super) async fn run(
     if arguments.observe {
         return observe(&election, interrupted).await;
     }
-    say(format_args!("{id} stands for election"))?;
+    print_line(format_args!("{id} is a candidate"))?;
     let leadership = tokio::select! {
         elected = election.campaign() => elected?,
         () = interrupted.wait() => return Ok(Outcome::Interrupted),
     };
-    say(format_args!("{id} leads with token {}", leadership.token()))?;
+    print_line(format_args!("{id} leads with token {}", leadership.token()))?;
     let outcome = lead(&leadership, &arguments.command, interrupted).await?;
     if outcome == Outcome::Lost {
         return Ok(outcome);
     }
-    match give_up(leadership.resign()).await {
-        Some(Ok(())) => say(format_args!("{id} has resigned"))?,
-        Some(Err(Error::Lost)) => eprintln!("herdsman: {id} did not lead any more"),
+    match release(leadership.resign()).await {
+        Some(Ok(())) => print_line(format_args!("{id} has resigned"))?,
+        Some(Err(Error::Lost)) => eprintln!("herdsman: {id} was no longer the leader"),
         Some(Err(error)) => return Err(error.into()),
         None => {}
     }
@@ -102,8 +102,8 @@ async fn observe(election: &Election, interrupted: &mut Interrupted) -> Result<O
 fn show(leader: Option<&Candidate>) -> Result<()> {
     match leader {
         Some(Candidate { id, token, session, .. }) => {
-            say(format_args!("{id} leads with token {token} (session {session})"))
+            print_line(format_args!("{id} leads with token {token} (session {session})"))
         }
-        None => say("nobody leads"),
+        None => print_line("no leader"),
     }
 }

@@ -7,16 +7,16 @@ use herdsman_recipes::Group;
 use herdsman_recipes::membership::{Change, Member};
 use herdsman_recipes::persistent_node::OnForeignNode;
 
-use super::give_up;
 use super::outcome::{Interrupted, Outcome, help};
-use super::output::{one_line, say};
+use super::output::{one_line, print_line};
+use super::release;
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe group join /cluster node-1 --data 10.0.0.1:7000    # until Ctrl-C
   herdsman recipe group members /cluster
   herdsman recipe group members /cluster --watch     # + joined, ~ changed, - left";
 
-/// Join a group, or show who is in it.
+/// Join a group, or show its members.
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -25,14 +25,14 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Join a group, and stay in it until Ctrl-C. If another session has the id, waits until it has left.
+    /// Join a group, and stay in it until Ctrl-C. If another session has the id, wait until it has left.
     #[command(after_help = help(EXAMPLES))]
     Join {
         /// The group's path.
         path: String,
         /// The member's id: the name of its node.
         id: String,
-        /// What others read about the member.
+        /// Data of the member, shown to other clients.
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         data: String,
     },
@@ -41,7 +41,7 @@ enum Action {
     Members {
         /// The group's path.
         path: String,
-        /// Go on and print who joins (+), changes (~) and leaves (-), until Ctrl-C.
+        /// Keep printing members that join (+), change (~) and leave (-), until Ctrl-C.
         #[arg(long)]
         watch: bool,
     },
@@ -66,17 +66,17 @@ async fn join(
     data: &str,
     interrupted: &mut Interrupted,
 ) -> Result<Outcome> {
-    // Two terminals with one id must not remove each other for ever.
+    // Otherwise two processes with the same id would remove each other's node forever.
     let group = Group::new(zk, path)?.on_foreign_node(OnForeignNode::Wait);
     let membership = tokio::select! {
         joined = group.join(id, data.to_owned()) => joined?,
         () = interrupted.wait() => return Ok(Outcome::Interrupted),
     };
-    say(format_args!("joined {path} as {id}; Ctrl-C leaves it"))?;
+    print_line(format_args!("joined {path} as {id}; Ctrl-C leaves it"))?;
     interrupted.wait().await;
-    if let Some(left) = give_up(membership.leave()).await {
+    if let Some(left) = release(membership.leave()).await {
         left?;
-        say(format_args!("left {path}"))?;
+        print_line(format_args!("left {path}"))?;
     }
     Ok(Outcome::Done)
 }
@@ -84,10 +84,10 @@ async fn join(
 async fn list(zk: &Client, path: &str) -> Result<Outcome> {
     let members = Group::new(zk, path)?.observe().await?.snapshot();
     for member in members.values() {
-        say(describe(member))?;
+        print_line(describe(member))?;
     }
     if members.is_empty() {
-        eprintln!("herdsman: nobody is in {path}");
+        eprintln!("herdsman: {path} has no members");
         return Ok(Outcome::Negative);
     }
     Ok(Outcome::Done)
@@ -95,10 +95,10 @@ async fn list(zk: &Client, path: &str) -> Result<Outcome> {
 
 async fn watch(zk: &Client, path: &str, interrupted: &mut Interrupted) -> Result<Outcome> {
     let members = Group::new(zk, path)?.observe().await?;
-    // Nothing is awaited in between, so nothing changes in between.
+    // There is no await between the two calls, so no change is missed.
     let mut changes = members.changes();
     for member in members.snapshot().values() {
-        say(format_args!("+ {}", describe(member)))?;
+        print_line(format_args!("+ {}", describe(member)))?;
     }
     loop {
         let change = tokio::select! {
@@ -106,9 +106,9 @@ async fn watch(zk: &Client, path: &str, interrupted: &mut Interrupted) -> Result
             () = interrupted.wait() => return Ok(Outcome::Done),
         };
         match change {
-            Some(Change::Joined(member)) => say(format_args!("+ {}", describe(&member)))?,
-            Some(Change::Changed(member)) => say(format_args!("~ {}", describe(&member)))?,
-            Some(Change::Left(member)) => say(format_args!("- {}", describe(&member)))?,
+            Some(Change::Joined(member)) => print_line(format_args!("+ {}", describe(&member)))?,
+            Some(Change::Changed(member)) => print_line(format_args!("~ {}", describe(&member)))?,
+            Some(Change::Left(member)) => print_line(format_args!("- {}", describe(&member)))?,
             None => return Ok(Outcome::Lost),
         }
     }

@@ -1,11 +1,11 @@
-//! A command that is run once for each message or task: its data goes in, its output is the result.
+//! Runs a command once for each message or task: the data is its input, its output is the result.
 //!
-//! In: data, from the handlers of the recipes. Out: what the command has printed, or why it failed; and a line for the
-//! terminal each time. Each process has a task of its own that sees to its end: when the message is taken back, or the
-//! user interrupts, the process gets SIGTERM, and SIGKILL if that does not end it in ten seconds.
+//! In: data, from the handlers of the recipes. Out: the output of the command, or why it failed; and a line on standard
+//! output each time. Each process has its own task that makes sure it ends: when the message is revoked, or the user
+//! interrupts, the process gets SIGTERM, and SIGKILL if it has not ended ten seconds later.
 //!
-//! Invariant: after an interrupt no handler returns. So what was not finished is not reported as failed but goes to
-//! another client, and that only after the processes here have ended.
+//! Invariant: after an interrupt no handler returns. So unfinished work is not reported as failed but passed to another
+//! client, and only after the processes here have ended.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -21,18 +21,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::command::{Reach, end, prepare};
+use super::command::{SignalTarget, end, prepare};
 use super::outcome::{Interrupted, Outcome, describe_end};
-use super::output::say;
+use super::output::print_line;
 
-/// More output than this is not kept: it is more than a recipe takes as a result.
+/// How much output is kept: one byte more than a recipe accepts as a result.
 const OUTPUT_BYTES_MAX: u64 = 1_000_001;
-/// Lines that wait to be printed; then handlers wait.
+/// How many lines may be queued before handlers wait.
 const EVENTS_MAX: usize = 16;
 
 #[derive(Args, Clone)]
 pub(super) struct HandlerArguments {
-    /// Give the data to the command as its last argument instead of on its standard input.
+    /// Pass the data to the command as its last argument instead of on its standard input.
     #[arg(long)]
     as_argument: bool,
     /// The command and its arguments. Its output is the result; if it fails, its exit code is reported.
@@ -45,11 +45,11 @@ pub(super) struct HandlerArguments {
 pub(super) enum Failed {
     /// The command has failed; another attempt may succeed.
     Command(String),
-    /// The data cannot be given to the command.
+    /// The data cannot be passed to the command.
     Data(String),
 }
 
-/// Runs the command; for handlers.
+/// Runs the command; the part that handlers use.
 #[derive(Clone)]
 pub(super) struct Handler {
     arguments: HandlerArguments,
@@ -58,8 +58,8 @@ pub(super) struct Handler {
     running: watch::Sender<usize>,
 }
 
-/// Prints what handlers have to say, and ends what they have started.
-pub(super) struct Handling {
+/// Prints the lines of handlers, and stops the processes they have started.
+pub(super) struct HandlerSupervisor {
     events: mpsc::Receiver<Event>,
     stop: watch::Sender<bool>,
     running: watch::Receiver<usize>,
@@ -71,17 +71,22 @@ enum Event {
 }
 
 impl HandlerArguments {
-    pub(super) fn start(&self) -> (Handler, Handling) {
-        let (events, events_seen) = mpsc::channel(EVENTS_MAX);
-        let (stop, stop_seen) = watch::channel(false);
-        let (running, running_seen) = watch::channel(0);
-        let handler = Handler { arguments: self.clone(), events, stop: stop_seen, running };
-        (handler, Handling { events: events_seen, stop, running: running_seen })
+    pub(super) fn start(&self) -> (Handler, HandlerSupervisor) {
+        let (event_sender, events) = mpsc::channel(EVENTS_MAX);
+        let (stop_sender, stop) = watch::channel(false);
+        let (running_sender, running) = watch::channel(0);
+        let handler = Handler {
+            arguments: self.clone(),
+            events: event_sender,
+            stop,
+            running: running_sender,
+        };
+        (handler, HandlerSupervisor { events, stop: stop_sender, running })
     }
 }
 
 impl Handler {
-    /// Runs the command with this data, and prints what became of it.
+    /// Runs the command with this data, and prints whether it succeeded.
     pub(super) async fn run(
         &self,
         name: String,
@@ -93,10 +98,10 @@ impl Handler {
         }
         let outcome = match self.spawn(&data, environment) {
             Ok(child) => self.result_of(child, data).await,
-            Err(error) if is_missing(&error) => {
+            Err(error) if is_permanent(&error) => {
                 let program = self.arguments.command.first().map(OsString::as_os_str);
                 let program = program.unwrap_or_default().display();
-                self.tell(Event::CannotRun(format!("cannot run {program}: {error}"))).await;
+                self.send(Event::CannotRun(format!("cannot run {program}: {error}"))).await;
                 return std::future::pending().await;
             }
             Err(error) if self.arguments.as_argument => {
@@ -104,7 +109,7 @@ impl Handler {
             }
             Err(error) => Err(Failed::Command(format!("cannot run the command: {error}"))),
         };
-        self.tell(Event::Line(match &outcome {
+        self.send(Event::Line(match &outcome {
             Ok(_) => format!("{name}: done"),
             Err(Failed::Command(reason) | Failed::Data(reason)) => {
                 format!("{name}: failed: {reason}")
@@ -139,18 +144,18 @@ impl Handler {
         }
     }
 
-    /// The other side has gone only when the whole program ends.
-    async fn tell(&self, event: Event) {
+    /// Sends an event. The receiver is dropped only when the program ends.
+    async fn send(&self, event: Event) {
         let _ = self.events.send(event).await;
     }
 }
 
-/// Whether this process can never run the command, whatever the data.
-fn is_missing(error: &std::io::Error) -> bool {
+/// Whether this process can never run the command, whatever the data is.
+fn is_permanent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
 }
 
-/// Waits for the end of the process, or sees to it.
+/// Waits until the process ends, or stops it when the user interrupts or the message is revoked.
 async fn supervise(
     mut child: Child,
     data: Bytes,
@@ -163,13 +168,13 @@ async fn supervise(
         () = done.closed() => None,
     };
     match result {
-        // Nobody waits for the result of what was taken back just now.
+        // The receiver is dropped if the message was revoked just now.
         Some(result) => drop(done.send(result)),
-        None => drop(end(&mut child, Reach::Group).await),
+        None => drop(end(&mut child, SignalTarget::Group).await),
     }
 }
 
-/// Gives the data to the process and takes its output.
+/// Writes the data to the process and reads its output.
 async fn complete(child: &mut Child, data: &[u8]) -> Result<Vec<u8>, String> {
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let feed = async {
@@ -193,20 +198,20 @@ async fn complete(child: &mut Child, data: &[u8]) -> Result<Vec<u8>, String> {
     if status.success() { Ok(output) } else { Err(describe_end(status)) }
 }
 
-impl Handling {
-    /// Lets `work` call handlers until it ends or the user interrupts it; then ends their processes.
+impl HandlerSupervisor {
+    /// Lets `work` call handlers until it ends or the user interrupts it; then stops their processes.
     pub(super) async fn until_interrupted(
         mut self,
         work: impl Future<Output = Result<(), Error>>,
         interrupted: &mut Interrupted,
     ) -> Result<Outcome> {
-        // Lives until the processes have ended: only then others may have what we have taken.
+        // Dropped only after the processes have ended: only then may other clients get the unfinished work.
         let mut work = pin!(work);
         let outcome = loop {
             tokio::select! {
                 Some(event) = self.events.recv() => match event {
                     Event::Line(line) => {
-                        if let Err(error) = say(line) {
+                        if let Err(error) = print_line(line) {
                             break Err(error);
                         }
                     }

@@ -1,5 +1,5 @@
-//! Something that is held by an ephemeral node, a lock or a permit: how long to wait for it, and what happens while
-//! it is held.
+//! Locks and permits, which are held by an ephemeral node: the flags for how long to wait, and what runs while one is
+//! held.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,30 +10,30 @@ use herdsman_recipes::{Guard, HoldOptions, LostWhen};
 
 use super::command::run_while;
 use super::outcome::{Interrupted, Outcome};
-use super::output::say;
+use super::output::print_line;
 use super::seconds;
 
-/// How long to wait for it.
+/// How long to wait for a lock or a permit.
 #[derive(Args)]
-pub(super) struct Waiting {
-    /// Give up after waiting for this time.
+pub(super) struct WaitArguments {
+    /// Give up after this time.
     #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Do not wait: give up if it is not free.
+    /// Give up at once if it is not free.
     #[arg(long, short = 'n', conflicts_with = "timeout")]
     no_wait: bool,
 }
 
-/// No limit is a limit that nobody lives to see.
+/// The limit without a flag, which is as good as none.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-impl Waiting {
+impl WaitArguments {
     pub(super) fn limit(&self) -> Duration {
         if self.no_wait { Duration::ZERO } else { self.timeout.unwrap_or(FOREVER) }
     }
 }
 
-/// Options for commands: the guard survives a fail-over, and others read this text about the owner.
+/// Options for commands: the guard survives a fail-over, and the node contains this text about its owner.
 pub(super) fn options(owner: Option<&str>) -> HoldOptions {
     let options = HoldOptions::new().lost_when(LostWhen::SessionTimedOut);
     match owner {
@@ -42,8 +42,8 @@ pub(super) fn options(owner: Option<&str>) -> HoldOptions {
     }
 }
 
-/// Runs the command while it is held, or holds it until Ctrl-C. The command finds the node's path in the variable
-/// `node_variable`.
+/// Holds a lock or a permit while the command runs, or until Ctrl-C. The command gets the node's path in the
+/// environment variable `node_variable`.
 pub(super) async fn hold<G: Guard>(
     held: &G,
     node_variable: &str,
@@ -57,15 +57,19 @@ pub(super) async fn hold<G: Guard>(
         ];
         return run_while(command, &environment, held.lost(), interrupted).await;
     }
-    say(format_args!("holding {} with token {}; Ctrl-C releases it", held.path(), held.token()))?;
+    print_line(format_args!(
+        "holding {} with token {}; Ctrl-C releases it",
+        held.path(),
+        held.token()
+    ))?;
     tokio::select! {
         () = held.lost() => {
             eprintln!("herdsman: lost {}", held.path());
             Ok(Outcome::Lost)
         }
         () = interrupted.wait() => {
-            // The session ends with the process, and the node with the session.
-            say("releasing it")?;
+            // Closing the session deletes the node.
+            print_line("releasing it")?;
             Ok(Outcome::Done)
         }
     }

@@ -1,4 +1,4 @@
-//! `herdsman recipe id`: ids, made in five ways.
+//! `herdsman recipe id`: generates ids of five kinds.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum, value_parser};
@@ -10,7 +10,7 @@ use herdsman_recipes::ids::{
 use herdsman_recipes::snowflake::WORKER_ID_MAX;
 
 use super::outcome::{Interrupted, Outcome};
-use super::output::say;
+use super::output::print_line;
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe id
@@ -23,13 +23,13 @@ pub(super) struct Arguments {
     /// The path under which ids are allocated; not used for UUIDs.
     #[arg(default_value = "/ids", value_name = "PATH")]
     path: String,
-    /// How to make them.
+    /// Kind of ids.
     #[arg(long, value_enum, default_value = "snowflake")]
     kind: Kind,
-    /// How many.
+    /// Number of ids to generate.
     #[arg(long, short = 'c', default_value = "1", value_name = "NUMBER")]
     count: usize,
-    /// How many ids a block has, with `--kind segment`.
+    /// Number of ids in a block, with `--kind segment`.
     #[arg(long, default_value = "1000", value_name = "NUMBER")]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     block: u64,
@@ -39,9 +39,9 @@ pub(super) struct Arguments {
 enum Kind {
     /// The number of a sequential node.
     Sequential,
-    /// From a block of numbers that is leased at once.
+    /// A number from a block that is leased at once.
     Segment,
-    /// 41 bits of time, 10 of a leased worker id, 12 of a counter.
+    /// 41 bits of time, 10 bits of a leased worker id, 12 bits of a counter.
     Snowflake,
     /// A random UUID.
     UuidV4,
@@ -77,7 +77,7 @@ pub(super) async fn run(
 
 async fn print(ids: &impl IdGenerator, count: usize) -> Result<Outcome> {
     for _ in 0..count {
-        say(ids.next().await?)?;
+        print_line(ids.next().await?)?;
     }
     Ok(Outcome::Done)
 }

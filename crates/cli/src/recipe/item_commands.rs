@@ -1,7 +1,7 @@
-//! Commands that run for as long as items are ours, one for each item.
+//! Commands that run while this process owns items, one for each item.
 //!
-//! In: items that come and go. Out: processes; a line when one has ended by itself. Deliberately not here: starting a
-//! command again.
+//! In: items that are acquired and released. Out: processes; a line when one has ended by itself. Deliberately not
+//! here: restarting a command.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -11,24 +11,24 @@ use tokio::process::Child;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::command::{Reach, end, spawn_apart};
+use super::command::{SignalTarget, end, spawn_apart};
 use super::outcome::describe_end;
 
 pub(super) struct ItemCommands<'c> {
     command: &'c [OsString],
-    /// One for each process; the item and how it ended, unless it was asked to.
+    /// One task for each process. Returns the item, and how the process ended unless it was stopped.
     running: JoinSet<(String, Option<String>)>,
-    /// Dropping one asks its process to end.
-    stops: BTreeMap<String, oneshot::Sender<()>>,
-    /// What is still to be said of processes that have ended by themselves.
-    unsaid: VecDeque<String>,
+    /// Dropping a sender stops the process of that item.
+    stop_senders: BTreeMap<String, oneshot::Sender<()>>,
+    /// Lines, not yet printed, about processes that have ended by themselves.
+    unreported: VecDeque<String>,
 }
 
 impl<'c> ItemCommands<'c> {
-    /// Without a command nothing is ever run.
+    /// Creates it without processes. If `command` is empty, none is ever started.
     pub(super) fn new(command: &'c [OsString]) -> Self {
-        let (running, stops) = (JoinSet::new(), BTreeMap::new());
-        ItemCommands { command, running, stops, unsaid: VecDeque::new() }
+        let (running, stop_senders) = (JoinSet::new(), BTreeMap::new());
+        ItemCommands { command, running, stop_senders, unreported: VecDeque::new() }
     }
 
     /// Runs the command for an item.
@@ -40,14 +40,14 @@ impl<'c> ItemCommands<'c> {
             [("HERDSMAN_ITEM", item.to_owned()), ("HERDSMAN_FENCING_TOKEN", token.to_string())];
         let child = spawn_apart(self.command, &environment)?;
         let (stop, stopped) = oneshot::channel();
-        self.stops.insert(item.to_owned(), stop);
+        self.stop_senders.insert(item.to_owned(), stop);
         self.running.spawn(supervise(child, item.to_owned(), stopped));
         Ok(())
     }
 
-    /// Ends the processes of these items, and waits until they have ended.
+    /// Stops the processes of these items, and waits until they have ended.
     pub(super) async fn end<'i>(&mut self, items: impl IntoIterator<Item = &'i str>) {
-        let stopped = items.into_iter().filter(|item| self.stops.remove(*item).is_some());
+        let stopped = items.into_iter().filter(|item| self.stop_senders.remove(*item).is_some());
         let mut awaited: Vec<_> = stopped.map(str::to_owned).collect();
         while !awaited.is_empty() {
             let Some(item) = self.join_next().await else { return };
@@ -55,16 +55,16 @@ impl<'c> ItemCommands<'c> {
         }
     }
 
-    /// Ends all processes.
+    /// Stops all processes, and waits until they have ended.
     pub(super) async fn end_all(&mut self) {
-        self.stops.clear();
+        self.stop_senders.clear();
         while self.running.join_next().await.is_some() {}
     }
 
-    /// What became of the next process that ends by itself; never returns if there is none. Cancel-safe.
+    /// Waits until a process ends by itself, and describes how; never returns if there is no process. Cancel-safe.
     pub(super) async fn one_ended(&mut self) -> String {
         loop {
-            if let Some(line) = self.unsaid.pop_front() {
+            if let Some(line) = self.unreported.pop_front() {
                 return line;
             }
             if self.join_next().await.is_none() {
@@ -73,21 +73,21 @@ impl<'c> ItemCommands<'c> {
         }
     }
 
-    /// The item of the next process that has ended; `None` if there is none. Cancel-safe.
+    /// Waits until a process ends, and returns its item; `None` if there is no process. Cancel-safe.
     async fn join_next(&mut self) -> Option<String> {
         loop {
-            // Fails only if the task panicked, of which the runtime has told already.
+            // Fails only if the task panicked, which the runtime has already reported.
             let Ok((item, ended)) = self.running.join_next().await? else { continue };
             if let Some(ended) = ended {
-                self.stops.remove(&item);
-                self.unsaid.push_back(format!("{item}: {ended}"));
+                self.stop_senders.remove(&item);
+                self.unreported.push_back(format!("{item}: {ended}"));
             }
             return Some(item);
         }
     }
 }
 
-/// Waits for the end of the process, or sees to it.
+/// Waits until the process ends, or stops it when `stopped` resolves.
 async fn supervise(
     mut child: Child,
     item: String,
@@ -102,8 +102,8 @@ async fn supervise(
         _ = stopped => None,
     };
     if ended.is_none() {
-        // It has ended, or there is nothing more to be done.
-        let _ = end(&mut child, Reach::Group).await;
+        // An error leaves nothing more to do.
+        let _ = end(&mut child, SignalTarget::Group).await;
     }
     (item, ended)
 }

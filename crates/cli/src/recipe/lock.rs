@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use herdsman_client::Client;
 use herdsman_recipes::{Error, Guard, Lock, RwLock};
 
-use super::holding::{Waiting, hold, options};
+use super::holding::{WaitArguments, hold, options};
 use super::outcome::{Interrupted, Outcome};
 
 pub(super) const EXAMPLES: &str = "\
@@ -18,19 +18,19 @@ pub(super) const EXAMPLES: &str = "\
 
 /// Hold a lock while a command runs, as flock does, or until Ctrl-C.
 ///
-/// The command finds the lock's node in HERDSMAN_LOCK_NODE and its fencing token, a number that
-/// only grows from holder to holder, in HERDSMAN_FENCING_TOKEN. When the lock is lost while the command
-/// runs, the command gets SIGTERM, and SIGKILL if that does not end it in ten seconds.
+/// The command gets the path of the lock's node in HERDSMAN_LOCK_NODE and the fencing token, a number that increases
+/// from holder to holder, in HERDSMAN_FENCING_TOKEN. When the lock is lost while the command runs, the command gets
+/// SIGTERM, and SIGKILL if it has not ended ten seconds later.
 #[derive(Args)]
 pub(super) struct Arguments {
     /// The lock's path.
     path: String,
     #[command(flatten)]
-    waiting: Waiting,
-    /// Alone with the lock, or sharing it with other readers.
+    waiting: WaitArguments,
+    /// Kind of lock.
     #[arg(long, value_enum, default_value = "exclusive")]
     mode: Mode,
-    /// What others read about who holds the lock; by default the host's name and the process's id.
+    /// Description of the holder, shown to other clients; by default the host name and the process id.
     #[arg(long, value_name = "TEXT")]
     owner: Option<String>,
     /// The command and its arguments; without one, holds the lock until Ctrl-C.
@@ -40,11 +40,11 @@ pub(super) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Mode {
-    /// One holder. Does not exclude the other two modes: use one kind for a path.
+    /// Lock with one holder. Does not exclude the other two modes: do not mix them at one path.
     Exclusive,
-    /// A read-write lock, for writing.
+    /// Write lock of a read-write lock.
     Write,
-    /// A read-write lock, for reading.
+    /// Read lock of a read-write lock, shared with other readers.
     Read,
 }
 
@@ -81,7 +81,7 @@ async fn acquire_and_hold<G: Guard>(
     match acquired {
         Ok(guard) => hold(&guard, "HERDSMAN_LOCK_NODE", &arguments.command, interrupted).await,
         Err(Error::TimedOut) => {
-            eprintln!("herdsman: {} is held by somebody else", arguments.path);
+            eprintln!("herdsman: {} is held by another client", arguments.path);
             Ok(Outcome::Negative)
         }
         Err(error) => Err(error.into()),

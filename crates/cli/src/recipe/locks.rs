@@ -1,4 +1,4 @@
-//! `herdsman recipe locks`: who holds which lock, who waits, and whether they wait in a circle.
+//! `herdsman recipe locks`: shows the holders and waiters of locks, and deadlocks.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use herdsman_recipes::lock::{DeadlockWatchdog, Remedy, find_deadlocks, find_lock
 use herdsman_recipes::wait_for::{Contender, LockKind, Standing};
 
 use super::outcome::Outcome;
-use super::output::say;
+use super::output::print_line;
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe locks /locks
   herdsman recipe locks /locks --watch --interval 1
   herdsman recipe locks /locks --watch --revoke-youngest";
 
-/// Show who holds the locks below a path and who waits for them, and find deadlocks.
+/// Show the holders and waiters of the locks below a path, and find deadlocks.
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Where to look; all locks at this path and below it.
+    /// Path at or below which the locks are.
     #[arg(default_value = "/")]
     root: String,
-    /// Go on looking for deadlocks, and print each one when it is found, until Ctrl-C.
+    /// Keep looking for deadlocks until Ctrl-C, and print each one when it is found.
     #[arg(long)]
     watch: bool,
-    /// With --watch: the time between two looks.
+    /// With --watch: time between two searches.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = super::seconds, requires = "watch")]
     interval: Duration,
-    /// With --watch: ask the youngest holder in each deadlock to release its lock (Curator's revocation; nobody is
-    /// forced).
+    /// With --watch: ask the youngest holder in each deadlock to release its lock (Curator's revocation; holders may
+    /// ignore it).
     #[arg(long, requires = "watch")]
     revoke_youngest: bool,
 }
@@ -40,18 +40,18 @@ pub(super) async fn run(zk: &Client, arguments: &Arguments) -> Result<Outcome> {
     }
     let locks = find_locks(zk, &arguments.root).await?;
     if locks.is_empty() {
-        say(format_args!("no locks at or below {}", arguments.root))?;
+        print_line(format_args!("no locks at or below {}", arguments.root))?;
         return Ok(Outcome::Done);
     }
     for queue in read_queues(zk, &locks).await? {
-        say(&queue.path)?;
+        print_line(&queue.path)?;
         for contender in &queue.contenders {
-            say(format_args!("  {}", describe(contender)))?;
+            print_line(format_args!("  {}", describe(contender)))?;
         }
     }
     let deadlocks = find_deadlocks(zk, &locks).await?;
     for deadlock in &deadlocks {
-        say(format_args!("deadlock: {deadlock}"))?;
+        print_line(format_args!("deadlock: {deadlock}"))?;
     }
     Ok(if deadlocks.is_empty() { Outcome::Done } else { Outcome::Negative })
 }
@@ -63,9 +63,9 @@ async fn watch(zk: &Client, arguments: &Arguments) -> Result<Outcome> {
     let mut watchdog = watchdog.interval(arguments.interval).remedy(remedy);
     loop {
         let found = watchdog.next().await?;
-        say(format_args!("deadlock: {}", found.deadlock))?;
+        print_line(format_args!("deadlock: {}", found.deadlock))?;
         if let Some((path, _)) = found.asked {
-            say(format_args!("asked to release: {path}"))?;
+            print_line(format_args!("asked to release: {path}"))?;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `herdsman recipe master`, `worker` and `submit`: tasks that a master gives to workers.
+//! `herdsman recipe master`, `worker` and `submit`: tasks that a master assigns to workers.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::pin::pin;
@@ -14,11 +14,11 @@ use herdsman_recipes::{Master, Submitter, Worker};
 use super::handler::{Failed, Handler, HandlerArguments};
 use super::input::all_of_stdin;
 use super::outcome::{Interrupted, Outcome};
-use super::output::{one_line, say, write_out};
-use super::{passed, process_name, seconds};
+use super::output::{one_line, print_line, write_out};
+use super::{process_name, seconds, timed_out};
 
 pub(super) const MASTER_EXAMPLES: &str = "\
-  herdsman recipe master /jobs               # a second one stands by
+  herdsman recipe master /jobs               # a second one is on standby
   herdsman recipe master /jobs --attempts 5";
 
 pub(super) const WORKER_EXAMPLES: &str = "\
@@ -31,35 +31,35 @@ pub(super) const SUBMIT_EXAMPLES: &str = "\
   herdsman recipe submit /jobs hello --key greeting --no-wait
   herdsman recipe submit /jobs hello --key greeting      # the same task: waits for its result";
 
-/// Give tasks to workers, until Ctrl-C.
+/// Assign tasks to workers, until Ctrl-C.
 ///
-/// Of several masters one is active, and the others stand by.
+/// Of several masters one is active, and the others are on standby.
 #[derive(Args)]
 pub(super) struct MasterArguments {
-    /// Where the tasks are.
+    /// Path below which the tasks are.
     path: String,
-    /// What others read about this master; by default the host's name and the process's id.
+    /// Name of this master, shown to other clients; by default the host name and the process id.
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// How often a task is given to a worker before it has failed.
+    /// Number of attempts after which a task has failed.
     #[arg(long, default_value = "3", value_name = "NUMBER")]
     attempts: NonZeroU32,
 }
 
-/// Carry out tasks, until Ctrl-C: run a command for each, whose output is the result.
+/// Execute tasks, until Ctrl-C: run a command for each, whose output is the result.
 ///
-/// The command finds the task's id in HERDSMAN_TASK_ID, the number of the attempt in HERDSMAN_TASK_ATTEMPT, and in
-/// HERDSMAN_FENCING_TOKEN a number that only grows from attempt to attempt. A task may be carried out more than once,
-/// but has one result. When the task is cancelled or given to another worker, the command gets SIGTERM, and SIGKILL if
-/// that does not end it in ten seconds. After Ctrl-C other workers get the unfinished tasks.
+/// The command gets the task's id in HERDSMAN_TASK_ID, the number of the attempt in HERDSMAN_TASK_ATTEMPT, and in
+/// HERDSMAN_FENCING_TOKEN a number that increases from attempt to attempt. A task may be executed more than once, but
+/// has one result. When the task is cancelled or assigned to another worker, the command gets SIGTERM, and SIGKILL if
+/// it has not ended ten seconds later. After Ctrl-C other workers get the unfinished tasks.
 #[derive(Args)]
 pub(super) struct WorkerArguments {
-    /// Where the tasks are.
+    /// Path below which the tasks are.
     path: String,
-    /// Which worker this is, different from all others; by default the host's name and the process's id.
+    /// Unique name of this worker; by default the host name and the process id.
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// How many tasks it takes at once.
+    /// Number of tasks executed at the same time.
     #[arg(long, short = 'c', default_value = "1", value_name = "NUMBER")]
     concurrency: NonZeroUsize,
     #[command(flatten)]
@@ -68,15 +68,15 @@ pub(super) struct WorkerArguments {
 
 /// Submit a task, wait until it has ended, and print its result.
 ///
-/// Exits with 3 if the task has failed, was cancelled, or has not ended in time. The task goes on, whatever happens to
-/// this command.
+/// Exits with 3 if the task has failed, was cancelled, or has not ended in time. The task continues even if this
+/// command ends.
 #[derive(Args)]
 pub(super) struct SubmitArguments {
-    /// Where the tasks are.
+    /// Path below which the tasks are.
     path: String,
     /// The task's data; without it, all of standard input.
     data: Option<String>,
-    /// Submit it only if there is no task with this key yet; else wait for the one there is.
+    /// Submit the task only if there is none with this key; else wait for the existing one.
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
     /// Stop waiting after this time.
@@ -99,12 +99,12 @@ pub(super) async fn master(
     let mut run = pin!(master.run());
     loop {
         tokio::select! {
-            // Roles first, so that it is said to stand by before it is active.
+            // Roles first, so that "on standby" is printed before "active".
             biased;
             () = interrupted.wait() => return Ok(Outcome::Done),
             Some(role) = roles.next() => match role {
-                Role::Active => say(format_args!("{id} is the active master of {}", arguments.path))?,
-                _ => say(format_args!("{id} stands by for {}", arguments.path))?,
+                Role::Active => print_line(format_args!("{id} is the active master of {}", arguments.path))?,
+                _ => print_line(format_args!("{id} is a standby master of {}", arguments.path))?,
             },
             ended = &mut run => return Ok(ended.map(|()| Outcome::Lost)?),
         }
@@ -118,13 +118,13 @@ pub(super) async fn worker(
 ) -> Result<Outcome> {
     let id = arguments.id.clone().unwrap_or_else(process_name);
     let worker = Worker::new(zk, &arguments.path, &id)?.concurrency(arguments.concurrency.get());
-    say(format_args!("{id} works for {}; Ctrl-C ends it", arguments.path))?;
-    let (handler, handling) = arguments.handler.start();
+    print_line(format_args!("{id} executes tasks of {}; Ctrl-C stops it", arguments.path))?;
+    let (handler, supervisor) = arguments.handler.start();
     let work = worker.run(move |task| {
         let handler = handler.clone();
         async move { carry_out(&handler, &task).await }
     });
-    handling.until_interrupted(work, interrupted).await
+    supervisor.until_interrupted(work, interrupted).await
 }
 
 async fn carry_out(handler: &Handler, task: &Task) -> Result<Vec<u8>, Failure> {
@@ -141,7 +141,7 @@ async fn carry_out(handler: &Handler, task: &Task) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// More than a task may have, so that the recipe can say that it is too much.
+/// How much of standard input is read: more than a task may contain, so that the recipe reports the error.
 const DATA_BYTES_MAX: u64 = 1_000_000;
 
 pub(super) async fn submit(
@@ -163,13 +163,13 @@ async fn submit_and_wait(submitter: &Submitter, arguments: &SubmitArguments) -> 
         None => submitter.submit(data).await?,
     };
     if arguments.no_wait {
-        say(&task)?;
+        print_line(&task)?;
         return Ok(Outcome::Done);
     }
     let ending = tokio::select! {
         ending = submitter.result(&task) => ending?,
-        () = passed(arguments.timeout) => {
-            eprintln!("herdsman: task {task} has not ended in the time given; it goes on");
+        () = timed_out(arguments.timeout) => {
+            eprintln!("herdsman: timed out waiting for task {task}, which continues");
             return Ok(Outcome::Negative);
         }
     };

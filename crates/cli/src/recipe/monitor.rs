@@ -10,11 +10,11 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::config::json;
-use super::give_up;
 use super::input::lines_of_stdin;
 use super::outcome::{Interrupted, Outcome, help};
-use super::output::say;
-use super::some_seconds;
+use super::output::print_line;
+use super::positive_seconds;
+use super::release;
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe monitor report /machines m1 '{\"load\": 0.5}'      # again every 10 s
@@ -30,10 +30,10 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Publish a status until Ctrl-C; without one, each line of standard input is a status, until its end.
+    /// Publish a status until Ctrl-C; without a status, publish each line of standard input until its end.
     #[command(after_help = help(EXAMPLES))]
     Report {
-        /// Where the machines are.
+        /// Path below which the machines are.
         path: String,
         /// The machine's name.
         machine: String,
@@ -41,16 +41,16 @@ enum Action {
         #[arg(value_name = "JSON", value_parser = json)]
         status: Option<Value>,
         /// Publish the last status again after this time, to show that the machine is alive.
-        #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = some_seconds)]
+        #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = positive_seconds)]
         every: Duration,
     },
     /// Print machines that join (+), report (~), become stale (!) and leave (-), until Ctrl-C.
     #[command(after_help = help(EXAMPLES))]
     Watch {
-        /// Where the machines are.
+        /// Path below which the machines are.
         path: String,
-        /// A machine that has not reported for this time is stale.
-        #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = some_seconds)]
+        /// Time after which a machine that has not reported is stale.
+        #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = positive_seconds)]
         stale_after: Duration,
     },
 }
@@ -66,7 +66,7 @@ pub(super) async fn run(
                 started = Reporter::start(zk, path, machine, status) => started?,
                 () = interrupted.wait() => return Ok(Outcome::Interrupted),
             };
-            say(format_args!("{machine} reports to {path}; Ctrl-C ends it"))?;
+            print_line(format_args!("{machine} reports to {path}; Ctrl-C stops it"))?;
             let reported = tokio::select! {
                 reported = repeat(&reporter, *every) => reported,
                 () = interrupted.wait() => Ok(()),
@@ -100,7 +100,7 @@ async fn report_lines(
         () = interrupted.wait() => return Ok(Outcome::Interrupted),
     };
     let Some(reporter) = reporter else { return Ok(Outcome::Done) };
-    say(format_args!("{machine} reports to {path}; Ctrl-C ends it"))?;
+    print_line(format_args!("{machine} reports to {path}; Ctrl-C stops it"))?;
     let reported = tokio::select! {
         reported = publish_each(&reporter, &mut lines) => reported,
         () = interrupted.wait() => Ok(()),
@@ -135,13 +135,13 @@ async fn next_status(lines: &mut Lines) -> Result<Option<Value>> {
     status.context("a line of standard input is not JSON; each line must be one status").map(Some)
 }
 
-/// Takes the machine out, also after an error.
+/// Removes the machine's node, also after an error.
 async fn finish(reporter: Reporter<Value>, ended: Result<()>, machine: &str) -> Result<Outcome> {
-    let closed = give_up(reporter.close()).await;
+    let closed = release(reporter.close()).await;
     ended?;
     if let Some(closed) = closed {
         closed?;
-        say(format_args!("{machine} reports no longer"))?;
+        print_line(format_args!("{machine} has stopped reporting"))?;
     }
     Ok(Outcome::Done)
 }
@@ -159,11 +159,19 @@ async fn watch(
             () = interrupted.wait() => return Ok(Outcome::Done),
         };
         match event {
-            Some(MonitorEvent::Joined(machine)) => say(format_args!("+ {}", describe(&machine)))?,
-            Some(MonitorEvent::Updated(machine)) => say(format_args!("~ {}", describe(&machine)))?,
-            Some(MonitorEvent::Stale(machine)) => say(format_args!("! {}", describe(&machine)))?,
-            Some(MonitorEvent::Left(machine)) => say(format_args!("- {}", describe(&machine)))?,
-            Some(other) => say(format_args!("{other:?}"))?,
+            Some(MonitorEvent::Joined(machine)) => {
+                print_line(format_args!("+ {}", describe(&machine)))?
+            }
+            Some(MonitorEvent::Updated(machine)) => {
+                print_line(format_args!("~ {}", describe(&machine)))?
+            }
+            Some(MonitorEvent::Stale(machine)) => {
+                print_line(format_args!("! {}", describe(&machine)))?
+            }
+            Some(MonitorEvent::Left(machine)) => {
+                print_line(format_args!("- {}", describe(&machine)))?
+            }
+            Some(other) => print_line(format_args!("{other:?}"))?,
             None => return Ok(Outcome::Lost),
         }
     }

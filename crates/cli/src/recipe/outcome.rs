@@ -9,44 +9,44 @@ use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How it ended.
+/// How a recipe command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// All went well.
+    /// Success.
     Done,
     /// Timed out, nothing found, another value, a failed task, or a deadlock.
     Negative,
-    /// What was held was lost: the session ended, or somebody deleted the node.
+    /// What was held was lost: the session ended, or another client deleted the node.
     Lost,
     /// The command that ran while it was held ended with this code.
     Command(u8),
-    /// There is no such command, or it must not be run.
+    /// There is no such command, or running it is not permitted.
     CommandNotRun,
     /// Ctrl-C or SIGTERM, before there was anything to hold or to show.
     Interrupted,
-    /// Whoever read the output has gone.
-    ReaderGone,
+    /// Standard output was closed by its reader.
+    OutputClosed,
 }
 
-/// Behind the help of all recipes.
+/// The end of the help of all recipes.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done, also when Ctrl-C ends what was held or watched
-  1    it failed; the text says why
+  0    success, also when Ctrl-C ends holding or watching
+  1    failure; the error message says why
   2    wrong usage
   3    negative result: timed out, nothing found, another value, task failed, or deadlock found
-  4    lost while it was held: the session ended or the node was deleted
+  4    lost while held: the session ended or the node was deleted
   127  the command could not be run
-  130  interrupted while it was waiting
+  130  interrupted while waiting
   141  standard output was closed
 A lock, permit, election or barrier with a command: the command's own code, or 128+N if signal N ended it; 4 if lost.";
 
-/// Examples, which are lines with an indent but for the first one, and the exit codes.
+/// Returns the end of a help text: the examples (each line but the first is indented) and the exit codes.
 pub(super) fn help(examples: &str) -> String {
     format!("Examples:\n  {examples}\n\n{EXIT_CODES}")
 }
 
-/// How a command has ended that was not successful.
+/// Describes how a command ended.
 pub(super) fn describe_end(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (None, Some(signal)) => format!("the command was ended by signal {signal}"),
@@ -68,12 +68,12 @@ impl Outcome {
             Outcome::Command(code) => code,
             Outcome::CommandNotRun => 127,
             Outcome::Interrupted => 130,
-            Outcome::ReaderGone => 141,
+            Outcome::OutputClosed => 141,
         })
     }
 }
 
-/// Ctrl-C and SIGTERM, listened to from the start so that none is missed.
+/// Ctrl-C and SIGTERM, listened for from the start so that none is missed.
 pub(super) struct Interrupted {
     interrupt: Signal,
     terminate: Signal,
@@ -97,18 +97,18 @@ impl Interrupted {
         });
     }
 
-    /// Whether somebody has waited for one, and it came.
+    /// Whether [`wait`](Self::wait) has returned at least once.
     pub(super) fn happened(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Whether a command of ours has got the last one, too: a terminal sends Ctrl-C to all
-    /// processes in its foreground.
+    /// Whether a command started by this process got the last signal as well: a terminal sends Ctrl-C to all processes
+    /// in its foreground.
     pub(super) fn reached_command(&self) -> bool {
         self.last == Some(SignalKind::interrupt()) && in_foreground()
     }
 
-    /// The outcome of `work`, unless the user interrupts it.
+    /// Returns the outcome of `work`, unless the user interrupts it.
     pub(super) async fn or(
         &mut self,
         work: impl Future<Output = Result<Outcome>>,

@@ -1,43 +1,42 @@
 //! Standard output, a line at a time.
 //!
-//! `println!` panics when the reader has gone, as in `herdsman recipe discover web --watch | head`.
-//! A panic would skip the goodbye to the server, and what was held would stay until the session
-//! times out.
+//! `println!` panics when the reader has closed the pipe, as in `herdsman recipe discover web --watch | head`. A panic
+//! would skip closing the session, and what was held would stay until the session times out.
 
 use std::fmt::Display;
 use std::io::{Error, ErrorKind, Write};
 
 use anyhow::Result;
 
-/// Nobody reads standard output any more.
+/// The reader of standard output has closed it.
 #[derive(Debug)]
-pub(super) struct ReaderGone;
+pub(super) struct OutputClosed;
 
-impl Display for ReaderGone {
+impl Display for OutputClosed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("standard output was closed")
     }
 }
 
-impl std::error::Error for ReaderGone {}
+impl std::error::Error for OutputClosed {}
 
 /// Prints a line.
-pub(super) fn say(line: impl Display) -> Result<()> {
-    say_bytes(line.to_string().as_bytes())
+pub(super) fn print_line(line: impl Display) -> Result<()> {
+    print_bytes(line.to_string().as_bytes())
 }
 
 /// Prints bytes as they are, and a line end.
-pub(super) fn say_bytes(line: &[u8]) -> Result<()> {
+pub(super) fn print_bytes(line: &[u8]) -> Result<()> {
     write(&[line, b"\n"])
 }
 
 /// Prints bytes as they are, and a line end if they have none.
 pub(super) fn write_out(bytes: &[u8]) -> Result<()> {
-    if bytes.ends_with(b"\n") { write(&[bytes]) } else { say_bytes(bytes) }
+    if bytes.ends_with(b"\n") { write(&[bytes]) } else { print_bytes(bytes) }
 }
 
-/// What others have written, as a part of a line: without the space at its end, and with control characters escaped,
-/// which a terminal would obey.
+/// Makes data of other clients safe to print within a line: trims the white space at its end and escapes control
+/// characters.
 pub(super) fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut line = String::with_capacity(text.len());
@@ -53,7 +52,7 @@ pub(super) fn one_line(bytes: &[u8]) -> String {
 
 fn write(pieces: &[&[u8]]) -> Result<()> {
     try_write(pieces).map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => ReaderGone.into(),
+        ErrorKind::BrokenPipe => OutputClosed.into(),
         _ => anyhow::Error::new(error).context("writing to standard output"),
     })
 }

@@ -11,36 +11,37 @@ use herdsman_recipes::partitioner::Update;
 
 use super::item_commands::ItemCommands;
 use super::outcome::{Interrupted, Outcome};
-use super::output::say;
-use super::{give_up, process_name, seconds};
+use super::output::print_line;
+use super::{process_name, release, seconds};
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe partition /shards s1 s2 s3 s4      # a second terminal takes half of them
   herdsman recipe partition /shards s1 s2 s3 s4 --id node-2 --settle 0.1
   herdsman recipe partition /shards s1 s2 s3 s4 -- sh -c './serve.sh $HERDSMAN_ITEM'";
 
-/// Divide items among processes, so that each has one owner, until Ctrl-C.
+/// Divide items among processes, so that each item has one owner, until Ctrl-C.
 ///
-/// Each line is one item: + is ours from now on, with a fencing token that grows from owner to owner; - is given to
-/// another member; ! is lost, because the session has ended or the owner's node was deleted.
+/// Each line of output is about one item: + means that this process owns it now, followed by a fencing token that
+/// increases from owner to owner; - means that it was released to another member; ! means that it was lost because the
+/// session ended or the owner's node was deleted.
 ///
-/// A command runs for each item that is ours. It finds the item in HERDSMAN_ITEM and the token in
-/// HERDSMAN_FENCING_TOKEN. Before an item is given away, and when it is lost, the command gets SIGTERM, and SIGKILL if
-/// that does not end it in ten seconds. Without a command an item is given away when its line is printed.
+/// The command runs for each item that this process owns. It gets the item in HERDSMAN_ITEM and the token in
+/// HERDSMAN_FENCING_TOKEN. Before an item is released, and when it is lost, the command gets SIGTERM, and SIGKILL if it
+/// has not ended ten seconds later. Without a command an item is released when its line is printed.
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Where the items are divided.
+    /// Path of the group that divides the items.
     path: String,
     /// The items, the same for all members.
     #[arg(required = true, value_name = "ITEM")]
     items: Vec<String>,
-    /// Who we are; by default the host's name and the process's id.
+    /// Name of this member; by default the host name and the process id.
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// After members came or went, wait until there was no other such change for this time.
+    /// After a member has joined or left, wait until there has been no other such change for this time.
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     settle: Duration,
-    /// A command to run for each item while it is ours.
+    /// A command to run for each owned item.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -56,12 +57,12 @@ pub(super) async fn run(
         joined = options.settle(arguments.settle).join() => joined?,
         () = interrupted.wait() => return Ok(Outcome::Interrupted),
     };
-    say(format_args!("{id} divides {}; Ctrl-C leaves", arguments.path))?;
+    print_line(format_args!("{id} has joined {}; Ctrl-C leaves it", arguments.path))?;
     let mut commands = ItemCommands::new(&arguments.command);
     let outcome = divide(&mut partitioner, &mut commands, interrupted).await;
     commands.end_all().await;
-    if give_up(partitioner.leave()).await.is_some() {
-        say(format_args!("{id} has left"))?;
+    if release(partitioner.leave()).await.is_some() {
+        print_line(format_args!("{id} has left"))?;
     }
     outcome
 }
@@ -75,24 +76,24 @@ async fn divide(
         tokio::select! {
             update = partitioner.next() => match update {
                 Some(update) => {
-                    if let Some(outcome) = follow(update, commands).await? {
+                    if let Some(outcome) = apply(update, commands).await? {
                         return Ok(outcome);
                     }
                 }
                 None => return Ok(Outcome::Lost),
             },
-            ended = commands.one_ended() => say(ended)?,
+            ended = commands.one_ended() => print_line(ended)?,
             () = interrupted.wait() => return Ok(Outcome::Done),
         }
     }
 }
 
-/// Does what the update says; an outcome if it cannot be done.
-async fn follow(update: Update, commands: &mut ItemCommands<'_>) -> Result<Option<Outcome>> {
+/// Applies an update; returns an outcome if the command cannot be run.
+async fn apply(update: Update, commands: &mut ItemCommands<'_>) -> Result<Option<Outcome>> {
     match update {
         Update::Acquired(items) => {
             for owned in items {
-                say(format_args!("+ {} {}", owned.item, owned.token))?;
+                print_line(format_args!("+ {} {}", owned.item, owned.token))?;
                 if let Err(error) = commands.start(&owned.item, owned.token) {
                     eprintln!("herdsman: {error:#}");
                     return Ok(Some(Outcome::CommandNotRun));
@@ -101,14 +102,14 @@ async fn follow(update: Update, commands: &mut ItemCommands<'_>) -> Result<Optio
         }
         Update::Release(release) => {
             commands.end(release.items()).await;
-            release.items().try_for_each(|item| say(format_args!("- {item}")))?;
+            release.items().try_for_each(|item| print_line(format_args!("- {item}")))?;
             release.confirm();
         }
         Update::Lost(items) => {
-            items.iter().try_for_each(|item| say(format_args!("! {item}")))?;
+            items.iter().try_for_each(|item| print_line(format_args!("! {item}")))?;
             commands.end(items.iter().map(String::as_str)).await;
         }
-        other => say(format_args!("{other:?}"))?,
+        other => print_line(format_args!("{other:?}"))?,
     }
     Ok(None)
 }

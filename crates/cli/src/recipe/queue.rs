@@ -9,8 +9,8 @@ use herdsman_recipes::queue::Queue;
 
 use super::input::lines_of_stdin;
 use super::outcome::{Interrupted, Outcome, help};
-use super::output::{say, say_bytes};
-use super::{passed, seconds};
+use super::output::{print_bytes, print_line};
+use super::{seconds, timed_out};
 
 pub(super) const EXAMPLES: &str = "\
   herdsman recipe queue put /queue one two
@@ -19,7 +19,7 @@ pub(super) const EXAMPLES: &str = "\
   herdsman recipe queue peek /queue
   herdsman recipe queue length /queue";
 
-/// Put items into a queue, take them out, or look.
+/// Put items into a queue, take them out, or look at the queue.
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Put items at the end; without any, each line of standard input is one.
+    /// Put items at the end of the queue; without items, each line of standard input is one.
     #[command(after_help = help(EXAMPLES))]
     Put {
         /// The queue's path.
@@ -36,12 +36,12 @@ enum Action {
         /// The items.
         items: Vec<String>,
     },
-    /// Take items from the front, waiting for them, and print them.
+    /// Take items from the front of the queue, waiting for them, and print them.
     #[command(after_help = help(EXAMPLES))]
     Take {
         /// The queue's path.
         path: String,
-        /// How many.
+        /// Number of items.
         #[arg(long, short = 'c', default_value = "1", value_name = "NUMBER")]
         count: usize,
         /// Give up after this time without an item.
@@ -54,7 +54,7 @@ enum Action {
         /// The queue's path.
         path: String,
     },
-    /// Print how many items there are.
+    /// Print the number of items.
     #[command(after_help = help(EXAMPLES))]
     Length {
         /// The queue's path.
@@ -77,11 +77,11 @@ async fn act(zk: &Client, action: &Action) -> Result<Outcome> {
             take(&Queue::new(zk, path)?, *count, *timeout).await
         }
         Action::Peek { path } => match Queue::new(zk, path)?.peek().await? {
-            Some(item) => say_bytes(&item).map(|()| Outcome::Done),
+            Some(item) => print_bytes(&item).map(|()| Outcome::Done),
             None => Ok(empty(path)),
         },
         Action::Length { path } => {
-            say(Queue::new(zk, path)?.len().await?)?;
+            print_line(Queue::new(zk, path)?.len().await?)?;
             Ok(Outcome::Done)
         }
     }
@@ -110,9 +110,9 @@ async fn take(queue: &Queue, count: usize, timeout: Option<Duration>) -> Result<
     for _ in 0..count {
         let taken = tokio::select! {
             taken = queue.take() => taken?,
-            () = passed(timeout) => return Ok(empty(queue.path())),
+            () = timed_out(timeout) => return Ok(empty(queue.path())),
         };
-        say_bytes(&taken)?;
+        print_bytes(&taken)?;
     }
     Ok(Outcome::Done)
 }

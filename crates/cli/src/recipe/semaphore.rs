@@ -8,7 +8,7 @@ use clap::Args;
 use herdsman_client::Client;
 use herdsman_recipes::{Error, Semaphore};
 
-use super::holding::{Waiting, hold, options};
+use super::holding::{WaitArguments, hold, options};
 use super::outcome::{Interrupted, Outcome};
 
 pub(super) const EXAMPLES: &str = "\
@@ -18,19 +18,19 @@ pub(super) const EXAMPLES: &str = "\
 
 /// Hold one of a limited number of permits while a command runs, or until Ctrl-C.
 ///
-/// The command finds the permit's node in HERDSMAN_PERMIT_NODE and its fencing token, a number that only grows from
-/// permit to permit, in HERDSMAN_FENCING_TOKEN. When the permit is lost while the command runs, the command gets
-/// SIGTERM, and SIGKILL if that does not end it in ten seconds.
+/// The command gets the path of the permit's node in HERDSMAN_PERMIT_NODE and the fencing token, a number that
+/// increases from permit to permit, in HERDSMAN_FENCING_TOKEN. When the permit is lost while the command runs, the
+/// command gets SIGTERM, and SIGKILL if it has not ended ten seconds later.
 #[derive(Args)]
 pub(super) struct Arguments {
     /// The semaphore's path.
     path: String,
-    /// How many permits there are. The number is not stored: give the same one everywhere.
+    /// The number of permits. It is not stored: all clients must give the same number.
     #[arg(long, short, value_name = "NUMBER")]
     permits: NonZeroUsize,
     #[command(flatten)]
-    waiting: Waiting,
-    /// What others read about who holds the permit; by default the host's name and the process's id.
+    waiting: WaitArguments,
+    /// Description of the holder, shown to other clients; by default the host name and the process id.
     #[arg(long, value_name = "TEXT")]
     owner: Option<String>,
     /// The command and its arguments; without one, holds the permit until Ctrl-C.
@@ -53,7 +53,7 @@ pub(super) async fn run(
     match acquired {
         Ok(permit) => hold(&permit, "HERDSMAN_PERMIT_NODE", &arguments.command, interrupted).await,
         Err(Error::TimedOut) => {
-            eprintln!("herdsman: no permit of {} is free: there are {permits}", arguments.path);
+            eprintln!("herdsman: all {permits} permits of {} are in use", arguments.path);
             Ok(Outcome::Negative)
         }
         Err(error) => Err(error.into()),

@@ -17,7 +17,7 @@ fn run(words: &str) -> Output {
     bench(words).output().expect("the binary runs")
 }
 
-/// A server, and what stands for it on a command line.
+/// A server, and the flag that names it on a command line.
 fn server() -> (tempfile::TempDir, Process, String) {
     let directory = config("");
     let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
@@ -54,7 +54,7 @@ fn a_report_has_a_row_for_the_server_and_one_for_the_echo() {
 }
 
 #[test]
-fn servers_need_neither_a_name_nor_another_flag_than_elsewhere() {
+fn servers_need_no_name_and_every_alias_of_the_flag_works() {
     let (_directory, mut process, target) = server();
     let address = target.rsplit('=').next().expect("an address");
     for flag in ["--servers", "--server", "--target"] {
@@ -68,7 +68,7 @@ fn servers_need_neither_a_name_nor_another_flag_than_elsewhere() {
 }
 
 #[test]
-fn ctrl_c_shows_what_was_measured_and_takes_the_znodes_away() {
+fn ctrl_c_prints_the_results_so_far_and_deletes_the_znodes() {
     let (_directory, _process, target) = server();
     let mut child =
         bench(&format!("get {target} --keys 20 --duration 0.1 --warmup 0 --rounds 99999"))
@@ -78,7 +78,7 @@ fn ctrl_c_shows_what_was_measured_and_takes_the_znodes_away() {
             .expect("the binary runs");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let measured = lines.by_ref().map_while(Result::ok).any(|line| line.contains("round 1/"));
-    assert!(measured, "the first round is told of");
+    assert!(measured, "the first round is reported");
     kill_process(Pid::from_child(&child), Signal::INT).expect("the process is there");
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     let mut table = String::new();
@@ -94,7 +94,7 @@ fn ctrl_c_shows_what_was_measured_and_takes_the_znodes_away() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line_with_exit_code_2() {
+fn mistakes_are_reported_in_one_line_with_exit_code_2() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = closed.local_addr().expect("an address").port();
     drop(closed);

@@ -1,4 +1,4 @@
-//! As much of ZooKeeper's protocol as these tests need, byte by byte.
+//! The part of ZooKeeper's client protocol that these tests need, encoded by hand.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a session at an address; fails if the server does not serve.
+    /// Opens a session; fails if the server does not serve clients.
     pub fn connect(address: &str) -> std::io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         let mut request = vec![0; 4 + 8];

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::client::Client;
 use crate::process::{Process, herdsman, word};
 
-/// Ensembles begin with the usual ports, and nothing holds a port before its server opens it.
+/// Ensembles use the standard ports if they are free, and nothing reserves a port before its server opens it.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 struct Ensemble {
@@ -33,8 +33,8 @@ impl Ensemble {
         let output = BufReader::new(process.child.stdout.take().expect("piped"));
         let (addresses, root) = (Vec::new(), PathBuf::new());
         let mut ensemble = Ensemble { process, input, output, addresses, root, _turn: turn };
-        let place = ensemble.printed("data below ");
-        ensemble.root = place.split(", which").next().expect("a path").into();
+        let directory = ensemble.printed("data directory: ");
+        ensemble.root = directory.split(" (temporary").next().expect("a path").into();
         let addresses = ensemble.printed("connect string: ");
         ensemble.addresses = addresses.split(',').map(str::to_owned).collect();
         ensemble
@@ -56,8 +56,8 @@ impl Ensemble {
         writeln!(self.input, "{line}").expect("it reads");
     }
 
-    /// Waits until somebody leads and so many follow, and says who leads. A leader says so before it
-    /// tells its followers that they are up to date.
+    /// Waits until there are a leader and this many followers, and returns the leader's number. A leader logs that it
+    /// leads before it notifies its followers that they are up to date.
     fn wait_for_leader(&mut self, followers: usize) -> usize {
         let line = self.wait_for(": leading epoch ");
         for _ in 0..followers {
@@ -162,7 +162,7 @@ fn bad_arguments_are_refused_with_code_2() {
         (&["--ensemble", "three"], "invalid"),
         (&["--dir", "x"], "--ensemble"),
         (&["--ensemble", "3", "zoo.cfg"], "cannot be used with"),
-        (&["--ensemble", "3", "--dir", "."], "holds no ensemble"),
+        (&["--ensemble", "3", "--dir", "."], "neither empty nor an ensemble's"),
     ] {
         let (status, log) = Process::start(herdsman(directory.path(), arguments)).end();
         assert_eq!(status.code(), Some(2), "{arguments:?}: {log:?}");

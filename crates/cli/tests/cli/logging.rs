@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::process::{Process, config, herdsman, word};
 
-/// Stops a server in order and gives every line of its log.
+/// Stops a server cleanly and returns every line of its log.
 fn log_of(process: Process) -> Vec<String> {
     process.signal(rustix::process::Signal::TERM);
     let (status, lines) = process.end();
@@ -65,9 +65,9 @@ fn audit_lines_pass_a_level_that_hides_the_rest() {
     assert!(lines.iter().all(|line| line.contains(" audit: ")), "{lines:?}");
 }
 
-/// Nobody reads the log for a while: the server goes on, and says afterwards what is missing.
+/// While standard error is not read the server continues, and afterwards it reports how many lines were dropped.
 #[test]
-fn a_log_that_nobody_reads_does_not_stop_the_server() {
+fn a_log_that_is_not_read_does_not_block_the_server() {
     let directory = config("audit.enable=true\nforceSync=no\n4lw.commands.whitelist=ruok\n");
     let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
     let port = process.port();
@@ -86,9 +86,9 @@ fn a_log_that_nobody_reads_does_not_stop_the_server() {
     assert!(lines.last().expect("lines").contains("stopped"), "{lines:?}");
 }
 
-/// A server that is told to stop does not wait for a reader of its log for ever.
+/// A server that is stopped does not wait forever for a reader of its log.
 #[test]
-fn a_log_that_nobody_reads_does_not_keep_the_process() {
+fn a_log_that_is_not_read_does_not_keep_the_process_from_exiting() {
     let directory = config("audit.enable=true\nforceSync=no\n");
     let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
     let port = process.port();
@@ -102,7 +102,7 @@ fn a_log_that_nobody_reads_does_not_keep_the_process() {
 }
 
 #[test]
-fn a_level_that_is_none_is_named_and_the_usual_one_used() {
+fn an_invalid_level_is_reported_and_the_default_used() {
     let directory = config("");
     let mut command = herdsman(directory.path(), &["zoo.cfg"]);
     command.env("HERDSMAN_LOG", "loud");

@@ -43,7 +43,7 @@ fn check_refused(directory: &Path, code: i32, expected: &[&str]) {
 }
 
 #[test]
-fn a_member_without_a_number_is_told_to_write_it() {
+fn a_member_without_myid_is_refused_with_advice() {
     let (directory, _) = member("");
     check_refused(directory.path(), 2, &["data/myid", "is missing", "1, 2, 3", "echo 1 >"]);
 }
@@ -149,7 +149,7 @@ fn a_check_opens_keys_and_logins() {
     let authority = Authority::new();
     fs::copy(authority.sign("server"), directory.path().join("key.pem")).expect("copied");
     let (code, log) = check();
-    assert!(code == Some(0) && log.contains("can be used"), "{code:?} {log}");
+    assert!(code == Some(0) && log.contains("is valid"), "{code:?} {log}");
     let zoo_cfg = directory.path().join("zoo.cfg");
     let text = fs::read_to_string(&zoo_cfg).expect("written");
     let text = format!("{text}java.security.auth.login.config=jaas.conf\nadmin.forceHttps=true\n");
@@ -165,7 +165,7 @@ fn a_check_opens_keys_and_logins() {
 }
 
 #[test]
-fn protection_between_servers_that_cannot_be_had_is_not_pretended() {
+fn security_between_servers_without_its_files_stops_the_start() {
     for (lines, key, missing) in [
         ("sslQuorum=true\n", "sslQuorum", "ssl.quorum.keyStore.location"),
         (

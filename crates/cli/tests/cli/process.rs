@@ -1,4 +1,4 @@
-//! A server as a process, and what one asks it over TCP.
+//! A server as a process, and four-letter words sent to it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -44,7 +44,7 @@ impl Process {
         }
     }
 
-    /// Waits until it serves, and gives its port.
+    /// Waits until it serves clients, and returns its port.
     pub fn port(&mut self) -> u16 {
         let line =
             self.line_with("serving clients on ").unwrap_or_else(|| panic!("{:?}", self.lines));
@@ -89,7 +89,7 @@ pub fn word(port: u16, word: &str) -> String {
     try_word(port, word).expect("it listens, answers text and closes")
 }
 
-/// An error if the server takes no connection at the moment.
+/// Fails if the server does not accept the connection.
 pub fn try_word(port: u16, word: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(word.as_bytes())?;

@@ -1,4 +1,4 @@
-//! `herdsman recipe` as a user meets it: processes, what they print, and how they end.
+//! `herdsman recipe` as processes: their output and exit codes.
 
 mod barrier;
 mod config;

@@ -1,5 +1,5 @@
-//! Passwords stay where they are: a server that was told many of them says everything that it ever says,
-//! and none of them is among it.
+//! Passwords are not disclosed: a server that is configured with many of them prints everything it can print, and none
+//! of them appears.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,19 +12,19 @@ use herdsman_testing::Authority;
 
 /// Every secret has this in it.
 const MARK: &str = "hush";
-/// Four-letter words that always have something to say.
+/// Four-letter words that always return some text.
 const WORDS: [&str; 12] = [
     "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "isro", "mntr", "srvr", "stat", "wchs",
 ];
 
-/// A server whose log is read as it comes: it says so much that it would wait for a reader.
-struct Talkative {
+/// A server that logs at trace level. A thread reads the log all the time, because otherwise the pipe would fill up.
+struct TraceLoggingServer {
     child: Child,
     lines: Receiver<String>,
-    heard: Vec<String>,
+    seen: Vec<String>,
 }
 
-impl Talkative {
+impl TraceLoggingServer {
     fn start(mut command: Command) -> Self {
         let mut child = command.env("HERDSMAN_LOG", "trace").spawn().expect("the binary runs");
         let log = BufReader::new(child.stderr.take().expect("piped"));
@@ -34,14 +34,14 @@ impl Talkative {
                 _ = sender.send(line);
             }
         });
-        Talkative { child, lines, heard: Vec::new() }
+        TraceLoggingServer { child, lines, seen: Vec::new() }
     }
 
-    /// What a line says behind a text.
+    /// Returns what follows a text in the next log line that contains it.
     fn after(&mut self, text: &str) -> String {
         loop {
-            let line = self.lines.recv().unwrap_or_else(|_| panic!("{:#?}", self.heard));
-            self.heard.push(line.clone());
+            let line = self.lines.recv().unwrap_or_else(|_| panic!("{:#?}", self.seen));
+            self.seen.push(line.clone());
             if let Some((_, rest)) = line.split_once(text) {
                 return rest.split(',').next().expect("a part").to_owned();
             }
@@ -53,25 +53,25 @@ impl Talkative {
         address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
     }
 
-    /// Stops it, and gives its whole log.
+    /// Stops the server, and returns its whole log.
     fn end(mut self) -> Vec<String> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
-        let mut heard = std::mem::take(&mut self.heard);
-        heard.extend(self.lines.iter());
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.extend(self.lines.iter());
         assert!(self.child.wait().expect("it ends").success());
-        heard
+        seen
     }
 }
 
-impl Drop for Talkative {
+impl Drop for TraceLoggingServer {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-/// Every setting that takes a secret, with one.
+/// Writes a configuration with a secret in every setting that takes one.
 fn full_of_secrets(directory: &Path, authority: &Authority) -> String {
     let jaas = directory.join("jaas.conf");
     let section = "org.apache.zookeeper.server.auth.DigestLoginModule required \
@@ -106,7 +106,7 @@ fn get(url: &str) -> String {
     response.body_mut().read_to_string().expect("text")
 }
 
-/// The output of the shell that was told these lines.
+/// Returns the output of a shell with these lines as input.
 fn shell(address: &str, user: Option<(&str, &str)>, lines: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_herdsman"));
     command.args(["shell", "--servers", address]).env("HERDSMAN_LOG", "trace");
@@ -130,7 +130,7 @@ fn a_server_never_shows_a_secret() {
     let directory = config(&full_of_secrets(place.path(), &authority));
     let mut command = herdsman(directory.path(), &["zoo.cfg"]);
     command.env("SERVER_JVMFLAGS", "-Dzookeeper.some.password=hush-flag");
-    let mut server = Talkative::start(command);
+    let mut server = TraceLoggingServer::start(command);
     let admin = server.after("console and admin commands on ");
     let port = server.port("serving clients on ");
     let address = format!("127.0.0.1:{port}");

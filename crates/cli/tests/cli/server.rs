@@ -1,4 +1,4 @@
-//! `herdsman server` as a process: how it starts, what it says, how it ends.
+//! `herdsman server` as a process: start, log lines, exit.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -44,7 +44,7 @@ fn unknown_settings_are_named_with_their_line() {
     assert!(warned, "{:?}", process.lines);
 }
 
-/// The address behind `text` in the log.
+/// Returns the address after `text` in the log.
 fn address_after(process: &mut Process, text: &str) -> String {
     let line = process.line_with(text).unwrap_or_else(|| panic!("{:?}", process.lines));
     let rest = line.split(text).nth(1).expect("the text is there");
@@ -148,7 +148,7 @@ fn help_says_what_can_be_given() {
     assert!(text.contains("zoo.cfg") && text.contains("-D") && text.contains("JVMFLAGS"), "{text}");
 }
 
-/// The same server with at most this many file descriptors: as its soft limit, which it may raise, and its hard one.
+/// The same server with limits on its file descriptors: a soft limit, which it may raise, and a hard limit.
 fn with_descriptors((soft, hard): (u32, u32), server: &Command) -> Command {
     let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
@@ -166,7 +166,7 @@ fn with_descriptors((soft, hard): (u32, u32), server: &Command) -> Command {
     command
 }
 
-/// Clients that take all that they get leave enough for the log, snapshots and operators.
+/// Even if clients use all file descriptors they can get, enough are left for the log, snapshots and operators.
 #[test]
 fn clients_cannot_take_the_last_file_descriptors() {
     // Every second txn asks for a new log file and a snapshot.
@@ -208,9 +208,9 @@ fn clients_cannot_take_the_last_file_descriptors() {
     assert!(status.success(), "{log:?}");
 }
 
-/// Whatever has taken the last file descriptor: the next log file waits for one, and so do writes.
+/// Without a free file descriptor the next log file cannot be opened, and writes fail until there is one.
 #[test]
-fn writes_are_taken_again_when_there_are_file_descriptors() {
+fn writes_are_accepted_again_when_there_are_file_descriptors() {
     let directory = config("snapCount=2\n");
     let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
     let address = format!("127.0.0.1:{}", process.port());

@@ -48,7 +48,7 @@ fn there_is_a_manual_page_for_every_command() {
 }
 
 #[test]
-fn health_is_what_the_server_says_of_itself() {
+fn health_reports_what_the_server_answers() {
     let directory = config("");
     let mut server = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
     let line = server.line_with("console and admin commands on ").expect("it says where");
@@ -85,7 +85,7 @@ fn the_admin_port_has_one_name() {
     }
 }
 
-/// What a health check says of what answers in this way.
+/// Returns what a health check prints about a server that sends this response.
 fn health_of(answer: &'static [u8]) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -104,9 +104,9 @@ fn health_of(answer: &'static [u8]) -> String {
 fn a_failed_health_check_says_what_to_do() {
     assert!(health_of(b"").contains("is this the client port?"));
     let said = health_of(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
-    assert!(said.contains("answered 404"), "{said}");
+    assert!(said.contains("HTTP status 404"), "{said}");
     let moved = b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n";
-    assert!(health_of(moved).contains("answered 302"));
+    assert!(health_of(moved).contains("HTTP status 302"));
     let turned = "HTTP/1.1 503 X\r\nContent-Length: 5\r\n\r\na\u{202e}b".as_bytes();
     assert!(!health_of(turned).contains('\u{202e}'));
     for address in ["zk1:8080", "127.0.0.1:8080", "localhost"] {
@@ -120,9 +120,9 @@ fn a_failed_health_check_says_what_to_do() {
     assert_eq!(run(&["health", "--timeout", "0"]).status.code(), Some(2));
 }
 
-/// What answers at an address need not be a server of ours.
+/// Any program may answer at the address.
 #[test]
-fn what_a_health_check_hears_can_neither_command_the_terminal_nor_fill_it() {
+fn a_response_to_a_health_check_can_neither_control_the_terminal_nor_flood_it() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let stub = std::thread::spawn(move || {
@@ -144,7 +144,6 @@ fn what_a_health_check_hears_can_neither_command_the_terminal_nor_fill_it() {
     assert!(said.lines().count() == 1 && said.len() < 2000, "{} bytes", said.len());
 }
 
-/// The console's way out is the shell's way in.
 #[test]
 fn an_export_over_http_is_imported_by_the_shell() {
     let directory = config("extendedTypesEnabled=true\n");

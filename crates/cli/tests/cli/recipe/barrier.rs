@@ -5,13 +5,13 @@ use super::terminal::Terminal;
 const PATH: &str = "/barrier";
 
 #[test]
-fn who_waits_goes_on_when_it_opens() {
+fn waiting_ends_when_the_barrier_opens() {
     let terminal = Terminal::open();
     terminal.run(&["barrier", "wait", PATH]).check(0, &["/barrier is open"]);
     terminal.run(&["barrier", "close", PATH]).check(0, &["closed /barrier"]);
     terminal
         .run(&["barrier", "wait", PATH, "--timeout", "0.01"])
-        .check_error(3, &["herdsman: timed out waiting for the others"]);
+        .check_error(3, &["herdsman: timed out waiting at the barrier"]);
     let waiting = terminal.start(&["barrier", "wait", PATH]);
     terminal.run(&["barrier", "open", PATH]).check(0, &["opened /barrier"]);
     waiting.end().check(0, &["/barrier is open"]);
@@ -23,13 +23,13 @@ fn members_begin_and_end_together() {
     let member = |code: &str| {
         let arguments = ["barrier", "together", PATH, "-c", "2", "--", "sh", "-c", code];
         let member = terminal.start(&arguments);
-        assert_eq!(member.line(), "waiting for 2 at /barrier");
+        assert_eq!(member.line(), "waiting for 2 participants at /barrier");
         member
     };
     let members = [member("echo one; exit 7"), member("echo two")];
     let [one, two] = members.map(super::terminal::Running::end);
-    one.check(7, &["all are here", "one", "all have left"]);
-    two.check(0, &["all are here", "two", "all have left"]);
+    one.check(7, &["all have entered", "one", "all have left"]);
+    two.check(0, &["all have entered", "two", "all have left"]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_member_that_gives_up_does_not_count() {
     let together = ["barrier", "together", PATH, "--count", "2"];
     let mut hurried = together.to_vec();
     hurried.extend(["--timeout", "0.01"]);
-    terminal.run(&hurried).check(3, &["waiting for 2 at /barrier"]);
+    terminal.run(&hurried).check(3, &["waiting for 2 participants at /barrier"]);
     let lonely = terminal.start(&together);
     lonely.line();
     terminal.wait_for_children(PATH, 1);
@@ -47,7 +47,7 @@ fn a_member_that_gives_up_does_not_count() {
 }
 
 #[test]
-fn who_interrupts_inside_does_not_wait_for_the_others() {
+fn an_interrupted_member_does_not_wait_for_the_others() {
     let terminal = Terminal::open();
     let busy = "echo busy; while :; do sleep 0.05; done";
     let member = || {
@@ -64,7 +64,7 @@ fn who_interrupts_inside_does_not_wait_for_the_others() {
 }
 
 #[test]
-fn nobody_together_is_wrong_usage() {
+fn a_barrier_without_members_is_wrong_usage() {
     let terminal = Terminal::open();
     terminal
         .run(&["barrier", "together", PATH, "--count", "0"])

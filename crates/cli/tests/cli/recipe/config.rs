@@ -7,10 +7,10 @@ use super::terminal::{Running, Terminal};
 const PATH: &str = "/config/app";
 
 #[test]
-fn a_watcher_sees_each_value_and_what_is_no_value() {
+fn a_watcher_sees_each_value_and_each_invalid_one() {
     let terminal = Terminal::open();
     let watcher = terminal.start(&["watch-config", PATH]);
-    assert_eq!(watcher.line(), "there is no node; the last value, if any, stays in force");
+    assert_eq!(watcher.line(), "the node does not exist; the last value, if any, stays in effect");
     let publish = |value: &str| terminal.run(&["publish-config", PATH, value]);
     publish(r#"{"limit": 3}"#).check(0, &["published as version 0"]);
     assert_eq!(watcher.line(), r#"version 0: {"limit":3}"#);
@@ -19,7 +19,7 @@ fn a_watcher_sees_each_value_and_what_is_no_value() {
     terminal.ask(async |client| client.set(PATH, "{oops").await);
     let line = watcher.line();
     assert!(
-        line.starts_with("version 2 is no JSON (") && line.contains("stays in force"),
+        line.starts_with("version 2 is not JSON (") && line.contains("stays in effect"),
         "{line}"
     );
     watcher.interrupted().check(0, &[]);
@@ -49,14 +49,14 @@ fn a_version_that_is_not_the_present_one_changes_nothing() {
 }
 
 #[test]
-fn what_is_no_json_is_not_published() {
+fn a_value_that_is_not_json_is_not_published() {
     let terminal = Terminal::open();
-    terminal.run(&["publish-config", PATH, "{oops"]).check_error(2, &["{oops", "no JSON"]);
+    terminal.run(&["publish-config", PATH, "{oops"]).check_error(2, &["{oops", "not JSON"]);
     assert!(terminal.ask(async |client| client.exists("/config").await).is_none());
 }
 
 #[test]
-fn it_ends_quietly_when_nobody_reads_any_more() {
+fn it_ends_quietly_when_its_output_is_closed() {
     let terminal = Terminal::open();
     let mut child = terminal.command(&["watch-config", PATH]).spawn().expect("the binary runs");
     let mut reader = BufReader::new(child.stdout.take().expect("piped"));

@@ -10,7 +10,7 @@ fn an_instance_is_there_until_ctrl_c() {
     let watcher = terminal.start(&["discover", "web", "--watch"]);
     let register = ["register", "web", "10.0.0.5:8080", "--id", "a", "--payload", r#"{"zone": 1}"#];
     let instance = terminal.start(&register);
-    assert_eq!(instance.line(), "registered web a; Ctrl-C takes it out");
+    assert_eq!(instance.line(), "registered web a; Ctrl-C unregisters it");
     assert_eq!(watcher.line(), r#"+ a 10.0.0.5:8080 {"zone":1}"#);
     terminal.run(&["discover"]).check(0, &["web"]);
     terminal.run(&["discover", "web"]).check(0, &[r#"a 10.0.0.5:8080 {"zone":1}"#]);
@@ -33,17 +33,17 @@ fn services_can_be_anywhere_and_ids_are_made() {
 }
 
 #[test]
-fn what_is_no_address_or_no_json_is_wrong_usage() {
+fn an_invalid_address_or_payload_is_wrong_usage() {
     let terminal = Terminal::open();
     for (address, reason) in [
         ("web", "expected host:port"),
         (":80", "expected host:port"),
         ("::1:80", "[IPv6 address]:port"),
-        ("web:http", "\"http\" is no port"),
-        ("web:65536", "\"65536\" is no port"),
+        ("web:http", "\"http\" is not a port"),
+        ("web:65536", "\"65536\" is not a port"),
     ] {
         terminal.run(&["register", "web", address]).check_error(2, &[address, reason]);
     }
-    terminal.run(&["register", "web", "a:1", "--payload", "{"]).check_error(2, &["no JSON"]);
+    terminal.run(&["register", "web", "a:1", "--payload", "{"]).check_error(2, &["not JSON"]);
     terminal.run(&["discover", "--watch"]).check_error(2, &["required"]);
 }

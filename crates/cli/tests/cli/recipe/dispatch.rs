@@ -8,18 +8,20 @@ fn receiver(terminal: &Terminal, id: &str, command: &[&str]) -> Running {
     let mut arguments = vec!["dispatch", "receive", PATH, id, "--"];
     arguments.extend(command);
     let receiver = terminal.start(&arguments);
-    assert_eq!(receiver.line(), format!("{id} receives from /fleet; Ctrl-C ends it"));
+    assert_eq!(receiver.line(), format!("{id} receives messages from /fleet; Ctrl-C stops it"));
     receiver
 }
 
 #[test]
-fn all_who_are_there_carry_it_out_and_answer() {
+fn all_connected_clients_process_a_message_and_reply() {
     let terminal = Terminal::open();
     let send = ["dispatch", "send", PATH, "reload"];
-    terminal.run(&send).check_error(3, &["herdsman: no client is there to receive it"]);
+    terminal
+        .run(&send)
+        .check_error(3, &["herdsman: no client is connected to receive the message"]);
     terminal
         .run(&["dispatch", "clients", PATH])
-        .check_error(3, &["herdsman: no client is at /fleet"]);
+        .check_error(3, &["herdsman: no clients are connected at /fleet"]);
     let good = receiver(&terminal, "a", &["sed", "s/^/did /"]);
     terminal.run(&send).check(0, &["a: did reload"]);
     let line = good.line();
@@ -42,14 +44,14 @@ fn all_who_are_there_carry_it_out_and_answer() {
 }
 
 #[test]
-fn who_does_not_answer_in_time_is_named_and_can_make_up_for_it() {
+fn a_client_that_does_not_reply_in_time_is_named_and_can_reply_later() {
     let terminal = Terminal::open();
     let send = ["dispatch", "send", PATH, "reload", "--to", "a"];
     let mut hurried = send.to_vec();
     hurried.extend(["--timeout", "0.01"]);
-    terminal.run(&hurried).check_error(3, &["herdsman: no answer in the time given from a"]);
+    terminal.run(&hurried).check_error(3, &["herdsman: timed out waiting for a reply from a"]);
     let sent = terminal.start(&send);
-    assert_eq!(sent.line(), "a has left without an answer");
+    assert_eq!(sent.line(), "a has left without a reply");
     let late = receiver(&terminal, "a", &["cat"]);
     sent.end().check(0, &["a: reload"]);
     // Both messages.
@@ -57,13 +59,13 @@ fn who_does_not_answer_in_time_is_named_and_can_make_up_for_it() {
 }
 
 #[test]
-fn a_message_that_was_interrupted_is_carried_out_by_the_next_one() {
+fn an_interrupted_message_is_processed_by_the_next_client_with_the_id() {
     let terminal = Terminal::open();
     let busy = receiver(&terminal, "a", &["sh", "-c", "echo busy >&2; sleep 600"]);
     let sent = terminal.start(&["dispatch", "send", PATH, "reload"]);
     assert_eq!(busy.error_line(), "busy");
     busy.interrupted().check(0, &[]);
-    assert_eq!(sent.line(), "a has left without an answer");
+    assert_eq!(sent.line(), "a has left without a reply");
     let _next = receiver(&terminal, "a", &["cat"]);
     sent.end().check(0, &["a: reload"]);
 }

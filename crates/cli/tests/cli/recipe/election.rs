@@ -8,15 +8,15 @@ const PATH: &str = "/leader";
 fn the_second_candidate_leads_when_the_first_resigns() {
     let terminal = Terminal::open();
     let observer = terminal.start(&["election", PATH, "--observe"]);
-    assert_eq!(observer.line(), "nobody leads");
+    assert_eq!(observer.line(), "no leader");
     let first = terminal.start(&["election", PATH, "--id", "a"]);
-    assert_eq!(first.line(), "a stands for election");
+    assert_eq!(first.line(), "a is a candidate");
     assert!(first.line().starts_with("a leads with token "));
     let line = observer.line();
     assert!(line.starts_with("a leads with token ") && line.contains("(session 0x"), "{line}");
 
     let second = terminal.start(&["election", PATH, "--id", "b"]);
-    assert_eq!(second.line(), "b stands for election");
+    assert_eq!(second.line(), "b is a candidate");
     terminal.wait_for_children(PATH, 2);
     first.interrupted().check(0, &["a has resigned"]);
     assert!(second.line().starts_with("b leads with token "));
@@ -24,19 +24,19 @@ fn the_second_candidate_leads_when_the_first_resigns() {
     assert!(line.starts_with("b leads"), "{line}");
 
     second.interrupted().check(0, &["b has resigned"]);
-    assert_eq!(observer.line(), "nobody leads");
+    assert_eq!(observer.line(), "no leader");
     observer.interrupted().check(0, &[]);
 }
 
 #[test]
-fn a_candidate_that_is_interrupted_leaves_the_line() {
+fn an_interrupted_candidate_leaves_the_election() {
     let terminal = Terminal::open();
     let leader = terminal.start(&["election", PATH, "--id", "a"]);
     leader.line();
     leader.line();
     let candidate = terminal.start(&["election", PATH, "--id", "b"]);
     terminal.wait_for_children(PATH, 2);
-    candidate.interrupted().check(130, &["b stands for election"]);
+    candidate.interrupted().check(130, &["b is a candidate"]);
     assert_eq!(terminal.children(PATH).len(), 1);
 }
 

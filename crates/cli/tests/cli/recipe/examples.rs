@@ -43,8 +43,7 @@ fn command_lines<'t>(lines: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
     starts.map(|line| line.split(" #").next().unwrap_or(line).trim_end()).collect()
 }
 
-/// What the binary makes of a command line. Without a server to connect to it fails with 1, and wrong usage with 2
-/// before that.
+/// Checks that the binary accepts a command line: without a server it then fails with 1; wrong usage would fail with 2.
 fn check_is_understood(line: &str) {
     let binary = Path::new(env!("CARGO_BIN_EXE_herdsman"));
     let mut command = Command::new("sh");

@@ -7,7 +7,9 @@ const PATH: &str = "/cluster";
 #[test]
 fn a_member_is_there_until_ctrl_c() {
     let terminal = Terminal::open();
-    terminal.run(&["group", "members", PATH]).check_error(3, &["herdsman: nobody is in /cluster"]);
+    terminal
+        .run(&["group", "members", PATH])
+        .check_error(3, &["herdsman: /cluster has no members"]);
     let first = terminal.start(&["group", "join", PATH, "a", "--data", "10.0.0.1:7000"]);
     assert_eq!(first.line(), "joined /cluster as a; Ctrl-C leaves it");
     let watcher = terminal.start(&["group", "members", PATH, "--watch"]);
@@ -28,7 +30,7 @@ fn a_member_is_there_until_ctrl_c() {
 }
 
 #[test]
-fn who_wants_an_id_that_is_taken_gets_it_when_it_is_free() {
+fn a_member_waits_until_its_id_is_free() {
     let terminal = Terminal::open();
     let first = terminal.start(&["group", "join", PATH, "a"]);
     first.line();

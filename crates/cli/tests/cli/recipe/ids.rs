@@ -3,7 +3,7 @@
 use super::terminal::Terminal;
 
 #[test]
-fn each_kind_makes_ids_that_differ() {
+fn each_kind_generates_unique_ids() {
     let terminal = Terminal::open();
     for kind in ["sequential", "segment", "snowflake", "uuid-v4", "uuid-v7"] {
         let path = format!("/ids/{kind}");

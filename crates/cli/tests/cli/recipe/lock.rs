@@ -24,7 +24,7 @@ fn a_command_finds_the_node_and_a_token_that_grows() {
 }
 
 #[test]
-fn the_code_of_the_command_comes_through() {
+fn the_exit_code_is_that_of_the_command() {
     let terminal = Terminal::open();
     terminal.run(&["lock", LOCK, "--", "sh", "-c", "exit 7"]).check(7, &[]);
     terminal.run(&["lock", LOCK, "--", "sh", "-c", "kill -KILL $$"]).check(137, &[]);
@@ -35,7 +35,7 @@ fn the_code_of_the_command_comes_through() {
 }
 
 #[test]
-fn who_does_not_want_to_wait_gets_code_3_while_another_holds() {
+fn without_waiting_a_held_lock_is_code_3() {
     let terminal = Terminal::open();
     let holder = terminal.start(&["lock", LOCK]);
     let line = holder.line();
@@ -43,7 +43,7 @@ fn who_does_not_want_to_wait_gets_code_3_while_another_holds() {
     assert!(line.ends_with("; Ctrl-C releases it"), "{line}");
     for patience in ["--no-wait", "-n", "--timeout=0", "-t0.01"] {
         let refused = terminal.run(&["lock", LOCK, patience, "--", "echo", "never"]);
-        refused.check_error(3, &["herdsman: /locks/deploy is held by somebody else"]);
+        refused.check_error(3, &["herdsman: /locks/deploy is held by another client"]);
         assert!(refused.out.is_empty(), "{refused:?}");
         assert_eq!(terminal.children(LOCK).len(), 1, "{patience} left a node behind");
     }
@@ -95,7 +95,7 @@ fn two_terminals_never_run_their_commands_at_the_same_time() {
     assert_eq!(std::fs::read_to_string(&file).expect("read"), "20\n");
 }
 
-/// Says when it runs and when it is asked to end, which it answers with code 5.
+/// Prints its node when it starts; on SIGTERM prints a line and exits with 5.
 const STUBBORN: &str = "trap 'echo asked to end; exit 5' TERM
     echo $HERDSMAN_LOCK_NODE; while :; do sleep 0.05; done";
 
@@ -120,7 +120,7 @@ fn a_command_is_asked_to_end_when_only_herdsman_is_interrupted() {
 }
 
 #[test]
-fn a_node_that_somebody_deletes_is_a_lost_lock() {
+fn a_lock_whose_node_is_deleted_is_lost() {
     let terminal = Terminal::open();
     let holder = terminal.start(&["lock", LOCK]);
     holder.line();

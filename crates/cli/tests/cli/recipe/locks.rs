@@ -35,7 +35,7 @@ fn it_shows_who_holds_and_who_waits() {
 
 const SHOWN: [&str; 5] = ["/locks/a", "  holds a", "  waits c", "/locks/b", "  holds b"];
 
-/// The lines without the numbers of sessions, which nobody knows beforehand.
+/// The lines without session ids, which differ in each run.
 fn without_sessions(lines: &[String]) -> Vec<String> {
     let strip = |line: &String| {
         let words = line.split(' ').filter(|word| !word.starts_with("0x"));
@@ -85,7 +85,7 @@ fn a_deadlock_is_shown_and_is_code_3() {
 }
 
 #[test]
-fn a_watch_reports_deadlocks_and_asks_the_youngest_to_let_go() {
+fn a_watch_reports_deadlocks_and_asks_the_youngest_to_release() {
     let terminal = Terminal::open();
     let command = terminal.command(&[
         "locks",

@@ -8,7 +8,7 @@ fn master(terminal: &Terminal, more: &[&str]) -> Running {
     let mut arguments = vec!["master", PATH, "--id", "m"];
     arguments.extend(more);
     let master = terminal.start(&arguments);
-    assert_eq!(master.line(), "m stands by for /jobs");
+    assert_eq!(master.line(), "m is a standby master of /jobs");
     master
 }
 
@@ -16,12 +16,12 @@ fn worker(terminal: &Terminal, id: &str, more: &[&str]) -> Running {
     let mut arguments = vec!["worker", PATH, "--id", id];
     arguments.extend(more);
     let worker = terminal.start(&arguments);
-    assert_eq!(worker.line(), format!("{id} works for /jobs; Ctrl-C ends it"));
+    assert_eq!(worker.line(), format!("{id} executes tasks of /jobs; Ctrl-C stops it"));
     worker
 }
 
 #[test]
-fn a_task_is_carried_out_and_its_output_is_the_result() {
+fn the_output_of_the_command_is_the_result_of_the_task() {
     let terminal = Terminal::open();
     let master = master(&terminal, &[]);
     assert_eq!(master.line(), "m is the active master of /jobs");
@@ -39,7 +39,7 @@ fn a_task_is_carried_out_and_its_output_is_the_result() {
 }
 
 #[test]
-fn a_key_names_a_task_whose_result_can_be_had_later() {
+fn the_result_of_a_task_with_a_key_can_be_read_later() {
     let terminal = Terminal::open();
     let submit = ["submit", PATH, "x y", "--key", "greeting"];
     for _ in 0..2 {
@@ -49,9 +49,7 @@ fn a_key_names_a_task_whose_result_can_be_had_later() {
     }
     let mut hurried = submit.to_vec();
     hurried.extend(["--timeout", "0.01"]);
-    terminal
-        .run(&hurried)
-        .check_error(3, &["herdsman: task key-greeting has not ended in the time given"]);
+    terminal.run(&hurried).check_error(3, &["herdsman: timed out waiting for task key-greeting"]);
     let _master = master(&terminal, &[]);
     let script = "echo \"$HERDSMAN_TASK_ID $HERDSMAN_TASK_ATTEMPT $1\"";
     let worker = worker(&terminal, "w", &["--as-argument", "--", "sh", "-c", script, "sh"]);
@@ -60,7 +58,7 @@ fn a_key_names_a_task_whose_result_can_be_had_later() {
 }
 
 #[test]
-fn a_task_that_fails_is_tried_again_and_then_given_up() {
+fn a_failing_task_is_retried_up_to_the_limit() {
     let terminal = Terminal::open();
     let _master = master(&terminal, &["--attempts", "2"]);
     let worker = worker(&terminal, "w", &["--", "sh", "-c", "exit 7"]);
@@ -122,7 +120,7 @@ fn a_second_master_takes_over() {
 }
 
 #[test]
-fn who_waits_for_a_result_can_be_interrupted() {
+fn waiting_for_a_result_can_be_interrupted() {
     let terminal = Terminal::open();
     let submitted = terminal.start(&["submit", PATH, "hello", "--key", "k"]);
     terminal.wait_for("/jobs/status/key-k");

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use super::terminal::{Running, Terminal, recipe};
 
 #[test]
-fn a_path_that_is_none_is_named() {
+fn an_invalid_path_is_reported() {
     let terminal = Terminal::open();
     for arguments in [
         &["lock", "deploy", "--", "echo", "never"][..],
@@ -41,7 +41,7 @@ fn a_path_that_is_none_is_named() {
 }
 
 #[test]
-fn servers_that_are_none_are_named() {
+fn an_invalid_connect_string_is_reported() {
     for (servers, reason) in [
         ("", "names no server"),
         ("host:port", "host:port"),
@@ -54,17 +54,17 @@ fn servers_that_are_none_are_named() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_given_up() {
+fn connecting_to_a_missing_server_times_out() {
     let held = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = held.local_addr().expect("bound").to_string();
-    // Nobody accepts, so nobody answers; after the drop nobody listens either.
+    // The connection is not accepted, so there is no response; after the drop it is refused.
     let arguments = ["--connect-timeout", "0.2", "id"];
     Running::start(recipe(&address, &arguments)).end().check_error(1, &[&address, "within"]);
     drop(held);
     Running::start(recipe(&address, &arguments)).end().check_error(1, &[&address, "refused"]);
 }
 
-/// Not only when the time is over: these attempts would take longer than any test waits.
+/// Not only when the time is over: with this timeout the attempts would take longer than any test waits.
 #[test]
 fn a_server_that_cannot_be_reached_is_reported_at_once() {
     let held = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -86,7 +86,7 @@ fn an_attempt_to_connect_can_be_interrupted() {
     let held = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = held.local_addr().expect("bound").to_string();
     let connecting = Running::start(recipe(&address, &["--connect-timeout", "1000", "id"]));
-    // By now it listens for Ctrl-C, too.
+    // By now the command listens for Ctrl-C.
     let _accepted = held.accept().expect("it connects");
     connecting.interrupted().check(130, &[]);
 }
@@ -116,7 +116,7 @@ fn both_names_of_the_servers_flag_mean_the_same() {
 }
 
 #[test]
-fn credentials_that_are_none_are_refused() {
+fn invalid_credentials_are_refused() {
     let terminal = Terminal::open();
     for auth in ["digest", "", ":secret"] {
         terminal
@@ -130,9 +130,9 @@ fn credentials_that_are_none_are_refused() {
 }
 
 #[test]
-fn times_that_are_none_are_wrong_usage() {
+fn invalid_times_are_wrong_usage() {
     let terminal = Terminal::open();
-    for (time, reason) in [("soon", "for example 2.5"), ("-1", ""), ("1e300", "that long")] {
+    for (time, reason) in [("soon", "for example 2.5"), ("-1", ""), ("1e300", "too large")] {
         let option = format!("--timeout={time}");
         terminal.run(&["lock", "/l", &option]).check_error(2, &["--timeout", reason]);
     }
@@ -197,6 +197,6 @@ fn without_a_server_ctrl_c_still_ends_it() {
     watcher.line();
     terminal.server.kill();
     for running in [holder, watcher] {
-        running.interrupted().check_error(0, &["herdsman: no answer to the goodbye"]);
+        running.interrupted().check_error(0, &["herdsman: closing the session was not confirmed"]);
     }
 }

@@ -8,14 +8,14 @@ use super::terminal::{Running, Terminal};
 const PATH: &str = "/machines";
 
 #[test]
-fn a_machine_comes_falls_silent_and_goes() {
+fn a_machine_joins_becomes_stale_and_leaves() {
     let terminal = Terminal::open();
     let watcher = terminal.start(&["monitor", "watch", PATH, "--stale-after", "0.05"]);
     let machine = terminal.start(&["monitor", "report", PATH, "m1", "[1, 2]", "--every", "600"]);
-    assert_eq!(machine.line(), "m1 reports to /machines; Ctrl-C ends it");
+    assert_eq!(machine.line(), "m1 reports to /machines; Ctrl-C stops it");
     assert_eq!(watcher.line(), "+ m1 [1,2]");
     assert_eq!(watcher.line(), "! m1 [1,2]");
-    machine.interrupted().check(0, &["m1 reports no longer"]);
+    machine.interrupted().check(0, &["m1 has stopped reporting"]);
     assert_eq!(watcher.line(), "- m1 [1,2]");
     watcher.interrupted().check(0, &[]);
     assert!(terminal.children(PATH).is_empty());
@@ -44,7 +44,9 @@ fn each_line_of_input_is_a_status_until_its_end() {
     stdin.write_all(b"\"ready\"\n").expect("it reads");
     assert_eq!(watcher.line(), "~ m1 \"ready\"");
     drop(stdin);
-    machine.end().check(0, &["m1 reports to /machines; Ctrl-C ends it", "m1 reports no longer"]);
+    machine
+        .end()
+        .check(0, &["m1 reports to /machines; Ctrl-C stops it", "m1 has stopped reporting"]);
     assert_eq!(watcher.line(), "- m1 \"ready\"");
 }
 

@@ -15,7 +15,7 @@ fn member_with(terminal: &Terminal, id: &str, command: &[&str]) -> Running {
     arguments.extend(["--id", id, "--settle", "0.01", "--"]);
     arguments.extend(command);
     let member = terminal.start(&arguments);
-    assert_eq!(member.line(), format!("{id} divides /shards; Ctrl-C leaves"));
+    assert_eq!(member.line(), format!("{id} has joined /shards; Ctrl-C leaves it"));
     member
 }
 
@@ -47,7 +47,7 @@ fn a_second_member_takes_half_and_leaves_it_again() {
 }
 
 #[test]
-fn items_whose_session_ends_are_lost_and_come_back() {
+fn items_are_lost_with_the_session_and_acquired_again() {
     let terminal = Terminal::open();
     let only = member(&terminal, "a");
     items(&only, "+ ", 4);
@@ -57,12 +57,12 @@ fn items_whose_session_ends_are_lost_and_come_back() {
     only.interrupted().check(0, &["a has left"]);
 }
 
-/// Says on standard error for which item it runs, and that it was asked to end.
+/// Prints its item on standard error when it starts and when it gets SIGTERM.
 const SERVE: &str = "trap 'echo ended $HERDSMAN_ITEM >&2; exit' TERM
     test -n \"$HERDSMAN_FENCING_TOKEN\" && echo serving $HERDSMAN_ITEM >&2
     while :; do sleep 0.05; done";
 
-/// Lines of the commands. Some shells also say that the `sleep` in them was terminated.
+/// Lines of the commands. Some shells also report that the `sleep` in them was terminated.
 fn error_lines(member: &Running, count: usize) -> Vec<String> {
     let lines = std::iter::repeat_with(|| member.error_line());
     let mut lines: Vec<_> = lines.filter(|line| line != "Terminated").take(count).collect();
@@ -71,7 +71,7 @@ fn error_lines(member: &Running, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_command_runs_for_each_item_and_has_ended_before_the_item_is_given_away() {
+fn a_command_runs_for_each_item_and_has_ended_before_the_item_is_released() {
     let terminal = Terminal::open();
     let first = member_with(&terminal, "a", &["sh", "-c", SERVE]);
     items(&first, "+ ", 4);

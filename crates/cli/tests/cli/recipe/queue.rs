@@ -31,7 +31,7 @@ fn an_empty_queue_is_code_3() {
 }
 
 #[test]
-fn who_takes_waits_for_an_item() {
+fn taking_waits_for_an_item() {
     let terminal = Terminal::open();
     let taker = terminal.start(&["queue", "take", PATH, "--count", "2"]);
     terminal.run(&["queue", "put", PATH, "one"]).check(0, &[]);
@@ -41,9 +41,9 @@ fn who_takes_waits_for_an_item() {
     terminal.run(&["queue", "length", PATH]).check(0, &["1"]);
 }
 
-/// Standard input may be silent for long; Ctrl-C must be heard all the same.
+/// Ctrl-C must work while the command waits for standard input.
 #[test]
-fn who_waits_for_input_can_be_interrupted() {
+fn waiting_for_input_can_be_interrupted() {
     use std::io::Write;
     let terminal = Terminal::open();
     let mut command = terminal.command(&["queue", "put", PATH]);

@@ -6,7 +6,7 @@ const PATH: &str = "/limits/downloads";
 const LEASES: &str = "/limits/downloads/leases";
 
 #[test]
-fn only_so_many_hold_a_permit_and_the_next_one_waits() {
+fn a_client_waits_when_all_permits_are_in_use() {
     let terminal = Terminal::open();
     let semaphore = ["semaphore", PATH, "--permits", "2"];
     let holders = [(); 2].map(|()| terminal.start(&semaphore));
@@ -18,7 +18,7 @@ fn only_so_many_hold_a_permit_and_the_next_one_waits() {
         let mut hurried = semaphore.to_vec();
         hurried.extend([patience, "--", "echo", "never"]);
         let refused = terminal.run(&hurried);
-        refused.check_error(3, &["herdsman: no permit of /limits/downloads is free: there are 2"]);
+        refused.check_error(3, &["herdsman: all 2 permits of /limits/downloads are in use"]);
         assert!(refused.out.is_empty(), "{refused:?}");
         assert_eq!(terminal.children(LEASES).len(), 2, "{patience} left a node behind");
     }

@@ -1,5 +1,5 @@
-//! A terminal beside a server: starts recipes as processes, reads what they print, and looks into
-//! the server. Every wait has an end, so that a test that fails does not hang.
+//! A terminal with a server: starts recipes as processes, reads their output, and reads the server's nodes. Every wait
+//! has a timeout, so that a failing test does not hang.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt as _;
@@ -12,8 +12,8 @@ use herdsman_client::{Client, SessionId};
 use herdsman_testing::TestServer;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any correct step takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Terminal {
     pub server: TestServer,
@@ -23,7 +23,7 @@ pub struct Terminal {
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
-    /// What it printed and nobody has read yet.
+    /// The printed lines that the test has not read yet.
     pub out: Vec<String>,
     pub err: Vec<String>,
 }
@@ -42,8 +42,8 @@ impl Terminal {
         Running::start(self.command(arguments))
     }
 
-    /// Starts it in a process group of its own, out of the foreground of a terminal that the tests
-    /// may have. There, it would wait for a command that heard the same Ctrl-C.
+    /// Starts it in its own process group, not in the foreground of a terminal that the tests may have. In the
+    /// foreground it would wait for its command, which gets the same Ctrl-C.
     pub fn start_apart(&self, arguments: &[&str]) -> Running {
         let mut command = self.command(arguments);
         command.process_group(0);
@@ -54,14 +54,14 @@ impl Terminal {
         self.start(arguments).end()
     }
 
-    /// Runs what must succeed, and gives the lines that it printed.
+    /// Runs a command that must succeed, and returns the lines that it printed.
     pub fn lines(&self, arguments: &[&str]) -> Vec<String> {
         let ended = self.run(arguments);
         assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
         ended.out
     }
 
-    /// Talks to the server itself.
+    /// Calls `work` with a client of the server.
     pub fn ask<T>(&self, work: impl AsyncFnOnce(&Client) -> herdsman_client::Result<T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let asked = async {
@@ -71,8 +71,8 @@ impl Terminal {
             Ok::<_, herdsman_client::Error>(answer)
         };
         let runtime = runtime.expect("a runtime");
-        let in_time = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
-        in_time.expect("it comes in time").expect("the server answers")
+        let in_time = runtime.block_on(async { tokio::time::timeout(TIMEOUT, asked).await });
+        in_time.expect("no timeout").expect("the server answers")
     }
 
     /// Waits until a node has this many children.
@@ -126,7 +126,7 @@ pub fn recipe(servers: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// A process that runs; ended when dropped, in order if it can, so that its command ends as well.
+/// A running process. Dropping it stops the process, cleanly if possible, so that its command is stopped as well.
 pub struct Running {
     pid: Pid,
     out: Receiver<String>,
@@ -149,7 +149,7 @@ impl Running {
         Self::follow(child)
     }
 
-    /// Output that was taken out of `child` before is not followed.
+    /// Follows a process. Output that the test has taken out of `child` is not read.
     pub fn follow(mut child: Child) -> Self {
         let out = child.stdout.take().map_or_else(|| channel().1, lines_of);
         let err = lines_of(child.stderr.take().expect("piped"));
@@ -161,7 +161,7 @@ impl Running {
 
     /// The next line that it prints.
     pub fn line(&self) -> String {
-        let line = self.out.recv_timeout(PATIENCE);
+        let line = self.out.recv_timeout(TIMEOUT);
         line.unwrap_or_else(|_| {
             panic!("no line; on stderr: {:?}", self.err.try_iter().collect::<Vec<_>>())
         })
@@ -169,25 +169,25 @@ impl Running {
 
     /// The next line on standard error.
     pub fn error_line(&self) -> String {
-        self.err.recv_timeout(PATIENCE).expect("a line on standard error")
+        self.err.recv_timeout(TIMEOUT).expect("a line on standard error")
     }
 
-    /// Ctrl-C, but for this process alone.
+    /// Sends the signal of Ctrl-C to this process alone.
     pub fn interrupt(&self) {
         kill_process(self.pid, Signal::INT).expect("the process is there");
     }
 
     /// Waits until it has ended by itself.
     pub fn end(mut self) -> Ended {
-        let status = self.status.recv_timeout(PATIENCE).expect("it ends in time");
+        let status = self.status.recv_timeout(TIMEOUT).expect("it ends in time");
         self.ended = true;
         let rest = |lines: &Receiver<String>| {
-            std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok()).collect()
+            std::iter::from_fn(|| lines.recv_timeout(TIMEOUT).ok()).collect()
         };
         Ended { code: status.code(), out: rest(&self.out), err: rest(&self.err) }
     }
 
-    /// Ctrl-C, and how it ends.
+    /// Interrupts the process and waits until it has ended.
     pub fn interrupted(self) -> Ended {
         self.interrupt();
         self.end()
@@ -200,7 +200,7 @@ impl Drop for Running {
             return;
         }
         _ = kill_process(self.pid, Signal::TERM);
-        if self.status.recv_timeout(PATIENCE).is_err() {
+        if self.status.recv_timeout(TIMEOUT).is_err() {
             _ = kill_process(self.pid, Signal::KILL);
         }
     }
@@ -225,7 +225,7 @@ impl Ended {
         assert_eq!(self.out, out, "{self:?}");
     }
 
-    /// It must have said all of this, in one line of standard error.
+    /// Checks that one line of standard error contains all of these pieces.
     #[track_caller]
     pub fn check_error(&self, code: i32, pieces: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
