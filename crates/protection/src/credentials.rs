@@ -1,4 +1,4 @@
-//! Credentials that ACLs go by, as `addauth` takes them: the flags, the same for every tool.
+//! The flags for credentials that ACLs check, as for `addauth`. They are the same for every tool.
 
 use std::path::PathBuf;
 
@@ -8,46 +8,46 @@ use herdsman_secret::Secret;
 use crate::flags::HEADING;
 use crate::password::{PasswordError, secret_from_environment, secret_from_file};
 
-/// Where credentials are, if no flag has them.
+/// The environment variable with credentials, used if no flag is given.
 const VARIABLE: &str = "HERDSMAN_AUTH";
 
-/// Who asks.
+/// The flags for credentials.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AuthArguments {
-    /// Credentials, as digest:user:password; can be given several times. Others can see arguments: better are
-    /// --auth-file and the variable HERDSMAN_AUTH.
+    /// Credentials, such as digest:user:password; can be given several times. Other users can see command lines:
+    /// prefer --auth-file or the environment variable HERDSMAN_AUTH.
     #[arg(long, global = true, help_heading = HEADING, value_name = "SCHEME:SECRET")]
     auth: Vec<Secret>,
-    /// The same in a file, one a line.
+    /// Read the credentials from this file, one per line.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE", conflicts_with = "auth")]
     auth_file: Option<PathBuf>,
 }
 
-/// What proves who we are.
+/// Credentials that prove an identity to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The scheme, such as `digest`.
     pub scheme: String,
-    /// What the scheme wants to know, such as `user:password`.
+    /// The secret, in the form that the scheme requires, such as `user:password`.
     pub secret: Secret,
 }
 
-/// Why there are no credentials. What was given is not repeated.
+/// Why credentials could not be read. The messages do not contain the given text, which may be secret.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// They are none.
-    #[error("{0}: credentials are a scheme and a secret, as digest:user:password")]
+    /// The text does not have the form `scheme:secret`.
+    #[error("{0}: credentials are a scheme and a secret, such as digest:user:password")]
     Malformed(&'static str),
-    /// They cannot be had.
+    /// The file or the environment variable cannot be read.
     #[error(transparent)]
     Password(#[from] PasswordError),
 }
 
 impl AuthArguments {
-    /// All that are given, by flags, in the file, or else in the environment.
+    /// Returns the credentials from the flags, the file, or else the environment.
     ///
     /// # Errors
-    /// The file cannot be read, or something in it is no credentials.
+    /// The file cannot be read, or the text is malformed.
     pub fn credentials(&self) -> Result<Vec<Credentials>, AuthError> {
         if !self.auth.is_empty() {
             return self.auth.iter().map(|auth| parse(auth.expose(), "--auth")).collect();
@@ -58,7 +58,7 @@ impl AuthArguments {
         }
     }
 
-    /// The name of a flag that is given.
+    /// Returns the name of a flag that is given, if any.
     #[must_use]
     pub fn any_flag(&self) -> Option<&'static str> {
         match (&self.auth[..], &self.auth_file) {
@@ -105,12 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_not_repeated() {
+    fn malformed_credentials_are_not_repeated_in_the_error() {
         for text in ["tulip", ":tulip", ""] {
             let arguments = AuthArguments { auth: vec![text.into()], auth_file: None };
             let error = arguments.credentials().unwrap_err().to_string();
-            let said = "--auth: credentials are a scheme and a secret, as digest:user:password";
-            assert_eq!(error, said);
+            let expected =
+                "--auth: credentials are a scheme and a secret, such as digest:user:password";
+            assert_eq!(error, expected);
         }
     }
 }

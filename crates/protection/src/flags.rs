@@ -7,43 +7,43 @@ use herdsman_tls::{Password, StoreSettings, TlsSettings};
 
 use crate::password::{PasswordError, secret_from_environment};
 
-/// What opens the key store and the trust store, if no file says it.
+/// The environment variable with the password of the key store and the trust store, used if no file is given.
 const TLS_PASSWORD: &str = "HERDSMAN_TLS_PASSWORD";
 
-/// Over flags that protect a connection, in every help text. Each flag has it by itself: a heading of the whole
-/// would also stand over the flags that come behind it.
+/// The heading of these flags in every help text. Set on each flag, because a heading set on the struct would also
+/// apply to the flags after it.
 pub const HEADING: &str = "TLS and authentication";
 
-/// Whom to trust, and who we are.
+/// The flags for TLS: trusted certificates, and the own certificate.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TlsArguments {
-    /// Speak TLS, with servers whose certificates these have signed: a .pem, .p12, .pfx or .jks file.
+    /// Use TLS, and trust servers with certificates signed by the ones in this .pem, .p12, .pfx or .jks file.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     tls_trust_store: Option<PathBuf>,
-    /// Show the certificate in this file, which also has its private key.
+    /// Present the certificate in this file, which must also contain its private key.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     tls_key_store: Option<PathBuf>,
-    /// The password of both stores is in this file; else in the variable HERDSMAN_TLS_PASSWORD.
+    /// Read the password of both stores from this file; by default from the variable HERDSMAN_TLS_PASSWORD.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     tls_password_file: Option<PathBuf>,
 }
 
-/// Why the flags cannot be followed.
+/// Why the TLS flags cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsFlagsError {
-    /// A certificate to show, but nobody to trust.
-    #[error("{0} needs --tls-trust-store: the file that says which servers are trusted")]
+    /// Another TLS flag is given without a trust store.
+    #[error("{0} needs --tls-trust-store: the file with the trusted certificates")]
     NoTrustStore(&'static str),
-    /// The password of the stores cannot be had.
+    /// The password of the stores cannot be read.
     #[error(transparent)]
     Password(#[from] PasswordError),
 }
 
 impl TlsArguments {
-    /// What the flags say; nothing, if there are none.
+    /// Returns the settings for TLS; `None` without flags.
     ///
     /// # Errors
-    /// Flags that say too little.
+    /// The trust store is missing, or the password cannot be read.
     pub fn settings(&self) -> Result<Option<TlsSettings>, TlsFlagsError> {
         let Some(trust_store) = &self.tls_trust_store else {
             return self.any_flag().map_or(Ok(None), |flag| Err(TlsFlagsError::NoTrustStore(flag)));
@@ -57,7 +57,7 @@ impl TlsArguments {
         }))
     }
 
-    /// The name of a flag that is given.
+    /// Returns the name of a flag that is given, if any.
     #[must_use]
     pub fn any_flag(&self) -> Option<&'static str> {
         let flags = [
@@ -81,12 +81,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_without_anybody_to_trust_is_refused() {
+    fn a_key_store_without_a_trust_store_is_refused() {
         let file = || Some(PathBuf::from("x.pem"));
         let key_only = TlsArguments { tls_key_store: file(), ..Default::default() };
         assert_eq!(
             key_only.settings().unwrap_err().to_string(),
-            "--tls-key-store needs --tls-trust-store: the file that says which servers are trusted"
+            "--tls-key-store needs --tls-trust-store: the file with the trusted certificates"
         );
         assert!(TlsArguments::default().settings().unwrap().is_none());
         let trust_only = TlsArguments { tls_trust_store: file(), ..Default::default() };

@@ -1,8 +1,7 @@
-//! HTTP to admin ports, with TLS where the address says `https://`.
+//! HTTP requests to admin ports, with TLS if the URL begins with `https://`.
 //!
-//! In: ureq's configuration, and whom to trust. Out: an agent. ureq has a TLS of its own, which knows
-//! neither JKS files nor the rules by which ZooKeeper's servers check hosts; so ours goes in between, as
-//! ureq's `unversioned` module provides for.
+//! In: ureq's configuration, and the settings for TLS. Out: an agent. ureq's own TLS supports neither JKS files nor
+//! ZooKeeper's rules for checking host names; so this module plugs ours in, through ureq's `unversioned` module.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -18,17 +17,17 @@ use ureq::unversioned::transport::{
     Transport, TransportAdapter,
 };
 
-/// An agent that asks with this configuration. Without settings for TLS it refuses `https://`.
+/// Creates an agent with this configuration. Without settings for TLS its requests to `https://` URLs fail.
 ///
 /// # Errors
-/// A file that the settings name cannot be used.
+/// A file named by the settings cannot be used.
 pub fn agent(config: Config, tls: Option<TlsSettings>) -> Result<Agent, TlsError> {
     let context = tls.map(|settings| TlsContext::load(settings, Side::Client)).transpose()?;
     let connector = ().chain(TcpConnector::default()).chain(TlsConnector { context });
     Ok(Agent::with_parts(config, connector, DefaultResolver::default()))
 }
 
-/// Speaks TLS over a connection that stands.
+/// Adds TLS to an established connection.
 struct TlsConnector {
     context: Option<TlsContext>,
 }
@@ -52,12 +51,15 @@ impl<In: Transport> Connector<In> for TlsConnector {
             return Ok(Some(Either::A(transport)));
         }
         let context = self.context.as_ref().ok_or_else(|| {
-            other("https:// needs --tls-trust-store, to know whom to trust".to_owned())
+            other(
+                "https:// needs --tls-trust-store: the file with the trusted certificates"
+                    .to_owned(),
+            )
         })?;
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
         socket.set_timeout(details.timeout);
         let mut session = session(context, details)?;
-        session.complete_io(&mut socket).map_err(broken)?;
+        session.complete_io(&mut socket).map_err(describe)?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         Ok(Some(Either::B(TlsTransport { buffers, stream: StreamOwned::new(session, socket) })))
@@ -69,16 +71,16 @@ fn session(
     details: &ConnectionDetails<'_>,
 ) -> Result<ClientConnection, ureq::Error> {
     let host = details.uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    // The connector before us does not tell which address answered; all belong to the host.
+    // The previous connector does not say which address it connected to; all of them belong to the host.
     let address = details.addrs.first().map_or(Ipv6Addr::UNSPECIFIED.into(), |addr| addr.ip());
     let peer = Peer::dialled(host, IpAddr::to_canonical(&address));
     let config = context.client_config(&peer).map_err(|error| other(error.to_string()))?;
     ClientConnection::new(config, peer.server_name()).map_err(|error| other(error.to_string()))
 }
 
-/// What went wrong, in words for an operator; ureq tells by itself of times that are over. With TLS 1.3 a
-/// server that refuses our certificate says so after the handshake.
-fn broken(error: io::Error) -> ureq::Error {
+/// Describes a TLS error for operators; ureq itself reports timeouts. With TLS 1.3 a server that rejects the client's
+/// certificate reports it after the handshake.
+fn describe(error: io::Error) -> ureq::Error {
     match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
         true => other(describe_io_failure(&error)),
         false => error.into(),
@@ -113,7 +115,7 @@ impl Transport for TlsTransport {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         self.stream.sock.set_timeout(timeout);
-        let bytes = self.stream.read(self.buffers.input_append_buf()).map_err(broken)?;
+        let bytes = self.stream.read(self.buffers.input_append_buf()).map_err(describe)?;
         self.buffers.input_appended(bytes);
         Ok(bytes > 0)
     }

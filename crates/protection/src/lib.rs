@@ -1,10 +1,10 @@
-//! How the tools prove who they are and speak TLS: the flags that say so ([`AuthArguments`],
-//! [`TlsArguments`]), passwords that do not stand among the arguments ([`secret_from_file`],
-//! [`secret_from_environment`]), and HTTPS to admin ports ([`https::agent`]).
+//! Authentication and TLS of the command-line tools: the flags ([`AuthArguments`], [`TlsArguments`]), passwords from
+//! other places than arguments ([`secret_from_file`], [`secret_from_environment`]), and HTTPS to admin ports
+//! ([`https::agent`]).
 //!
-//! Passwords come from files or from the environment: arguments are what everybody on the machine can see
-//! in the list of processes. Only `--auth` may be one, because people are used to it; its help says better
-//! ways.
+//! Passwords come from files or from the environment, because every user of the machine can see arguments in the list
+//! of processes. Only `--auth` takes a secret as an argument, because users expect it; its help recommends the
+//! alternatives.
 
 mod credentials;
 mod flags;

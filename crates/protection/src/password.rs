@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 
 use herdsman_secret::Secret;
 
-/// No password is longer.
+/// The longest password that is read from a file.
 const PASSWORD_BYTES_MAX: u64 = 4096;
 
-/// Why there is no password.
+/// Why a password cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordError {
-    /// The file cannot be used.
+    /// The file cannot be read, or is too large.
     #[error("{}: {source}", .file.display())]
     File {
-        /// Which.
+        /// The path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: io::Error,
     },
-    /// The variable is not text.
-    #[error("the variable {0} is not UTF-8 text")]
+    /// The environment variable is not UTF-8.
+    #[error("the environment variable {0} is not valid UTF-8")]
     NotText(&'static str),
 }
 
-/// A variable that is set and not empty.
+/// Reads an environment variable; `None` if it is not set or empty.
 ///
 /// # Errors
-/// It is not text.
+/// It is not valid UTF-8.
 pub fn secret_from_environment(variable: &'static str) -> Result<Option<Secret>, PasswordError> {
     match std::env::var(variable) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty()).map(Secret::new)),
@@ -38,18 +38,18 @@ pub fn secret_from_environment(variable: &'static str) -> Result<Option<Secret>,
     }
 }
 
-/// The content of a file without the line end at its end.
+/// Reads a file, without the line end at its end.
 ///
 /// # Errors
-/// It cannot be read, or is too large to be a password.
+/// The file cannot be read, or is too large for a password.
 pub fn secret_from_file(file: &Path) -> Result<Secret, PasswordError> {
     let problem = |source| PasswordError::File { file: file.to_owned(), source };
     let opened = File::open(file).map_err(problem)?;
     let mut text = String::new();
     opened.take(PASSWORD_BYTES_MAX + 1).read_to_string(&mut text).map_err(problem)?;
     if text.len() as u64 > PASSWORD_BYTES_MAX {
-        let words = format!("larger than {PASSWORD_BYTES_MAX} bytes, which no password is");
-        return Err(problem(io::Error::other(words)));
+        let message = format!("too large for a password: the limit is {PASSWORD_BYTES_MAX} bytes");
+        return Err(problem(io::Error::other(message)));
     }
     let end = text.trim_end_matches(['\r', '\n']).len();
     text.truncate(end);
@@ -73,6 +73,8 @@ mod tests {
     fn files_that_cannot_be_used_are_named() {
         let problem = |file: &str| secret_from_file(Path::new(file)).unwrap_err().to_string();
         assert!(problem("/nowhere/password").starts_with("/nowhere/password: "));
-        assert!(problem("/dev/zero").ends_with("which no password is"));
+        assert!(
+            problem("/dev/zero").ends_with("too large for a password: the limit is 4096 bytes")
+        );
     }
 }
