@@ -7,17 +7,17 @@ use herdsman_proto::SessionId;
 
 /// When sessions end.
 #[derive(Debug)]
-pub struct Expiry {
+pub struct ExpiryQueue {
     tick_ms: u64,
     buckets: BTreeMap<u64, BTreeSet<SessionId>>,
 }
 
-impl Expiry {
+impl ExpiryQueue {
     /// No deadlines.
     #[must_use]
     pub fn new(tick_ms: u64) -> Self {
         assert!(tick_ms > 0, "a tick has a length");
-        Expiry { tick_ms, buckets: BTreeMap::new() }
+        ExpiryQueue { tick_ms, buckets: BTreeMap::new() }
     }
 
     /// The bucket in which a deadline falls: rounded up.
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn sessions_end_at_the_next_tick_after_their_deadline() {
-        let mut expiry = Expiry::new(2000);
+        let mut expiry = ExpiryQueue::new(2000);
         let session = SessionId(1);
         let first = expiry.bucket(4000);
         assert_eq!(first, 6000);

@@ -17,11 +17,11 @@ use herdsman_proto::{ErrorCode, Id, SessionId, Xid, Zxid};
 use herdsman_zab::LinkId;
 
 use crate::io::ConnId;
-use crate::pending::Origin;
+use crate::pending::RequestOrigin;
 
 /// A connection that waits for the leader's word about its session.
 #[derive(Clone, Debug)]
-pub struct Applicant {
+pub struct PendingConnect {
     /// Which connection.
     pub conn: ConnId,
     /// The timeout that it gets.
@@ -34,7 +34,7 @@ pub struct Applicant {
 
 /// For whom the leader was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum Requester {
     /// A client of this server.
     Client,
     /// An observer that learns from this server.
@@ -43,22 +43,22 @@ pub enum Asker {
 
 /// Observers have asked the leader for more than can be kept in mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMuchAsked;
+pub struct TooManyPending;
 
 /// A request in its session's queue.
 #[derive(Debug)]
-pub enum Queued {
+pub enum QueuedRequest {
     /// A write that went to the leader.
     Write {
         /// Who asked.
-        origin: Origin,
+        origin: RequestOrigin,
         /// Its number in the txn.
         cxid: i32,
     },
     /// A sync that went to the leader.
     Sync {
         /// Who asked.
-        origin: Origin,
+        origin: RequestOrigin,
         /// Echoed.
         path: Box<str>,
         /// The leader has answered: everything before it is visible here.
@@ -67,34 +67,34 @@ pub enum Queued {
     /// A read behind one of these.
     Read {
         /// Who asked.
-        origin: Origin,
+        origin: RequestOrigin,
         /// The request, as it came.
         body: Box<[u8]>,
     },
     /// A goodbye to a session of which the leader does not know.
-    LocalClose(Origin),
+    LocalClose(RequestOrigin),
     /// Refused here, but not before its turn.
     Refusal {
         /// Who asked.
-        origin: Origin,
+        origin: RequestOrigin,
         /// What to say.
         code: ErrorCode,
     },
 }
 
-impl Queued {
+impl QueuedRequest {
     fn is_write(&self, number: i32) -> bool {
-        matches!(self, Queued::Write { cxid, .. } if *cxid == number)
+        matches!(self, QueuedRequest::Write { cxid, .. } if *cxid == number)
     }
 
     /// At the front of its queue it can be answered.
     fn is_ready(&self) -> bool {
         match self {
-            Queued::Read { .. }
-            | Queued::Refusal { .. }
-            | Queued::LocalClose(_)
-            | Queued::Sync { is_done: true, .. } => true,
-            Queued::Write { .. } | Queued::Sync { .. } => false,
+            QueuedRequest::Read { .. }
+            | QueuedRequest::Refusal { .. }
+            | QueuedRequest::LocalClose(_)
+            | QueuedRequest::Sync { is_done: true, .. } => true,
+            QueuedRequest::Write { .. } | QueuedRequest::Sync { .. } => false,
         }
     }
 }
@@ -105,15 +105,15 @@ const ASKED_MAX: usize = 1 << 16;
 
 /// A session whose client is connected here.
 #[derive(Debug)]
-struct Attached {
+struct AttachedSession {
     conn: ConnId,
     timeout_ms: i32,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedRequest>,
 }
 
 /// Where a client was last that is not connected here now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LastAt {
+enum LastLocation {
     /// At an observer that learns from this server.
     Observer(LinkId),
     /// Here; its connection is closed.
@@ -126,15 +126,15 @@ pub struct Forwarding {
     link: LinkId,
     /// The leader confirms with a quorum that it leads before it answers a sync.
     leader_confirms_syncs: bool,
-    attached: BTreeMap<SessionId, Attached>,
+    attached: BTreeMap<SessionId, AttachedSession>,
     /// New sessions that the leader has been asked for.
-    opening: BTreeMap<SessionId, Applicant>,
+    opening: BTreeMap<SessionId, PendingConnect>,
     /// Old sessions that the leader has been asked about.
-    reviving: BTreeMap<SessionId, Applicant>,
+    reviving: BTreeMap<SessionId, PendingConnect>,
     /// The same, in the order of asking, with the timeout and for whom.
-    asked: VecDeque<(SessionId, i32, Asker)>,
+    asked: VecDeque<(SessionId, i32, Requester)>,
     /// Where the clients of other sessions were last.
-    last_at: BTreeMap<SessionId, LastAt>,
+    last_location: BTreeMap<SessionId, LastLocation>,
     /// Sessions that were heard of since the leader last asked.
     touched: BTreeMap<SessionId, i32>,
     /// Whose syncs the leader has not answered, in order.
@@ -163,7 +163,7 @@ struct ClientSync {
 }
 
 impl ClientSync {
-    fn is(self, origin: &Origin) -> bool {
+    fn is(self, origin: &RequestOrigin) -> bool {
         (self.conn, self.xid) == (origin.conn, origin.xid)
     }
 }
@@ -179,7 +179,7 @@ impl Forwarding {
             opening: BTreeMap::new(),
             reviving: BTreeMap::new(),
             asked: VecDeque::new(),
-            last_at: BTreeMap::new(),
+            last_location: BTreeMap::new(),
             touched: BTreeMap::new(),
             syncs: VecDeque::new(),
             answered_syncs: VecDeque::new(),
@@ -205,14 +205,14 @@ impl Forwarding {
     }
 
     /// A client waits for a new session.
-    pub fn open(&mut self, session: SessionId, applicant: Applicant) {
-        self.opening.insert(session, applicant);
+    pub fn open(&mut self, session: SessionId, pending: PendingConnect) {
+        self.opening.insert(session, pending);
     }
 
     /// A client waits to go on with a session. Gives a connection that waited for the same.
-    pub fn revive(&mut self, session: SessionId, applicant: Applicant) -> Option<ConnId> {
-        self.asked.push_back((session, applicant.timeout_ms, Asker::Client));
-        self.reviving.insert(session, applicant).map(|before| before.conn)
+    pub fn revive(&mut self, session: SessionId, pending: PendingConnect) -> Option<ConnId> {
+        self.asked.push_back((session, pending.timeout_ms, Requester::Client));
+        self.reviving.insert(session, pending).map(|before| before.conn)
     }
 
     /// The leader is asked about a session for somebody.
@@ -220,51 +220,52 @@ impl Forwarding {
         &mut self,
         session: SessionId,
         timeout_ms: i32,
-        asker: Asker,
-    ) -> Result<(), TooMuchAsked> {
+        requester: Requester,
+    ) -> Result<(), TooManyPending> {
         if self.asked.len() >= ASKED_MAX {
-            return Err(TooMuchAsked);
+            return Err(TooManyPending);
         }
-        self.asked.push_back((session, timeout_ms, asker));
+        self.asked.push_back((session, timeout_ms, requester));
         Ok(())
     }
 
     /// The leader has answered a question about this session: with which timeout it was asked, and for
     /// whom.
-    pub fn take_asked(&mut self, session: SessionId) -> Option<(i32, Asker)> {
+    pub fn take_asked(&mut self, session: SessionId) -> Option<(i32, Requester)> {
         let index = self.asked.iter().position(|(asked, ..)| *asked == session)?;
-        self.asked.remove(index).map(|(_, timeout_ms, asker)| (timeout_ms, asker))
+        self.asked.remove(index).map(|(_, timeout_ms, requester)| (timeout_ms, requester))
     }
 
     /// Who waits for this new session.
-    pub fn take_opening(&mut self, session: SessionId) -> Option<Applicant> {
+    pub fn take_opening(&mut self, session: SessionId) -> Option<PendingConnect> {
         self.opening.remove(&session)
     }
 
     /// Who waits to go on with this session.
-    pub fn take_reviving(&mut self, session: SessionId) -> Option<Applicant> {
+    pub fn take_reviving(&mut self, session: SessionId) -> Option<PendingConnect> {
         self.reviving.remove(&session)
     }
 
     /// The session is established on a connection.
     pub fn attach(&mut self, session: SessionId, conn: ConnId, timeout_ms: i32) {
-        let attached = Attached { conn, timeout_ms, queue: VecDeque::new() };
-        self.last_at.remove(&session);
+        let attached = AttachedSession { conn, timeout_ms, queue: VecDeque::new() };
+        self.last_location.remove(&session);
         self.attached.insert(session, attached);
     }
 
     /// The session's client is at an observer. Gives the connection that it had here.
     pub fn attach_elsewhere(&mut self, session: SessionId, observer: LinkId) -> Option<ConnId> {
-        self.last_at.insert(session, LastAt::Observer(observer));
+        self.last_location.insert(session, LastLocation::Observer(observer));
         self.attached.remove(&session).map(|attached| attached.conn)
     }
 
     /// The session's client has left this observer for here, or for another observer.
     #[must_use]
     pub fn has_left(&self, session: SessionId, observer: LinkId) -> bool {
-        let last_at = self.last_at.get(&session);
+        let last_location = self.last_location.get(&session);
         self.attached.contains_key(&session)
-            || last_at.is_some_and(|last_at| *last_at != LastAt::Observer(observer))
+            || last_location
+                .is_some_and(|last_location| *last_location != LastLocation::Observer(observer))
     }
 
     /// The connection of a session.
@@ -276,18 +277,18 @@ impl Forwarding {
     /// The connection is closed; what is still in its queue gets no reply.
     pub fn detach(&mut self, session: SessionId, conn: ConnId) {
         for waiting in [&mut self.opening, &mut self.reviving] {
-            waiting.retain(|_, applicant| applicant.conn != conn);
+            waiting.retain(|_, pending| pending.conn != conn);
         }
         if self.conn(session) == Some(conn) {
             self.attached.remove(&session);
-            self.last_at.insert(session, LastAt::Here);
+            self.last_location.insert(session, LastLocation::Here);
         }
     }
 
     /// The session is over. Gives its connection.
     pub fn end(&mut self, session: SessionId) -> Option<ConnId> {
         self.touched.remove(&session);
-        self.last_at.remove(&session);
+        self.last_location.remove(&session);
         self.attached.remove(&session).map(|attached| attached.conn)
     }
 
@@ -319,9 +320,9 @@ impl Forwarding {
     }
 
     /// Puts a request into its session's queue.
-    pub fn push(&mut self, session: SessionId, request: Queued) {
+    pub fn push(&mut self, session: SessionId, request: QueuedRequest) {
         if let Some(attached) = self.attached.get_mut(&session) {
-            if let Queued::Sync { origin, .. } = &request {
+            if let QueuedRequest::Sync { origin, .. } = &request {
                 let sync = ClientSync { session, conn: origin.conn, xid: origin.xid };
                 self.syncs.push_back(PendingSync::Client(sync));
             }
@@ -333,23 +334,23 @@ impl Forwarding {
     /// that, since the leader had them first: whatever they wait for has a smaller zxid.
     pub fn reach_write(&mut self, session: SessionId, cxid: i32) {
         let Some(attached) = self.attached.get_mut(&session) else { return };
-        let is_write = |request: &Queued| matches!(request, Queued::Write { .. });
+        let is_write = |request: &QueuedRequest| matches!(request, QueuedRequest::Write { .. });
         let Some(next) = attached.queue.iter().position(is_write) else { return };
         if !attached.queue[next].is_write(cxid) {
             return;
         }
         for request in attached.queue.iter_mut().take(next) {
-            if let Queued::Sync { is_done, .. } = request {
+            if let QueuedRequest::Sync { is_done, .. } = request {
                 *is_done = true;
             }
         }
     }
 
     /// A txn of this session is applied: the write that asked for it, if it was asked for here.
-    pub fn take_write(&mut self, session: SessionId, cxid: i32) -> Option<Origin> {
+    pub fn take_write(&mut self, session: SessionId, cxid: i32) -> Option<RequestOrigin> {
         let queue = &mut self.attached.get_mut(&session)?.queue;
         match queue.front() {
-            Some(Queued::Write { origin, cxid: first }) if *first == cxid => {
+            Some(QueuedRequest::Write { origin, cxid: first }) if *first == cxid => {
                 let origin = *origin;
                 queue.pop_front();
                 Some(origin)
@@ -366,9 +367,9 @@ impl Forwarding {
     }
 
     /// The leader is asked for a sync for an observer.
-    pub fn ask_sync(&mut self, observer: LinkId) -> Result<(), TooMuchAsked> {
+    pub fn ask_sync(&mut self, observer: LinkId) -> Result<(), TooManyPending> {
         if self.syncs.len() >= ASKED_MAX {
-            return Err(TooMuchAsked);
+            return Err(TooManyPending);
         }
         self.syncs.push_back(PendingSync::Observer(observer));
         Ok(())
@@ -402,7 +403,7 @@ impl Forwarding {
     fn mark_sync_done(&mut self, sync: ClientSync) {
         let Some(attached) = self.attached.get_mut(&sync.session) else { return };
         for request in &mut attached.queue {
-            if let Queued::Sync { origin, is_done, .. } = request
+            if let QueuedRequest::Sync { origin, is_done, .. } = request
                 && sync.is(origin)
                 && !*is_done
             {
@@ -413,7 +414,7 @@ impl Forwarding {
     }
 
     /// The request at the front of a session's queue, if it can be answered now.
-    pub fn take_ready(&mut self, session: SessionId) -> Option<Queued> {
+    pub fn take_ready(&mut self, session: SessionId) -> Option<QueuedRequest> {
         let queue = &mut self.attached.get_mut(&session)?.queue;
         queue.pop_front_if(|request| request.is_ready())
     }
@@ -421,7 +422,7 @@ impl Forwarding {
     /// What is ready in a session's queue is answered later.
     pub fn postpone(&mut self, session: SessionId) {
         let front = self.attached.get(&session).and_then(|attached| attached.queue.front());
-        if front.is_some_and(Queued::is_ready) {
+        if front.is_some_and(QueuedRequest::is_ready) {
             self.postponed.insert(session);
         }
     }

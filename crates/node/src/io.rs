@@ -87,7 +87,7 @@ pub enum Input<'a> {
     /// Something about the other servers, or about what agreement with them asked of the disk.
     Peer(herdsman_zab::Input),
     /// The whole process was stopped for a while and heard nobody: its clients are not to blame.
-    StoodStill,
+    ProcessPaused,
     /// Time has passed.
     Tick,
 }

@@ -24,8 +24,8 @@ use crate::cxids::{Cxids, Numbering};
 use crate::forwarding::Forwarding;
 use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
 use crate::passwords::SessionPasswords;
-use crate::pending::{InFlight, Origin, Waiting};
-use crate::sessions::{Owner, Sessions};
+use crate::pending::{InFlight, Pending, RequestOrigin};
+use crate::sessions::{SessionOwner, Sessions};
 use crate::sweeper::{SweepSettings, Sweeper};
 use ensemble::Ensemble;
 pub use ensemble::{membership_in, membership_of};
@@ -227,7 +227,7 @@ impl Node {
     /// Something waits for [`Node::apply`].
     #[must_use]
     pub fn wants_tree(&self) -> bool {
-        self.has_committed() || self.has_postponed() || self.has_coming_role()
+        self.has_committed() || self.has_postponed() || self.has_upcoming_role()
     }
 
     /// The txn that [`Node::apply`] will put into the tree next, if it is known already.
@@ -294,7 +294,7 @@ impl Node {
             }
             Input::Request { conn, xid, request, body } => {
                 let op = op_of(&request);
-                let origin = Origin { conn, xid, op, since_ms: now.monotonic_ms };
+                let origin = RequestOrigin { conn, xid, op, since_ms: now.monotonic_ms };
                 match self.role {
                     _ if self.is_leaving_role() => {}
                     Role::Idle { .. } => {}
@@ -328,7 +328,7 @@ impl Node {
                 self.storage_changed(state, out);
                 self.tell_peers_of_storage(now, tree, out);
             }
-            Input::StoodStill => self.sessions.touch_all(now.monotonic_ms),
+            Input::ProcessPaused => self.sessions.touch_all(now.monotonic_ms),
             Input::Tick => self.tick(now, tree, out),
         }
     }
@@ -336,7 +336,7 @@ impl Node {
     fn request(
         &mut self,
         now: Now,
-        origin: Origin,
+        origin: RequestOrigin,
         request: ClientRequest<'_>,
         body: &[u8],
         tree: &Tree,
@@ -346,7 +346,7 @@ impl Node {
             return;
         };
         let (session, ids, numbering) = (conn.session, Arc::clone(&conn.ids), conn.numbering);
-        let refused = self.sessions.check(session, Owner::Conn(origin.conn)).err();
+        let refused = self.sessions.check(session, SessionOwner::Conn(origin.conn)).err();
         if refused == Some(ErrorCode::SessionMoved) {
             return out.close(origin.conn, CloseReason::SessionMoved);
         }
@@ -354,10 +354,10 @@ impl Node {
         if let ClientRequest::Sync { path } = request {
             let path = path.into_owned().into_boxed_str();
             let check = self.begin_check(now, out);
-            return self.answer_in_turn(Waiting::Sync { origin, path, check }, tree, out);
+            return self.answer_in_turn(Pending::Sync { origin, path, check }, tree, out);
         }
         if let ClientRequest::Read(_) = request {
-            return self.answer_in_turn(Waiting::Read { origin, body: body.into() }, tree, out);
+            return self.answer_in_turn(Pending::Read { origin, body: body.into() }, tree, out);
         }
         if matches!(request, ClientRequest::CloseSession) && self.sessions.is_local(session) {
             return self.close_local_session(session, origin, tree, out);
@@ -390,7 +390,7 @@ impl Node {
         };
         self.last_proposed = header.zxid;
         let entry = self.within_limit(entry, &savepoint, tree);
-        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: Some(origin) });
+        self.propose(now, entry, out, |entry| Pending::Txn { entry, origin: Some(origin) });
     }
 
     /// A txn that could not be read back from the log must not get there (ZOOKEEPER-3496).
@@ -402,14 +402,14 @@ impl Node {
         self.overlay.prepare_error(tree, entry.header, ErrorCode::BadArguments)
     }
 
-    fn refuse(&mut self, origin: Origin, code: ErrorCode, tree: &Tree, out: &mut Outputs) {
-        self.answer_in_turn(Waiting::Refusal { origin, code }, tree, out);
+    fn refuse(&mut self, origin: RequestOrigin, code: ErrorCode, tree: &Tree, out: &mut Outputs) {
+        self.answer_in_turn(Pending::Refusal { origin, code }, tree, out);
     }
 
     /// Answers at once if nothing is in flight and `out` is not large, else behind it; a sync only when its check is
     /// passed. A log that cannot be written lets nothing move on, so then it is enough that the connection itself has
     /// nothing in flight; one that has is being closed.
-    fn answer_in_turn(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
+    fn answer_in_turn(&mut self, waiting: Pending, tree: &Tree, out: &mut Outputs) {
         let stuck = self.storage != StorageState::Writable;
         let conn = waiting.conn();
         let is_first = (self.in_flight.is_empty() && !out.is_large())
@@ -428,7 +428,7 @@ impl Node {
         &mut self,
         now: Now,
         session: SessionId,
-        origin: Option<(Origin, i32)>,
+        origin: Option<(RequestOrigin, i32)>,
         tree: &Tree,
         out: &mut Outputs,
     ) {
@@ -436,7 +436,7 @@ impl Node {
         let header = self.next_header(now, session, cxid.unwrap_or(0));
         let entry = self.overlay.prepare_close_session(tree, header);
         self.sessions.set_closing(session);
-        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin });
+        self.propose(now, entry, out, |entry| Pending::Txn { entry, origin });
     }
 
     fn next_header(&mut self, now: Now, session: SessionId, cxid: i32) -> TxnHeader {
@@ -449,7 +449,7 @@ impl Node {
         now: Now,
         entry: Entry,
         out: &mut Outputs,
-        waiting: impl FnOnce(Box<Entry>) -> Waiting,
+        waiting: impl FnOnce(Box<Entry>) -> Pending,
     ) {
         let zxid = entry.header.zxid;
         if self.ensemble.is_some() {
@@ -513,7 +513,7 @@ impl Node {
         {
             let header = self.next_header(now, SessionId::NONE, 0);
             let entry = self.overlay.prepare_sweep(tree, header, &path, never_used_ms_max);
-            self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+            self.propose(now, entry, out, |entry| Pending::Txn { entry, origin: None });
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::io::ConnId;
 
 /// The request behind a txn.
 #[derive(Clone, Copy, Debug)]
-pub struct Origin {
+pub struct RequestOrigin {
     /// On which connection.
     pub conn: ConnId,
     /// Its number.
@@ -23,13 +23,13 @@ pub struct Origin {
 
 /// What waits for a zxid to be durable.
 #[derive(Debug)]
-pub enum Waiting {
+pub enum Pending {
     /// A txn, to be applied. Without an origin it is the server's own.
     Txn {
         /// The txn.
         entry: Box<Entry>,
         /// Who asked for it.
-        origin: Option<Origin>,
+        origin: Option<RequestOrigin>,
     },
     /// A session to be opened.
     Connect {
@@ -43,7 +43,7 @@ pub enum Waiting {
     /// A sync, answered in its turn.
     Sync {
         /// Who asked.
-        origin: Origin,
+        origin: RequestOrigin,
         /// Echoed.
         path: Box<str>,
         /// What has to be passed before, to show that this server still leads.
@@ -52,37 +52,37 @@ pub enum Waiting {
     /// A read behind a write of its session.
     Read {
         /// Who asked.
-        origin: Origin,
+        origin: RequestOrigin,
         /// The request, as it came.
         body: Box<[u8]>,
     },
     /// A client's goodbye to its local session: no txn, but its turn.
     LocalClose {
         /// Who asked.
-        origin: Origin,
+        origin: RequestOrigin,
         /// Which session ends.
         session: SessionId,
     },
     /// An error that takes no zxid but its turn.
     Refusal {
         /// Who asked.
-        origin: Origin,
+        origin: RequestOrigin,
         /// What to say.
         code: ErrorCode,
     },
 }
 
-impl Waiting {
+impl Pending {
     /// The connection that waits for it.
     #[must_use]
     pub fn conn(&self) -> Option<ConnId> {
         match self {
-            Waiting::Txn { origin, .. } => origin.map(|origin| origin.conn),
-            Waiting::Connect { conn, .. } => Some(*conn),
-            Waiting::Sync { origin, .. }
-            | Waiting::Read { origin, .. }
-            | Waiting::Refusal { origin, .. }
-            | Waiting::LocalClose { origin, .. } => Some(origin.conn),
+            Pending::Txn { origin, .. } => origin.map(|origin| origin.conn),
+            Pending::Connect { conn, .. } => Some(*conn),
+            Pending::Sync { origin, .. }
+            | Pending::Read { origin, .. }
+            | Pending::Refusal { origin, .. }
+            | Pending::LocalClose { origin, .. } => Some(origin.conn),
         }
     }
 }
@@ -90,26 +90,26 @@ impl Waiting {
 /// Everything in flight, in order.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    queue: VecDeque<(Zxid, Waiting)>,
+    queue: VecDeque<(Zxid, Pending)>,
     /// The last check that was passed.
     passed: Check,
 }
 
 impl InFlight {
     /// Adds what waits for `zxid`.
-    pub fn push(&mut self, zxid: Zxid, waiting: Waiting) {
+    pub fn push(&mut self, zxid: Zxid, waiting: Pending) {
         assert!(self.queue.back().is_none_or(|(last, _)| *last <= zxid), "zxids go up");
         self.queue.push_back((zxid, waiting));
     }
 
     /// The next one that is durable and, if it is a sync, has passed its check. A sync in front of something durable
     /// needs none: a quorum has acknowledged what came after it.
-    pub fn pop_ready(&mut self, durable: Zxid) -> Option<Waiting> {
+    pub fn pop_ready(&mut self, durable: Zxid) -> Option<Pending> {
         self.ready(durable)?;
         self.queue.pop_front().map(|(_, waiting)| waiting)
     }
 
-    fn ready(&self, durable: Zxid) -> Option<&Waiting> {
+    fn ready(&self, durable: Zxid) -> Option<&Pending> {
         let (zxid, waiting) = self.queue.front()?;
         let is_ready = *zxid < durable || (*zxid == durable && self.has_passed(waiting));
         is_ready.then_some(waiting)
@@ -122,15 +122,15 @@ impl InFlight {
 
     /// Whether no check holds it up.
     #[must_use]
-    pub fn has_passed(&self, waiting: &Waiting) -> bool {
-        !matches!(waiting, Waiting::Sync { check, .. } if *check > self.passed)
+    pub fn has_passed(&self, waiting: &Pending) -> bool {
+        !matches!(waiting, Pending::Sync { check, .. } if *check > self.passed)
     }
 
     /// The txn that [`InFlight::pop_ready`] would give next, if it is one.
     #[must_use]
     pub fn next_txn(&self, durable: Zxid) -> Option<&Entry> {
         match self.ready(durable)? {
-            Waiting::Txn { entry, .. } | Waiting::Connect { entry, .. } => Some(entry),
+            Pending::Txn { entry, .. } | Pending::Connect { entry, .. } => Some(entry),
             _ => None,
         }
     }
@@ -151,13 +151,13 @@ impl InFlight {
     pub fn forget_origins(&mut self) {
         let txns = std::mem::take(&mut self.queue).into_iter();
         let txns = txns.filter_map(|(zxid, waiting)| match waiting {
-            Waiting::Txn { entry, .. } | Waiting::Connect { entry, .. } => {
-                Some((zxid, Waiting::Txn { entry, origin: None }))
+            Pending::Txn { entry, .. } | Pending::Connect { entry, .. } => {
+                Some((zxid, Pending::Txn { entry, origin: None }))
             }
-            Waiting::Sync { .. }
-            | Waiting::Read { .. }
-            | Waiting::LocalClose { .. }
-            | Waiting::Refusal { .. } => None,
+            Pending::Sync { .. }
+            | Pending::Read { .. }
+            | Pending::LocalClose { .. }
+            | Pending::Refusal { .. } => None,
         });
         self.queue = txns.collect();
     }
@@ -188,7 +188,7 @@ impl InFlight {
     #[must_use]
     pub fn syncs(&self) -> usize {
         let waiting = self.queue.iter().map(|(_, waiting)| waiting);
-        waiting.filter(|waiting| matches!(waiting, Waiting::Sync { .. })).count()
+        waiting.filter(|waiting| matches!(waiting, Pending::Sync { .. })).count()
     }
 
     /// Connections that wait for something.

@@ -11,12 +11,12 @@ use herdsman_proto::{ErrorCode, SessionId};
 use herdsman_zab::LinkId;
 
 use crate::ended::EndedSessions;
-use crate::expiry::Expiry;
+use crate::expiry::ExpiryQueue;
 use crate::io::ConnId;
 
 /// Through whom a session's client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum SessionOwner {
     /// A connection to this server.
     Conn(ConnId),
     /// A learner to which it is connected.
@@ -28,7 +28,7 @@ pub enum Owner {
 
 /// Who knows of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum SessionScope {
     /// The whole ensemble: a txn opened it, and a txn ends it.
     Global,
     /// This server only. No txn speaks of it, and it owns no ephemerals.
@@ -41,11 +41,11 @@ pub struct Session {
     /// Its timeout.
     pub timeout_ms: i32,
     /// Through whom its client speaks.
-    pub owner: Option<Owner>,
+    pub owner: Option<SessionOwner>,
     /// Its end is on the way.
     pub closing: bool,
     /// Who knows of it.
-    pub scope: Scope,
+    pub scope: SessionScope,
     bucket: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Session {
     #[must_use]
     pub fn conn(&self) -> Option<ConnId> {
         match self.owner {
-            Some(Owner::Conn(conn)) => Some(conn),
+            Some(SessionOwner::Conn(conn)) => Some(conn),
             _ => None,
         }
     }
@@ -70,7 +70,7 @@ impl Session {
 #[derive(Debug)]
 pub struct Sessions {
     by_id: BTreeMap<SessionId, Session>,
-    expiry: Expiry,
+    expiry: ExpiryQueue,
     ended: EndedSessions,
     next_id: i64,
     /// So many sessions are due that they end in several steps: the time of the next one.
@@ -89,7 +89,7 @@ impl Sessions {
         let next_id = (i64::from(server_id) << 56) | low_56;
         Sessions {
             by_id: BTreeMap::new(),
-            expiry: Expiry::new(tick_ms),
+            expiry: ExpiryQueue::new(tick_ms),
             ended: EndedSessions::default(),
             next_id,
             none_due_until_ms: 0,
@@ -111,14 +111,20 @@ impl Sessions {
     }
 
     /// Starts to track a session of the whole ensemble.
-    pub fn open(&mut self, id: SessionId, timeout_ms: i32, owner: Option<Owner>, now_ms: u64) {
-        let scope = Scope::Global;
+    pub fn open(
+        &mut self,
+        id: SessionId,
+        timeout_ms: i32,
+        owner: Option<SessionOwner>,
+        now_ms: u64,
+    ) {
+        let scope = SessionScope::Global;
         self.track(id, Session { timeout_ms, owner, closing: false, scope, bucket: None }, now_ms);
     }
 
     /// Starts to track a session that only this server knows of.
     pub fn open_local(&mut self, id: SessionId, timeout_ms: i32, conn: ConnId, now_ms: u64) {
-        let (owner, scope) = (Some(Owner::Conn(conn)), Scope::Local);
+        let (owner, scope) = (Some(SessionOwner::Conn(conn)), SessionScope::Local);
         self.track(id, Session { timeout_ms, owner, closing: false, scope, bucket: None }, now_ms);
     }
 
@@ -133,14 +139,14 @@ impl Sessions {
     /// The whole ensemble gets to know of a session that was local.
     pub fn upgrade(&mut self, id: SessionId) {
         if let Some(session) = self.by_id.get_mut(&id) {
-            session.scope = Scope::Global;
+            session.scope = SessionScope::Global;
         }
     }
 
     /// Stops tracking all sessions. Local sessions, which no other server knows, end with that.
     pub fn forget_all(&mut self) {
         for (id, session) in std::mem::take(&mut self.by_id) {
-            if session.scope == Scope::Local {
+            if session.scope == SessionScope::Local {
                 self.ended.insert(id);
             }
         }
@@ -164,19 +170,19 @@ impl Sessions {
     /// Only this server knows of the session.
     #[must_use]
     pub fn is_local(&self, id: SessionId) -> bool {
-        self.get(id).is_some_and(|session| session.scope == Scope::Local)
+        self.get(id).is_some_and(|session| session.scope == SessionScope::Local)
     }
 
     /// Number of sessions that only this server knows of.
     #[must_use]
     pub fn local_len(&self) -> usize {
-        self.by_id.values().filter(|session| session.scope == Scope::Local).count()
+        self.by_id.values().filter(|session| session.scope == SessionScope::Local).count()
     }
 
     /// Sessions that only this server knows of, those behind this id, in order of their ids.
     pub fn local_after(&self, after: SessionId) -> impl Iterator<Item = (SessionId, &Session)> {
         let behind = self.by_id.range((Bound::Excluded(after), Bound::Unbounded));
-        let local = behind.filter(|(_, session)| session.scope == Scope::Local);
+        let local = behind.filter(|(_, session)| session.scope == SessionScope::Local);
         local.map(|(&id, session)| (id, session))
     }
 
@@ -216,10 +222,10 @@ impl Sessions {
     pub fn attach(
         &mut self,
         id: SessionId,
-        owner: Owner,
+        owner: SessionOwner,
         timeout_ms: i32,
         now_ms: u64,
-    ) -> Result<Option<Owner>, ErrorCode> {
+    ) -> Result<Option<SessionOwner>, ErrorCode> {
         let session = self.by_id.get_mut(&id).filter(|session| !session.closing);
         let session = session.ok_or(ErrorCode::SessionExpired)?;
         session.timeout_ms = timeout_ms;
@@ -230,15 +236,15 @@ impl Sessions {
 
     /// The connection is gone; the session lives on until its deadline.
     pub fn detach(&mut self, id: SessionId, conn: ConnId) {
-        let owner = Some(Owner::Conn(conn));
+        let owner = Some(SessionOwner::Conn(conn));
         if let Some(session) = self.by_id.get_mut(&id).filter(|session| session.owner == owner) {
-            session.owner = Some(Owner::Closed);
+            session.owner = Some(SessionOwner::Closed);
         }
     }
 
     /// May somebody write in this session's name? A session that nobody has claimed since this
     /// server began to decide is claimed by whoever writes first.
-    pub fn check(&mut self, id: SessionId, owner: Owner) -> Result<(), ErrorCode> {
+    pub fn check(&mut self, id: SessionId, owner: SessionOwner) -> Result<(), ErrorCode> {
         let session = self.by_id.get_mut(&id).filter(|session| !session.closing);
         let session = session.ok_or(ErrorCode::SessionExpired)?;
         if *session.owner.get_or_insert(owner) == owner {
@@ -335,14 +341,14 @@ mod tests {
     fn a_touched_session_lives_longer() {
         let mut sessions = sessions();
         let id = sessions.allocate();
-        sessions.open(id, 4000, Some(Owner::Conn(CONN)), 0);
+        sessions.open(id, 4000, Some(SessionOwner::Conn(CONN)), 0);
         assert_eq!(sessions.take_due(4999), None);
         sessions.touch(id, 4999);
         assert_eq!(sessions.take_due(9000), None);
         assert_eq!(sessions.get(id).unwrap().deadline_ms(), Some(10_000));
         assert_eq!(sessions.take_due(10_000), Some(id));
         assert_eq!(sessions.get(id).unwrap().deadline_ms(), None);
-        assert_eq!(sessions.check(id, Owner::Conn(CONN)), Err(ErrorCode::SessionExpired));
+        assert_eq!(sessions.check(id, SessionOwner::Conn(CONN)), Err(ErrorCode::SessionExpired));
     }
 
     #[test]
@@ -374,7 +380,7 @@ mod tests {
     fn a_session_that_moved_takes_nothing_from_its_old_connection() {
         let mut sessions = sessions();
         let id = sessions.allocate();
-        let (old, new) = (Owner::Conn(CONN), Owner::Learner(LinkId(2)));
+        let (old, new) = (SessionOwner::Conn(CONN), SessionOwner::Learner(LinkId(2)));
         sessions.open(id, 4000, Some(old), 0);
         assert_eq!(sessions.attach(id, new, 4000, 10), Ok(Some(old)));
         assert_eq!(sessions.check(id, old), Err(ErrorCode::SessionMoved));

@@ -15,8 +15,8 @@ use herdsman_node::{Input, Node, Now, Output as NodeOutput};
 use herdsman_proto::{QuorumPacket, ServerId, Zxid};
 use herdsman_store::{LogPosition, receive_snapshot};
 use herdsman_tree::{Tree, TreeOptions};
-use herdsman_zab::log::Kept;
-use herdsman_zab::{LinkId, Output, Standing};
+use herdsman_zab::log::LogStorage;
+use herdsman_zab::{LinkId, Output, RoleStatus};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
@@ -55,7 +55,7 @@ pub struct PeerSettings {
     /// This server.
     pub me: ServerId,
     /// Whether txns are written to disk.
-    pub kept: Kept,
+    pub log_storage: LogStorage,
     /// Silence on a link between a leader and an up-to-date learner.
     pub sync_limit_ms: u64,
     /// The rules of a tree that is received.
@@ -132,10 +132,10 @@ impl Peers {
     pub fn carry_out(&self, output: &Output, asker: Option<usize>) {
         match output {
             Output::Notify { to, message } => self.network.notify(*to, message),
-            Output::Connect { to, door } => {
+            Output::Connect { to, port } => {
                 // Taken before: the result may come before this thread goes on.
                 let mut leader_link = self.leader_link.lock();
-                leader_link.begin(self.network.connect(*to, *door));
+                leader_link.begin(self.network.connect(*to, *port));
             }
             Output::Send { link, packet } => {
                 if matches!(packet, QuorumPacket::Diff { .. } | QuorumPacket::Trunc { .. }) {
@@ -155,8 +155,8 @@ impl Peers {
                 self.log_positions.lock().remove(link);
                 self.network.close(*link);
             }
-            Output::Append { zxid, payload, kept } => {
-                if *kept == Kept::OnDisk {
+            Output::Append { zxid, payload, storage } => {
+                if *storage == LogStorage::OnDisk {
                     self.commit_queue.push(*zxid, payload, asker);
                 }
             }
@@ -186,22 +186,22 @@ impl Peers {
                 let membership = Arc::clone(membership);
                 self.commit_queue.push_change(DiskChange::Activate { membership });
             }
-            Output::Standing(standing) => self.standing_changed(*standing),
+            Output::RoleChanged(standing) => self.standing_changed(*standing),
             Output::Commit { .. } | Output::CheckPassed { .. } => {
                 unreachable!("the node keeps it")
             }
         }
     }
 
-    fn standing_changed(&self, standing: Standing) {
+    fn standing_changed(&self, standing: RoleStatus) {
         match standing {
-            Standing::Looking => {
+            RoleStatus::Looking => {
                 self.leader_link.lock().end();
                 self.log_positions.lock().clear();
                 self.network.cancel_connect();
             }
-            Standing::Leading { .. } => {}
-            Standing::Following { link, .. } | Standing::Observing { link, .. } => {
+            RoleStatus::Leading { .. } => {}
+            RoleStatus::Following { link, .. } | RoleStatus::Observing { link, .. } => {
                 self.leader_link.lock().activate(link);
                 self.network.set_idle_limit(link, self.settings.sync_limit_ms);
             }

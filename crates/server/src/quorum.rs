@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use herdsman_proto::membership::{Endpoint, Role};
 use herdsman_proto::{Member, Membership, Notification, QuorumPacket, ServerId};
-use herdsman_zab::{Door, LinkId};
+use herdsman_zab::{LearnerPort, LinkId};
 use parking_lot::Mutex;
 
 mod address;
@@ -127,7 +127,7 @@ impl QuorumNetwork {
         let hope = Hope::new(endpoints.len().into());
         for endpoint in endpoints {
             let links = Arc::clone(&self.links);
-            let accept = move |stream, peer| links.accept(Door::Quorum, stream, peer);
+            let accept = move |stream, peer| links.accept(LearnerPort::Quorum, stream, peer);
             self.open_port(PortKind::Quorum, endpoint, Box::new(accept), &hope)?;
         }
         self.open_observer_master_port(own)
@@ -141,7 +141,8 @@ impl QuorumNetwork {
         let hope = Hope::new(endpoints.len().into());
         for endpoint in endpoints {
             let links = Arc::clone(&self.links);
-            let accept = move |stream, peer| links.accept(Door::ObserverMaster, stream, peer);
+            let accept =
+                move |stream, peer| links.accept(LearnerPort::ObserverMaster, stream, peer);
             self.open_port(PortKind::ObserverMaster, endpoint, Box::new(accept), &hope)?;
         }
         Ok(())
@@ -188,8 +189,8 @@ impl QuorumNetwork {
     /// Begins to connect to one of a server's ports for learners, and forgets any older attempt. The result comes
     /// through [`Receiver::handle_connect`] with the id that is returned here, and nothing comes about
     /// an attempt that was forgotten, unless it was on its way already.
-    pub fn connect(&self, to: ServerId, door: Door) -> LinkId {
-        self.connector.connect(to, door)
+    pub fn connect(&self, to: ServerId, port: LearnerPort) -> LinkId {
+        self.connector.connect(to, port)
     }
 
     /// Forgets the attempt to connect, if there is one.

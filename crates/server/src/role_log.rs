@@ -19,7 +19,7 @@ mod wording;
 
 use herdsman_node::Now;
 use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, ServerState, Zxid};
-use herdsman_zab::{Fall, Input, Output, Zab};
+use herdsman_zab::{Input, Output, StepDownReason, Zab};
 use tracing::{Level, debug, error, info, warn};
 
 use crate::stats::EnsembleStats;
@@ -69,7 +69,7 @@ pub struct View {
     /// What is agreed on.
     pub committed: Zxid,
     /// Why the last role ended.
-    pub fall: Option<Fall>,
+    pub fall: Option<StepDownReason>,
 }
 
 impl View {
@@ -83,7 +83,7 @@ impl View {
             promised: epochs.accepted,
             last: zab.log().last(),
             committed: zab.log().committed(),
-            fall: zab.last_fall(),
+            fall: zab.last_step_down(),
         }
     }
 }
@@ -249,8 +249,8 @@ impl RoleLog {
     pub fn note(&mut self, now: Now, output: &Output, view: &View, stats: &EnsembleStats) {
         let now_ms = now.monotonic_ms;
         match output {
-            Output::Connect { to, door } => self.found_leader(now_ms, *to, *door, view, stats),
-            Output::Standing(standing) => {
+            Output::Connect { to, port } => self.found_leader(now_ms, *to, *port, view, stats),
+            Output::RoleChanged(standing) => {
                 self.remember(now, *standing, view);
                 self.standing_changed(now_ms, *standing, view, stats);
             }

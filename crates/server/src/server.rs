@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use herdsman_node::{Node, NodeSettings, Outputs, ServesAs};
 use herdsman_proto::Zxid;
 use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, Recovered, write_snapshot};
-use herdsman_zab::{Origin, ZabSettings};
+use herdsman_zab::{InitialState, ZabSettings};
 use tracing::info;
 
 use crate::audit::{self, Audit};
@@ -266,7 +266,7 @@ struct Parts {
     lock: DirLock,
     recovered: Recovered,
     /// What a member of an ensemble is told, and where it comes from.
-    member: Option<(ZabSettings, Origin)>,
+    member: Option<(ZabSettings, InitialState)>,
     snapshot_settings: SnapshotSettings,
     log: LogWriter,
     keeper: DiskKeeper,
@@ -302,7 +302,9 @@ impl Parts {
         let now = clock.now();
         let node = match member {
             None => Node::new(node_settings, &tree, now),
-            Some((zab, origin)) => Node::join(node_settings, zab, origin, &tree, now, &mut outputs),
+            Some((zab, initial)) => {
+                Node::join(node_settings, zab, initial, &tree, now, &mut outputs)
+            }
         };
         let commit_queue = Arc::new(CommitQueue::default());
         let clients = Clients::new(settings::conn_limits(&config), settings::io_threads());

@@ -5,7 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-use herdsman_node::sessions::Scope;
+use herdsman_node::sessions::SessionScope;
 use herdsman_node::sweeper::SweepSettings;
 use herdsman_node::{LeaderServes, LocalSessions, NodeSettings, SessionPasswords};
 use herdsman_proto::Zxid;
@@ -20,7 +20,7 @@ use herdsman_tree::auth::{DigestAlgorithm, SaslScheme, Schemes, X509Scheme};
 use herdsman_tree::owner::OwnerRules;
 use herdsman_zab::ZabSettings;
 use herdsman_zab::history::HistoryLimits;
-use herdsman_zab::log::Kept;
+use herdsman_zab::log::LogStorage;
 use herdsman_zab::settings::{ObserverMasters, Reconfig};
 
 use crate::clients::ConnLimits;
@@ -156,10 +156,12 @@ fn local_sessions(config: &Config) -> LocalSessions {
 }
 
 /// What new sessions are; a standalone server has no local ones.
-pub(crate) fn new_session_scope(config: &Config) -> Scope {
+pub(crate) fn new_session_scope(config: &Config) -> SessionScope {
     match (config.mode, local_sessions(config)) {
-        (Mode::Standalone, _) | (_, LocalSessions::Off) => Scope::Global,
-        (Mode::Ensemble { .. }, LocalSessions::Kept | LocalSessions::Upgraded) => Scope::Local,
+        (Mode::Standalone, _) | (_, LocalSessions::Off) => SessionScope::Global,
+        (Mode::Ensemble { .. }, LocalSessions::Kept | LocalSessions::Upgraded) => {
+            SessionScope::Local
+        }
     }
 }
 
@@ -181,7 +183,7 @@ pub(crate) fn zab_settings(config: &Config) -> Option<ZabSettings> {
         finalize_wait_ms: FINALIZE_WAIT_MS,
         notification_min_ms: u64::from(tuning.notification_min_ms),
         notification_max_ms: u64::from(tuning.notification_max_ms),
-        kept: if keeps_log { Kept::OnDisk } else { Kept::InMemory },
+        log_storage: if keeps_log { LogStorage::OnDisk } else { LogStorage::InMemory },
         history: history_limits(config),
         parked_bytes_max: PARKED_PACKET_BYTES_MAX,
         reconfig: if quorum.reconfig_enabled {
@@ -210,7 +212,7 @@ pub(crate) fn peer_settings(
 ) -> PeerSettings {
     PeerSettings {
         me: zab.me,
-        kept: zab.kept,
+        log_storage: zab.log_storage,
         sync_limit_ms: zab.sync_limit_ms(),
         tree: keeper.recover.tree.clone(),
         field_bytes_max: config.limits.sizes().record_bytes_max(),

@@ -10,7 +10,7 @@ use herdsman_store::{
     DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
     Recovered, lock_dirs, read_epoch, read_history, recover_epochs, voting,
 };
-use herdsman_zab::{Origin, Voting, ZabSettings};
+use herdsman_zab::{InitialState, Voting, ZabSettings};
 use tracing::{info, warn};
 
 use crate::clock::millis;
@@ -55,7 +55,7 @@ pub(crate) fn past(
     dirs: &Dirs,
     recovered: &Recovered,
     zab: &ZabSettings,
-) -> Result<Origin, StartError> {
+) -> Result<InitialState, StartError> {
     let last_zxid = recovered.tree.last_zxid();
     let Epochs { current, accepted } = recover_epochs(disk, dirs, last_zxid)?;
     let voting = match suspended(disk, dirs)? {
@@ -68,7 +68,7 @@ pub(crate) fn past(
         after: history_floor(recovered),
     };
     let History { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
-    Ok(Origin {
+    Ok(InitialState {
         membership: Arc::new(config.quorum.membership.clone()),
         in_tree: membership_of(&recovered.tree),
         voting,

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use herdsman_node::sessions::Scope;
+use herdsman_node::sessions::SessionScope;
 use herdsman_proto::SessionId;
 use parking_lot::Mutex;
 
@@ -30,10 +30,10 @@ pub struct SessionThrottle {
 impl SessionThrottle {
     /// A full bucket; `new_sessions` says of which kind they are.
     #[must_use]
-    pub fn new(settings: ConnectionThrottle, new_sessions: Scope) -> Self {
+    pub fn new(settings: ConnectionThrottle, new_sessions: SessionScope) -> Self {
         let new_session_weight = match new_sessions {
-            Scope::Global => settings.global_session_weight,
-            Scope::Local => settings.local_session_weight,
+            SessionScope::Global => settings.global_session_weight,
+            SessionScope::Local => settings.local_session_weight,
         };
         let tokens = settings.tokens_max.map_or(0, |max| u64::from(max.get()));
         let bucket =
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn tokens_run_out_and_come_back() {
-        let throttle = SessionThrottle::new(settings(), Scope::Global);
+        let throttle = SessionThrottle::new(settings(), SessionScope::Global);
         let admits = |now_ms| throttle.admits(now_ms, SessionId::NONE);
         assert_eq!([admits(0), admits(0), admits(0)], [true, true, false]);
         assert!(admits(20));
@@ -146,14 +146,14 @@ mod tests {
             };
             SessionThrottle::new(settings, new_sessions).cost(session)
         };
-        assert_eq!(cost(Scope::Global, SessionId::NONE), 3);
-        assert_eq!(cost(Scope::Local, SessionId::NONE), 1);
-        assert_eq!(cost(Scope::Local, SessionId(7)), 2);
+        assert_eq!(cost(SessionScope::Global, SessionId::NONE), 3);
+        assert_eq!(cost(SessionScope::Local, SessionId::NONE), 1);
+        assert_eq!(cost(SessionScope::Local, SessionId(7)), 2);
     }
 
     #[test]
     fn without_tokens_max_everybody_gets_in() {
-        let throttle = SessionThrottle::new(ConnectionThrottle::default(), Scope::Global);
+        let throttle = SessionThrottle::new(ConnectionThrottle::default(), SessionScope::Global);
         assert!((0..100).all(|_| throttle.admits(0, SessionId::NONE)));
     }
 
@@ -162,7 +162,7 @@ mod tests {
         let freeze_ms = Some(0);
         let settings =
             ConnectionThrottle { freeze_ms, drop_increase: 1.0, fill_tokens: 0, ..settings() };
-        let throttle = SessionThrottle::new(settings, Scope::Global);
+        let throttle = SessionThrottle::new(settings, SessionScope::Global);
         for now_ms in 1..4 {
             throttle.admits(now_ms, SessionId::NONE);
         }

@@ -42,7 +42,7 @@ impl Ticker {
                         "the process stood still for {} ms: sessions get their whole timeout again",
                         now_ms - looked_ms
                     );
-                    core.step(Input::StoodStill);
+                    core.step(Input::ProcessPaused);
                 }
                 looked_ms = now_ms;
                 core.clients.close_most_unread();

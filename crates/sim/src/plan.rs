@@ -14,7 +14,7 @@ use herdsman_proto::{Membership, ServerId};
 use herdsman_tree::TreeOptions;
 use herdsman_tree::owner::OwnerRules;
 use herdsman_zab::history::HistoryLimits;
-use herdsman_zab::log::Kept;
+use herdsman_zab::log::LogStorage;
 use herdsman_zab::settings::{ObserverMasters, Reconfig};
 use herdsman_zab::{Mistake, ZabSettings};
 
@@ -55,7 +55,7 @@ pub struct Plan {
     /// The log grows by so much at a time.
     pub pre_alloc_bytes: u64,
     /// Observers keep a log.
-    pub observers_kept: Kept,
+    pub observer_log_storage: LogStorage,
     /// Observers learn from followers.
     pub observer_masters: ObserverMasters,
     /// Fastest and slowest message.
@@ -248,7 +248,11 @@ impl Plan {
             log_bytes_max: [0, 2_000, 20_000, u64::MAX][(seed / 2 % 4) as usize],
             snapshot_txns: *random.pick(&[5, 20, 60, 1000]),
             pre_alloc_bytes: *random.pick(&[0, 4096, 16384]),
-            observers_kept: *random.pick(&[Kept::OnDisk, Kept::OnDisk, Kept::InMemory]),
+            observer_log_storage: *random.pick(&[
+                LogStorage::OnDisk,
+                LogStorage::OnDisk,
+                LogStorage::InMemory,
+            ]),
             observer_masters: if seed.is_multiple_of(2) {
                 ObserverMasters::On { seed }
             } else {
@@ -434,7 +438,7 @@ impl Plan {
             finalize_wait_ms: (self.tick_ms / 10).max(10),
             notification_min_ms: 100,
             notification_max_ms: 2000,
-            kept: if is_voter { Kept::OnDisk } else { self.observers_kept },
+            log_storage: if is_voter { LogStorage::OnDisk } else { self.observer_log_storage },
             history: HistoryLimits {
                 txns_max: self.history_txns_max,
                 bytes_max: self.history_bytes_max,

@@ -81,7 +81,7 @@ pub fn describe(world: &World) -> Vec<String> {
         Some(process) => {
             let zab = process.node.zab();
             format!(
-                "server {place}: {:?} leader={:?} serves={} tree={} log={} committed={:?} epochs={:?} storage={:?} last_fall={:?} members={} pending={}",
+                "server {place}: {:?} leader={:?} serves={} tree={} log={} committed={:?} epochs={:?} storage={:?} last_step_down={:?} members={} pending={}",
                 zab.map(Zab::state),
                 zab.and_then(Zab::leader),
                 process.node.serves_clients(),
@@ -90,7 +90,7 @@ pub fn describe(world: &World) -> Vec<String> {
                 zab.map(|zab| zab.log().committed()),
                 zab.map(Zab::epochs),
                 process.node.storage(),
-                zab.and_then(Zab::last_fall),
+                zab.and_then(Zab::last_step_down),
                 members(zab.map(Zab::membership)),
                 members(zab.and_then(Zab::pending_membership)),
             )

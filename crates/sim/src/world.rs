@@ -26,7 +26,7 @@ use herdsman_node::{Node, Now};
 use herdsman_proto::{Membership, ServerId, Zxid};
 use herdsman_store::LogWriter;
 use herdsman_tree::Tree;
-use herdsman_zab::{Door, LinkId};
+use herdsman_zab::{LearnerPort, LinkId};
 
 use crate::checkers::{Checkers, Fact};
 use crate::chronicle::Chronicle;
@@ -77,7 +77,7 @@ pub enum Event {
         /// To whom.
         to: Place,
         /// For which request to connect, and to which port.
-        wish: (u64, Door),
+        wish: (u64, LearnerPort),
         /// How often it has tried.
         tries: u64,
     },

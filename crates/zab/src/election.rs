@@ -82,7 +82,7 @@
 //! * A better vote shows up while they wait, and they change their mind. Had we heard every
 //!   candidate, there could be none. Otherwise whoever changes its mind tells all voters, us too:
 //!   if that is the leader that we follow, or if those who still want us as leader are no quorum
-//!   any more, the decision will not come true, and [`Heard::Deserted`] says so at once. We look
+//!   any more, the decision will not come true, and [`NotificationOutcome::SupportLost`] says so at once. We look
 //!   again in a new round, and find them looking or settled. Without it we would wait for a leader
 //!   or for followers that never come. Apache has the same race whenever a better vote comes 201 ms
 //!   late; there a leader may be told to give up after a while (`leader.maxTimeToWaitForEpoch`).
@@ -171,18 +171,18 @@ pub struct Decision {
 /// What a notification means to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Heard {
+pub enum NotificationOutcome {
     /// Nothing that it has to act on.
     Nothing,
     /// The election is over.
     Decided(Decision),
     /// The decision will not come true, because those it rested on have gone on: look again.
-    Deserted,
+    SupportLost,
 }
 
-impl From<Option<Decision>> for Heard {
-    fn from(decision: Option<Decision>) -> Heard {
-        decision.map_or(Heard::Nothing, Heard::Decided)
+impl From<Option<Decision>> for NotificationOutcome {
+    fn from(decision: Option<Decision>) -> NotificationOutcome {
+        decision.map_or(NotificationOutcome::Nothing, NotificationOutcome::Decided)
     }
 }
 
@@ -222,7 +222,7 @@ enum Support {
 }
 
 /// Worse than every vote of a voter.
-const NOBODY: Vote = Vote { leader: ServerId(i64::MIN), zxid: Zxid(i64::MIN), epoch: i64::MIN };
+const NO_VOTE: Vote = Vote { leader: ServerId(i64::MIN), zxid: Zxid(i64::MIN), epoch: i64::MIN };
 
 impl Election {
     /// An election that neither says nor hears anything before [`look`](Self::look) is called.
@@ -233,7 +233,7 @@ impl Election {
             electorate: Electorate::of(membership),
             config: membership.to_text(),
             round: 0,
-            vote: NOBODY,
+            vote: NO_VOTE,
             phase: Phase::Idle,
         }
     }
@@ -293,13 +293,13 @@ impl Election {
         from: ServerId,
         message: &Notification,
         out: &mut Vec<Output>,
-    ) -> Heard {
+    ) -> NotificationOutcome {
         // Another server with our number is a mistake in its configuration, and not one of us.
         if from == self.settings.me {
-            return Heard::Nothing;
+            return NotificationOutcome::Nothing;
         }
         match self.phase {
-            Phase::Idle => Heard::Nothing,
+            Phase::Idle => NotificationOutcome::Nothing,
             Phase::Looking(_) => self.hear_looking(now_ms, from, message, out),
             Phase::Settled { .. } => self.hear_settled(from, message, out),
         }
@@ -381,9 +381,9 @@ impl Election {
     /// for less, and if it hears of nothing else for a while, it stands itself.
     fn first_vote(&self, own: Vote) -> Vote {
         match self.settings.kind {
-            LearnerKind::Observer => NOBODY,
+            LearnerKind::Observer => NO_VOTE,
             LearnerKind::Follower if self.electorate.current().is_voter(self.settings.me) => own,
-            LearnerKind::Follower => Vote { leader: NOBODY.leader, ..own },
+            LearnerKind::Follower => Vote { leader: NO_VOTE.leader, ..own },
         }
     }
 
@@ -415,12 +415,16 @@ impl Election {
         from: ServerId,
         message: &Notification,
         out: &mut Vec<Output>,
-    ) -> Heard {
+    ) -> NotificationOutcome {
         if message.state != ServerState::Looking {
-            return Heard::Nothing;
+            return NotificationOutcome::Nothing;
         }
         out.push(self.notify(from));
-        if self.loses_support(from, message) { Heard::Deserted } else { Heard::Nothing }
+        if self.loses_support(from, message) {
+            NotificationOutcome::SupportLost
+        } else {
+            NotificationOutcome::Nothing
+        }
     }
 
     /// Whether the decision has become hopeless because this server looks. Only a voter that is

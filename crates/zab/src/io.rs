@@ -6,7 +6,7 @@ use bytes::Bytes;
 use herdsman_proto::{Membership, Notification, QuorumPacket, ServerId, Zxid};
 
 use crate::leader::checks::Check;
-use crate::log::Kept;
+use crate::log::LogStorage;
 
 /// One connection between a learner and whom it learns from, unique in the life of the process. A packet that
 /// was sent on it arrives in order or the link is lost.
@@ -15,7 +15,7 @@ pub struct LinkId(pub u64);
 
 /// Which of a server's ports a learner comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum LearnerPort {
     /// Where a leader has its learners.
     Quorum,
     /// Where a follower has its observers.
@@ -46,7 +46,7 @@ pub enum Input {
         /// On this link.
         link: LinkId,
         /// Which port.
-        door: Door,
+        port: LearnerPort,
     },
     /// The connection that [`Output::Connect`] asked for stands.
     Connected {
@@ -178,7 +178,7 @@ pub enum CloseReason {
 
 /// What this server has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RoleStatus {
     /// It looks for a leader and serves nobody.
     Looking,
     /// It leads: it may propose, from the start of this epoch.
@@ -214,12 +214,12 @@ pub enum Output {
         message: Notification,
     },
     /// Connect to a server as a learner; answered by `Connected` or `ConnectFailed`. A newer one
-    /// replaces it, [`Output::Standing`] with `Looking` ends it.
+    /// replaces it, [`Output::RoleChanged`] with `Looking` ends it.
     Connect {
         /// Which server.
         to: ServerId,
         /// Which of its ports.
-        door: Door,
+        port: LearnerPort,
     },
     /// Send a packet.
     Send {
@@ -263,7 +263,7 @@ pub enum Output {
         /// Its bytes.
         payload: Bytes,
         /// In memory only: nothing is written and nothing reported.
-        kept: Kept,
+        storage: LogStorage,
     },
     /// Make an epoch durable and report `EpochSaved`.
     SaveEpoch {
@@ -325,6 +325,6 @@ pub enum Output {
         /// Which.
         check: Check,
     },
-    /// This server's standing has changed.
-    Standing(Standing),
+    /// This server's role has changed.
+    RoleChanged(RoleStatus),
 }

@@ -33,7 +33,7 @@ use self::checks::Check;
 use crate::io::{CloseReason, EpochKind, LinkId, Output};
 use crate::learner_peer::{LearnerPeer, Learners, Step, late_links};
 use crate::quorum::Quorum;
-use crate::replica::{Fall, Replica};
+use crate::replica::{Replica, StepDownReason};
 
 /// What a leader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,11 +137,11 @@ impl Leader {
         link: LinkId,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         self.forget(link);
         self.settle_contests(now_ms, replica, out);
         if self.retired && self.learners().next().is_none() {
-            return Err(Fall::Reconfigured { next: None });
+            return Err(StepDownReason::Reconfigured { next: None });
         }
         Ok(())
     }
@@ -241,11 +241,15 @@ impl Leader {
         now_ms: u64,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if !self.is_established() && now_ms >= self.stage_deadline_ms {
             if !self.is_bringing_quorum_up(replica) {
                 let exhausted = self.stage == Stage::AwaitingInfos && self.has_infos(replica);
-                return Err(if exhausted { Fall::NoEpochLeft } else { Fall::NoQuorum });
+                return Err(if exhausted {
+                    StepDownReason::NoEpochLeft
+                } else {
+                    StepDownReason::NoQuorum
+                });
             }
             self.stage_deadline_ms = now_ms + replica.settings.tick_ms;
         }
@@ -256,7 +260,7 @@ impl Leader {
             }
             self.check_quorum(now_ms, replica)?;
             if self.lacks_promises(now_ms, replica) {
-                return Err(Fall::EpochOutbid);
+                return Err(StepDownReason::EpochOutbid);
             }
             // Behind the check: who wins has a tick to catch up.
             self.settle_contests(now_ms, replica, out);
@@ -279,14 +283,14 @@ impl Leader {
             && self.is_quorum(replica, |peer| is_catching_up(peer) || peer.step == Step::Synced)
     }
 
-    fn check_quorum(&self, now_ms: u64, replica: &Replica) -> Result<(), Fall> {
+    fn check_quorum(&self, now_ms: u64, replica: &Replica) -> Result<(), StepDownReason> {
         let limit_ms = replica.settings.sync_limit_ms();
         let lives =
             |peer: &LearnerPeer| peer.step == Step::Active && now_ms <= peer.heard_ms + limit_ms;
         if !self.is_established() || self.is_quorum(replica, lives) {
             Ok(())
         } else {
-            Err(Fall::NoQuorum)
+            Err(StepDownReason::NoQuorum)
         }
     }
 

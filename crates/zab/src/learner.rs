@@ -23,11 +23,11 @@ use std::sync::Arc;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{EPOCH_MAX, LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 
-use crate::io::{CloseReason, Door, EpochKind, LinkId, Output, Standing};
-use crate::memberships::{Change, Memberships, version_zxid};
-use crate::replica::{Epochs, Fall, Replica, Voting};
+use crate::io::{CloseReason, EpochKind, LearnerPort, LinkId, Output, RoleStatus};
+use crate::memberships::{MembershipChange, Memberships, version_zxid};
+use crate::replica::{Epochs, Replica, StepDownReason, Voting};
 use crate::settings::Mistake;
-use catching_up::Collected;
+use catching_up::ReceivedTree;
 
 /// What a packet that waits counts besides its payload.
 const PARKED_PACKET_BYTES: usize = 64;
@@ -41,7 +41,7 @@ enum Stage {
     AwaitingPlan,
     Truncating,
     CatchingUp,
-    Collecting(Collected),
+    ReceivingTree(ReceivedTree),
     FlushingHistory { to: Zxid },
     Installing { rest: Vec<QuorumPacket> },
     SavingCurrentEpoch,
@@ -84,7 +84,7 @@ pub(crate) struct Upstream {
     /// The leader, or another server that plays it.
     pub to: ServerId,
     /// Which of its ports.
-    pub door: Door,
+    pub port: LearnerPort,
     /// The vote by which the leader was elected shows that it is not behind this server.
     pub not_ahead: bool,
 }
@@ -97,11 +97,11 @@ impl Learner {
         replica: &Replica,
         out: &mut Vec<Output>,
     ) -> Self {
-        let Upstream { leader, to, door, not_ahead } = upstream;
-        out.push(Output::Connect { to, door });
+        let Upstream { leader, to, port, not_ahead } = upstream;
+        out.push(Output::Connect { to, port });
         Learner {
             leader,
-            observer_master: (door == Door::ObserverMaster).then_some(to),
+            observer_master: (port == LearnerPort::ObserverMaster).then_some(to),
             kind: replica.kind(),
             not_ahead,
             stage: Stage::Connecting,
@@ -163,8 +163,8 @@ impl Learner {
         out.push(Output::Send { link, packet });
     }
 
-    pub fn tick(&self, now_ms: u64) -> Result<(), Fall> {
-        if now_ms >= self.deadline_ms { Err(Fall::LeaderSilent) } else { Ok(()) }
+    pub fn tick(&self, now_ms: u64) -> Result<(), StepDownReason> {
+        if now_ms >= self.deadline_ms { Err(StepDownReason::LeaderSilent) } else { Ok(()) }
     }
 
     /// The leader lives.
@@ -190,7 +190,7 @@ impl Learner {
         packet: QuorumPacket,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         self.handle_heard(now_ms, replica);
         if matches!(self.stage, Stage::Truncating | Stage::Installing { .. }) {
             return self.park(packet, replica);
@@ -217,11 +217,11 @@ impl Learner {
                 self.handle_new_leader(zxid, replica, out)
             }
             QuorumPacket::UpToDate => self.handle_up_to_date(now_ms, replica, out),
-            _ => Err(Fall::LeaderRefused),
+            _ => Err(StepDownReason::LeaderRefused),
         }
     }
 
-    fn park(&mut self, packet: QuorumPacket, replica: &Replica) -> Result<(), Fall> {
+    fn park(&mut self, packet: QuorumPacket, replica: &Replica) -> Result<(), StepDownReason> {
         self.parked_bytes += match &packet {
             QuorumPacket::Proposal { payload, .. } | QuorumPacket::Inform { payload, .. } => {
                 payload.len()
@@ -231,7 +231,7 @@ impl Learner {
         self.parked_bytes += PARKED_PACKET_BYTES;
         self.parked.push_back(packet);
         if self.parked_bytes > replica.settings.parked_bytes_max {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Learner {
         now_ms: u64,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         self.parked_bytes = 0;
         let mut parked = std::mem::take(&mut self.parked);
         while let Some(packet) = parked.pop_front() {
@@ -255,7 +255,7 @@ impl Learner {
         epoch: u32,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         let Epochs { current, accepted } = replica.epochs;
         // No quorum counts on an observer's promise, and no leader looks at it to choose a later epoch. But one that
         // only may not vote yet is a voter to its leader, and Apache's counts its ack.
@@ -265,7 +265,7 @@ impl Learner {
         let earliest = if is_observer { current.max(committed) } else { accepted };
         let is_possible = (earliest..EPOCH_MAX).contains(&epoch);
         if self.stage != Stage::AwaitingLeaderInfo || !is_possible {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         self.epoch = epoch;
         if epoch <= accepted {
@@ -316,7 +316,7 @@ impl Learner {
         &mut self,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if let Stage::FlushingHistory { to } = self.stage
             && replica.log.flushed() >= to
         {
@@ -332,14 +332,14 @@ impl Learner {
         &mut self,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if let Some(membership) = self.agreed_config() {
             replica.memberships.logged(membership.clone(), out);
         }
         // The membership just received changes whether this server votes, so its acknowledgement would count
         // differently.
         if replica.kind() != self.kind {
-            return Err(Fall::Reconfigured { next: Some(self.leader) });
+            return Err(StepDownReason::Reconfigured { next: Some(self.leader) });
         }
         self.stage = Stage::SavingCurrentEpoch;
         replica.save_epoch(EpochKind::Current, self.epoch, out);
@@ -372,9 +372,9 @@ impl Learner {
         now_ms: u64,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if self.stage != Stage::AwaitingUpToDate {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         self.stage = Stage::Active;
         self.handle_heard(now_ms, replica);
@@ -383,17 +383,17 @@ impl Learner {
         let link = self.link.expect("packets come over a link");
         let leader = self.leader;
         if let Some(membership) = self.agreed_config().cloned()
-            && replica.activate(Arc::new(membership), leader, out) == Change::Major
+            && replica.activate(Arc::new(membership), leader, out) == MembershipChange::Major
         {
-            return Err(Fall::Reconfigured { next: None });
+            return Err(StepDownReason::Reconfigured { next: None });
         }
         // A change that was found to be agreed on while catching up.
         if replica.kind() != self.kind {
-            return Err(Fall::Reconfigured { next: Some(leader) });
+            return Err(StepDownReason::Reconfigured { next: Some(leader) });
         }
-        out.push(Output::Standing(match self.kind {
-            LearnerKind::Follower => Standing::Following { link, leader },
-            LearnerKind::Observer => Standing::Observing { link, leader },
+        out.push(Output::RoleChanged(match self.kind {
+            LearnerKind::Follower => RoleStatus::Following { link, leader },
+            LearnerKind::Observer => RoleStatus::Observing { link, leader },
         }));
         Ok(())
     }
@@ -412,14 +412,14 @@ impl Learner {
         next: ServerId,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         let pending = replica.memberships.pending().cloned();
         let Some(membership) = pending.filter(|pending| version_zxid(pending) == zxid) else {
             return Ok(());
         };
         let change = replica.activate(membership, self.leader, out);
-        if change == Change::Major || next != self.leader {
-            return Err(Fall::Reconfigured { next: Some(next) });
+        if change == MembershipChange::Major || next != self.leader {
+            return Err(StepDownReason::Reconfigured { next: Some(next) });
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, Zxid};
 use crate::io::{CloseReason, LinkId, Output};
 use crate::leader::checks::Check;
 use crate::replica::Replica;
-use crate::sync::{Plan, plan_sync};
+use crate::sync::{SyncPlan, plan_sync};
 
 /// The most that is queued for a learner at once before it gets live proposals: it must read all of this before it
 /// can answer a ping. Anything more is read from the log, at the learner's pace.
@@ -164,27 +164,27 @@ impl LearnerPeer {
         agreed: Zxid,
         replica: &Replica,
         out: &mut Vec<Output>,
-    ) -> Sent {
+    ) -> SendProgress {
         self.step = Step::Sending;
         self.syncs_since_ms = now_ms;
         match plan_sync(replica.log.history(), agreed, self.last_zxid) {
-            Plan::Diff { after } => {
+            SyncPlan::Diff { after } => {
                 out.push(Output::Send { link, packet: QuorumPacket::Diff { zxid: agreed } });
                 self.sent_to = after;
             }
-            Plan::Trunc { to } => {
+            SyncPlan::Trunc { to } => {
                 out.push(Output::Send { link, packet: QuorumPacket::Trunc { zxid: to } });
                 self.sent_to = to;
             }
-            Plan::Log { after } => {
+            SyncPlan::Log { after } => {
                 self.sent_to = after;
                 let to = durable(agreed, replica);
                 out.push(Output::SendLog { link, after, to, diff: Some(agreed) });
-                return Sent::InPart;
+                return SendProgress::Partial;
             }
-            Plan::Snap => {
+            SyncPlan::Snap => {
                 self.send_snapshot(link, replica, out);
-                return Sent::InPart;
+                return SendProgress::Partial;
             }
         }
         self.send_more(link, agreed, replica, out)
@@ -203,7 +203,7 @@ impl LearnerPeer {
         agreed: Zxid,
         replica: &Replica,
         out: &mut Vec<Output>,
-    ) -> Sent {
+    ) -> SendProgress {
         let (after, to) = (self.sent_to, durable(agreed, replica));
         let history = replica.log.history();
         let rest = history.after(after).take_while(|(zxid, _)| *zxid <= agreed);
@@ -211,10 +211,10 @@ impl LearnerPeer {
         let is_much = rest_bytes > REST_BYTES_MAX && after < to;
         if history.base() > after || is_much {
             out.push(Output::SendLog { link, after, to, diff: None });
-            return Sent::InPart;
+            return SendProgress::Partial;
         }
         self.send_agreed(link, agreed, replica, out);
-        Sent::Completely
+        SendProgress::Complete
     }
 
     fn send_agreed(
@@ -308,11 +308,11 @@ impl LearnerPeer {
 
 /// How much of the history is on its way to a learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SendProgress {
     /// All of it.
-    Completely,
+    Complete,
     /// A tree or a part of the log, which takes its time.
-    InPart,
+    Partial,
 }
 
 /// How long log files are kept for a learner that is catching up; a slower one may have to start over.

@@ -33,8 +33,8 @@ pub mod sync;
 mod testing;
 pub mod zab;
 
-pub use io::{Door, EpochKind, Input, LinkId, Output, Standing, TreeAfterCut};
+pub use io::{EpochKind, Input, LearnerPort, LinkId, Output, RoleStatus, TreeAfterCut};
 pub use leader::checks::Check;
-pub use replica::{Epochs, Fall, Voting};
+pub use replica::{Epochs, StepDownReason, Voting};
 pub use settings::{Mistake, ZabSettings};
-pub use zab::{Origin, Zab};
+pub use zab::{InitialState, Zab};

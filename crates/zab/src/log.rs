@@ -23,12 +23,12 @@ pub struct Log {
     announced: Zxid,
     applied: Zxid,
     /// Whether txns are written to disk at all; an observer may do without.
-    kept: Kept,
+    storage: LogStorage,
 }
 
 /// Where txns are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum LogStorage {
     /// On disk.
     OnDisk,
     /// In memory only.
@@ -38,7 +38,12 @@ pub enum Kept {
 impl Log {
     /// The log of a server that starts: its tree contains all of it, agreed on or not.
     #[must_use]
-    pub fn new(kept: Kept, limits: HistoryLimits, base: Zxid, tail: Vec<(Zxid, Bytes)>) -> Self {
+    pub fn new(
+        storage: LogStorage,
+        limits: HistoryLimits,
+        base: Zxid,
+        tail: Vec<(Zxid, Bytes)>,
+    ) -> Self {
         let mut history = History::new(limits, base);
         for (zxid, payload) in tail {
             history.push(zxid, payload);
@@ -51,7 +56,7 @@ impl Log {
             committed_txn: Zxid::ZERO,
             announced: last,
             applied: last,
-            kept,
+            storage,
         }
     }
 
@@ -95,14 +100,14 @@ impl Log {
 
     /// Where txns are kept.
     #[must_use]
-    pub fn kept(&self) -> Kept {
-        self.kept
+    pub fn storage(&self) -> LogStorage {
+        self.storage
     }
 
     /// Txns that come from now on are written to disk. What came before is not there: the caller has to
     /// replace everything by a snapshot first.
     pub fn keep_on_disk(&mut self) {
-        self.kept = Kept::OnDisk;
+        self.storage = LogStorage::OnDisk;
     }
 
     /// Whether a txn may come next.
@@ -120,8 +125,8 @@ impl Log {
     /// Appends a txn.
     pub fn append(&mut self, zxid: Zxid, payload: Bytes, out: &mut Vec<Output>) {
         self.history.push(zxid, payload.clone());
-        out.push(Output::Append { zxid, payload, kept: self.kept });
-        if self.kept == Kept::InMemory {
+        out.push(Output::Append { zxid, payload, storage: self.storage });
+        if self.storage == LogStorage::InMemory {
             self.flushed = zxid;
         }
     }

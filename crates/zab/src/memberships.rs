@@ -39,7 +39,7 @@ pub(crate) struct Memberships {
 
 /// What a new membership changes for a server that follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum MembershipChange {
     /// Nothing that would end its role.
     Minor,
     /// It votes now or no longer, or its leader is no longer to be found.
@@ -132,16 +132,16 @@ impl Memberships {
         membership: Arc<Membership>,
         leader: ServerId,
         out: &mut Vec<Output>,
-    ) -> Change {
+    ) -> MembershipChange {
         if !self.may_change() || membership.version <= self.in_force.version {
-            return Change::Minor;
+            return MembershipChange::Minor;
         }
         let leader_stays = same_voter(&self.in_force, &membership, leader);
         let role_stays = kind_of(&membership, self.me) == kind_of(&self.in_force, self.me);
         let newer = self.pending.take().filter(|newer| newer.version > membership.version);
         self.put_in_force(membership, out);
         self.set_pending(newer, out);
-        if leader_stays && role_stays { Change::Minor } else { Change::Major }
+        if leader_stays && role_stays { MembershipChange::Minor } else { MembershipChange::Major }
     }
 
     /// Whether a membership is agreed on that a leader of this epoch sends, if the history up to `agreed` is.

@@ -20,8 +20,8 @@ use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
 use crate::io::{CloseReason, LinkId, Output};
 use crate::learner_peer::{
-    Contest, LearnerPeer, Learners, Sent, Step, contesting, judge_contest, judge_introduction,
-    late_links, ping,
+    Contest, LearnerPeer, Learners, SendProgress, Step, contesting, judge_contest,
+    judge_introduction, late_links, ping,
 };
 use crate::replica::Replica;
 
@@ -31,7 +31,7 @@ pub(crate) struct ObserverMaster {
     /// The leader's.
     epoch: u32,
     /// Everybody who has been sent the history was told up to here.
-    told: Zxid,
+    informed_to: Zxid,
     observers: Learners,
     next_ping_ms: u64,
     next_check_ms: u64,
@@ -41,7 +41,7 @@ impl ObserverMaster {
     pub fn begin(now_ms: u64, epoch: u32, replica: &Replica) -> Self {
         ObserverMaster {
             epoch,
-            told: replica.log.committed(),
+            informed_to: replica.log.committed(),
             observers: Learners::new(),
             next_ping_ms: now_ms + replica.settings.tick_ms / 2,
             next_check_ms: now_ms + replica.settings.tick_ms,
@@ -183,7 +183,7 @@ impl ObserverMaster {
         if ahead && peer.last_zxid.counter() != 0 {
             return;
         }
-        if peer.send_history(now_ms, link, agreed, replica, out) == Sent::Completely {
+        if peer.send_history(now_ms, link, agreed, replica, out) == SendProgress::Complete {
             self.send_new_leader(now_ms, link, replica, out);
         }
     }
@@ -207,14 +207,14 @@ impl ObserverMaster {
     fn send_more(&mut self, now_ms: u64, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
         let peer = self.observers.get_mut(&link).expect("the caller has looked");
         match (peer.send_more(link, replica.log.committed(), replica, out), peer.step) {
-            (Sent::InPart, _) => {}
-            (Sent::Completely, Step::Resuming) if peer.has_old_membership(replica) => {
+            (SendProgress::Partial, _) => {}
+            (SendProgress::Complete, Step::Resuming) if peer.has_old_membership(replica) => {
                 self.dismiss(link, CloseReason::MembershipChanged, out);
             }
-            (Sent::Completely, Step::Resuming) => {
+            (SendProgress::Complete, Step::Resuming) => {
                 peer.send_up_to_date(now_ms, link, replica, out);
             }
-            (Sent::Completely, _) => self.send_new_leader(now_ms, link, replica, out),
+            (SendProgress::Complete, _) => self.send_new_leader(now_ms, link, replica, out),
         }
     }
 
@@ -242,7 +242,7 @@ impl ObserverMaster {
 
     /// Tells the observers what this server has just heard to be agreed on. The last txn of it may
     /// change the membership and name who leads then.
-    pub fn tell(
+    pub fn inform(
         &mut self,
         now_ms: u64,
         activates: Option<(Zxid, ServerId)>,
@@ -250,10 +250,10 @@ impl ObserverMaster {
         out: &mut Vec<Output>,
     ) {
         let agreed = replica.log.committed();
-        if agreed == self.told {
+        if agreed == self.informed_to {
             return;
         }
-        let news = replica.log.history().after(self.told);
+        let news = replica.log.history().after(self.informed_to);
         for (zxid, payload) in news.take_while(|(zxid, _)| *zxid <= agreed) {
             let (zxid, payload) = (*zxid, payload.clone());
             let packet = match activates {
@@ -266,7 +266,7 @@ impl ObserverMaster {
                 out.push(Output::Send { link: *link, packet: packet.clone() });
             }
         }
-        self.told = agreed;
+        self.informed_to = agreed;
         let waiting = self.observers.iter().filter(|(_, peer)| peer.step == Step::Promised);
         for link in waiting.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.synchronize(now_ms, link, replica, out);

@@ -8,8 +8,8 @@ use herdsman_proto::{EPOCH_MAX, LearnerKind, Membership, ServerId, Zxid};
 use crate::io::{EpochKind, Output, TreeAfterCut};
 use crate::leader::checks::Check;
 use crate::leader::claims::Claims;
-use crate::log::{Kept, Log};
-use crate::memberships::{Change, Memberships};
+use crate::log::{Log, LogStorage};
+use crate::memberships::{MembershipChange, Memberships};
 use crate::settings::ZabSettings;
 
 /// How far ahead of a leader a voter's promise may be. Each attempt to lead in which a voter takes part raises what it
@@ -81,7 +81,7 @@ impl Replica {
     pub fn kind(&self) -> LearnerKind {
         match self.voting {
             // What it acknowledges would be gone after a restart.
-            Voting::Allowed if self.log.kept() == Kept::InMemory => LearnerKind::Observer,
+            Voting::Allowed if self.log.storage() == LogStorage::InMemory => LearnerKind::Observer,
             Voting::Allowed => self.memberships.kind(),
             Voting::Suspended => LearnerKind::Observer,
         }
@@ -139,14 +139,16 @@ impl Replica {
         membership: Arc<Membership>,
         leader: ServerId,
         out: &mut Vec<Output>,
-    ) -> Change {
+    ) -> MembershipChange {
         let change = self.memberships.activate(membership, leader, out);
         self.keep_log_if_voter();
         change
     }
 
     pub fn keep_log_if_voter(&mut self) {
-        if self.memberships.kind() == LearnerKind::Follower && self.log.kept() == Kept::InMemory {
+        if self.memberships.kind() == LearnerKind::Follower
+            && self.log.storage() == LogStorage::InMemory
+        {
             self.log.keep_on_disk();
             self.start_over = true;
             self.voting = Voting::Suspended;
@@ -156,7 +158,7 @@ impl Replica {
 
 /// Why a role is given up, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fall {
+pub enum StepDownReason {
     /// Too few followers in time.
     NoQuorum,
     /// Most voters support somebody else.
@@ -234,9 +236,10 @@ mod tests {
         observer.members.get_mut(&ServerId(1)).unwrap().role = Role::Observer;
         let reconfig = Reconfig::Enabled(|_| None);
         replica.memberships = Memberships::new(ServerId(1), reconfig, Arc::new(observer));
-        replica.log = Log::new(Kept::InMemory, replica.settings.history, zxid(1, 0), Vec::new());
+        replica.log =
+            Log::new(LogStorage::InMemory, replica.settings.history, zxid(1, 0), Vec::new());
 
         replica.handle_installed(zxid(1, 3), Some(voter), &mut Vec::new());
-        assert_eq!(replica.log.kept(), Kept::OnDisk);
+        assert_eq!(replica.log.storage(), LogStorage::OnDisk);
     }
 }

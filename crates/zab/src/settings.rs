@@ -3,7 +3,7 @@
 use herdsman_proto::{Membership, ServerId};
 
 use crate::history::HistoryLimits;
-use crate::log::Kept;
+use crate::log::LogStorage;
 
 /// What agreement is told once.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct ZabSettings {
     /// The longest time between two broadcasts of a vote.
     pub notification_max_ms: u64,
     /// Whether an observer keeps a log.
-    pub kept: Kept,
+    pub log_storage: LogStorage,
     /// How much history to keep for learners.
     pub history: HistoryLimits,
     /// Bytes of packets that may wait while a learner's disk works; more ends the link.

@@ -16,7 +16,7 @@ use crate::history::History;
 
 /// How a learner catches up. What follows in the window is sent behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum SyncPlan {
     /// It has a prefix: send what follows its last txn.
     Diff {
         /// Its last txn.
@@ -40,35 +40,35 @@ pub enum Plan {
 /// Chooses a plan for a learner whose log ends with `last`. Of the history, everything up to `agreed`
 /// is agreed on.
 #[must_use]
-pub fn plan_sync(history: &History, agreed: Zxid, last: Zxid) -> Plan {
+pub fn plan_sync(history: &History, agreed: Zxid, last: Zxid) -> SyncPlan {
     if history.contains(last) {
         // A learner takes all that it has for agreed on. What is not is cut off and proposed to it
         // again: nobody counts on it, since acknowledgements count only while their link lasts.
         return if last <= agreed {
-            Plan::Diff { after: last }
+            SyncPlan::Diff { after: last }
         } else {
-            Plan::Trunc { to: agreed }
+            SyncPlan::Trunc { to: agreed }
         };
     }
     let Some(floor) = history.floor(last) else {
         // A server may have begun with a tree that no log makes, so an empty one needs the tree.
-        return if last == Zxid::ZERO { Plan::Snap } else { Plan::Log { after: last } };
+        return if last == Zxid::ZERO { SyncPlan::Snap } else { SyncPlan::Log { after: last } };
     };
     // The start of an epoch stands for no txn: a tree is labelled with it when its server has
     // everything that this epoch began with and nothing of it.
     if last.counter() == 0 {
         let next = history.after(last).next();
         return match next {
-            Some((next, _)) if next.epoch() == last.epoch() => Plan::Diff { after: floor },
-            _ => Plan::Snap,
+            Some((next, _)) if next.epoch() == last.epoch() => SyncPlan::Diff { after: floor },
+            _ => SyncPlan::Snap,
         };
     }
     // Beyond our end nothing can be agreed on, so there is nothing to lose by cutting. Inside the
     // window, the learner surely has the floor only if it is of the same epoch.
     if last > history.last() || floor.epoch() == last.epoch() {
-        Plan::Trunc { to: floor.min(agreed) }
+        SyncPlan::Trunc { to: floor.min(agreed) }
     } else {
-        Plan::Snap
+        SyncPlan::Snap
     }
 }
 
@@ -84,11 +84,11 @@ mod tests {
     }
 
     /// A window (1:5, 1:6, 1:7, 3:1, 3:2], all of it agreed on.
-    fn check(last: Zxid, expected: Plan) {
+    fn check(last: Zxid, expected: SyncPlan) {
         check_with(zxid(3, 2), last, expected);
     }
 
-    fn check_with(agreed: Zxid, last: Zxid, expected: Plan) {
+    fn check_with(agreed: Zxid, last: Zxid, expected: SyncPlan) {
         let limits = HistoryLimits { txns_max: 10, bytes_max: 1000 };
         let mut history = History::new(limits, zxid(1, 5));
         for next in [zxid(1, 6), zxid(1, 7), zxid(3, 1), zxid(3, 2)] {
@@ -100,27 +100,27 @@ mod tests {
     #[test]
     fn plans() {
         // It has a prefix.
-        check(zxid(3, 2), Plan::Diff { after: zxid(3, 2) });
-        check(zxid(3, 1), Plan::Diff { after: zxid(3, 1) });
-        check(zxid(1, 7), Plan::Diff { after: zxid(1, 7) });
-        check(zxid(1, 5), Plan::Diff { after: zxid(1, 5) });
+        check(zxid(3, 2), SyncPlan::Diff { after: zxid(3, 2) });
+        check(zxid(3, 1), SyncPlan::Diff { after: zxid(3, 1) });
+        check(zxid(1, 7), SyncPlan::Diff { after: zxid(1, 7) });
+        check(zxid(1, 5), SyncPlan::Diff { after: zxid(1, 5) });
         // Too far behind.
-        check(zxid(1, 4), Plan::Log { after: zxid(1, 4) });
-        check(zxid(1, 0), Plan::Log { after: zxid(1, 0) });
-        check(Zxid::ZERO, Plan::Snap);
+        check(zxid(1, 4), SyncPlan::Log { after: zxid(1, 4) });
+        check(zxid(1, 0), SyncPlan::Log { after: zxid(1, 0) });
+        check(Zxid::ZERO, SyncPlan::Snap);
         // It logged what nobody agreed on.
-        check(zxid(3, 3), Plan::Trunc { to: zxid(3, 2) });
-        check(zxid(4, 1), Plan::Trunc { to: zxid(3, 2) });
-        check(zxid(1, 8), Plan::Trunc { to: zxid(1, 7) });
+        check(zxid(3, 3), SyncPlan::Trunc { to: zxid(3, 2) });
+        check(zxid(4, 1), SyncPlan::Trunc { to: zxid(3, 2) });
+        check(zxid(1, 8), SyncPlan::Trunc { to: zxid(1, 7) });
         // Of an epoch that we never saw: where its log left ours is not known.
-        check(zxid(2, 4), Plan::Snap);
+        check(zxid(2, 4), SyncPlan::Snap);
         // The start of an epoch.
-        check(zxid(3, 0), Plan::Diff { after: zxid(1, 7) });
-        check(zxid(2, 0), Plan::Snap);
-        check(zxid(4, 0), Plan::Snap);
+        check(zxid(3, 0), SyncPlan::Diff { after: zxid(1, 7) });
+        check(zxid(2, 0), SyncPlan::Snap);
+        check(zxid(4, 0), SyncPlan::Snap);
         // It has what is not agreed on yet.
-        check_with(zxid(3, 1), zxid(3, 2), Plan::Trunc { to: zxid(3, 1) });
-        check_with(zxid(1, 7), zxid(3, 2), Plan::Trunc { to: zxid(1, 7) });
-        check_with(zxid(1, 7), zxid(4, 1), Plan::Trunc { to: zxid(1, 7) });
+        check_with(zxid(3, 1), zxid(3, 2), SyncPlan::Trunc { to: zxid(3, 1) });
+        check_with(zxid(1, 7), zxid(3, 2), SyncPlan::Trunc { to: zxid(1, 7) });
+        check_with(zxid(1, 7), zxid(4, 1), SyncPlan::Trunc { to: zxid(1, 7) });
     }
 }

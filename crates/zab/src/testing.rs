@@ -8,7 +8,7 @@ use herdsman_proto::{Membership, ServerId, Zxid};
 
 use crate::history::HistoryLimits;
 use crate::leader::checks::Check;
-use crate::log::{Kept, Log};
+use crate::log::{Log, LogStorage};
 use crate::memberships::Memberships;
 use crate::replica::{Epochs, Replica, Voting};
 use crate::settings::{ObserverMasters, Reconfig, ZabSettings};
@@ -28,7 +28,7 @@ pub fn replica(epoch: u32, base: Zxid, txns: &[Zxid]) -> Replica {
     let tail = txns.iter().map(|zxid| (*zxid, Bytes::from_static(b"txn"))).collect();
     Replica {
         memberships: Memberships::new(ServerId(1), Reconfig::Disabled, membership),
-        log: Log::new(Kept::OnDisk, HISTORY, base, tail),
+        log: Log::new(LogStorage::OnDisk, HISTORY, base, tail),
         epochs: Epochs { current: epoch, accepted: epoch },
         promise_owed_to: None,
         promised_by_voters: 0,
@@ -45,7 +45,7 @@ pub fn replica(epoch: u32, base: Zxid, txns: &[Zxid]) -> Replica {
             finalize_wait_ms: 1,
             notification_min_ms: 1,
             notification_max_ms: 1,
-            kept: Kept::OnDisk,
+            log_storage: LogStorage::OnDisk,
             history: HISTORY,
             parked_bytes_max: 1000,
             reconfig: Reconfig::Disabled,

@@ -1,6 +1,6 @@
 //! One server's part in agreement: which role it has, and who hears of what happens.
 //!
-//! A role ends with a [`Fall`]. Then this server first lets its disk finish what was asked of it
+//! A role ends with a [`StepDownReason`]. Then this server first lets its disk finish what was asked of it
 //! (`Settling`), because a vote speaks of what is on disk, and only then looks for a leader. There
 //! is no other way from one role to the next, so nothing of an old term can act in a new one
 //! (ZOOKEEPER-4409, 4502, 4541, 4712).
@@ -16,16 +16,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use herdsman_proto::{LearnerKind, Membership, Notification, QuorumPacket, ServerId, Vote, Zxid};
 
-use crate::election::{Decision, Election, ElectionSettings, Heard};
-use crate::io::{CloseReason, Door, Input, LinkId, Output, Standing};
+use crate::election::{Decision, Election, ElectionSettings, NotificationOutcome};
+use crate::io::{CloseReason, Input, LearnerPort, LinkId, Output, RoleStatus};
 use crate::leader::Leader;
 use crate::leader::checks::Check;
 use crate::learner::{Learner, Upstream};
 use crate::learner_peer::is_sending;
-use crate::log::{Kept, Log};
+use crate::log::{Log, LogStorage};
 use crate::memberships::Memberships;
 use crate::observer_master::ObserverMaster;
-use crate::replica::{Epochs, Fall, Replica, Voting};
+use crate::replica::{Epochs, Replica, StepDownReason, Voting};
 use crate::settings::ZabSettings;
 
 /// Links that may wait for the end of an election.
@@ -52,7 +52,7 @@ enum Role {
 
 /// What a server starts with.
 #[derive(Debug)]
-pub struct Origin {
+pub struct InitialState {
     /// The membership in force, as this server remembers it.
     pub membership: Arc<Membership>,
     /// The one in the tree: the last that a txn has brought, agreed on or not.
@@ -80,7 +80,7 @@ pub struct Zab {
     /// How often in a row nothing came of it.
     masters_failed: usize,
     /// Links that came before this server knew what it has for them, with what they said.
-    waiting: BTreeMap<LinkId, Waiting>,
+    waiting: BTreeMap<LinkId, WaitingLink>,
     /// Disk work that has not been reported done.
     disk_work: usize,
     /// How often in a row a leader and this server could not come together.
@@ -89,7 +89,7 @@ pub struct Zab {
     rest_until_ms: Option<u64>,
     /// Whom a change of membership has named to lead next.
     appointed: Option<ServerId>,
-    last_fall: Option<Fall>,
+    last_step_down: Option<StepDownReason>,
     /// It has been asked to allow this server to vote, and has not been answered.
     asked_to_vote: bool,
     /// What the election was last told: the versions of the memberships, and whether this server follows or observes.
@@ -97,16 +97,21 @@ pub struct Zab {
 }
 
 #[derive(Debug)]
-struct Waiting {
-    door: Door,
+struct WaitingLink {
+    port: LearnerPort,
     since_ms: u64,
     info: Option<QuorumPacket>,
 }
 
 impl Zab {
     /// A server that starts. It looks for a leader at once.
-    pub fn new(settings: ZabSettings, origin: Origin, now_ms: u64, out: &mut Vec<Output>) -> Self {
-        let Origin { membership, in_tree, voting, epochs, base, tail } = origin;
+    pub fn new(
+        settings: ZabSettings,
+        initial: InitialState,
+        now_ms: u64,
+        out: &mut Vec<Output>,
+    ) -> Self {
+        let InitialState { membership, in_tree, voting, epochs, base, tail } = initial;
         let memberships = Memberships::new(settings.me, settings.reconfig, membership);
         let election_settings = ElectionSettings {
             me: settings.me,
@@ -116,13 +121,13 @@ impl Zab {
             notification_max_ms: settings.notification_max_ms,
         };
         let election = Election::new(election_settings, memberships.in_force());
-        let kept = match memberships.kind() {
-            LearnerKind::Follower => Kept::OnDisk,
-            LearnerKind::Observer => settings.kept,
+        let storage = match memberships.kind() {
+            LearnerKind::Follower => LogStorage::OnDisk,
+            LearnerKind::Observer => settings.log_storage,
         };
         let brought: Vec<_> =
             tail.iter().filter_map(|(_, payload)| memberships.brought_by(payload)).collect();
-        let log = Log::new(kept, settings.history, base, tail);
+        let log = Log::new(storage, settings.history, base, tail);
         let mut replica = Replica {
             settings,
             memberships,
@@ -150,7 +155,7 @@ impl Zab {
             refusals: 0,
             rest_until_ms: None,
             appointed: None,
-            last_fall: None,
+            last_step_down: None,
             asked_to_vote: false,
             election_inputs: None,
         };
@@ -178,8 +183,8 @@ impl Zab {
     /// Takes one input.
     pub fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Output>) {
         let start = out.len();
-        if let Err(fall) = self.handle(now_ms, input, out) {
-            self.fall(now_ms, fall, out);
+        if let Err(reason) = self.handle(now_ms, input, out) {
+            self.leave_role(now_ms, reason, out);
         }
         self.note_disk_work(&out[start..]);
         self.follow_membership();
@@ -235,9 +240,9 @@ impl Zab {
     }
 
     /// Gives up the present role.
-    pub fn step_down(&mut self, now_ms: u64, fall: Fall, out: &mut Vec<Output>) {
+    pub fn step_down(&mut self, now_ms: u64, reason: StepDownReason, out: &mut Vec<Output>) {
         let start = out.len();
-        self.fall(now_ms, fall, out);
+        self.leave_role(now_ms, reason, out);
         self.note_disk_work(&out[start..]);
         self.follow_membership();
         self.look_if_settled(now_ms, out);
@@ -249,13 +254,18 @@ impl Zab {
         self.replica.log.handle_applied(zxid, is_sending);
     }
 
-    fn handle(&mut self, now_ms: u64, input: Input, out: &mut Vec<Output>) -> Result<(), Fall> {
+    fn handle(
+        &mut self,
+        now_ms: u64,
+        input: Input,
+        out: &mut Vec<Output>,
+    ) -> Result<(), StepDownReason> {
         match input {
             Input::Notification { from, message } => {
                 self.handle_notification(now_ms, from, &message, out)
             }
-            Input::LinkOpened { link, door } => {
-                self.handle_link_opened(now_ms, link, door, out);
+            Input::LinkOpened { link, port } => {
+                self.handle_link_opened(now_ms, link, port, out);
                 Ok(())
             }
             Input::Connected { link } => {
@@ -266,7 +276,9 @@ impl Zab {
                 Ok(())
             }
             Input::ConnectFailed => match &self.role {
-                Role::Learning(learner) if learner.link().is_none() => Err(Fall::LeaderLost),
+                Role::Learning(learner) if learner.link().is_none() => {
+                    Err(StepDownReason::LeaderLost)
+                }
                 _ => Ok(()),
             },
             Input::Packet { link, packet } => self.handle_packet(now_ms, link, packet, out),
@@ -313,7 +325,7 @@ impl Zab {
         from: ServerId,
         message: &Notification,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if matches!(self.role, Role::Settling | Role::Halted) {
             return Ok(());
         }
@@ -323,26 +335,30 @@ impl Zab {
             return self.take_over(newer, out);
         }
         match self.election.handle_notification(now_ms, from, message, out) {
-            Heard::Nothing => Ok(()),
-            Heard::Decided(decision) => {
+            NotificationOutcome::Nothing => Ok(()),
+            NotificationOutcome::Decided(decision) => {
                 self.take_role(now_ms, &decision, out);
                 Ok(())
             }
-            Heard::Deserted => Err(Fall::NotSupported),
+            NotificationOutcome::SupportLost => Err(StepDownReason::NotSupported),
         }
     }
 
     /// Somebody goes by a newer membership: its txn may not be here yet, but it is in force.
-    fn take_over(&mut self, newer: Membership, out: &mut Vec<Output>) -> Result<(), Fall> {
+    fn take_over(
+        &mut self,
+        newer: Membership,
+        out: &mut Vec<Output>,
+    ) -> Result<(), StepDownReason> {
         self.replica.activate(Arc::new(newer), self.replica.me(), out);
-        Err(Fall::Reconfigured { next: None })
+        Err(StepDownReason::Reconfigured { next: None })
     }
 
     fn take_role(&mut self, now_ms: u64, decision: &Decision, out: &mut Vec<Output>) {
         if decision.leader == self.replica.me() {
             let mut leader = Box::new(Leader::begin(now_ms, &self.replica));
-            self.send_waiting_away(Door::ObserverMaster, CloseReason::NotObserverMaster, out);
-            for (link, waiting) in self.take_waiting(Door::Quorum) {
+            self.close_waiting(LearnerPort::ObserverMaster, CloseReason::NotObserverMaster, out);
+            for (link, waiting) in self.take_waiting(LearnerPort::Quorum) {
                 leader.handle_link_opened(now_ms, link, &self.replica);
                 if let Some(info) = waiting.info {
                     self.note_supporter(&info);
@@ -352,11 +368,11 @@ impl Zab {
             leader.try_to_choose_epoch(now_ms, &mut self.replica, out);
             self.role = Role::Leading(leader);
         } else {
-            self.send_waiting_away(Door::Quorum, CloseReason::NotLeading, out);
-            let (to, door) = self.choose_upstream(decision.leader);
+            self.close_waiting(LearnerPort::Quorum, CloseReason::NotLeading, out);
+            let (to, port) = self.choose_upstream(decision.leader);
             let own = (i64::from(self.replica.epochs.current), self.replica.log.last());
             let not_ahead = own <= (decision.vote.epoch, decision.vote.zxid);
-            let upstream = Upstream { leader: decision.leader, to, door, not_ahead };
+            let upstream = Upstream { leader: decision.leader, to, port, not_ahead };
             let learner = Learner::begin(now_ms, upstream, &self.replica, out);
             self.role = Role::Learning(Box::new(learner));
         }
@@ -378,7 +394,7 @@ impl Zab {
         }
     }
 
-    fn tick(&mut self, now_ms: u64, out: &mut Vec<Output>) -> Result<(), Fall> {
+    fn tick(&mut self, now_ms: u64, out: &mut Vec<Output>) -> Result<(), StepDownReason> {
         let limit_ms = self.replica.settings.init_limit_ms();
         let late = self.waiting.extract_if(.., |_, waiting| now_ms > waiting.since_ms + limit_ms);
         for (link, _) in late {
@@ -402,27 +418,27 @@ impl Zab {
         }
     }
 
-    fn fall(&mut self, now_ms: u64, fall: Fall, out: &mut Vec<Output>) {
+    fn leave_role(&mut self, now_ms: u64, reason: StepDownReason, out: &mut Vec<Output>) {
         self.end_role(Role::Settling, out);
         self.rest_until_ms = None;
-        if matches!(fall, Fall::LeaderRefused | Fall::LeaderBehind { .. }) {
+        if matches!(reason, StepDownReason::LeaderRefused | StepDownReason::LeaderBehind { .. }) {
             // Nothing is gained by trying again at once, over and over.
             self.rest_until_ms = Some(now_ms + (self.refusals * REST_STEP_MS).min(REST_MS_MAX));
             self.refusals += 1;
         }
-        match fall {
-            Fall::Reconfigured { next } => self.appointed = next,
-            Fall::VotingAllowed { leader } => self.appointed = Some(leader),
+        match reason {
+            StepDownReason::Reconfigured { next } => self.appointed = next,
+            StepDownReason::VotingAllowed { leader } => self.appointed = Some(leader),
             _ => {}
         }
-        self.last_fall = Some(fall);
+        self.last_step_down = Some(reason);
     }
 
     fn halt(&mut self, out: &mut Vec<Output>) {
         self.end_role(Role::Halted, out);
-        self.send_waiting_away(Door::Quorum, CloseReason::NotLeading, out);
-        self.send_waiting_away(Door::ObserverMaster, CloseReason::NotObserverMaster, out);
-        self.last_fall = Some(Fall::StorageLost);
+        self.close_waiting(LearnerPort::Quorum, CloseReason::NotLeading, out);
+        self.close_waiting(LearnerPort::ObserverMaster, CloseReason::NotObserverMaster, out);
+        self.last_step_down = Some(StepDownReason::StorageLost);
     }
 
     fn end_role(&mut self, next: Role, out: &mut Vec<Output>) {
@@ -434,7 +450,7 @@ impl Zab {
             Role::Learning(learner) => learner.end(out),
             _ => {}
         }
-        out.push(Output::Standing(Standing::Looking));
+        out.push(Output::RoleChanged(RoleStatus::Looking));
     }
 
     fn look_if_settled(&mut self, now_ms: u64, out: &mut Vec<Output>) {

@@ -9,7 +9,7 @@ use herdsman_tree::{Events, Outcome, Tree, read};
 
 use super::{Conn, Node, Role};
 use crate::io::{Answered, CloseReason, ConnId, Output, Outputs};
-use crate::pending::{Origin, Waiting};
+use crate::pending::{Pending, RequestOrigin};
 use crate::reads;
 
 /// Changes of znodes after which no further txn is applied before readers have had their turn.
@@ -36,13 +36,13 @@ impl Node {
                 break;
             };
             match waiting {
-                Waiting::Txn { entry, origin } => {
+                Pending::Txn { entry, origin } => {
                     let origin = origin.or_else(|| self.origin_at_learner(&entry));
                     self.apply_txn(&entry, origin, tree, out);
                     self.applied_at_learner(&entry, tree, out);
                     self.note_proof(entry.header, out);
                 }
-                Waiting::Connect { entry, conn, read_only } => {
+                Pending::Connect { entry, conn, read_only } => {
                     self.apply_txn(&entry, None, tree, out);
                     let session = entry.header.session;
                     if let Some(open) =
@@ -60,7 +60,7 @@ impl Node {
     fn apply_txn(
         &mut self,
         entry: &Entry,
-        origin: Option<Origin>,
+        origin: Option<RequestOrigin>,
         tree: &mut Tree,
         out: &mut Outputs,
     ) {
@@ -82,7 +82,13 @@ impl Node {
         }
     }
 
-    fn send_outcome(&self, entry: &Entry, origin: Origin, outcome: &Outcome, out: &mut Outputs) {
+    fn send_outcome(
+        &self,
+        entry: &Entry,
+        origin: RequestOrigin,
+        outcome: &Outcome,
+        out: &mut Outputs,
+    ) {
         let zxid = entry.header.zxid;
         if has_moved(outcome) {
             return out.close(origin.conn, CloseReason::SessionMoved);
@@ -132,11 +138,11 @@ impl Node {
         }
     }
 
-    pub(super) fn answer(&mut self, waiting: Waiting, tree: &Tree, out: &mut Outputs) {
+    pub(super) fn answer(&mut self, waiting: Pending, tree: &Tree, out: &mut Outputs) {
         let zxid = tree.last_zxid();
         match waiting {
-            Waiting::Read { origin, body } => self.answer_read(origin, &body, tree, out),
-            Waiting::Sync { origin, path, .. } => {
+            Pending::Read { origin, body } => self.answer_read(origin, &body, tree, out),
+            Pending::Sync { origin, path, .. } => {
                 out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
                     _ = reply::reply(out, origin.xid, zxid, |out| {
                         out.put_string(&path);
@@ -144,18 +150,18 @@ impl Node {
                     });
                 });
             }
-            Waiting::Refusal { origin, code } => {
+            Pending::Refusal { origin, code } => {
                 out.send(origin.conn, Some(origin.refused_at(zxid)), |out| {
                     reply::header_only(out, origin.xid, zxid, Some(code));
                 });
             }
-            Waiting::LocalClose { origin, session } => {
+            Pending::LocalClose { origin, session } => {
                 out.send(origin.conn, Some(origin.answered_at(zxid)), |out| {
                     reply::header_only(out, origin.xid, zxid, None);
                 });
                 self.session_ended(session, true, out);
             }
-            Waiting::Txn { .. } | Waiting::Connect { .. } => {
+            Pending::Txn { .. } | Pending::Connect { .. } => {
                 unreachable!("a txn is applied, not answered")
             }
         }
@@ -163,9 +169,9 @@ impl Node {
 }
 
 impl Node {
-    fn answer_read(&self, origin: Origin, body: &[u8], tree: &Tree, out: &mut Outputs) {
+    fn answer_read(&self, origin: RequestOrigin, body: &[u8], tree: &Tree, out: &mut Outputs) {
         let Some(Conn { session, ids, .. }) = self.conns.get(&origin.conn) else { return };
-        let Origin { conn, xid, op, .. } = origin;
+        let RequestOrigin { conn, xid, op, .. } = origin;
         let reader = read::Reader { session: *session, watcher: conn.watcher(), ids };
         let mut result = Ok(());
         let frames = out.fill(|out| result = reads::answer(tree, reader, op, xid, body, out));
@@ -186,7 +192,7 @@ fn has_moved(outcome: &Outcome) -> bool {
     }
 }
 
-impl Origin {
+impl RequestOrigin {
     fn answered_at(self, zxid: Zxid) -> Answered {
         Answered { xid: self.xid, op: self.op, since_ms: self.since_ms, zxid, failed: false }
     }

@@ -9,8 +9,8 @@ use herdsman_tree::Tree;
 use super::{Conn, Node, Role};
 use crate::cxids::Numbering;
 use crate::io::{CloseReason, ConnId, Now, Output, Outputs, StorageState};
-use crate::pending::Waiting;
-use crate::sessions::{Owner, Session};
+use crate::pending::Pending;
+use crate::sessions::{Session, SessionOwner};
 
 impl Node {
     pub(super) fn connect(
@@ -55,7 +55,7 @@ impl Node {
         if let Err(reason) = self.check_password(&request, old, out) {
             return refuse_session(conn, read_only, reason, out);
         }
-        let owner = Owner::Conn(conn);
+        let owner = SessionOwner::Conn(conn);
         if self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms).is_err() {
             return refuse_session(conn, read_only, CloseReason::SessionInvalid, out);
         }
@@ -97,10 +97,10 @@ impl Node {
         }
         let session = self.sessions.allocate();
         self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Client });
-        self.sessions.open(session, timeout_ms, Some(Owner::Conn(conn)), now.monotonic_ms);
+        self.sessions.open(session, timeout_ms, Some(SessionOwner::Conn(conn)), now.monotonic_ms);
         let header = self.next_header(now, session, 0);
         let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
-        self.propose(now, entry, out, |entry| Waiting::Connect { entry, conn, read_only });
+        self.propose(now, entry, out, |entry| Pending::Connect { entry, conn, read_only });
     }
 
     /// How requests are numbered on a connection that takes a session up again. A server that is alone

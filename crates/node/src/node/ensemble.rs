@@ -1,4 +1,4 @@
-//! The node in an ensemble: what agreement asks for, and what a change of standing means.
+//! The node in an ensemble: what agreement asks for, and what a change of status means.
 
 use std::sync::Arc;
 
@@ -10,17 +10,18 @@ use herdsman_proto::{
     WriteRequest, Xid, Zxid,
 };
 use herdsman_tree::{Caller, Overlay, Tree};
-use herdsman_zab::log::Kept;
+use herdsman_zab::log::LogStorage;
 use herdsman_zab::settings::ZabSettings;
 use herdsman_zab::{
-    Check, Fall, Input, LinkId, Origin, Output as PeerOutput, Standing, TreeAfterCut, Voting, Zab,
+    Check, InitialState, Input, LinkId, Output as PeerOutput, RoleStatus, StepDownReason,
+    TreeAfterCut, Voting, Zab,
 };
 
 use super::{Node, NodeSettings, Role};
 use crate::cxids::Numbering;
 use crate::forwarding::Forwarding;
 use crate::io::{CloseReason, Now, Output, Outputs, StorageState};
-use crate::pending::Waiting;
+use crate::pending::Pending;
 use crate::reconfig::plan_reconfig;
 use crate::sweeper::Sweeper;
 
@@ -30,11 +31,11 @@ pub(super) struct Ensemble {
     pub(super) zab: Zab,
     /// What agreement has just asked for.
     pub(super) asked: Vec<PeerOutput>,
-    /// A standing that begins once everything that is committed by then is applied.
-    coming: Option<(Standing, Now)>,
-    /// What learners have asked of a leader whose role is still coming. A driver applies what is committed after
+    /// A status that begins once everything that is committed by then is applied.
+    upcoming: Option<(RoleStatus, Now)>,
+    /// What learners have asked of a leader whose role is still upcoming. A driver applies what is committed after
     /// every batch of inputs, so these are few.
-    early: Vec<(LinkId, QuorumPacket)>,
+    deferred: Vec<(LinkId, QuorumPacket)>,
     /// Set while the role goes on only until everything that was committed in it is applied: those who wait for that
     /// are answered, above all who asked for the change of membership by which a leader leaves.
     leaving: Option<Now>,
@@ -43,21 +44,17 @@ pub(super) struct Ensemble {
 }
 
 impl Ensemble {
-    /// Keeps a learner's packet until this leader's role begins; gives it back if none is coming.
-    pub(super) fn keep_early(
-        &mut self,
-        link: LinkId,
-        packet: QuorumPacket,
-    ) -> Option<QuorumPacket> {
-        if !matches!(self.coming, Some((Standing::Leading { .. }, _))) {
+    /// Keeps a learner's packet until this leader's role begins; gives it back if none is upcoming.
+    pub(super) fn defer(&mut self, link: LinkId, packet: QuorumPacket) -> Option<QuorumPacket> {
+        if !matches!(self.upcoming, Some((RoleStatus::Leading { .. }, _))) {
             return Some(packet);
         }
-        self.early.push((link, packet));
+        self.deferred.push((link, packet));
         None
     }
 
-    pub(super) fn take_early(&mut self) -> Vec<(LinkId, QuorumPacket)> {
-        std::mem::take(&mut self.early)
+    pub(super) fn take_deferred(&mut self) -> Vec<(LinkId, QuorumPacket)> {
+        std::mem::take(&mut self.deferred)
     }
 
     /// A learner's client wants to see all that was committed before now.
@@ -72,7 +69,7 @@ impl Node {
     pub fn join(
         settings: NodeSettings,
         peers: ZabSettings,
-        origin: Origin,
+        initial: InitialState,
         tree: &Tree,
         now: Now,
         out: &mut Outputs,
@@ -81,12 +78,12 @@ impl Node {
         node.role = Role::Idle { looking_since_ms: None };
         node.sessions.forget_all();
         let mut asked = Vec::new();
-        let zab = Zab::new(peers, origin, now.monotonic_ms, &mut asked);
+        let zab = Zab::new(peers, initial, now.monotonic_ms, &mut asked);
         node.ensemble = Some(Ensemble {
             zab,
             asked,
-            coming: None,
-            early: Vec::new(),
+            upcoming: None,
+            deferred: Vec::new(),
             leaving: None,
             proof: None,
         });
@@ -104,8 +101,8 @@ impl Node {
         matches!(self.role, Role::Learning(_))
     }
 
-    pub(super) fn has_coming_role(&self) -> bool {
-        self.ensemble.as_ref().is_some_and(|it| it.leaving.is_some() || it.coming.is_some())
+    pub(super) fn has_upcoming_role(&self) -> bool {
+        self.ensemble.as_ref().is_some_and(|it| it.leaving.is_some() || it.upcoming.is_some())
     }
 
     /// There is no leader any more, but some of what was committed is not applied.
@@ -144,7 +141,11 @@ impl Node {
             && ensemble.zab.is_to_leader(*link)
             && Entry::decode(payload).is_err()
         {
-            ensemble.zab.step_down(now.monotonic_ms, Fall::LeaderRefused, &mut ensemble.asked);
+            ensemble.zab.step_down(
+                now.monotonic_ms,
+                StepDownReason::LeaderRefused,
+                &mut ensemble.asked,
+            );
         } else {
             ensemble.zab.step(now.monotonic_ms, input, &mut ensemble.asked);
         }
@@ -158,13 +159,13 @@ impl Node {
         }
         let exhausted = self.last_proposed.counter() >= self.settings.epoch_txns_max;
         if exhausted && matches!(self.role, Role::Deciding { .. }) {
-            self.step_down(now, Fall::EpochExhausted, out);
+            self.step_down(now, StepDownReason::EpochExhausted, out);
         }
     }
 
-    fn step_down(&mut self, now: Now, fall: Fall, out: &mut Outputs) {
+    fn step_down(&mut self, now: Now, reason: StepDownReason, out: &mut Outputs) {
         if let Some(Ensemble { zab, asked, .. }) = &mut self.ensemble {
-            zab.step_down(now.monotonic_ms, fall, asked);
+            zab.step_down(now.monotonic_ms, reason, asked);
             self.carry_out(now, out);
         }
     }
@@ -238,12 +239,12 @@ impl Node {
             match asked {
                 PeerOutput::Commit { zxid } => self.committed = zxid,
                 PeerOutput::CheckPassed { check } => self.in_flight.check_passed(check),
-                PeerOutput::Append { zxid, payload, kept } => {
-                    self.append(zxid, payload, kept, out);
+                PeerOutput::Append { zxid, payload, storage } => {
+                    self.append(zxid, payload, storage, out);
                 }
-                PeerOutput::Standing(standing) => {
-                    self.standing_changed(standing, now, out);
-                    out.list.push(Output::Peer(PeerOutput::Standing(standing)));
+                PeerOutput::RoleChanged(status) => {
+                    self.role_changed(status, now, out);
+                    out.list.push(Output::Peer(PeerOutput::RoleChanged(status)));
                 }
                 other => out.list.push(Output::Peer(other)),
             }
@@ -252,22 +253,22 @@ impl Node {
     }
 
     /// A leader's own proposals are in flight already, with those who wait for them.
-    fn append(&mut self, zxid: Zxid, payload: Bytes, kept: Kept, out: &mut Outputs) {
+    fn append(&mut self, zxid: Zxid, payload: Bytes, storage: LogStorage, out: &mut Outputs) {
         if !matches!(self.role, Role::Deciding { .. }) {
             let entry = Entry::decode(&payload).expect("was decoded when it came in");
-            self.in_flight.push(zxid, Waiting::Txn { entry: Box::new(entry), origin: None });
+            self.in_flight.push(zxid, Pending::Txn { entry: Box::new(entry), origin: None });
         }
-        out.list.push(Output::Peer(PeerOutput::Append { zxid, payload, kept }));
+        out.list.push(Output::Peer(PeerOutput::Append { zxid, payload, storage }));
     }
 
-    fn standing_changed(&mut self, standing: Standing, now: Now, out: &mut Outputs) {
+    fn role_changed(&mut self, status: RoleStatus, now: Now, out: &mut Outputs) {
         let Some(ensemble) = &mut self.ensemble else { return };
-        ensemble.early.clear();
-        ensemble.coming = match standing {
-            Standing::Looking => None,
+        ensemble.deferred.clear();
+        ensemble.upcoming = match status {
+            RoleStatus::Looking => None,
             other => Some((other, now)),
         };
-        if standing == Standing::Looking {
+        if status == RoleStatus::Looking {
             if self.has_committed() {
                 self.ensemble.iter_mut().for_each(|ensemble| ensemble.leaving = Some(now));
             } else {
@@ -318,38 +319,38 @@ impl Node {
         }
     }
 
-    /// After txns were applied: a new standing may begin, and syncs may be done.
+    /// After txns were applied: a new role may begin, and syncs may be done.
     pub(super) fn applied_in_ensemble(&mut self, tree: &mut Tree, out: &mut Outputs) {
         if self.has_committed() || self.has_postponed() {
             return;
         }
         let Some(ensemble) = &mut self.ensemble else { return };
         ensemble.zab.applied(tree.last_zxid());
-        let coming = ensemble.coming.take();
+        let upcoming = ensemble.upcoming.take();
         if let Some(since) = ensemble.leaving.take() {
             self.leave_role(since, out);
         }
-        if let Some((standing, now)) = coming {
-            self.begin_role(standing, now, tree, out);
+        if let Some((status, now)) = upcoming {
+            self.begin_role(status, now, tree, out);
         }
         self.answer_done_syncs(tree, out);
     }
 
-    fn begin_role(&mut self, standing: Standing, now: Now, tree: &mut Tree, out: &mut Outputs) {
+    fn begin_role(&mut self, status: RoleStatus, now: Now, tree: &mut Tree, out: &mut Outputs) {
         if let Some(membership) = self.zab().map(Zab::membership) {
             tree.set_config(membership.to_text().as_bytes(), Zxid(membership.version as i64));
         }
-        match standing {
-            Standing::Looking => unreachable!("begins at once"),
-            Standing::Leading { epoch } => {
+        match status {
+            RoleStatus::Looking => unreachable!("begins at once"),
+            RoleStatus::Leading { epoch } => {
                 let sweeper = Sweeper::new(self.settings.sweep, now.monotonic_ms);
                 self.role = Role::Deciding { sweeper };
                 self.last_proposed = Zxid::start_of(epoch);
                 self.sessions.restart(tree.sessions(), now.monotonic_ms);
                 self.close_orphans(now, tree, out);
-                self.take_early(now, tree, out);
+                self.take_deferred(now, tree, out);
             }
-            Standing::Following { link, .. } | Standing::Observing { link, .. } => {
+            RoleStatus::Following { link, .. } | RoleStatus::Observing { link, .. } => {
                 self.sessions.forget_all();
                 self.role = Role::Learning(Box::new(Forwarding::new(link)));
                 self.serve_observers(now, out);

@@ -9,11 +9,11 @@ use super::ensemble::Ensemble;
 use super::local::Refused;
 use super::{Node, Role};
 use crate::io::{CloseReason, Now, Output, Outputs};
-use crate::pending::Waiting;
-use crate::sessions::Owner;
+use crate::pending::Pending;
+use crate::sessions::SessionOwner;
 
 /// What a learner hands on.
-struct Forwarded<'a> {
+struct ForwardedRequest<'a> {
     session: SessionId,
     cxid: i32,
     op: Option<OpCode>,
@@ -58,7 +58,7 @@ impl Node {
         } else if from_learner {
             // Learners serve clients as soon as there is a leader, which may still be applying what it has
             // committed. Nobody would ask again for what is dropped here.
-            self.ensemble.as_mut().and_then(|ensemble| ensemble.keep_early(link, packet));
+            self.ensemble.as_mut().and_then(|ensemble| ensemble.defer(link, packet));
         } else if from_leader && self.is_learning() {
             self.take_from_leader(packet, tree, out);
         } else if from_observer {
@@ -72,9 +72,9 @@ impl Node {
     }
 
     /// This leader's role has begun: what learners have asked for before that is done now.
-    pub(super) fn take_early(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
-        let early = self.ensemble.as_mut().map(Ensemble::take_early).unwrap_or_default();
-        for (link, packet) in early {
+    pub(super) fn take_deferred(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        let deferred = self.ensemble.as_mut().map(Ensemble::take_deferred).unwrap_or_default();
+        for (link, packet) in deferred {
             if self.zab().is_some_and(|zab| zab.is_active_learner(link)) {
                 self.take_from_learner(now, link, packet, tree, out);
             }
@@ -92,7 +92,7 @@ impl Node {
         match packet {
             QuorumPacket::Request { session, cxid, op, body, ids } => {
                 let op = OpCode::from_code(op);
-                let request = Forwarded { session, cxid, op, body: &body, ids: &ids };
+                let request = ForwardedRequest { session, cxid, op, body: &body, ids: &ids };
                 self.take_request(now, link, &request, tree, out);
             }
             QuorumPacket::Revalidate { session, timeout_ms } => {
@@ -115,13 +115,13 @@ impl Node {
         timeout_ms: i32,
         out: &mut Outputs,
     ) {
-        let owner = Owner::Learner(link);
+        let owner = SessionOwner::Learner(link);
         let before = if self.sessions.is_local(session) {
             Err(ErrorCode::SessionExpired)
         } else {
             self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms)
         };
-        if let Ok(Some(Owner::Conn(conn))) = before {
+        if let Ok(Some(SessionOwner::Conn(conn))) = before {
             out.close(conn, CloseReason::SessionMoved);
         }
         let packet = QuorumPacket::Revalidated { session, valid: before.is_ok() };
@@ -132,11 +132,11 @@ impl Node {
         &mut self,
         now: Now,
         link: LinkId,
-        request: &Forwarded<'_>,
+        request: &ForwardedRequest<'_>,
         tree: &Tree,
         out: &mut Outputs,
     ) {
-        let Forwarded { session, cxid, op, body, ids } = *request;
+        let ForwardedRequest { session, cxid, op, body, ids } = *request;
         match op {
             Some(OpCode::CreateSession) => {
                 self.open_learners_session(now, link, session, body, tree, out);
@@ -149,7 +149,7 @@ impl Node {
             }
             Some(OpCode::CloseSession) if self.sessions.is_local(session) => {}
             Some(OpCode::CloseSession) => {
-                match self.sessions.check(session, Owner::Learner(link)) {
+                match self.sessions.check(session, SessionOwner::Learner(link)) {
                     Ok(()) => self.propose_learners_close(now, session, cxid, tree, out),
                     // From a server that the session has left it would end a session that goes on.
                     Err(ErrorCode::SessionMoved) => {
@@ -184,7 +184,7 @@ impl Node {
         if self.sessions.get(session).is_some_and(|session| session.closing) {
             return;
         }
-        let owner = Some(Owner::Learner(link));
+        let owner = Some(SessionOwner::Learner(link));
         self.sessions.open(session, timeout_ms, owner, now.monotonic_ms);
         let header = self.next_header(now, session, 0);
         let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
@@ -209,7 +209,7 @@ impl Node {
     fn prepare_for_learner(
         &mut self,
         now: Now,
-        request: &Forwarded<'_>,
+        request: &ForwardedRequest<'_>,
         caller: Caller<'_>,
         tree: &Tree,
         out: &mut Outputs,
@@ -234,6 +234,6 @@ impl Node {
 }
 
 /// A txn for which no client of this server waits.
-fn own_txn(entry: Box<Entry>) -> Waiting {
-    Waiting::Txn { entry, origin: None }
+fn own_txn(entry: Box<Entry>) -> Pending {
+    Pending::Txn { entry, origin: None }
 }

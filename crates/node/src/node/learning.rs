@@ -12,10 +12,10 @@ use herdsman_zab::{Check, LinkId, Output as PeerOutput, Zab};
 use super::connect::refuse_session;
 use super::{Conn, LocalSessions, Node, Role};
 use crate::cxids::Numbering;
-use crate::forwarding::{Applicant, Asker, Forwarding, Queued};
+use crate::forwarding::{Forwarding, PendingConnect, QueuedRequest, Requester};
 use crate::io::{ClientRequest, CloseReason, ConnId, Now, Output, Outputs};
-use crate::pending::{Origin, Waiting};
-use crate::sessions::Owner;
+use crate::pending::{Pending, RequestOrigin};
+use crate::sessions::SessionOwner;
 
 impl Node {
     /// A client's first frame: the leader decides about its session, unless it is a local one.
@@ -35,11 +35,11 @@ impl Node {
             return self.with_forwarding(|forwarding| forwarding.attach(session, conn, timeout_ms));
         }
         let Role::Learning(forwarding) = &mut self.role else { return };
-        let applicant = Applicant { conn, timeout_ms, read_only, ids: Arc::clone(&ids) };
+        let pending = PendingConnect { conn, timeout_ms, read_only, ids: Arc::clone(&ids) };
         if session == SessionId::NONE {
             let session = self.sessions.allocate();
             self.conns.insert(conn, Conn { session, ids, numbering: Numbering::Client });
-            forwarding.open(session, applicant);
+            forwarding.open(session, pending);
             let packet = create_session(session, timeout_ms);
             return out
                 .list
@@ -50,12 +50,12 @@ impl Node {
             return refuse_session(conn, read_only, reason, out);
         }
         if self.sessions.is_local(session) {
-            return self.reattach_local(now, session, applicant, out);
+            return self.reattach_local(now, session, pending, out);
         }
         let Role::Learning(forwarding) = &mut self.role else { return };
         let numbering = Numbering::Server;
         self.conns.insert(conn, Conn { session, ids, numbering });
-        if let Some(old) = forwarding.revive(session, applicant) {
+        if let Some(old) = forwarding.revive(session, pending) {
             out.close(old, CloseReason::SessionMoved);
         }
         let packet = QuorumPacket::Revalidate { session, timeout_ms };
@@ -67,11 +67,11 @@ impl Node {
         &mut self,
         now: Now,
         session: SessionId,
-        applicant: Applicant,
+        pending: PendingConnect,
         out: &mut Outputs,
     ) {
-        let Applicant { conn, timeout_ms, read_only, ids } = applicant;
-        let owner = Owner::Conn(conn);
+        let PendingConnect { conn, timeout_ms, read_only, ids } = pending;
+        let owner = SessionOwner::Conn(conn);
         if self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms).is_err() {
             return refuse_session(conn, read_only, CloseReason::SessionInvalid, out);
         }
@@ -89,7 +89,7 @@ impl Node {
     /// A request that has to take its turn among the writes of all servers.
     pub(super) fn forward(
         &mut self,
-        origin: Origin,
+        origin: RequestOrigin,
         request: &ClientRequest<'_>,
         body: &[u8],
         tree: &Tree,
@@ -106,8 +106,8 @@ impl Node {
         let queued = self.take_up(session, origin, request, body, out);
         let Role::Learning(forwarding) = &mut self.role else { return };
         let cxid = match queued {
-            Queued::Write { cxid, .. } => Some(cxid),
-            Queued::Sync { .. } => Some(origin.xid.0),
+            QueuedRequest::Write { cxid, .. } => Some(cxid),
+            QueuedRequest::Sync { .. } => Some(origin.xid.0),
             _ => None,
         };
         if let (Some(cxid), Some(Conn { ids, .. })) = (cxid, self.conns.get(&origin.conn)) {
@@ -128,26 +128,26 @@ impl Node {
     fn take_up(
         &mut self,
         session: SessionId,
-        origin: Origin,
+        origin: RequestOrigin,
         request: &ClientRequest<'_>,
         body: &[u8],
         out: &mut Outputs,
-    ) -> Queued {
+    ) -> QueuedRequest {
         if let Err(code) = self.touch_at_learner(session, origin) {
-            return Queued::Refusal { origin, code };
+            return QueuedRequest::Refusal { origin, code };
         }
         match request {
             // A multi takes its zxid before it is decoded, and only the leader has zxids.
             ClientRequest::Malformed(op) if *op != OpCode::Multi => {
-                Queued::Refusal { origin, code: ErrorCode::MarshallingError }
+                QueuedRequest::Refusal { origin, code: ErrorCode::MarshallingError }
             }
             ClientRequest::Sync { path } => {
-                Queued::Sync { origin, path: path.as_ref().into(), is_done: false }
+                QueuedRequest::Sync { origin, path: path.as_ref().into(), is_done: false }
             }
-            ClientRequest::Read(_) => Queued::Read { origin, body: body.into() },
+            ClientRequest::Read(_) => QueuedRequest::Read { origin, body: body.into() },
             ClientRequest::CloseSession if self.sessions.is_local(session) => {
                 self.sessions.set_closing(session);
-                Queued::LocalClose(origin)
+                QueuedRequest::LocalClose(origin)
             }
             ClientRequest::Write(_) | ClientRequest::Malformed(_) | ClientRequest::CloseSession => {
                 let upgrades = self.settings.local_sessions == LocalSessions::Upgraded;
@@ -156,15 +156,19 @@ impl Node {
                 }
                 let numbering = self.conns.get(&origin.conn).map(|conn| conn.numbering);
                 let numbering = numbering.unwrap_or(Numbering::Server);
-                Queued::Write { origin, cxid: self.cxids.number(numbering, origin.xid) }
+                QueuedRequest::Write { origin, cxid: self.cxids.number(numbering, origin.xid) }
             }
         }
     }
 
     /// The leader hears of signs of life only for the sessions that it tracks.
-    fn touch_at_learner(&mut self, session: SessionId, origin: Origin) -> Result<(), ErrorCode> {
+    fn touch_at_learner(
+        &mut self,
+        session: SessionId,
+        origin: RequestOrigin,
+    ) -> Result<(), ErrorCode> {
         if self.sessions.is_local(session) {
-            self.sessions.check(session, Owner::Conn(origin.conn))?;
+            self.sessions.check(session, SessionOwner::Conn(origin.conn))?;
             self.sessions.touch(session, origin.since_ms);
         } else {
             self.with_forwarding(|forwarding| forwarding.touch(session));
@@ -193,7 +197,7 @@ impl Node {
         let Role::Learning(forwarding) = &mut self.role else { return };
         match packet {
             QuorumPacket::Revalidated { session, valid } => match forwarding.take_asked(session) {
-                Some((timeout_ms, Asker::Observer(link))) => {
+                Some((timeout_ms, Requester::Observer(link))) => {
                     self.revalidated_for_observer(link, session, timeout_ms, valid, out);
                 }
                 _ => self.revalidated(session, valid, out),
@@ -223,8 +227,8 @@ impl Node {
 
     fn revalidated(&mut self, session: SessionId, valid: bool, out: &mut Outputs) {
         let Role::Learning(forwarding) = &mut self.role else { return };
-        let Some(applicant) = forwarding.take_reviving(session) else { return };
-        let Applicant { conn, timeout_ms, read_only, .. } = applicant;
+        let Some(pending) = forwarding.take_reviving(session) else { return };
+        let PendingConnect { conn, timeout_ms, read_only, .. } = pending;
         if valid {
             forwarding.attach(session, conn, timeout_ms);
             forwarding.touch(session);
@@ -247,7 +251,7 @@ impl Node {
     }
 
     /// The request behind a txn, if it was made here.
-    pub(super) fn origin_at_learner(&mut self, entry: &Entry) -> Option<Origin> {
+    pub(super) fn origin_at_learner(&mut self, entry: &Entry) -> Option<RequestOrigin> {
         if opens_session(entry) {
             return None;
         }
@@ -260,9 +264,9 @@ impl Node {
         let Role::Learning(forwarding) = &mut self.role else { return };
         let session = entry.header.session;
         if let Txn::CreateSession { .. } = entry.txn
-            && let Some(applicant) = forwarding.take_opening(session)
+            && let Some(pending) = forwarding.take_opening(session)
         {
-            let Applicant { conn, timeout_ms, read_only, .. } = applicant;
+            let PendingConnect { conn, timeout_ms, read_only, .. } = pending;
             forwarding.attach(session, conn, timeout_ms);
             forwarding.touch(session);
             self.attached(conn, session, timeout_ms, read_only, out);
@@ -299,14 +303,14 @@ impl Node {
             }
             let Some(ready) = forwarding.take_ready(session) else { return };
             let waiting = match ready {
-                Queued::Sync { origin, path, .. } => {
+                QueuedRequest::Sync { origin, path, .. } => {
                     // The leader has checked that it leads.
-                    Waiting::Sync { origin, path, check: Check::default() }
+                    Pending::Sync { origin, path, check: Check::default() }
                 }
-                Queued::Read { origin, body } => Waiting::Read { origin, body },
-                Queued::Refusal { origin, code } => Waiting::Refusal { origin, code },
-                Queued::LocalClose(origin) => Waiting::LocalClose { origin, session },
-                Queued::Write { .. } => unreachable!("answered when its txn is applied"),
+                QueuedRequest::Read { origin, body } => Pending::Read { origin, body },
+                QueuedRequest::Refusal { origin, code } => Pending::Refusal { origin, code },
+                QueuedRequest::LocalClose(origin) => Pending::LocalClose { origin, session },
+                QueuedRequest::Write { .. } => unreachable!("answered when its txn is applied"),
             };
             self.answer(waiting, tree, out);
         }

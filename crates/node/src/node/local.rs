@@ -22,8 +22,8 @@ use herdsman_zab::LinkId;
 use super::{Conn, LocalSessions, Node, Role};
 use crate::cxids::Numbering;
 use crate::io::{ClientRequest, ConnId, Now, Outputs};
-use crate::pending::{Origin, Waiting};
-use crate::sessions::Owner;
+use crate::pending::{Pending, RequestOrigin};
+use crate::sessions::SessionOwner;
 
 /// Sessions that end in one step because their time is up.
 const ENDED_PER_STEP_MAX: usize = 32;
@@ -90,7 +90,7 @@ impl Node {
         self.sessions.upgrade(session);
         let header = self.next_header(now, session, 0);
         let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
-        self.propose(now, entry, out, |entry| Waiting::Txn { entry, origin: None });
+        self.propose(now, entry, out, |entry| Pending::Txn { entry, origin: None });
         None
     }
 
@@ -111,7 +111,7 @@ impl Node {
                 Refused { all: expired, ephemerals: None }
             }
             _ => {
-                let all = self.sessions.check(session, Owner::Learner(link)).err();
+                let all = self.sessions.check(session, SessionOwner::Learner(link)).err();
                 Refused { all, ephemerals: None }
             }
         }
@@ -122,12 +122,12 @@ impl Node {
     pub(super) fn close_local_session(
         &mut self,
         session: SessionId,
-        origin: Origin,
+        origin: RequestOrigin,
         tree: &Tree,
         out: &mut Outputs,
     ) {
         self.sessions.set_closing(session);
-        self.answer_in_turn(Waiting::LocalClose { origin, session }, tree, out);
+        self.answer_in_turn(Pending::LocalClose { origin, session }, tree, out);
     }
 
     /// The client of a local session said goodbye and did not wait for the answer: whatever waited to
@@ -162,7 +162,7 @@ impl Node {
 
     /// A leader that does not know a local session calls it expired when it wants an ephemeral; the
     /// server that has the session knows better.
-    pub(super) fn explain_refusal(&self, origin: Origin, outcome: Outcome) -> Outcome {
+    pub(super) fn explain_refusal(&self, origin: RequestOrigin, outcome: Outcome) -> Outcome {
         let is_local = self
             .conns
             .get(&origin.conn)

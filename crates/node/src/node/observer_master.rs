@@ -18,7 +18,7 @@ use herdsman_proto::{OpCode, QuorumPacket, Request, SessionId, WriteRequest};
 use herdsman_zab::{LinkId, Output as PeerOutput};
 
 use super::{Node, Role};
-use crate::forwarding::Asker;
+use crate::forwarding::Requester;
 use crate::io::{CloseReason, Now, Output, Outputs};
 
 impl Node {
@@ -30,7 +30,7 @@ impl Node {
         out: &mut Outputs,
     ) {
         let Role::Learning(forwarding) = &mut self.role else { return };
-        let asker = Asker::Observer(observer);
+        let requester = Requester::Observer(observer);
         let room = match &packet {
             QuorumPacket::Request { session, op, .. } => match OpCode::from_code(*op) {
                 Some(OpCode::Sync) => forwarding.ask_sync(observer),
@@ -44,7 +44,7 @@ impl Node {
                 _ => Ok(()),
             },
             QuorumPacket::Revalidate { session, timeout_ms } => {
-                forwarding.ask_about(*session, *timeout_ms, asker)
+                forwarding.ask_about(*session, *timeout_ms, requester)
             }
             QuorumPacket::Ping { touched, .. } => {
                 for (session, timeout_ms) in touched {

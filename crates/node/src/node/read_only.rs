@@ -25,8 +25,8 @@ use herdsman_zab::Zab;
 
 use super::{Node, Role};
 use crate::io::{ClientRequest, CloseReason, Now, Outputs};
-use crate::pending::{Origin, Waiting};
-use crate::sessions::Owner;
+use crate::pending::{Pending, RequestOrigin};
+use crate::sessions::SessionOwner;
 
 impl Node {
     /// When read-only service begins, unless a leader is found before.
@@ -63,21 +63,21 @@ impl Node {
     /// A request that would change something, or wait for others to.
     pub(super) fn serve_read_only(
         &mut self,
-        origin: Origin,
+        origin: RequestOrigin,
         request: &ClientRequest<'_>,
         body: &[u8],
         tree: &Tree,
         out: &mut Outputs,
     ) {
         let Some(session) = self.conns.get(&origin.conn).map(|conn| conn.session) else { return };
-        if self.sessions.check(session, Owner::Conn(origin.conn)).is_err() {
+        if self.sessions.check(session, SessionOwner::Conn(origin.conn)).is_err() {
             return out.close(origin.conn, CloseReason::SessionMoved);
         }
         self.sessions.touch(session, origin.since_ms);
         let answer = match request {
-            ClientRequest::CloseSession => Waiting::LocalClose { origin, session },
-            ClientRequest::Read(_) => Waiting::Read { origin, body: body.into() },
-            _ => Waiting::Refusal { origin, code: ErrorCode::NotReadOnly },
+            ClientRequest::CloseSession => Pending::LocalClose { origin, session },
+            ClientRequest::Read(_) => Pending::Read { origin, body: body.into() },
+            _ => Pending::Refusal { origin, code: ErrorCode::NotReadOnly },
         };
         self.answer(answer, tree, out);
     }

@@ -5,7 +5,7 @@ use herdsman_node::{ClientRequest, ConnId, Input, Now, Outputs};
 use herdsman_proto::limits::PING_SESSIONS_MAX;
 use herdsman_proto::{ConnectRequest, QuorumPacket, SessionId, Txn, Xid, Zxid};
 use herdsman_tree::Tree;
-use herdsman_zab::{Door, Input as PeerInput, LinkId, Output as PeerOutput};
+use herdsman_zab::{Input as PeerInput, LearnerPort, LinkId, Output as PeerOutput};
 
 use crate::driver::{Driver, address, options, settings};
 use crate::room::Room;
@@ -171,7 +171,7 @@ fn garbage_from_a_stranger_ends_no_leaders_term() {
     room.wait(5_000, &mut |_, _, _, _| {});
     let leader = *room.seats.iter().find(|(_, seat)| seat.leads()).expect("somebody leads").0;
     let link = LinkId(u64::MAX);
-    let opened = PeerInput::LinkOpened { link, door: Door::Quorum };
+    let opened = PeerInput::LinkOpened { link, port: LearnerPort::Quorum };
     let packet = QuorumPacket::Proposal { zxid: Zxid(1), payload: "garbage".into() };
     for input in [opened, PeerInput::Packet { link, packet }] {
         room.step(leader, Input::Peer(input), &mut |_, _, _, _| {});

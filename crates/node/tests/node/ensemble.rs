@@ -18,7 +18,7 @@ use herdsman_node::{
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ConnectRequest, OpCode, QuorumPacket, Request, SessionId, Xid, Zxid};
 use herdsman_zab::settings::ObserverMasters;
-use herdsman_zab::{Door, Output as PeerOutput, Standing};
+use herdsman_zab::{LearnerPort, Output as PeerOutput, RoleStatus};
 
 use crate::driver::{WALL_MS, address, settings};
 use crate::golden::{self, check_folder};
@@ -183,16 +183,16 @@ fn tell(transcript: &mut Transcript, place: Place, seat: &Seat, output: &Output,
 
 fn tell_for_peers(transcript: &mut Transcript, seat: &Seat, output: &PeerOutput) -> Option<String> {
     let line = match output {
-        PeerOutput::Standing(Standing::Looking) => "looks for a leader".to_owned(),
-        PeerOutput::Standing(Standing::Leading { epoch }) => format!("leads, epoch {epoch}"),
-        PeerOutput::Standing(
-            Standing::Following { leader, .. } | Standing::Observing { leader, .. },
+        PeerOutput::RoleChanged(RoleStatus::Looking) => "looks for a leader".to_owned(),
+        PeerOutput::RoleChanged(RoleStatus::Leading { epoch }) => format!("leads, epoch {epoch}"),
+        PeerOutput::RoleChanged(
+            RoleStatus::Following { leader, .. } | RoleStatus::Observing { leader, .. },
         ) => format!("follows {leader}"),
         PeerOutput::Append { zxid, payload, .. } if seat.leads() => {
             let entry = Entry::decode(payload).expect("our own bytes");
             format!("append {} {}", short(*zxid), transcript.txn(&entry))
         }
-        PeerOutput::Connect { to, door: Door::ObserverMaster } => {
+        PeerOutput::Connect { to, port: LearnerPort::ObserverMaster } => {
             format!("goes to {to} as an observer")
         }
         PeerOutput::Send { packet, .. } => format!("-> {}", tell_packet(transcript, packet)?),

@@ -13,11 +13,11 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{Membership, QuorumPacket, ServerId, Zxid};
 use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::history::HistoryLimits;
-use herdsman_zab::log::Kept;
+use herdsman_zab::log::LogStorage;
 use herdsman_zab::settings::{ObserverMasters, Reconfig};
 use herdsman_zab::{
-    Door, Epochs, Input as PeerInput, LinkId, Origin, Output as PeerOutput, Standing, TreeAfterCut,
-    Voting, ZabSettings,
+    Epochs, InitialState, Input as PeerInput, LearnerPort, LinkId, Output as PeerOutput,
+    RoleStatus, TreeAfterCut, Voting, ZabSettings,
 };
 
 use crate::driver::{WALL_MS, options};
@@ -94,7 +94,7 @@ impl Room {
             let server_id = u8::try_from(place).expect("few servers");
             let settings = NodeSettings { server_id, ..settings.clone() };
             let tree = Tree::new(room_options());
-            let origin = Origin {
+            let origin = InitialState {
                 membership: Arc::clone(&membership),
                 in_tree: None,
                 voting: Voting::Allowed,
@@ -236,7 +236,7 @@ impl Room {
                     self.queue.push_back((to.0, PeerInput::Notification { from, message }));
                 }
             }
-            PeerOutput::Connect { to, door } => self.connect(place, to.0, door),
+            PeerOutput::Connect { to, port } => self.connect(place, to.0, port),
             PeerOutput::Send { link, packet } => {
                 if let Some(to) = self.other_end(place, link) {
                     let mail = (to, PeerInput::Packet { link, packet });
@@ -279,10 +279,10 @@ impl Room {
                 self.trees.get_mut(&link).expect("it was sent").push((zxid, payload));
             }
             PeerOutput::InstallSnapshot { link, zxid } => self.install_tree(place, link, zxid),
-            PeerOutput::Standing(Standing::Looking) => {
+            PeerOutput::RoleChanged(RoleStatus::Looking) => {
                 self.failing.remove(&place);
             }
-            PeerOutput::Standing(_)
+            PeerOutput::RoleChanged(_)
             | PeerOutput::MembershipPending { .. }
             | PeerOutput::Activate { .. } => {}
             PeerOutput::AllowVoting => self.queue.push_back((place, PeerInput::VotingAllowed)),
@@ -344,7 +344,7 @@ impl Room {
         self.queue.push_back((place, PeerInput::SnapshotInstalled { zxid, in_tree }));
     }
 
-    fn connect(&mut self, learner: Place, leader: Place, door: Door) {
+    fn connect(&mut self, learner: Place, leader: Place, port: LearnerPort) {
         if !self.reaches(learner, leader) {
             self.failing.insert(learner, self.now_ms + CONNECT_MS);
             return;
@@ -353,7 +353,7 @@ impl Room {
         self.links_made += 1;
         let link = LinkId(self.links_made);
         self.links.insert(link, (learner, leader));
-        self.queue.push_back((leader, PeerInput::LinkOpened { link, door }));
+        self.queue.push_back((leader, PeerInput::LinkOpened { link, port }));
         self.queue.push_back((learner, PeerInput::Connected { link }));
     }
 
@@ -409,7 +409,7 @@ fn peer_settings(me: ServerId, tick_ms: u64) -> ZabSettings {
         finalize_wait_ms: 10,
         notification_min_ms: 100,
         notification_max_ms: 1000,
-        kept: Kept::OnDisk,
+        log_storage: LogStorage::OnDisk,
         history: HistoryLimits { txns_max: 500, bytes_max: 1 << 20 },
         parked_bytes_max: 1 << 20,
         reconfig: Reconfig::Enabled(herdsman_node::membership_in),

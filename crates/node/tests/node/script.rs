@@ -72,7 +72,7 @@ impl Play {
             }
             "storage" => self.step(Input::Storage(storage(words[1]))),
             "wait" => self.driver.now_ms += words[1].parse::<u64>().expect("milliseconds"),
-            "stood-still" => self.step(Input::StoodStill),
+            "stood-still" => self.step(Input::ProcessPaused),
             "tick" => self.step(Input::Tick),
             "orphan" => self.orphan(words[1]),
             "restart" => {

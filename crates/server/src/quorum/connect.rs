@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use herdsman_proto::ServerId;
-use herdsman_zab::{Door, LinkId};
+use herdsman_zab::{LearnerPort, LinkId};
 use parking_lot::{Condvar, Mutex};
 use tracing::{debug, warn};
 
@@ -39,7 +39,7 @@ pub(crate) struct Connector {
 struct Wish {
     link: LinkId,
     to: ServerId,
-    door: Door,
+    port: LearnerPort,
 }
 
 #[derive(Default)]
@@ -67,10 +67,10 @@ impl Connector {
         })
     }
 
-    pub fn connect(&self, to: ServerId, door: Door) -> LinkId {
+    pub fn connect(&self, to: ServerId, port: LearnerPort) -> LinkId {
         let link = self.links.next_id();
         let mut state = self.state.lock();
-        state.wanted = Some(Wish { link, to, door });
+        state.wanted = Some(Wish { link, to, port });
         state.current = Some(link);
         self.changed.notify_all();
         link
@@ -150,12 +150,12 @@ impl Connector {
 
     /// Dials until somebody answers; `None` if the time is up or nobody wants it any more.
     fn dial_until(&self, wish: Wish) -> Option<Incoming> {
-        let Wish { link, to, door } = wish;
+        let Wish { link, to, port } = wish;
         let settings = &self.context.settings;
         let deadline = Instant::now() + settings.connect_limit;
-        let tries_max = match door {
-            Door::Quorum => settings.connect_tries_max,
-            Door::ObserverMaster => Some(OBSERVER_MASTER_TRIES_MAX),
+        let tries_max = match port {
+            LearnerPort::Quorum => settings.connect_tries_max,
+            LearnerPort::ObserverMaster => Some(OBSERVER_MASTER_TRIES_MAX),
         };
         let mut tries = 0;
         loop {
@@ -182,9 +182,9 @@ impl Connector {
         let by = Instant::now() + limit;
         let (membership, settings) = (self.context.membership(), &self.context.settings);
         let member = membership.members.get(&wish.to);
-        let endpoints = match (wish.door, settings.observer_master_port) {
-            (Door::Quorum, _) => member.map(quorum_endpoints),
-            (Door::ObserverMaster, port) => {
+        let endpoints = match (wish.port, settings.observer_master_port) {
+            (LearnerPort::Quorum, _) => member.map(quorum_endpoints),
+            (LearnerPort::ObserverMaster, port) => {
                 port.and_then(|port| member.map(|at| observer_master_endpoints(at, port)))
             }
         };

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use herdsman_proto::QuorumPacket;
-use herdsman_zab::{Door, Input, LinkId};
+use herdsman_zab::{Input, LearnerPort, LinkId};
 use parking_lot::Mutex;
 use tracing::debug;
 
@@ -131,7 +131,7 @@ impl Links {
     }
 
     /// Somebody has connected to a port for learners.
-    pub fn accept(self: &Arc<Self>, door: Door, stream: TcpStream, peer: SocketAddr) {
+    pub fn accept(self: &Arc<Self>, port: LearnerPort, stream: TcpStream, peer: SocketAddr) {
         let Some(receiver) = self.context.receiver() else { return };
         let socket = Arc::new(stream);
         self.context.threads.watch(&socket);
@@ -147,7 +147,7 @@ impl Links {
         let run = move || {
             debug!("link {} is from {peer}", id.0);
             match links.welcome(socket, peer) {
-                Ok(incoming) => links.run_accepted(id, door, incoming, peer, place, &receiver),
+                Ok(incoming) => links.run_accepted(id, port, incoming, peer, place, &receiver),
                 Err(problem) => links.complain(peer, &problem),
             }
         };
@@ -179,7 +179,7 @@ impl Links {
     fn run_accepted(
         &self,
         id: LinkId,
-        door: Door,
+        port: LearnerPort,
         incoming: Incoming,
         peer: SocketAddr,
         place: Place,
@@ -187,7 +187,7 @@ impl Links {
     ) {
         let stream = Arc::clone(incoming.stream());
         if let Some(link) = self.open(id, stream, peer, Some(&place)) {
-            receiver.handle(&mut vec![Input::LinkOpened { link: id, door }]);
+            receiver.handle(&mut vec![Input::LinkOpened { link: id, port }]);
             self.run(&link, incoming, Some(place), receiver);
         }
     }

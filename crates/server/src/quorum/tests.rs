@@ -14,7 +14,7 @@ use herdsman_proto::notification::Hello;
 use herdsman_proto::{
     Membership, Notification, QuorumPacket, Reader, ServerId, ServerState, Vote, Zxid,
 };
-use herdsman_zab::{Door, Input, LinkId};
+use herdsman_zab::{Input, LearnerPort, LinkId};
 
 use super::{
     ConnectResult, NetworkSettings, PortFailure, PortKind, QuorumNetwork, Receiver, Room,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use herdsman_node::Now;
 use herdsman_proto::{LearnerKind, ServerId, ServerState, Zxid};
-use herdsman_zab::{Door, Fall, Standing};
+use herdsman_zab::{LearnerPort, RoleStatus, StepDownReason};
 use tracing::Level;
 
 use super::history::{NewRole, RoleChange};
-use super::wording::{self, duration, fall_in_words};
+use super::wording::{self, duration, reason_in_words};
 use super::{RoleLog, View};
 use crate::line_limit::LineLimit;
 use crate::stats::EnsembleStats;
@@ -43,7 +43,7 @@ pub(super) struct CatchingUp {
 /// Attempts that fail one after the other in the same way.
 #[derive(Debug)]
 pub(super) struct Failures {
-    pub last: Option<(Option<ServerId>, Discriminant<Fall>)>,
+    pub last: Option<(Option<ServerId>, Discriminant<StepDownReason>)>,
     pub lines: LineLimit,
 }
 
@@ -58,7 +58,7 @@ impl RoleLog {
         &mut self,
         now_ms: u64,
         leader: ServerId,
-        door: Door,
+        port: LearnerPort,
         view: &View,
         stats: &EnsembleStats,
     ) {
@@ -72,33 +72,33 @@ impl RoleLog {
         let catching_up = CatchingUp::default();
         self.role = Role::Joining { leader, catching_up };
         let took = duration(took_ms);
-        self.say_unless_repeated(match door {
-            Door::Quorum => {
+        self.say_unless_repeated(match port {
+            LearnerPort::Quorum => {
                 format!(
                     "server {leader} is the elected leader, found in {took}: joining it to {role}"
                 )
             }
-            Door::ObserverMaster => {
+            LearnerPort::ObserverMaster => {
                 format!("there is a leader, found in {took}: observing through server {leader}")
             }
         });
     }
 
     /// Keeps a change of the role, before anything else makes of it what it will.
-    pub(super) fn remember(&mut self, now: Now, standing: Standing, view: &View) {
+    pub(super) fn remember(&mut self, now: Now, standing: RoleStatus, view: &View) {
         let had_role = matches!(self.role, Role::Leading { .. } | Role::Learning { .. });
         let (role, leader) = match standing {
-            Standing::Looking if had_role => (NewRole::Looking, None),
+            RoleStatus::Looking if had_role => (NewRole::Looking, None),
             // An attempt has failed: nothing has changed.
-            Standing::Looking => return,
-            Standing::Leading { .. } => (NewRole::Leading, Some(self.me)),
-            Standing::Following { leader, .. } => (NewRole::Following, Some(leader)),
-            Standing::Observing { leader, .. } => (NewRole::Observing, Some(leader)),
+            RoleStatus::Looking => return,
+            RoleStatus::Leading { .. } => (NewRole::Leading, Some(self.me)),
+            RoleStatus::Following { leader, .. } => (NewRole::Following, Some(leader)),
+            RoleStatus::Observing { leader, .. } => (NewRole::Observing, Some(leader)),
         };
         let epoch = match standing {
-            Standing::Looking => None,
-            Standing::Leading { epoch } => Some(epoch),
-            Standing::Following { .. } | Standing::Observing { .. } => Some(view.epoch),
+            RoleStatus::Looking => None,
+            RoleStatus::Leading { epoch } => Some(epoch),
+            RoleStatus::Following { .. } | RoleStatus::Observing { .. } => Some(view.epoch),
         };
         let since_ms = self.unavailable_ms.filter(|_| role != NewRole::Looking);
         let took_ms = since_ms.map(|since_ms| now.monotonic_ms.saturating_sub(since_ms));
@@ -108,22 +108,22 @@ impl RoleLog {
     pub(super) fn standing_changed(
         &mut self,
         now_ms: u64,
-        standing: Standing,
+        standing: RoleStatus,
         view: &View,
         stats: &EnsembleStats,
     ) {
         match standing {
-            Standing::Looking => return self.fell(now_ms, view, stats),
-            Standing::Leading { epoch } => {
+            RoleStatus::Looking => return self.fell(now_ms, view, stats),
+            RoleStatus::Leading { epoch } => {
                 stats.reset_proposal_sizes();
                 self.role = Role::Leading { since_ms: now_ms, epoch };
                 let ready = self.ready(now_ms, stats);
                 self.say(Level::INFO, format!("leading epoch {epoch}; {ready}"));
             }
-            Standing::Following { leader, .. } => {
+            RoleStatus::Following { leader, .. } => {
                 self.joined(now_ms, leader, LearnerKind::Follower, view, stats);
             }
-            Standing::Observing { leader, .. } => {
+            RoleStatus::Observing { leader, .. } => {
                 self.joined(now_ms, leader, LearnerKind::Observer, view, stats);
             }
         }
@@ -171,21 +171,21 @@ impl RoleLog {
 
     /// A role has ended, or never began.
     fn fell(&mut self, now_ms: u64, view: &View, stats: &EnsembleStats) {
-        let fall = view.fall.unwrap_or(Fall::LeaderLost);
+        let fall = view.fall.unwrap_or(StepDownReason::LeaderLost);
         let role = std::mem::replace(&mut self.role, Role::Looking);
         stats.searches.add(1);
         self.search_ms = now_ms;
         self.unavailable_ms.get_or_insert(now_ms);
         self.pace.clear();
-        let why = fall_in_words(fall);
+        let why = reason_in_words(fall);
         let then = match fall {
-            Fall::StorageLost => "it takes no part until that changes",
-            Fall::VotingAllowed { .. } => "rejoining the same leader as a voter",
+            StepDownReason::StorageLost => "it takes no part until that changes",
+            StepDownReason::VotingAllowed { .. } => "rejoining the same leader as a voter",
             _ => "looking for a leader",
         };
         match role {
             Role::Leading { since_ms, epoch } => {
-                stats.deserted.add(u64::from(fall == Fall::NotSupported));
+                stats.deserted.add(u64::from(fall == StepDownReason::NotSupported));
                 let lasted = duration(now_ms.saturating_sub(since_ms));
                 let text = format!("no longer leading epoch {epoch}, after {lasted}: {why}");
                 self.say(Level::WARN, format!("{text}; {then}"));
@@ -193,12 +193,12 @@ impl RoleLog {
             Role::Learning { since_ms, leader, kind } => {
                 let (lasted, joins) = (duration(now_ms.saturating_sub(since_ms)), participle(kind));
                 let text = format!("no longer {joins} server {leader}, after {lasted}: {why}");
-                let expected = matches!(fall, Fall::VotingAllowed { .. });
+                let expected = matches!(fall, StepDownReason::VotingAllowed { .. });
                 let level = if expected { Level::INFO } else { Level::WARN };
                 self.say(level, format!("{text}; {then}"));
             }
             Role::Elected => {
-                stats.deserted.add(u64::from(fall == Fall::NotSupported));
+                stats.deserted.add(u64::from(fall == StepDownReason::NotSupported));
                 self.failed(now_ms, None, fall, &format!("could not lead: {why}"));
             }
             Role::Joining { leader, catching_up } => {
@@ -208,7 +208,7 @@ impl RoleLog {
                 };
                 self.failed(now_ms, Some(leader), fall, &text);
             }
-            Role::Looking if fall == Fall::StorageLost => {
+            Role::Looking if fall == StepDownReason::StorageLost => {
                 self.say(Level::ERROR, format!("takes no part in elections: {why}"));
             }
             Role::Looking => {}
@@ -216,7 +216,7 @@ impl RoleLog {
     }
 
     /// An attempt has failed. The same again is told after a while only.
-    fn failed(&mut self, now_ms: u64, leader: Option<ServerId>, fall: Fall, text: &str) {
+    fn failed(&mut self, now_ms: u64, leader: Option<ServerId>, fall: StepDownReason, text: &str) {
         let failures = &mut self.failures;
         // The same for the same reason, whatever zxids it was about.
         let failure = Some((leader, std::mem::discriminant(&fall)));

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use herdsman_proto::quorum::LearnerInfo;
-use herdsman_zab::io::{CloseReason, Door};
-use herdsman_zab::log::Kept;
-use herdsman_zab::{LinkId, Standing, TreeAfterCut};
+use herdsman_zab::io::{CloseReason, LearnerPort};
+use herdsman_zab::log::LogStorage;
+use herdsman_zab::{LinkId, RoleStatus, TreeAfterCut};
 
 use super::*;
 
@@ -47,10 +47,10 @@ impl Told {
         assert_eq!(self.note(outputs), expected);
     }
 
-    fn fall(&mut self, fall: Fall) -> Vec<String> {
+    fn fall(&mut self, fall: StepDownReason) -> Vec<String> {
         self.view.fall = Some(fall);
         self.view.state = ServerState::Looking;
-        self.note(&[Output::Standing(Standing::Looking)])
+        self.note(&[Output::RoleChanged(RoleStatus::Looking)])
     }
 
     fn hear(&mut self, link: u64, packet: QuorumPacket) {
@@ -67,7 +67,7 @@ impl Told {
     fn lead(&mut self, epoch: u32) {
         self.view.state = ServerState::Leading;
         (self.view.epoch, self.view.promised) = (epoch, epoch);
-        self.note(&[Output::Standing(Standing::Leading { epoch })]);
+        self.note(&[Output::RoleChanged(RoleStatus::Leading { epoch })]);
     }
 }
 
@@ -76,11 +76,15 @@ fn send(link: u64, packet: QuorumPacket) -> Output {
 }
 
 fn connect(to: i64) -> Output {
-    Output::Connect { to: ServerId(to), door: Door::Quorum }
+    Output::Connect { to: ServerId(to), port: LearnerPort::Quorum }
 }
 
 fn append(zxid: i64) -> Output {
-    Output::Append { zxid: Zxid(zxid), payload: Bytes::from_static(&[0; 36]), kept: Kept::OnDisk }
+    Output::Append {
+        zxid: Zxid(zxid),
+        payload: Bytes::from_static(&[0; 36]),
+        storage: LogStorage::OnDisk,
+    }
 }
 
 fn proposal(zxid: i64) -> QuorumPacket {
@@ -115,9 +119,9 @@ fn a_follower_tells_how_it_caught_up_and_why_it_left() {
     told.check(&[send(7, promise), append(0x1_0000_0001), append(0x1_0000_0002)], &[]);
     told.now_ms = 31;
     (told.view.epoch, told.view.last) = (2, Zxid(0x1_0000_0002));
-    let following = Standing::Following { link: LinkId(7), leader: ServerId(3) };
+    let following = RoleStatus::Following { link: LinkId(7), leader: ServerId(3) };
     told.check(
-        &[Output::Standing(following)],
+        &[Output::RoleChanged(following)],
         &["INFO following server 3 in epoch 2; took 2 txns, up to 0x100000002 (DIFF); ready 31 ms \
            after the search began"],
     );
@@ -127,12 +131,13 @@ fn a_follower_tells_how_it_caught_up_and_why_it_left() {
     told.now_ms += 60_000;
     let expected = "WARN no longer following server 3, after 1 min 0 s: there is no connection to \
                     it; looking for a leader";
-    assert_eq!(told.fall(Fall::LeaderLost), [expected]);
+    assert_eq!(told.fall(StepDownReason::LeaderLost), [expected]);
 }
 
 #[test]
 fn cuts_and_whole_trees_are_named() {
-    let joined = Output::Standing(Standing::Observing { link: LinkId(1), leader: ServerId(2) });
+    let joined =
+        Output::RoleChanged(RoleStatus::Observing { link: LinkId(1), leader: ServerId(2) });
     let link = LinkId(1);
     let install = vec![
         Output::Replay { link, zxid: Zxid(10), payload: Bytes::new() },
@@ -163,7 +168,7 @@ fn the_same_failure_is_told_once_a_minute() {
         told.now_ms += 1000;
         told.view.state = ServerState::Following;
         told_lines.extend(told.note(&[connect(3)]));
-        told_lines.extend(told.fall(Fall::LeaderSilent));
+        told_lines.extend(told.fall(StepDownReason::LeaderSilent));
     }
     told_lines.retain(|line| !line.starts_with("DEBUG"));
     let failed = "WARN could not join server 3: nothing came from it for too long";
@@ -182,7 +187,7 @@ fn a_server_with_newer_data_is_told_what_to_do() {
     (told.view.state, told.view.promised) = (ServerState::Following, 5);
     told.note(&[connect(2)]);
     told.hear(1, QuorumPacket::LeaderInfo { epoch: 1, protocol_version: 0x10000 });
-    let lines = told.fall(Fall::LeaderRefused);
+    let lines = told.fall(StepDownReason::LeaderRefused);
     for piece in ["leads epoch 1", "promised epoch 5", "move its version-2 directories away"] {
         assert!(lines[0].contains(piece), "{lines:?}");
     }
@@ -197,7 +202,9 @@ fn a_leader_that_lacks_what_is_agreed_on_is_told_once_a_minute() {
         told.now_ms += 1000;
         told.view.state = ServerState::Following;
         lines.extend(told.note(&[connect(3)]));
-        lines.extend(told.fall(Fall::LeaderBehind { end: Zxid(end), committed: Zxid(500) }));
+        lines.extend(
+            told.fall(StepDownReason::LeaderBehind { end: Zxid(end), committed: Zxid(500) }),
+        );
     }
     lines.retain(|line| line.starts_with("WARN"));
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -276,7 +283,7 @@ fn a_leader_tells_how_its_learners_caught_up() {
         &["INFO sending the whole tree to server 3: the log after 0x0 is incomplete, or too long (snapshotSizeFactor)"],
     );
     told.now_ms = 50;
-    let leading = Output::Standing(Standing::Leading { epoch: 1 });
+    let leading = Output::RoleChanged(RoleStatus::Leading { epoch: 1 });
     told.check(
         &[leading, send(1, QuorumPacket::UpToDate), send(2, QuorumPacket::UpToDate)],
         &[
@@ -320,7 +327,7 @@ fn a_leader_that_loses_a_voter_says_how_many_more_may_go() {
             "WARN server 4 no longer follows: 3 of 5 voters are left; if one more is lost, writes stop",
         ],
     );
-    told.fall(Fall::NoQuorum);
+    told.fall(StepDownReason::NoQuorum);
     told.log.hear(0, &Input::LinkLost { link: LinkId(3) });
     told.check(&[], &[]);
 }
@@ -337,7 +344,7 @@ fn txns_are_counted_from_proposal_to_commit() {
     let stats = &told.stats;
     assert_eq!((stats.proposals.get(), stats.commits.get()), (2, 1));
     assert_eq!((stats.quorum_ack.get().sum, stats.proposal_sizes()), (3, [36; 3]));
-    told.fall(Fall::NotSupported);
+    told.fall(StepDownReason::NotSupported);
     told.view.committed = Zxid(0x1_0000_0002);
     told.lead(2);
     assert_eq!((told.stats.commits.get(), told.stats.deserted.get()), (1, 1));
@@ -366,17 +373,20 @@ fn numbers_used_twice_are_named() {
 fn changes_of_the_role_are_remembered_and_failed_attempts_are_not() {
     let mut told = Told::new();
     told.now_ms = 5;
-    told.fall(Fall::LeaderLost);
+    told.fall(StepDownReason::LeaderLost);
     told.now_ms = 31;
     told.lead(2);
     told.now_ms = 90;
-    told.fall(Fall::NotSupported);
+    told.fall(StepDownReason::NotSupported);
     told.now_ms = 100;
-    told.fall(Fall::LeaderLost);
+    told.fall(StepDownReason::LeaderLost);
     told.view.state = ServerState::Following;
     told.now_ms = 140;
     told.view.epoch = 3;
-    told.note(&[Output::Standing(Standing::Following { link: LinkId(1), leader: ServerId(3) })]);
+    told.note(&[Output::RoleChanged(RoleStatus::Following {
+        link: LinkId(1),
+        leader: ServerId(3),
+    })]);
     let change = |role, epoch, leader: Option<i64>, took_ms| {
         let leader = leader.map(ServerId);
         RoleChange { at_ms: 0, role, epoch, leader, took_ms }

@@ -3,29 +3,35 @@
 use std::borrow::Cow;
 
 use herdsman_proto::{ServerId, Zxid};
-use herdsman_zab::Fall;
+use herdsman_zab::StepDownReason;
 use herdsman_zab::io::CloseReason;
 
 /// Why a role is given up.
-pub(super) fn fall_in_words(fall: Fall) -> Cow<'static, str> {
+pub(super) fn reason_in_words(fall: StepDownReason) -> Cow<'static, str> {
     Cow::Borrowed(match fall {
-        Fall::NoQuorum => "too few voters answer",
-        Fall::NotSupported => "most voters support another server",
-        Fall::LeaderLost => "there is no connection to it",
-        Fall::LeaderRefused => "it does not keep to the protocol, or has no right to lead",
-        Fall::LeaderBehind { end, committed } => return Cow::Owned(leader_behind(end, committed)),
-        Fall::LeaderSilent => "nothing came from it for too long",
-        Fall::StartOver => "the log cannot be cut where it says, so everything is taken from it",
-        Fall::StorageLost => "the disk takes no writes",
-        Fall::EpochExhausted => "this epoch has no zxids left, so a new one begins",
-        Fall::NoEpochLeft => {
+        StepDownReason::NoQuorum => "too few voters answer",
+        StepDownReason::NotSupported => "most voters support another server",
+        StepDownReason::LeaderLost => "there is no connection to it",
+        StepDownReason::LeaderRefused => {
+            "it does not keep to the protocol, or has no right to lead"
+        }
+        StepDownReason::LeaderBehind { end, committed } => {
+            return Cow::Owned(leader_behind(end, committed));
+        }
+        StepDownReason::LeaderSilent => "nothing came from it for too long",
+        StepDownReason::StartOver => {
+            "the log cannot be cut where it says, so everything is taken from it"
+        }
+        StepDownReason::StorageLost => "the disk takes no writes",
+        StepDownReason::EpochExhausted => "this epoch has no zxids left, so a new one begins",
+        StepDownReason::NoEpochLeft => {
             "all epochs are used up; docs/operating.md says how to give the ensemble new ones"
         }
-        Fall::EpochOutbid => {
+        StepDownReason::EpochOutbid => {
             "a voter has promised a later epoch, or too few can promise this one, so a new one begins"
         }
-        Fall::Reconfigured { .. } => "the list of servers has changed",
-        Fall::VotingAllowed { .. } => "this server is up to date and may vote",
+        StepDownReason::Reconfigured { .. } => "the list of servers has changed",
+        StepDownReason::VotingAllowed { .. } => "this server is up to date and may vote",
     })
 }
 

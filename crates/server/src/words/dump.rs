@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use herdsman_node::ServesAs;
-use herdsman_node::sessions::Scope;
+use herdsman_node::sessions::SessionScope;
 use herdsman_proto::SessionId;
 
 use super::{java, role};
@@ -19,8 +19,8 @@ use crate::stats::ConnStats;
 const OWNERS_PER_GUARD: usize = 64;
 
 pub(super) fn dump(shared: &Shared) -> String {
-    let global = session_ends(shared, Scope::Global);
-    let local = session_ends(shared, Scope::Local);
+    let global = session_ends(shared, SessionScope::Global);
+    let local = session_ends(shared, SessionScope::Local);
     let mut text = "SessionTracker dump:\n".to_owned();
     tracked(&mut text, shared, &global, &local);
     text.push_str("ephemeral nodes dump:\n");
@@ -33,7 +33,7 @@ pub(super) fn dump(shared: &Shared) -> String {
 /// A learner does not know when the sessions of the ensemble end.
 fn tracked(text: &mut String, shared: &Shared, global: &Ends<SessionId>, local: &Ends<SessionId>) {
     let role = role(shared);
-    let has_local = settings::new_session_scope(&shared.config) == Scope::Local
+    let has_local = settings::new_session_scope(&shared.config) == SessionScope::Local
         || role == Some(ServesAs::ReadOnly);
     if has_local {
         text.push_str("Local Session ");
@@ -55,16 +55,17 @@ fn tracked(text: &mut String, shared: &Shared, global: &Ends<SessionId>, local: 
 pub type Ends<T> = BTreeMap<i64, Vec<T>>;
 
 pub(super) fn all_session_ends(shared: &Shared) -> Ends<SessionId> {
-    let mut ends = session_ends(shared, Scope::Global);
-    for (at_ms, sessions) in session_ends(shared, Scope::Local) {
+    let mut ends = session_ends(shared, SessionScope::Global);
+    for (at_ms, sessions) in session_ends(shared, SessionScope::Local) {
         ends.entry(at_ms).or_default().extend(sessions);
     }
     ends
 }
 
-fn session_ends(shared: &Shared, scope: Scope) -> Ends<SessionId> {
+fn session_ends(shared: &Shared, scope: SessionScope) -> Ends<SessionId> {
     let mut deadlines: Vec<_> = shared.core.with_node(|node| {
-        let is_meant = |id: &SessionId| node.sessions().is_local(*id) == (scope == Scope::Local);
+        let is_meant =
+            |id: &SessionId| node.sessions().is_local(*id) == (scope == SessionScope::Local);
         let deadlines = node.sessions().deadlines();
         deadlines.map(|(at_ms, ids)| (at_ms, ids.into_iter().filter(is_meant).collect())).collect()
     });

@@ -10,9 +10,9 @@ use herdsman_node::{Input, Node, Now, Output, Outputs, membership_in};
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{OpCode, QuorumPacket, Reader, ServerId, ServerState, SessionId, Txn, Zxid};
 use herdsman_tree::Tree;
-use herdsman_zab::log::Kept;
+use herdsman_zab::log::LogStorage;
 use herdsman_zab::quorum::Electorate;
-use herdsman_zab::{Fall, Mistake, Output as PeerOutput, Standing, TreeAfterCut, Zab};
+use herdsman_zab::{Mistake, Output as PeerOutput, RoleStatus, StepDownReason, TreeAfterCut, Zab};
 
 use super::disks::Job;
 use super::{Event, Mirror, Place, Process, Server, World};
@@ -219,7 +219,7 @@ impl World {
     fn carry_out(&mut self, place: Place, process: &mut Process, output: PeerOutput) {
         match output {
             PeerOutput::Notify { to, message } => self.send_vote(place, to, &message),
-            PeerOutput::Connect { to, door } => self.wish_to_connect(place, process, to, door),
+            PeerOutput::Connect { to, port } => self.wish_to_connect(place, process, to, port),
             PeerOutput::Send { link, packet } => {
                 self.count_plan(&packet);
                 self.send_packet(place, link, &packet);
@@ -236,8 +236,8 @@ impl World {
                 self.strangers.remove(&link);
                 self.close_link(place, link);
             }
-            PeerOutput::Append { zxid, payload, kept } => {
-                self.append(place, process, zxid, payload, kept);
+            PeerOutput::Append { zxid, payload, storage } => {
+                self.append(place, process, zxid, payload, storage);
             }
             PeerOutput::SaveEpoch { kind, epoch } => {
                 self.note(|| format!("{place} saves {kind:?} {epoch}"));
@@ -278,7 +278,7 @@ impl World {
             PeerOutput::Commit { .. } | PeerOutput::CheckPassed { .. } => {
                 unreachable!("the node keeps it to itself")
             }
-            PeerOutput::Standing(standing) => self.stands(place, process, standing),
+            PeerOutput::RoleChanged(status) => self.role_changed(place, process, status),
         }
     }
 
@@ -305,7 +305,7 @@ impl World {
         process: &mut Process,
         zxid: Zxid,
         payload: bytes::Bytes,
-        kept: Kept,
+        storage: LogStorage,
     ) {
         let hash = self.servers[place].mirror.push(zxid, payload.clone());
         self.note(|| format!("{place} logs {zxid}"));
@@ -317,7 +317,7 @@ impl World {
                 self.tell(&Fact::Changes { membership: &membership, observing: &observing });
             }
         }
-        if kept == Kept::OnDisk {
+        if storage == LogStorage::OnDisk {
             process.jobs[0].push_back(Job::Append { zxid, payload });
         }
     }
@@ -330,21 +330,22 @@ impl World {
         self.servers.iter().filter(observes).map(|server| server.id).collect()
     }
 
-    fn stands(&mut self, place: Place, process: &mut Process, standing: Standing) {
-        let fall = process.node.zab().and_then(Zab::last_fall);
-        self.note(|| format!("{place} is {standing:?} (last fall {fall:?})"));
-        let is_exhausted = fall == Some(Fall::EpochExhausted) && standing == Standing::Looking;
+    fn role_changed(&mut self, place: Place, process: &mut Process, status: RoleStatus) {
+        let reason = process.node.zab().and_then(Zab::last_step_down);
+        self.note(|| format!("{place} is {status:?} (last reason {reason:?})"));
+        let is_exhausted =
+            reason == Some(StepDownReason::EpochExhausted) && status == RoleStatus::Looking;
         self.counts.epochs_exhausted += u64::from(is_exhausted);
-        match standing {
-            Standing::Leading { epoch } => {
+        match status {
+            RoleStatus::Leading { epoch } => {
                 self.counts.leaders += 1;
                 let log = std::mem::take(&mut self.servers[place].mirror);
                 self.tell(&Fact::Established { place, epoch, log: &log });
                 self.servers[place].mirror = log;
                 self.dawn();
             }
-            Standing::Looking => process.wish += 1,
-            Standing::Following { .. } | Standing::Observing { .. } => {}
+            RoleStatus::Looking => process.wish += 1,
+            RoleStatus::Following { .. } | RoleStatus::Observing { .. } => {}
         }
     }
 

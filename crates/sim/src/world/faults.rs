@@ -147,7 +147,7 @@ impl World {
             .is_some()
         {
             self.note(|| format!("{place} goes on"));
-            self.step(place, Input::StoodStill);
+            self.step(place, Input::ProcessPaused);
         }
     }
 

@@ -10,7 +10,7 @@ use herdsman_node::{Node, Outputs, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::SyncMode;
 use herdsman_tree::Tree;
-use herdsman_zab::{Epochs, Origin, Voting};
+use herdsman_zab::{Epochs, InitialState, Voting};
 
 use super::disks::Job;
 use super::{Event, Place, Process, World};
@@ -70,7 +70,7 @@ impl World {
         server.mirror.cut_after(last);
         let (id, now) = (server.id, server.clock.now(self.now_ms));
         let epochs = Epochs { current: epochs.current, accepted: epochs.accepted };
-        let origin = Origin {
+        let initial = InitialState {
             membership: Arc::clone(&server.membership),
             in_tree: membership_of(&tree),
             voting: if suspended.is_some() { Voting::Suspended } else { Voting::Allowed },
@@ -82,7 +82,7 @@ impl World {
         let node = Node::join(
             self.plan.node_settings(id),
             self.plan.zab_settings(id),
-            origin,
+            initial,
             &tree,
             now,
             &mut out,

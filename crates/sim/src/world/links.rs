@@ -5,7 +5,7 @@
 
 use herdsman_proto::{Notification, QuorumPacket, Reader, ServerId, ServerState, Zxid};
 use herdsman_store::receive_snapshot;
-use herdsman_zab::{Door, Input, LinkId};
+use herdsman_zab::{Input, LearnerPort, LinkId};
 
 use super::pipe::Pipe;
 use super::sending::Sending;
@@ -102,11 +102,11 @@ impl World {
         place: Place,
         process: &mut Process,
         to: ServerId,
-        door: Door,
+        port: LearnerPort,
     ) {
         process.wish += 1;
         let Some(to) = self.place_of(to) else { return };
-        let (life, wish) = (self.servers[place].life, (process.wish, door));
+        let (life, wish) = (self.servers[place].life, (process.wish, port));
         let delay_ms = self.latency_ms();
         self.later(delay_ms, Event::Dial { place, life, to, wish, tries: 0 });
     }
@@ -116,7 +116,7 @@ impl World {
         place: Place,
         life: u64,
         to: Place,
-        wish: (u64, Door),
+        wish: (u64, LearnerPort),
         tries: u64,
     ) {
         let wanted = self.servers[place].process.as_ref().is_some_and(|p| p.wish == wish.0);
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    fn open_link(&mut self, place: Place, to: Place, door: Door) {
+    fn open_link(&mut self, place: Place, to: Place, port: LearnerPort) {
         let link = LinkId(self.fresh_id());
         let end = |place: Place| End {
             place,
@@ -151,7 +151,7 @@ impl World {
             Link { ends, pipes, sending: None, broken: false, broken_while_sending: false },
         );
         self.note(|| format!("{place} connects to {to} by link {}", link.0));
-        self.step_peer(to, Input::LinkOpened { link, door });
+        self.step_peer(to, Input::LinkOpened { link, port });
         self.step_peer(place, Input::Connected { link });
     }
 

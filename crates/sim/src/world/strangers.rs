@@ -9,7 +9,7 @@ use herdsman_proto::{
     EPOCH_MAX, LearnerKind, Notification, QuorumPacket, Reader, ServerId, ServerState, SessionId,
     Vote, Zxid,
 };
-use herdsman_zab::{Door, Input, LinkId, Zab};
+use herdsman_zab::{Input, LearnerPort, LinkId, Zab};
 
 use super::{Event, Place, World};
 
@@ -52,10 +52,14 @@ impl World {
     fn stranger_connects(&mut self) {
         let Some(place) = self.some_running_server() else { return };
         let link = LinkId(self.fresh_id());
-        let door = *self.random.pick(&[Door::Quorum, Door::Quorum, Door::ObserverMaster]);
+        let port = *self.random.pick(&[
+            LearnerPort::Quorum,
+            LearnerPort::Quorum,
+            LearnerPort::ObserverMaster,
+        ]);
         self.strangers.insert(link, place);
         self.note(|| format!("a stranger connects to {place} by link {}", link.0));
-        self.step_peer(place, Input::LinkOpened { link, door });
+        self.step_peer(place, Input::LinkOpened { link, port });
         if self.strangers.contains_key(&link) {
             let packet = self.some_introduction(place);
             self.stranger_says(link, &packet);

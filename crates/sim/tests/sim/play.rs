@@ -29,7 +29,7 @@ use herdsman_sim::plan::{Voting, member_line, membership};
 use herdsman_sim::run::describe;
 use herdsman_sim::world::{Place, Tracing};
 use herdsman_sim::{FaultKinds, Plan, World};
-use herdsman_zab::log::Kept;
+use herdsman_zab::log::LogStorage;
 use herdsman_zab::settings::ObserverMasters;
 
 const TICK_MS: u64 = 1000;
@@ -271,7 +271,11 @@ fn plan(words: &str) -> Plan {
         } else {
             ObserverMasters::On { seed: 0 }
         },
-        observers_kept: if has("forgetful") { Kept::InMemory } else { Kept::OnDisk },
+        observer_log_storage: if has("forgetful") {
+            LogStorage::InMemory
+        } else {
+            LogStorage::OnDisk
+        },
         tick_ms: TICK_MS,
         init_limit_ticks: 5,
         sync_limit_ticks: 2,

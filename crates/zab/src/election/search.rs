@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState, Vote, Zxid};
 
-use super::{Decision, Election, Heard, NOBODY, Phase};
+use super::{Decision, Election, NO_VOTE, NotificationOutcome, Phase};
 use crate::io::Output;
 
 /// The zxid of a server that does not know its own log.
@@ -70,12 +70,12 @@ impl Election {
         from: ServerId,
         message: &Notification,
         out: &mut Vec<Output>,
-    ) -> Heard {
+    ) -> NotificationOutcome {
         if message.state == ServerState::Looking && self.should_answer(from, message) {
             out.push(self.notify(from));
         }
         if !self.electorate.is_voter(from) || !self.electorate.is_voter(message.vote.leader) {
-            return Heard::Nothing;
+            return NotificationOutcome::Nothing;
         }
         let decision = match message.state {
             ServerState::Looking => self.count_looking(now_ms, from, message, out),
@@ -91,13 +91,13 @@ impl Election {
     fn should_answer(&self, from: ServerId, message: &Notification) -> bool {
         // A server that does not know that this one is a voter would answer again, and so on without end.
         let is_known_voter = self.electorate.current().is_voter(self.settings.me);
-        if !self.is_voter() || !is_known_voter || self.vote.leader == NOBODY.leader {
+        if !self.is_voter() || !is_known_voter || self.vote.leader == NO_VOTE.leader {
             return false;
         }
         // The vote of a server with another membership may name somebody who is no voter here. It will not change by
         // our answer, but be the answer to it.
         let candidate = message.vote.leader;
-        let is_comparable = candidate == NOBODY.leader || self.electorate.is_voter(candidate);
+        let is_comparable = candidate == NO_VOTE.leader || self.electorate.is_voter(candidate);
         match message.round.cmp(&self.round) {
             Ordering::Less => true,
             Ordering::Equal if self.electorate.is_voter(from) => {
@@ -138,7 +138,7 @@ impl Election {
             // A server that has not voted yet joins an earlier round to vote there, or to stand: no other server
             // would follow it into a later one. It need not know that a pending membership makes it a voter.
             Ordering::Less
-                if self.vote.leader == NOBODY.leader
+                if self.vote.leader == NO_VOTE.leader
                     && self.may_become_voter()
                     && (self.is_voter() || self.is_better(message.vote, first)) =>
             {
@@ -182,7 +182,7 @@ impl Election {
     /// to be a voter.
     pub(super) fn vote_of_last_resort(&self) -> Option<Vote> {
         let Phase::Looking(Search { in_round, .. }) = &self.phase else { return None };
-        let nobody_is_better = self.vote.leader == NOBODY.leader;
+        let nobody_is_better = self.vote.leader == NO_VOTE.leader;
         let is_behind = |vote: Vote| (vote.epoch, vote.zxid) < (self.vote.epoch, self.vote.zxid);
         let stands = nobody_is_better
             && self.is_voter()
@@ -205,7 +205,7 @@ impl Election {
     /// everybody its vote again before long.
     fn tell_again_if_pending(&mut self, now_ms: u64) {
         let is_pending = self.is_voter() && !self.electorate.current().is_voter(self.settings.me);
-        if is_pending && self.vote.leader != NOBODY.leader {
+        if is_pending && self.vote.leader != NO_VOTE.leader {
             self.repeat_soon(now_ms);
         }
     }

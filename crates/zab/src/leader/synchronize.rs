@@ -3,8 +3,8 @@
 use herdsman_proto::Zxid;
 
 use super::{Leader, Stage};
-use crate::io::{CloseReason, LinkId, Output, Standing};
-use crate::learner_peer::{Sent, Step};
+use crate::io::{CloseReason, LinkId, Output, RoleStatus};
+use crate::learner_peer::{SendProgress, Step};
 use crate::replica::Replica;
 
 impl Leader {
@@ -19,7 +19,7 @@ impl Leader {
     ) {
         let agreed = self.agreed(replica);
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
-        if peer.send_history(now_ms, link, agreed, replica, out) == Sent::Completely {
+        if peer.send_history(now_ms, link, agreed, replica, out) == SendProgress::Complete {
             self.send_new_leader(now_ms, link, replica, out);
         }
     }
@@ -44,14 +44,14 @@ impl Leader {
         let agreed = self.agreed(replica);
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
         match (peer.send_more(link, agreed, replica, out), peer.step) {
-            (Sent::InPart, _) => {}
-            (Sent::Completely, Step::Resuming) if peer.has_old_membership(replica) => {
+            (SendProgress::Partial, _) => {}
+            (SendProgress::Complete, Step::Resuming) if peer.has_old_membership(replica) => {
                 self.dismiss(link, CloseReason::MembershipChanged, out);
             }
-            (Sent::Completely, Step::Resuming) => {
+            (SendProgress::Complete, Step::Resuming) => {
                 peer.send_up_to_date(now_ms, link, replica, out);
             }
-            (Sent::Completely, _) => self.send_new_leader(now_ms, link, replica, out),
+            (SendProgress::Complete, _) => self.send_new_leader(now_ms, link, replica, out),
         }
     }
 
@@ -128,7 +128,7 @@ impl Leader {
             self.retired = next != replica.me();
             replica.activate(membership, next, out);
         }
-        out.push(Output::Standing(Standing::Leading { epoch: self.epoch }));
+        out.push(Output::RoleChanged(RoleStatus::Leading { epoch: self.epoch }));
         let synced = self.learners.iter().filter(|(_, peer)| peer.step == Step::Synced);
         for link in synced.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.activate(now_ms, link, replica, out);

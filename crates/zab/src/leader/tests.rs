@@ -9,7 +9,7 @@ use super::broadcast::SYNCS_MAX;
 use super::*;
 use crate::history::HistoryLimits;
 use crate::learner_peer::needed_after;
-use crate::log::{Kept, Log};
+use crate::log::{Log, LogStorage};
 use crate::memberships::Memberships;
 use crate::replica::{EPOCHS_AHEAD_MAX, EPOCHS_RAISED_MAX};
 use crate::settings::Reconfig;
@@ -108,8 +108,8 @@ fn an_epoch_that_no_quorum_can_promise_is_given_up() {
     promise(&mut leader, &mut replica, 3, None);
     leader.tick(100, &mut replica, &mut Vec::new()).expect("2 may still promise");
     lose(&mut leader, &mut replica, 2);
-    let fall = leader.tick(200, &mut replica, &mut Vec::new());
-    assert_eq!(fall, Err(Fall::EpochOutbid), "only 3 is left, and it cannot");
+    let reason = leader.tick(200, &mut replica, &mut Vec::new());
+    assert_eq!(reason, Err(StepDownReason::EpochOutbid), "only 3 is left, and it cannot");
 }
 
 /// Anybody can be faster than the voters that promise it.
@@ -304,8 +304,11 @@ fn the_last_epoch_is_never_passed() {
         assert_eq!(leader.next_epoch(&replica), next);
         let is_chosen = leader.stage == Stage::SavingAcceptedEpoch;
         assert_eq!(is_chosen, next.is_some());
-        let fall = leader.tick(500, &mut replica, &mut Vec::new());
-        assert_eq!(fall, Err(if is_chosen { Fall::NoQuorum } else { Fall::NoEpochLeft }));
+        let reason = leader.tick(500, &mut replica, &mut Vec::new());
+        assert_eq!(
+            reason,
+            Err(if is_chosen { StepDownReason::NoQuorum } else { StepDownReason::NoEpochLeft })
+        );
     }
 }
 
@@ -497,7 +500,7 @@ fn an_early_acknowledgement_counts_only_with_that_of_newleader() {
 fn a_large_rest_comes_from_the_log() {
     let mut replica = testing::replica(1, testing::zxid(1, 50), &[]);
     replica.log = Log::new(
-        Kept::OnDisk,
+        LogStorage::OnDisk,
         HistoryLimits { txns_max: 10, bytes_max: 100 << 20 },
         testing::zxid(1, 50),
         Vec::new(),

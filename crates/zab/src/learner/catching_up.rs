@@ -8,13 +8,13 @@ use herdsman_proto::{QuorumPacket, Zxid};
 use super::{Learner, Stage};
 use crate::history::continues;
 use crate::io::{LinkId, Output, TreeAfterCut};
-use crate::replica::{Fall, Replica};
+use crate::replica::{Replica, StepDownReason};
 use crate::settings::Mistake;
 
 /// A whole tree from the leader, to which txns are applied as soon as they are agreed on. At NEWLEADER it becomes a
 /// snapshot.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Collected {
+pub(super) struct ReceivedTree {
     link: LinkId,
     /// The zxid of SNAP.
     zxid: Zxid,
@@ -24,16 +24,16 @@ pub(super) struct Collected {
     uncommitted: VecDeque<(Zxid, Bytes)>,
 }
 
-impl Collected {
+impl ReceivedTree {
     /// What the tree contains for sure is skipped.
-    fn push(&mut self, zxid: Zxid, payload: Bytes) -> Result<(), Fall> {
+    fn push(&mut self, zxid: Zxid, payload: Bytes) -> Result<(), StepDownReason> {
         if zxid <= self.zxid {
             return Ok(());
         }
         // The first one may leave a gap to the tree only in counting: a tree may be labelled with
         // the start of an epoch.
         if !continues(self.last, zxid) {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         self.last = zxid;
         self.uncommitted.push_back((zxid, payload));
@@ -53,9 +53,9 @@ impl Collected {
 /// Refuses a leader whose history, which would take the place of the one here, ends before a txn that is known to be
 /// agreed on. This is more than the protocol asks for: no quorum elects such a leader unless it has lost what it
 /// had on disk. Only the ends are compared, so a leader that has lost txns and made others since is not found out.
-fn check_keeps_committed(end: Zxid, replica: &Replica) -> Result<(), Fall> {
+fn check_keeps_committed(end: Zxid, replica: &Replica) -> Result<(), StepDownReason> {
     let committed = replica.log.committed_txn();
-    if end < committed { Err(Fall::LeaderBehind { end, committed }) } else { Ok(()) }
+    if end < committed { Err(StepDownReason::LeaderBehind { end, committed }) } else { Ok(()) }
 }
 
 impl Learner {
@@ -64,9 +64,9 @@ impl Learner {
         plan: &QuorumPacket,
         replica: &Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if self.stage != Stage::AwaitingPlan {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         let last = replica.log.last();
         let link = self.link.expect("packets come over a link");
@@ -95,14 +95,14 @@ impl Learner {
                 Stage::Truncating
             }
             QuorumPacket::Snap { zxid } if zxid.epoch() <= self.epoch => self.collect(link, zxid),
-            _ => return Err(Fall::LeaderRefused),
+            _ => return Err(StepDownReason::LeaderRefused),
         };
         Ok(())
     }
 
     fn collect(&mut self, link: LinkId, zxid: Zxid) -> Stage {
         self.agreed = zxid;
-        Stage::Collecting(Collected { link, zxid, last: zxid, uncommitted: VecDeque::new() })
+        Stage::ReceivingTree(ReceivedTree { link, zxid, last: zxid, uncommitted: VecDeque::new() })
     }
 
     /// The log up to here is a prefix of the leader's, and agreed on once the leader is established.
@@ -117,7 +117,7 @@ impl Learner {
         zxid: Zxid,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if self.stage != Stage::Truncating {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Learner {
         packet: QuorumPacket,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         match packet {
             QuorumPacket::Proposal { zxid, payload } => self.take(zxid, payload, replica, out),
             QuorumPacket::Inform { zxid, payload } => {
@@ -139,7 +139,7 @@ impl Learner {
                 self.believe(zxid, replica, out)
             }
             QuorumPacket::Commit { zxid } => self.believe(zxid, replica, out),
-            _ => Err(Fall::LeaderRefused),
+            _ => Err(StepDownReason::LeaderRefused),
         }
     }
 
@@ -149,26 +149,26 @@ impl Learner {
         payload: Bytes,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         // No leader has txns of a later epoch than its own, and a log that has could not be recovered.
         if zxid.epoch() > self.epoch {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         match &mut self.stage {
-            Stage::Collecting(collected) => return collected.push(zxid, payload),
+            Stage::ReceivingTree(received) => return received.push(zxid, payload),
             Stage::CatchingUp
             | Stage::FlushingHistory { .. }
             | Stage::SavingCurrentEpoch
             | Stage::AwaitingUpToDate
             | Stage::Active => {}
-            _ => return Err(Fall::LeaderRefused),
+            _ => return Err(StepDownReason::LeaderRefused),
         }
         // Apache's leader may begin a little before our end.
         if replica.log.history().contains(zxid) {
             return Ok(());
         }
         if !replica.log.continues_with(zxid) {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         replica.append(zxid, payload, out);
         match replica.settings.mistake {
@@ -188,16 +188,16 @@ impl Learner {
         zxid: Zxid,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         let last = match &self.stage {
-            Stage::Collecting(collected) => collected.last,
+            Stage::ReceivingTree(received) => received.last,
             _ => replica.log.last(),
         };
         if zxid > last {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         match &mut self.stage {
-            Stage::Collecting(collected) => collected.replay_to(zxid, out),
+            Stage::ReceivingTree(received) => received.replay_to(zxid, out),
             Stage::Active => replica.log.commit(zxid, out),
             Stage::CatchingUp
             | Stage::FlushingHistory { .. }
@@ -208,7 +208,7 @@ impl Learner {
                 }
             }
             // It is not known yet whether the log here is the leader's.
-            _ => return Err(Fall::LeaderRefused),
+            _ => return Err(StepDownReason::LeaderRefused),
         }
         self.agreed = self.agreed.max(zxid);
         Ok(())
@@ -219,9 +219,9 @@ impl Learner {
         zxid: Zxid,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if zxid != Zxid::start_of(self.epoch) {
-            return Err(Fall::LeaderRefused);
+            return Err(StepDownReason::LeaderRefused);
         }
         match std::mem::replace(&mut self.stage, Stage::CatchingUp) {
             Stage::CatchingUp => {
@@ -233,19 +233,19 @@ impl Learner {
                 self.stage = Stage::FlushingHistory { to: replica.log.last() };
                 Ok(())
             }
-            Stage::Collecting(collected) => {
+            Stage::ReceivingTree(received) => {
                 // Where the snapshot will end: a crash may come before the rest is in the log.
                 check_keeps_committed(self.agreed, replica)?;
-                self.install(collected, out);
+                self.install(received, out);
                 Ok(())
             }
-            _ => Err(Fall::LeaderRefused),
+            _ => Err(StepDownReason::LeaderRefused),
         }
     }
 
     /// What is agreed on is part of the snapshot, the rest goes to the log behind it.
-    fn install(&mut self, collected: Collected, out: &mut Vec<Output>) {
-        let Collected { link, zxid, uncommitted, .. } = collected;
+    fn install(&mut self, received: ReceivedTree, out: &mut Vec<Output>) {
+        let ReceivedTree { link, zxid, uncommitted, .. } = received;
         let rest = uncommitted.into_iter();
         let rest = rest.map(|(zxid, payload)| QuorumPacket::Proposal { zxid, payload });
         self.stage = Stage::Installing { rest: rest.collect() };
@@ -257,7 +257,7 @@ impl Learner {
         now_ms: u64,
         replica: &mut Replica,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         let Stage::Installing { rest } = &mut self.stage else {
             return Ok(());
         };

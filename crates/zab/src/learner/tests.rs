@@ -11,7 +11,7 @@ const LINK: LinkId = LinkId(3);
 /// A learner of epoch 1 that has been told of epoch 2 by server 2.
 fn promising(replica: &mut Replica, not_ahead: bool) -> Vec<Output> {
     let leader = ServerId(2);
-    let upstream = Upstream { leader, to: leader, door: Door::Quorum, not_ahead };
+    let upstream = Upstream { leader, to: leader, port: LearnerPort::Quorum, not_ahead };
     let mut out = Vec::new();
     let mut learner = Learner::begin(0, upstream, replica, &mut out);
     learner.handle_connected(LINK, replica, &mut out);
@@ -40,11 +40,14 @@ fn who_starts_over_promises_only_to_a_leader_that_is_not_behind() {
 }
 
 /// A learner of this kind that has followed epoch 1 and promised epoch 5, and what it does in epoch `epoch`.
-fn told_of(kind: LearnerKind, epoch: u32) -> (Learner, Replica, Result<(), Fall>, Vec<Output>) {
+fn told_of(
+    kind: LearnerKind,
+    epoch: u32,
+) -> (Learner, Replica, Result<(), StepDownReason>, Vec<Output>) {
     let mut replica = replica(1, zxid(1, 0), &[zxid(1, 1)]);
     replica.epochs.accepted = 5;
     let leader = ServerId(2);
-    let upstream = Upstream { leader, to: leader, door: Door::Quorum, not_ahead: true };
+    let upstream = Upstream { leader, to: leader, port: LearnerPort::Quorum, not_ahead: true };
     let mut learner = Learner::begin(0, upstream, &replica, &mut Vec::new());
     learner.kind = kind;
     learner.handle_connected(LINK, &replica, &mut Vec::new());
@@ -61,10 +64,10 @@ fn an_observer_follows_an_earlier_epoch_than_it_promised() {
     let (_, _, result, out) = told_of(LearnerKind::Observer, 4);
     assert_eq!((result, out), (Ok(()), promise(zxid(1, 1), None)));
     for (kind, epoch) in [(LearnerKind::Follower, 4), (LearnerKind::Observer, 0)] {
-        assert_eq!(told_of(kind, epoch).2, Err(Fall::LeaderRefused), "{kind:?}");
+        assert_eq!(told_of(kind, epoch).2, Err(StepDownReason::LeaderRefused), "{kind:?}");
     }
     for kind in [LearnerKind::Follower, LearnerKind::Observer] {
-        assert_eq!(told_of(kind, EPOCH_MAX).2, Err(Fall::LeaderRefused), "{kind:?}");
+        assert_eq!(told_of(kind, EPOCH_MAX).2, Err(StepDownReason::LeaderRefused), "{kind:?}");
     }
 }
 
@@ -185,8 +188,12 @@ fn an_observer_does_not_go_back_behind_what_it_has_committed() {
         learner.handle_packet(0, packet, &mut replica, &mut out).unwrap();
     }
     assert_eq!((replica.log.committed(), replica.epochs.current), (zxid(5, 1), 1));
-    let upstream =
-        Upstream { leader: ServerId(3), to: ServerId(3), door: Door::Quorum, not_ahead: true };
+    let upstream = Upstream {
+        leader: ServerId(3),
+        to: ServerId(3),
+        port: LearnerPort::Quorum,
+        not_ahead: true,
+    };
     let mut join = |epoch| {
         let mut learner = Learner::begin(0, upstream, &replica, &mut Vec::new());
         learner.kind = LearnerKind::Observer;
@@ -196,21 +203,24 @@ fn an_observer_does_not_go_back_behind_what_it_has_committed() {
         let trunc = QuorumPacket::Trunc { zxid: zxid(1, 1) };
         (told, learner.handle_packet(0, trunc, &mut replica, &mut Vec::new()))
     };
-    assert_eq!(join(4).0, Err(Fall::LeaderRefused));
-    let behind = Fall::LeaderBehind { end: zxid(1, 1), committed: zxid(5, 1) };
+    assert_eq!(join(4).0, Err(StepDownReason::LeaderRefused));
+    let behind = StepDownReason::LeaderBehind { end: zxid(1, 1), committed: zxid(5, 1) };
     assert_eq!(join(5), (Ok(()), Err(behind)));
 }
 
 /// A follower of epoch 6 whose log ends with (5, 2), and which knows that everything up to `committed` is agreed on;
 /// what comes of these packets of its leader.
-fn returns(committed: &[Zxid], packets: Vec<QuorumPacket>) -> (Result<(), Fall>, Vec<Output>) {
+fn returns(
+    committed: &[Zxid],
+    packets: Vec<QuorumPacket>,
+) -> (Result<(), StepDownReason>, Vec<Output>) {
     let mut replica = replica(5, zxid(5, 0), &[zxid(5, 1), zxid(5, 2)]);
     let mut out = Vec::new();
     for zxid in committed {
         replica.log.commit(*zxid, &mut out);
     }
     let leader = ServerId(2);
-    let upstream = Upstream { leader, to: leader, door: Door::Quorum, not_ahead: true };
+    let upstream = Upstream { leader, to: leader, port: LearnerPort::Quorum, not_ahead: true };
     let mut learner = Learner::begin(0, upstream, &replica, &mut out);
     learner.handle_connected(LINK, &replica, &mut out);
     learner.epoch = 6;
@@ -231,7 +241,8 @@ fn the_start_of_an_epoch_does_not_stand_in_the_way_of_a_cut() {
         let cuts = returns(&committed, cut(zxid(4, 9)));
         assert_eq!(cuts, (Ok(()), vec![truncate.clone()]), "{committed:?}");
     }
-    let behind = |end, committed| (Err(Fall::LeaderBehind { end, committed }), Vec::new());
+    let behind =
+        |end, committed| (Err(StepDownReason::LeaderBehind { end, committed }), Vec::new());
     let refused = returns(&[zxid(4, 9), zxid(5, 0)], cut(zxid(4, 8)));
     assert_eq!(refused, behind(zxid(4, 8), zxid(4, 9)));
     let refused = returns(&[zxid(5, 1)], cut(zxid(4, 9)));
@@ -248,7 +259,7 @@ fn a_tree_without_what_is_agreed_on_is_refused() {
     };
     let install = Output::InstallSnapshot { link: LINK, zxid: zxid(4, 9) };
     let committed = zxid(5, 1);
-    let behind = Fall::LeaderBehind { end: zxid(4, 9), committed };
+    let behind = StepDownReason::LeaderBehind { end: zxid(4, 9), committed };
     assert_eq!(returns(&[committed], tree(&[])), (Err(behind), Vec::new()));
     // It would be in the log behind the snapshot, but not before the snapshot has taken the place of the old log.
     let txn = proposal(committed);
@@ -266,5 +277,5 @@ fn a_commit_before_the_plan_is_refused() {
     let (mut learner, mut replica, ..) = told_of(LearnerKind::Follower, 5);
     let commit = QuorumPacket::Commit { zxid: zxid(1, 1) };
     let refused = learner.handle_packet(0, commit, &mut replica, &mut Vec::new());
-    assert_eq!(refused, Err(Fall::LeaderRefused));
+    assert_eq!(refused, Err(StepDownReason::LeaderRefused));
 }

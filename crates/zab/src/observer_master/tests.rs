@@ -90,14 +90,14 @@ fn an_observer_gets_what_is_agreed_on_and_then_every_commit() {
     );
     let mut out = Vec::new();
     replica.log.commit(zxid(EPOCH, 2), &mut Vec::new());
-    master.tell(0, None, &replica, &mut out);
+    master.inform(0, None, &replica, &mut out);
     assert!(!master.is_active(LINK));
     let ack = QuorumPacket::Ack { zxid: Zxid::start_of(EPOCH) };
     master.handle_packet(0, LINK, &ack, &replica, &mut out);
     assert!(master.is_active(LINK));
     master.handle_packet(0, LINK, &ack, &replica, &mut out);
     replica.log.commit(zxid(EPOCH, 3), &mut Vec::new());
-    master.tell(0, None, &replica, &mut out);
+    master.inform(0, None, &replica, &mut out);
     assert_eq!(
         packets(out),
         [
@@ -120,7 +120,7 @@ fn an_observer_that_is_further_on_waits_and_cuts_nothing() {
             replica.log.append(ahead, payload(), &mut Vec::new());
         }
         replica.log.commit(ahead, &mut Vec::new());
-        master.tell(0, None, &replica, &mut out);
+        master.inform(0, None, &replica, &mut out);
         assert_eq!(packets(out), [QuorumPacket::Diff { zxid: ahead }, new_leader(&replica)]);
     }
 }
@@ -141,7 +141,7 @@ fn a_new_membership_comes_with_its_leader() {
     let mut out = Vec::new();
     replica.log.commit(zxid(EPOCH, 3), &mut Vec::new());
     let leader = ServerId(2);
-    master.tell(0, Some((zxid(EPOCH, 3), leader)), &replica, &mut out);
+    master.inform(0, Some((zxid(EPOCH, 3), leader)), &replica, &mut out);
     assert_eq!(
         packets(out),
         [

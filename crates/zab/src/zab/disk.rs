@@ -4,8 +4,8 @@ use herdsman_proto::Zxid;
 
 use super::{Role, Zab};
 use crate::io::{EpochKind, Input, Output};
-use crate::log::Kept;
-use crate::replica::{Fall, Voting};
+use crate::log::LogStorage;
+use crate::replica::{StepDownReason, Voting};
 
 impl Zab {
     /// What the disk reports.
@@ -14,7 +14,7 @@ impl Zab {
         now_ms: u64,
         input: Input,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         match input {
             Input::Flushed { zxid } => self.handle_flushed(zxid, out),
             Input::EpochSaved { kind, epoch } => {
@@ -35,14 +35,14 @@ impl Zab {
                 self.disk_work -= 1;
                 self.replica.start_over = true;
                 match &self.role {
-                    Role::Learning(_) => Err(Fall::StartOver),
+                    Role::Learning(_) => Err(StepDownReason::StartOver),
                     _ => Ok(()),
                 }
             }
             Input::InstallMissed => {
                 self.disk_work -= 1;
                 match &self.role {
-                    Role::Learning(_) => Err(Fall::LeaderRefused),
+                    Role::Learning(_) => Err(StepDownReason::LeaderRefused),
                     _ => Ok(()),
                 }
             }
@@ -61,7 +61,7 @@ impl Zab {
         }
     }
 
-    fn handle_flushed(&mut self, zxid: Zxid, out: &mut Vec<Output>) -> Result<(), Fall> {
+    fn handle_flushed(&mut self, zxid: Zxid, out: &mut Vec<Output>) -> Result<(), StepDownReason> {
         self.replica.log.handle_flushed(zxid, out);
         match &mut self.role {
             Role::Leading(leader) => leader.try_to_commit(&mut self.replica, out),
@@ -101,7 +101,7 @@ impl Zab {
         // What is in memory only does not make up for what the disk has lost.
         let asks = is_up_to_date
             && self.replica.voting == Voting::Suspended
-            && self.replica.log.kept() == Kept::OnDisk
+            && self.replica.log.storage() == LogStorage::OnDisk
             && !self.asked_to_vote;
         if asks {
             self.asked_to_vote = true;
@@ -111,13 +111,13 @@ impl Zab {
     }
 
     /// It joins its leader again, as a follower.
-    fn handle_voting_allowed(&mut self) -> Result<(), Fall> {
+    fn handle_voting_allowed(&mut self) -> Result<(), StepDownReason> {
         self.disk_work -= 1;
         self.asked_to_vote = false;
         self.replica.voting = Voting::Allowed;
         match &self.role {
             Role::Learning(learner) if learner.kind() != self.replica.kind() => {
-                Err(Fall::VotingAllowed { leader: learner.leader() })
+                Err(StepDownReason::VotingAllowed { leader: learner.leader() })
             }
             _ => Ok(()),
         }

@@ -5,44 +5,44 @@ use std::collections::BTreeMap;
 use herdsman_proto::{LearnerKind, QuorumPacket, Zxid};
 
 use super::observers::activated_by;
-use super::{Role, WAITING_LINKS_MAX, Waiting, Zab};
-use crate::io::{CloseReason, Door, LinkId, Output};
-use crate::replica::Fall;
+use super::{Role, WAITING_LINKS_MAX, WaitingLink, Zab};
+use crate::io::{CloseReason, LearnerPort, LinkId, Output};
+use crate::replica::StepDownReason;
 
 impl Zab {
     pub(super) fn handle_link_opened(
         &mut self,
         now_ms: u64,
         link: LinkId,
-        door: Door,
+        port: LearnerPort,
         out: &mut Vec<Output>,
     ) {
-        let may_wait = self.may_yet_serve(door);
-        let reason = match (door, &mut self.role, &mut self.observer_master) {
-            (Door::Quorum, Role::Leading(leader), _) => {
+        let may_wait = self.may_yet_serve(port);
+        let reason = match (port, &mut self.role, &mut self.observer_master) {
+            (LearnerPort::Quorum, Role::Leading(leader), _) => {
                 return leader.handle_link_opened(now_ms, link, &self.replica);
             }
-            (Door::ObserverMaster, _, Some(master)) => {
+            (LearnerPort::ObserverMaster, _, Some(master)) => {
                 return master.handle_link_opened(now_ms, link, &self.replica);
             }
             _ if may_wait => {
                 if self.waiting.len() < WAITING_LINKS_MAX {
-                    self.waiting.insert(link, Waiting { door, since_ms: now_ms, info: None });
+                    self.waiting.insert(link, WaitingLink { port, since_ms: now_ms, info: None });
                     return;
                 }
                 CloseReason::TooMany
             }
-            (Door::Quorum, ..) => CloseReason::NotLeading,
-            (Door::ObserverMaster, ..) => CloseReason::NotObserverMaster,
+            (LearnerPort::Quorum, ..) => CloseReason::NotLeading,
+            (LearnerPort::ObserverMaster, ..) => CloseReason::NotObserverMaster,
         };
         out.push(Output::Close { link, reason });
     }
 
-    /// Whether this server may soon have what one looks for who comes to this door.
-    fn may_yet_serve(&self, door: Door) -> bool {
-        match (&self.role, door) {
+    /// Whether this server may soon have what one looks for who comes to this port.
+    fn may_yet_serve(&self, port: LearnerPort) -> bool {
+        match (&self.role, port) {
             (Role::Settling | Role::Looking, _) => true,
-            (Role::Learning(learner), Door::ObserverMaster) => {
+            (Role::Learning(learner), LearnerPort::ObserverMaster) => {
                 learner.kind() == LearnerKind::Follower
             }
             _ => false,
@@ -55,7 +55,7 @@ impl Zab {
         link: LinkId,
         packet: QuorumPacket,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         if let Some(waiting) = self.waiting.get_mut(&link) {
             if waiting.info.is_some() || !matches!(packet, QuorumPacket::Info { .. }) {
                 self.waiting.remove(&link);
@@ -78,7 +78,7 @@ impl Zab {
             Role::Leading(leader) => {
                 leader.handle_packet(now_ms, link, packet, &mut self.replica, out);
                 if leader.is_outbid() {
-                    return Err(Fall::EpochOutbid);
+                    return Err(StepDownReason::EpochOutbid);
                 }
                 self.note_epoch();
                 Ok(())
@@ -87,7 +87,7 @@ impl Zab {
                 let activates = activated_by(&packet);
                 let result = learner.handle_packet(now_ms, packet, &mut self.replica, out);
                 // Also what ends this server's role has to reach them.
-                self.tell_observers(now_ms, activates, out);
+                self.inform_observers(now_ms, activates, out);
                 result?;
                 self.note_epoch();
                 Ok(())
@@ -108,30 +108,32 @@ impl Zab {
         now_ms: u64,
         link: LinkId,
         out: &mut Vec<Output>,
-    ) -> Result<(), Fall> {
+    ) -> Result<(), StepDownReason> {
         self.waiting.remove(&link);
         if let Some(master) = &mut self.observer_master {
             master.handle_link_lost(now_ms, link, &self.replica, out);
         }
         match &mut self.role {
             Role::Leading(leader) => leader.handle_link_lost(now_ms, link, &mut self.replica, out),
-            Role::Learning(learner) if learner.link() == Some(link) => Err(Fall::LeaderLost),
+            Role::Learning(learner) if learner.link() == Some(link) => {
+                Err(StepDownReason::LeaderLost)
+            }
             _ => Ok(()),
         }
     }
 
-    /// The links that waited at this door.
-    pub(super) fn take_waiting(&mut self, door: Door) -> BTreeMap<LinkId, Waiting> {
-        self.waiting.extract_if(.., |_, waiting| waiting.door == door).collect()
+    /// The links that waited at this port.
+    pub(super) fn take_waiting(&mut self, port: LearnerPort) -> BTreeMap<LinkId, WaitingLink> {
+        self.waiting.extract_if(.., |_, waiting| waiting.port == port).collect()
     }
 
-    pub(super) fn send_waiting_away(
+    pub(super) fn close_waiting(
         &mut self,
-        door: Door,
+        port: LearnerPort,
         reason: CloseReason,
         out: &mut Vec<Output>,
     ) {
-        for link in self.take_waiting(door).into_keys() {
+        for link in self.take_waiting(port).into_keys() {
             out.push(Output::Close { link, reason });
         }
     }

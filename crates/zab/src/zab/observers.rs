@@ -3,7 +3,7 @@
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
 use super::{Role, Zab};
-use crate::io::{CloseReason, Door, LinkId, Output};
+use crate::io::{CloseReason, LearnerPort, LinkId, Output};
 use crate::observer_master::ObserverMaster;
 use crate::settings::ObserverMasters;
 
@@ -12,25 +12,25 @@ impl Zab {
     /// not keep up is left behind in that way. When all were tried in vain, it tries the leader once: before that is
     /// established, it may need this very observer, which a pending membership makes a voter, and no follower serves
     /// observers then.
-    pub(super) fn choose_upstream(&mut self, leader: ServerId) -> (ServerId, Door) {
+    pub(super) fn choose_upstream(&mut self, leader: ServerId) -> (ServerId, LearnerPort) {
         let ObserverMasters::On { seed } = self.replica.settings.observer_masters else {
-            return (leader, Door::Quorum);
+            return (leader, LearnerPort::Quorum);
         };
         let memberships = &self.replica.memberships;
         let voters = memberships.in_force().voters().filter(|voter| *voter != leader);
         let mut masters: Vec<_> = voters.collect();
         if memberships.kind() != LearnerKind::Observer || masters.is_empty() {
-            return (leader, Door::Quorum);
+            return (leader, LearnerPort::Quorum);
         }
         // Each observer has an order of its own, so that not all of them go to the same one.
         masters.sort_unstable_by_key(|master| scatter(seed, *master));
         self.masters_failed += 1;
         if self.masters_failed.is_multiple_of(masters.len() + 1) {
-            return (leader, Door::Quorum);
+            return (leader, LearnerPort::Quorum);
         }
         let master = masters[self.masters_tried % masters.len()];
         self.masters_tried = self.masters_tried.wrapping_add(1);
-        (master, Door::ObserverMaster)
+        (master, LearnerPort::ObserverMaster)
     }
 
     /// This server follows, and can hand on from now on what observers' clients ask for: it serves
@@ -43,7 +43,7 @@ impl Zab {
             return;
         }
         let mut master = ObserverMaster::begin(now_ms, learner.epoch(), &self.replica);
-        for (link, waiting) in self.take_waiting(Door::ObserverMaster) {
+        for (link, waiting) in self.take_waiting(LearnerPort::ObserverMaster) {
             master.handle_link_opened(now_ms, link, &self.replica);
             if let Some(info) = waiting.info {
                 master.handle_packet(now_ms, link, &info, &self.replica, out);
@@ -53,14 +53,14 @@ impl Zab {
     }
 
     /// Observers hear of what this follower has just heard to be agreed on.
-    pub(super) fn tell_observers(
+    pub(super) fn inform_observers(
         &mut self,
         now_ms: u64,
         activates: Option<(Zxid, ServerId)>,
         out: &mut Vec<Output>,
     ) {
         if let Some(master) = &mut self.observer_master {
-            master.tell(now_ms, activates, &self.replica, out);
+            master.inform(now_ms, activates, &self.replica, out);
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Role, Zab};
 use crate::io::LinkId;
 use crate::learner_peer::{Learners, needed_after};
 use crate::log::Log;
-use crate::replica::{Epochs, Fall, Voting};
+use crate::replica::{Epochs, StepDownReason, Voting};
 
 impl Zab {
     /// What the others are told that this server does.
@@ -69,8 +69,8 @@ impl Zab {
 
     /// Why the last role ended.
     #[must_use]
-    pub fn last_fall(&self) -> Option<Fall> {
-        self.last_fall
+    pub fn last_step_down(&self) -> Option<StepDownReason> {
+        self.last_step_down
     }
 
     /// Learners that are up to date, if this server leads.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState, Vote, Zxid};
-use herdsman_zab::election::{Election, ElectionSettings, Heard};
+use herdsman_zab::election::{Election, ElectionSettings, NotificationOutcome};
 use herdsman_zab::io::Output;
 
 use crate::network::{Event, Network, membership};
@@ -99,7 +99,10 @@ fn before_the_first_search_nothing_is_heard() {
     network.start(ServerId(2));
     let election = network.servers.get_mut(&ServerId(2)).unwrap();
     let mut out = Vec::new();
-    assert_eq!(election.handle_notification(0, ME, &message, &mut out), Heard::Nothing);
+    assert_eq!(
+        election.handle_notification(0, ME, &message, &mut out),
+        NotificationOutcome::Nothing
+    );
     assert_eq!(election.handle_tick(1000, &mut out), None);
     assert_eq!((out, election.next_deadline()), (vec![], None));
 }
@@ -128,7 +131,10 @@ fn a_pending_voter_and_a_voter_fall_silent() {
         let Output::Notify { to, message } = output else { panic!("{output:?}") };
         let Some(election) = network.servers.get_mut(&to) else { continue };
         let mut out = Vec::new();
-        assert_eq!(election.handle_notification(0, from, &message, &mut out), Heard::Nothing);
+        assert_eq!(
+            election.handle_notification(0, from, &message, &mut out),
+            NotificationOutcome::Nothing
+        );
         queue.extend(out.into_iter().map(|output| (to, output)));
         heard += 1;
         assert!(heard < 20, "they do not stop");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use herdsman_proto::membership::Role;
 use herdsman_proto::{LearnerKind, Membership, Notification, ServerId, Vote, Zxid};
-use herdsman_zab::election::{Decision, Election, ElectionSettings, Heard};
+use herdsman_zab::election::{Decision, Election, ElectionSettings, NotificationOutcome};
 use herdsman_zab::io::Output;
 
 /// From whom to whom.
@@ -17,7 +17,7 @@ pub enum Event {
     /// It sent the same to all of these.
     Tells(ServerId, Vec<ServerId>, Notification),
     Decides(ServerId, Decision),
-    Deserted(ServerId),
+    SupportLost(ServerId),
 }
 
 pub struct Network {
@@ -115,7 +115,12 @@ impl Network {
         self.carry_out(id, decision.into(), out)
     }
 
-    fn carry_out(&mut self, id: ServerId, heard: Heard, out: Vec<Output>) -> Vec<Event> {
+    fn carry_out(
+        &mut self,
+        id: ServerId,
+        outcome: NotificationOutcome,
+        out: Vec<Output>,
+    ) -> Vec<Event> {
         let mut events = Vec::new();
         for output in out {
             let Output::Notify { to, message } = output else {
@@ -129,10 +134,10 @@ impl Network {
                 _ => events.push(Event::Tells(id, vec![to], message)),
             }
         }
-        match heard {
-            Heard::Nothing => {}
-            Heard::Decided(decision) => events.push(Event::Decides(id, decision)),
-            Heard::Deserted => events.push(Event::Deserted(id)),
+        match outcome {
+            NotificationOutcome::Nothing => {}
+            NotificationOutcome::Decided(decision) => events.push(Event::Decides(id, decision)),
+            NotificationOutcome::SupportLost => events.push(Event::SupportLost(id)),
         }
         events
     }

@@ -105,7 +105,7 @@ impl World {
         for event in events {
             match event {
                 Event::Tells(..) => {}
-                Event::Deserted(id) => self.look(*id),
+                Event::SupportLost(id) => self.look(*id),
                 Event::Decides(id, decision) => {
                     let rank = |vote: Vote| (vote.epoch, vote.zxid, vote.leader);
                     let is_no_better = |id| rank(self.network.own[&id]) <= rank(decision.vote);

@@ -173,7 +173,7 @@ impl Play {
                     let state = self.network.servers[id].state();
                     format!("{id} is {state:?}, the leader is {}", decision.leader)
                 }
-                Event::Deserted(id) => format!("{id} is deserted"),
+                Event::SupportLost(id) => format!("{id} is deserted"),
             };
             self.transcript.push_str(&format!("  {cause}{text}\n"));
         }

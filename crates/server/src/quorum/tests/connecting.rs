@@ -17,7 +17,7 @@ fn a_port_that_opens_later_is_reached() {
     let server = Server::alone(2);
     let (socket, leader) = bound_but_closed();
     server.know(&[(1, leader)]);
-    let wish = server.network.connect(ServerId(1), Door::Quorum);
+    let wish = server.network.connect(ServerId(1), LearnerPort::Quorum);
     socket.listen(8).unwrap();
     assert_eq!(server.connected(), (wish, ConnectResult::Connected));
     let mut leader = Raw::accept(&socket.into());
@@ -36,7 +36,7 @@ fn an_attempt_fails_when_its_time_is_up() {
     server.know(&[(1, leader)]);
     // A server that nobody knows has no address, now or later.
     for to in [1, 77] {
-        let wish = server.network.connect(ServerId(to), Door::Quorum);
+        let wish = server.network.connect(ServerId(to), LearnerPort::Quorum);
         assert_eq!(server.connected(), (wish, ConnectResult::Failed));
     }
     server.stop();
@@ -48,7 +48,7 @@ fn an_attempt_fails_after_so_many_tries() {
     let server = Server::start(NetworkSettings { connect_tries_max, ..settings(2) });
     let (_socket, leader) = bound_but_closed();
     server.know(&[(1, leader)]);
-    let wish = server.network.connect(ServerId(1), Door::Quorum);
+    let wish = server.network.connect(ServerId(1), LearnerPort::Quorum);
     assert_eq!(server.connected(), (wish, ConnectResult::Failed));
     server.stop();
 }
@@ -59,8 +59,8 @@ fn a_newer_wish_replaces_the_older() {
     let (_socket, away) = bound_but_closed();
     let (_listener, leader) = stand_in();
     server.know(&[(1, away), (2, leader)]);
-    let older = server.network.connect(ServerId(1), Door::Quorum);
-    let newer = server.network.connect(ServerId(2), Door::Quorum);
+    let older = server.network.connect(ServerId(1), LearnerPort::Quorum);
+    let newer = server.network.connect(ServerId(2), LearnerPort::Quorum);
     assert_ne!(older, newer);
     assert_eq!(server.connected(), (newer, ConnectResult::Connected));
     server.stop();
@@ -72,11 +72,11 @@ fn a_cancelled_attempt_is_not_heard_of() {
     let (_socket, away) = bound_but_closed();
     let (_listener, leader) = stand_in();
     server.know(&[(1, away), (2, leader)]);
-    server.network.connect(ServerId(1), Door::Quorum);
+    server.network.connect(ServerId(1), LearnerPort::Quorum);
     server.network.cancel_connect();
-    let closed = server.network.connect(ServerId(1), Door::Quorum);
+    let closed = server.network.connect(ServerId(1), LearnerPort::Quorum);
     server.network.close(closed);
-    let wish = server.network.connect(ServerId(2), Door::Quorum);
+    let wish = server.network.connect(ServerId(2), LearnerPort::Quorum);
     assert_eq!(server.connected(), (wish, ConnectResult::Connected));
     server.stop();
 }
@@ -86,7 +86,7 @@ fn many_wishes_in_a_row_leave_one_link() {
     let (leader, learner) = (Server::alone(1), Server::alone(2));
     learner.know(&[(1, leader.member())]);
     let wishes: Vec<_> =
-        (0..100).map(|_| learner.network.connect(ServerId(1), Door::Quorum)).collect();
+        (0..100).map(|_| learner.network.connect(ServerId(1), LearnerPort::Quorum)).collect();
     let last = wishes[99];
     learner.wait(|event| match event {
         Event::Connect(link, ConnectResult::Connected) if link == last => Some(()),
@@ -108,7 +108,7 @@ fn every_address_of_a_member_is_tried() {
     let closed = socket.local_addr().unwrap().as_socket().unwrap().port();
     let open = listener.local_addr().unwrap().port();
     server.know(&[(1, member(&[(closed, closed), (open, open)]))]);
-    let wish = server.network.connect(ServerId(1), Door::Quorum);
+    let wish = server.network.connect(ServerId(1), LearnerPort::Quorum);
     assert_eq!(server.connected(), (wish, ConnectResult::Connected));
     server.tell(1, 5);
     // The same for votes; the first to be accepted is the link.
@@ -124,7 +124,7 @@ fn a_stop_ends_an_attempt_that_still_tries() {
     let server = Server::alone(2);
     let (_socket, away) = bound_but_closed();
     server.know(&[(1, away)]);
-    server.network.connect(ServerId(1), Door::Quorum);
+    server.network.connect(ServerId(1), LearnerPort::Quorum);
     server.tell(1, 1);
     server.stop();
 }

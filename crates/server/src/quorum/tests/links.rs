@@ -10,7 +10,7 @@ fn linked() -> (Server, LinkId, Server, LinkId) {
 fn linked_with(leader: NetworkSettings) -> (Server, LinkId, Server, LinkId) {
     let (leader, learner) = (Server::start(leader), Server::alone(2));
     learner.know(&[(1, leader.member())]);
-    let wish = learner.network.connect(ServerId(1), Door::Quorum);
+    let wish = learner.network.connect(ServerId(1), LearnerPort::Quorum);
     assert_eq!(learner.connected(), (wish, ConnectResult::Connected));
     let opened = leader.opened();
     (leader, opened, learner, wish)
@@ -118,7 +118,7 @@ fn what_was_sent_before_a_close_arrives() {
         other => panic!("{other:?}"),
     });
     // The one that closed hears no more of it: the next that it hears is of another link.
-    let wish = learner.network.connect(ServerId(1), Door::Quorum);
+    let wish = learner.network.connect(ServerId(1), LearnerPort::Quorum);
     leader.wait(|event| match event {
         Event::Input(Input::LinkOpened { link, .. }) if link != down => Some(()),
         other => panic!("{other:?}"),

@@ -117,7 +117,7 @@ fn an_own_name_without_address_is_no_reason_to_stop() {
     // It can still reach others.
     let (listener, leader) = stand_in();
     server.network.set_membership(membership(&[(2, leader)]));
-    let wish = server.network.connect(ServerId(2), Door::Quorum);
+    let wish = server.network.connect(ServerId(2), LearnerPort::Quorum);
     server.wait(|event| match event {
         Event::Connect(link, ConnectResult::Connected) if link == wish => Some(()),
         other => panic!("{other:?}"),
@@ -171,11 +171,11 @@ fn followers_have_a_port_for_observers() {
         assert_eq!(open.len(), count, "{role:?}");
         for address in open {
             let _learner = TcpStream::connect(address).unwrap();
-            let door = server.wait(|event| match event {
-                Event::Input(Input::LinkOpened { door, .. }) => Some(door),
+            let port = server.wait(|event| match event {
+                Event::Input(Input::LinkOpened { port, .. }) => Some(port),
                 _ => None,
             });
-            assert_eq!(door, Door::ObserverMaster);
+            assert_eq!(port, LearnerPort::ObserverMaster);
         }
         server.stop();
     }
@@ -190,7 +190,7 @@ fn an_observer_goes_to_the_port_for_observers() {
         observer_master_port: NonZeroU16::new(port),
         ..settings(2)
     });
-    let wish = server.network.connect(ServerId(1), Door::ObserverMaster);
+    let wish = server.network.connect(ServerId(1), LearnerPort::ObserverMaster);
     listener.accept().unwrap();
     let connected = server.wait(|event| match event {
         Event::Connect(link, result) if link == wish => Some(result),
