@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use herdsman_server::ServerHandle;
-use herdsman_server::metrics::{CONTENT_TYPE as EXPOSITION, collect, prometheus_text};
+use herdsman_server::operators::metrics::{CONTENT_TYPE as EXPOSITION, collect, prometheus_text};
 
 use crate::look_thread::LookThread;
 

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use herdsman_config::Config;
 use herdsman_config::SystemProperties;
-use herdsman_server::log_level::LogLevel;
+use herdsman_server::operators::log_level::LogLevel;
 use herdsman_server::{Server, ServesAs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;

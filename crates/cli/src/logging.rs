@@ -9,8 +9,8 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use herdsman_server::audit;
-use herdsman_server::log_level::{BadLogLevel, LogLevel};
+use herdsman_server::operators::audit;
+use herdsman_server::operators::log_level::{BadLogLevel, LogLevel};
 use tracing::{Event, Subscriber, warn};
 use tracing_subscriber::fmt::format::{Format, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -111,7 +111,7 @@ fn parse(text: &str) -> Result<EnvFilter, BadLogLevel> {
     let wrong = |what: &str| {
         BadLogLevel(format!(
             "{what:?} is not a log level: write error, warn, info, debug, trace or off, or \
-             TARGET=LEVEL as in info,herdsman_server::connection=debug"
+             TARGET=LEVEL as in info,herdsman_server::clients::connection=debug"
         ))
     };
     let directives = || text.split(',').map(str::trim);
@@ -176,8 +176,8 @@ mod tests {
         check("info", Ok("audit=info,info"));
         check("WARN", Ok("audit=info,warn"));
         check(
-            "warn,herdsman_server::connection=debug",
-            Ok("audit=info,herdsman_server::connection=debug,warn"),
+            "warn,herdsman_server::clients::connection=debug",
+            Ok("audit=info,herdsman_server::clients::connection=debug,warn"),
         );
         check("warn,audit=off", Ok("audit=off,warn"));
         check("inof", Err("\"inof\" is not a log level"));

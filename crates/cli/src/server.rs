@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::Args;
 use herdsman_config::Config;
 use herdsman_config::{ConfigError, Loaded, Mode, SystemProperties};
-use herdsman_server::log_level::LogLevel;
+use herdsman_server::operators::log_level::LogLevel;
 use herdsman_server::{Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};

@@ -18,18 +18,18 @@ use herdsman_tree::Tree;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
-use crate::audit::{self, Audit};
-use crate::bells::{ThreadSet, ToWake};
+use crate::clients::bells::{ThreadSet, ToWake};
+use crate::clients::outbox::Closing;
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
-use crate::commit::CommitQueue;
-use crate::disk_keeper::DiskChange;
-use crate::log_level::LogLevel;
-use crate::outbox::Closing;
-use crate::peers::Peers;
-use crate::slow_requests::SlowRequests;
+use crate::ensemble::peers::Peers;
+use crate::log::commit::CommitQueue;
+use crate::log::disk_keeper::DiskChange;
+use crate::operators::audit::{self, Audit};
+use crate::operators::log_level::LogLevel;
+use crate::operators::slow_requests::SlowRequests;
+use crate::operators::stats::{self, ServerStats};
 use crate::spawn::spawn;
-use crate::stats::{self, ServerStats};
 
 use tracing::{error, info};
 

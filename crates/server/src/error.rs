@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError, VotingError};
 
 use crate::logins::LoginsError;
-use crate::session_passwords::SessionKeyError;
+use crate::start::session_passwords::SessionKeyError;
 use herdsman_config::ConfigError;
 
 /// Why a server does not start. Each message says what to do.

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 use herdsman_node::{Node, ServesAs};
 use herdsman_tree::auth::Schemes;
 
+use crate::clients::io_threads::{IoDoor, Shared};
 use crate::core::Core;
-use crate::io_threads::{IoDoor, Shared};
-use crate::words;
+use crate::operators::words;
 use herdsman_config::Config;
 
 /// A running server, for those who look at it or connect from inside the process.

@@ -1,55 +1,32 @@
-//! The server around the core: sockets, threads, timers, configuration and operators' doors.
+//! The server around the core: sockets, threads, timers, and what operators see.
 //!
 //! [`Server::start`] recovers a data directory and serves clients until it is stopped. Threads: one
 //! accepts connections, a few open those with TLS, one per core serves them, one makes txns durable, one
 //! ticks, one takes snapshots. They meet in [`core::Core`].
+//!
+//! A write passes through the folders in this order: `clients/` (listener, connection, intake), [`core`], `log/`
+//! (commit), `ensemble/` and `quorum/` where there are other servers, and back through `clients/` (outbox).
 
-pub mod audit;
-mod bells;
-mod certificates;
-mod client_sockets;
 pub mod clients;
-pub mod clock;
-pub mod commit;
-mod connection;
+pub(crate) mod clock;
 pub mod core;
-mod descriptors;
-pub mod disk_keeper;
-pub mod error;
-pub mod handle;
-mod handshakes;
-pub mod intake;
-mod io_threads;
-mod limit_reports;
+pub mod ensemble;
+pub(crate) mod error;
+pub(crate) mod handle;
 mod line_limit;
-pub mod listener;
-pub mod log_level;
-pub mod logins;
-pub mod metrics;
-pub mod outbox;
-pub mod peers;
+pub mod log;
+pub(crate) mod logins;
+pub mod operators;
 pub mod quorum;
 mod reports;
-mod request_bytes;
-pub mod role_log;
-pub mod server;
-pub mod session_passwords;
-mod settings;
-mod slow_requests;
-pub mod snapshots;
-mod spare;
+pub(crate) mod server;
 mod spawn;
-mod startup;
-pub mod stats;
-pub mod throttle;
+mod start;
 mod ticker;
-pub mod unread_bytes;
-mod wire;
-pub mod words;
 
-pub use certificates::tls_settings;
-pub use descriptors::raise_limit as raise_descriptor_limit;
+pub use clients::descriptors::raise_limit as raise_descriptor_limit;
 pub use error::StartError;
 pub use handle::{Caller, ServerHandle};
 pub use herdsman_node::ServesAs;
 pub use server::Server;
+pub use start::certificates::tls_settings;

@@ -13,37 +13,37 @@ use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, Recovered, write_
 use herdsman_zab::{InitialState, ZabSettings};
 use tracing::info;
 
-use crate::audit::{self, Audit};
-use crate::certificates::{CertificateWatch, Certificates};
-use crate::client_sockets::{self, ClientSockets};
 use crate::clients::Clients;
+use crate::clients::client_sockets::{self, ClientSockets};
+use crate::clients::descriptors::ClientDescriptors;
+use crate::clients::io_threads::{IoDoor, IoThreads, Shared};
+use crate::clients::limit_reports::LimitReports;
+use crate::clients::listener::{ClientPort, Listener};
+use crate::clients::outbox::Closing;
+use crate::clients::request_bytes::RequestBytes;
+use crate::clients::wire::handshake::TlsDoor;
 use crate::clock::Clock;
-use crate::commit::{CommitQueue, Committer};
 use crate::core::Core;
-use crate::descriptors::ClientDescriptors;
-use crate::disk_keeper::DiskKeeper;
+use crate::ensemble::peers::{PeerReceiver, Peers};
 use crate::error::StartError;
 use crate::handle::ServerHandle;
-use crate::io_threads::{IoDoor, IoThreads, Shared};
-use crate::limit_reports::LimitReports;
-use crate::listener::{ClientPort, Listener};
-use crate::logins::Logins;
-use crate::outbox::Closing;
-use crate::peers::{PeerReceiver, Peers};
-use crate::quorum::{NetworkSettings, QuorumNetwork};
-use crate::reports::Reports;
-use crate::request_bytes::RequestBytes;
-use crate::session_passwords;
-use crate::settings;
-use crate::slow_requests::SlowRequests;
-use crate::snapshots::{
+use crate::log::commit::{CommitQueue, Committer};
+use crate::log::disk_keeper::DiskKeeper;
+use crate::log::snapshots::{
     PurgeForecast, SnapshotDesk, SnapshotRequests, SnapshotSettings, Snapshotter,
 };
+use crate::logins::Logins;
+use crate::operators::audit::{self, Audit};
+use crate::operators::slow_requests::SlowRequests;
+use crate::operators::stats::ServerStats;
+use crate::quorum::{NetworkSettings, QuorumNetwork};
+use crate::reports::Reports;
 use crate::spawn::spawn;
-use crate::startup;
-use crate::stats::ServerStats;
+use crate::start::certificates::{CertificateWatch, Certificates};
+use crate::start::session_passwords;
+use crate::start::settings;
+use crate::start::startup;
 use crate::ticker::Ticker;
-use crate::wire::handshake::TlsDoor;
 use herdsman_config::{Config, check_directories};
 
 /// Clients get this long to read their last replies when the server stops.
@@ -382,7 +382,7 @@ fn shared(
     Shared {
         core,
         settings: settings::conn_settings(&config, touch_step_ms),
-        connection_throttle: crate::throttle::SessionThrottle::new(
+        connection_throttle: crate::clients::throttle::SessionThrottle::new(
             config.connection_throttle.clone(),
             settings::new_session_scope(&config),
         ),

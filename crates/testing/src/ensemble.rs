@@ -23,7 +23,7 @@ use crate::proxy::{Direction, TestProxy};
 use herdsman_config::{Config, Endpoint, SystemProperties};
 use herdsman_server::Server;
 use herdsman_server::ServerHandle;
-use herdsman_server::log_level::LogLevel;
+use herdsman_server::operators::log_level::LogLevel;
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
 /// port, and a server that is started again would find its own taken.

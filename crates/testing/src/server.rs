@@ -17,7 +17,7 @@ use herdsman_config::{Config, Endpoint, SystemProperties};
 use herdsman_server::Server;
 use herdsman_server::ServerHandle;
 use herdsman_server::StartError;
-use herdsman_server::log_level::LogLevel;
+use herdsman_server::operators::log_level::LogLevel;
 
 /// A running server and its temporary directory, which goes when this is dropped.
 ///

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 use herdsman_admin::{Admin, AdminSettings};
 use herdsman_client::{Client, ErrorKind};
-use herdsman_server::log_level::LogLevel;
+use herdsman_server::operators::log_level::LogLevel;
 use herdsman_testing::TestEnsemble;
 
 /// The servers and their admin ports.

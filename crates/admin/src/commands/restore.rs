@@ -2,7 +2,7 @@
 //!
 //! In: the body of a `POST`, as `snapshot` streams it; packed ones are understood, too. Out: the
 //! snapshot's `last_zxid`. The body goes to a file beside the data, is checked from its first to its last
-//! byte, and only then takes the place of everything; see `herdsman_server::snapshots`. How we differ:
+//! byte, and only then takes the place of everything; see `herdsman_server::log::snapshots`. How we differ:
 //! Apache restores one member of an ensemble as readily, whose tree then differs from the others'; we
 //! refuse that and say what to do.
 //!
@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use herdsman_server::ServerHandle;
-use herdsman_server::snapshots::{IncomingError, IncomingSnapshot, RestoreError, Restored};
+use herdsman_server::log::snapshots::{IncomingError, IncomingSnapshot, RestoreError, Restored};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::{info, warn};

@@ -15,7 +15,7 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use herdsman_proto::Zxid;
-use herdsman_server::snapshots::{CopyError, TreeCopy};
+use herdsman_server::log::snapshots::{CopyError, TreeCopy};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::{info, warn};

@@ -10,8 +10,8 @@ use herdsman_config::Config;
 use herdsman_config::setting::Shape;
 use herdsman_proto::SessionId;
 use herdsman_server::ServesAs;
-use herdsman_server::metrics::Number;
-use herdsman_server::words::report::{ConnectionReport, Reports};
+use herdsman_server::operators::metrics::Number;
+use herdsman_server::operators::words::report::{ConnectionReport, Reports};
 use herdsman_tree::watches::WatchSummary;
 
 use super::json::Json;

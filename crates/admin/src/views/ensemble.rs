@@ -18,7 +18,7 @@ use axum::extract::State;
 use herdsman_proto::membership::{Endpoint, Member};
 use herdsman_proto::{Membership, ServerId, Zxid};
 use herdsman_server::ServerHandle;
-use herdsman_server::role_log::{NewRole, RoleChange};
+use herdsman_server::ensemble::role_log::{NewRole, RoleChange};
 use serde::Serialize;
 use tokio::sync::Mutex;
 

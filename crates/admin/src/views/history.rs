@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use axum::extract::{ConnectInfo, Query, State};
 use axum::response::Response;
 use herdsman_server::ServerHandle;
-use herdsman_server::stats::HistogramReading;
+use herdsman_server::operators::stats::HistogramReading;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::MissedTickBehavior;
@@ -188,7 +188,7 @@ fn round(number: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use herdsman_server::stats::Histogram;
+    use herdsman_server::operators::stats::Histogram;
 
     use super::*;
 

@@ -14,7 +14,7 @@ use herdsman_node::Now;
 use herdsman_proto::{ErrorCode, Id, SessionId, path};
 use herdsman_server::clients::Client;
 use herdsman_server::core::Core;
-use herdsman_server::words::last_op;
+use herdsman_server::operators::words::last_op;
 use herdsman_tree::watches::{TableKind, WatchOf};
 use herdsman_tree::{Tree, WatchMode};
 use serde::{Deserialize, Serialize};

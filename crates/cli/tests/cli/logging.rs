@@ -40,7 +40,7 @@ fn json_lines_have_a_time_a_level_a_target_and_fields() {
     let of_target = |target: &str| -> Vec<_> {
         lines.iter().filter(|line| line["target"] == target).map(|line| &line["fields"]).collect()
     };
-    let slow = of_target("herdsman_server::slow_requests");
+    let slow = of_target("herdsman_server::operators::slow_requests");
     assert_eq!(slow[0]["op"], "create");
     assert_eq!(slow[0]["path"], "/a");
     assert!(slow[0]["took_ms"].as_u64().expect("a number") >= 10);

@@ -19,7 +19,7 @@ use tracing::info;
 use super::address::resolve;
 use super::context::Context;
 use super::receiver::{PortFailure, PortKind, bind_advice};
-use crate::listener;
+use crate::clients::listener;
 use crate::reports::Reports;
 
 const BIND_RETRY: Duration = Duration::from_secs(1);

@@ -110,7 +110,7 @@ impl NetworkSettings {
 /// bytes of requests; what is added for them is for connections of which each has one request in flight, which
 /// wait for no limit.
 fn queue_bytes_max(limits: &Limits) -> usize {
-    let requests = crate::settings::request_bytes_max(limits);
+    let requests = crate::start::settings::request_bytes_max(limits);
     let ids = u64::from(limits.outstanding_max) * CONNECTION_IDS_BYTES_MAX as u64;
     let from_clients = usize::try_from(requests.saturating_add(ids)).unwrap_or(usize::MAX);
     QUEUE_BYTES_MAX.saturating_add(from_clients)

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use herdsman_server::log_level::LogLevel;
+use herdsman_server::operators::log_level::LogLevel;
 use herdsman_testing::TestServer;
 
 #[test]

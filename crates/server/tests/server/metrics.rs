@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 
 use herdsman_proto::Request;
 use herdsman_server::ServerHandle;
-use herdsman_server::metrics::{self, Kind};
+use herdsman_server::operators::metrics::{self, Kind};
 use herdsman_testing::{TestEnsemble, TestServer};
 
 use crate::client::{Client, open};

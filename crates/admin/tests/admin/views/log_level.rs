@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use herdsman_client::{Acl, Perms};
-use herdsman_server::log_level::{BadLogLevel, LogLevel};
+use herdsman_server::operators::log_level::{BadLogLevel, LogLevel};
 use parking_lot::Mutex;
 use serde_json::json;
 

@@ -1,0 +1,102 @@
+//! The ports for clients while a server starts: bound early, so that a taken port ends the start before
+//! anything else begins; opened last.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use herdsman_tls::TlsContext;
+
+use crate::clients::io_threads::{IoThreads, Shared};
+use crate::clients::listener::{self, ClientPort, Listener};
+use crate::clients::wire::handshake::{Speaks, TlsDoor};
+use crate::error::StartError;
+use crate::start::settings;
+use herdsman_config::{Config, Endpoint};
+
+/// TLS handshakes that may be under way unless a limit is set.
+const HANDSHAKES_MAX: usize = 1024;
+
+/// Bound sockets, and what the TLS one needs.
+pub(crate) struct ClientSockets {
+    plain: Option<TcpListener>,
+    secure: Option<(TcpListener, Arc<TlsContext>)>,
+}
+
+/// Looks up the hosts of the client ports, as Apache does when it reads the configuration.
+pub(crate) fn check_hosts(config: &Config) -> Result<(), StartError> {
+    let listen = &config.listen;
+    let ports =
+        [("clientPortAddress", &listen.client), ("secureClientPortAddress", &listen.secure_client)];
+    for (key, endpoint) in ports {
+        let Some(Endpoint { host: Some(host), port }) = endpoint else { continue };
+        (host.as_str(), *port).to_socket_addrs().map_err(|source| StartError::NoAddress {
+            key,
+            host: host.clone(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+impl ClientSockets {
+    /// Binds them. The configuration learns what port 0 has become.
+    pub fn bind(config: &mut Config, tls: Option<Arc<TlsContext>>) -> Result<Self, StartError> {
+        let backlog = config.listen.backlog;
+        let plain = config.listen.client.as_mut().map(|at| bind(at, backlog)).transpose()?;
+        let secure = match (&mut config.listen.secure_client, tls) {
+            (Some(at), Some(context)) => Some((bind(at, backlog)?, context)),
+            _ => None,
+        };
+        Ok(ClientSockets { plain, secure })
+    }
+
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.plain.as_ref()?.local_addr().ok()
+    }
+
+    pub fn secure_address(&self) -> Option<SocketAddr> {
+        self.secure.as_ref()?.0.local_addr().ok()
+    }
+
+    pub fn tls_door(&self, config: &Config) -> Option<TlsDoor> {
+        let (_, context) = self.secure.as_ref()?;
+        let handshakes_max =
+            config.client_tls.handshakes_max.map_or(HANDSHAKES_MAX, |max| max.get() as usize);
+        let detection = Duration::from_millis(config.tls.detection_timeout_ms.max(1).into());
+        Some(TlsDoor::new(Arc::clone(context), handshakes_max, detection))
+    }
+
+    /// Takes clients from now on.
+    pub fn open(
+        self,
+        port: Arc<ClientPort>,
+        shared: &Arc<Shared>,
+    ) -> io::Result<(Option<Arc<IoThreads>>, Vec<Listener>)> {
+        let secure_port = Arc::new(ClientPort::at(shared.config.listen.secure_client.clone()));
+        let secure_speaks = match shared.config.client_tls.port_unification {
+            true => Speaks::Either,
+            false => Speaks::Tls,
+        };
+        let plain = self.plain.map(|socket| (socket, port, Speaks::Plain));
+        let secure = self.secure.map(|(socket, _)| (socket, secure_port, secure_speaks));
+        let sockets: Vec<_> = plain.into_iter().chain(secure).collect();
+        if sockets.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        let threads = Arc::new(IoThreads::start(shared, settings::io_threads())?);
+        let listen = |(socket, port, speaks)| {
+            Listener::start(socket, port, Arc::clone(shared), Arc::clone(&threads), speaks)
+        };
+        let listeners = sockets.into_iter().map(listen).collect::<io::Result<_>>()?;
+        Ok((Some(threads), listeners))
+    }
+}
+
+fn bind(endpoint: &mut Endpoint, backlog: Option<u32>) -> Result<TcpListener, StartError> {
+    let listener = listener::bind(endpoint, backlog)
+        .map_err(|source| StartError::Bind { endpoint: endpoint.to_string(), source })?;
+    endpoint.port = listener.local_addr()?.port();
+    Ok(listener)
+}

@@ -1,0 +1,108 @@
+//! Why a connection ended, and what is counted and said about it.
+
+use std::io;
+
+use herdsman_node::io::CloseReason;
+use herdsman_node::passwords::PasswordFault;
+use herdsman_proto::SessionId;
+
+use super::Connection;
+use crate::clients::intake::BadLength;
+use crate::clients::outbox::Closing;
+use crate::operators::stats::Counter;
+use crate::reports::Reports;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    #[error("closed by the client")]
+    ByClient,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    BadLength(#[from] BadLength),
+    #[error("a first frame of {0} bytes is no connect request")]
+    NoConnectRequest(i32),
+    #[error("undecodable {0}")]
+    Undecodable(&'static str),
+    #[error("{}", wording(.0))]
+    Closing(Closing),
+    #[error("no session within the time allowed (nio.sessionlessCnxnTimeout)")]
+    Sessionless,
+    #[error("four-letter word answered")]
+    Word,
+    #[error("too many new sessions at once (connection_throttle_tokens)")]
+    TooManySessions,
+    #[error("large requests in flight exceed largeRequestMaxBytes")]
+    TooManyLargeBytes,
+    #[error("it sets more watches again than herdsman.watchesPerSessionMax allows")]
+    TooManyWatches,
+    /// Reported where it happened.
+    #[error("{0}")]
+    Refused(&'static str),
+}
+
+fn wording(closing: &Closing) -> String {
+    match closing {
+        Closing::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Wrong }) => {
+            format!(
+                "wrong password for session {session}. If clients lose sessions when they move between servers, \
+             herdsman.sessionKeyFile or herdsman.sessionPasswords differs between them"
+            )
+        }
+        Closing::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Apache }) => {
+            format!(
+                "the password of session {session} is Apache's, and only those made with the key are accepted \
+             (herdsman.sessionPasswords=keyed-only): if clients lose sessions, set issue-keyed on all servers and wait \
+             for the longest session timeout; otherwise someone may be trying to take over the session"
+            )
+        }
+        closing => closing.to_string(),
+    }
+}
+
+impl Connection {
+    /// Counts an end, and says why if it was not the client's wish.
+    pub(super) fn note_end(&self, ended: &Ended) {
+        let Some((counter, reports)) = self.counted_as(ended) else { return };
+        counter.add(1);
+        let Some(reports) = reports else { return };
+        let peer = self.client.peer;
+        match self.session {
+            SessionId::NONE => {
+                reports.warn(format_args!("connection from {peer} closed: {ended}"));
+            }
+            session => {
+                reports.warn(format_args!(
+                    "connection from {peer} in session {session} closed: {ended}"
+                ));
+            }
+        }
+    }
+
+    /// The counter of such ends, and the kind of report.
+    fn counted_as(&self, ended: &Ended) -> Option<(&Counter, Option<&Reports>)> {
+        let stats = &self.shared.core.stats;
+        let reports = &self.shared.limit_reports;
+        let (counter, report) = match ended {
+            Ended::ByClient | Ended::Io(_) => return Some((&stats.connections_dropped, None)),
+            Ended::Sessionless => (&stats.sessionless_expired, &reports.sessionless),
+            Ended::BadLength(_) | Ended::NoConnectRequest(_) | Ended::Undecodable(_) => {
+                (&stats.frames_refused, &reports.frames)
+            }
+            Ended::Closing(Closing::SlowReader | Closing::MostUnread) => {
+                (&stats.slow_readers_closed, &reports.slow_readers)
+            }
+            Ended::Closing(Closing::Core(CloseReason::WrongPassword { .. })) => {
+                (&stats.connections_rejected, &reports.passwords)
+            }
+            Ended::TooManySessions => (&stats.connections_rejected, &reports.refusals),
+            Ended::TooManyLargeBytes => (&stats.large_requests_rejected, &reports.large_requests),
+            // Counted as every refused watch is.
+            Ended::TooManyWatches | Ended::Closing(_) | Ended::Word | Ended::Refused(_) => {
+                return None;
+            }
+        };
+        Some((counter, Some(report)))
+    }
+}

@@ -1,0 +1,178 @@
+//! Limits that keep a connection waiting instead of closing it: too much is in flight, so nothing more is read
+//! from it, and its client notices when its socket takes no more. Apache: `ZooKeeperServer.shouldThrottle`.
+//!
+//! What is in flight is answered in time, and then the connection goes on. The rest of a long frame waits
+//! for room instead, see [`crate::clients::request_bytes`].
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use herdsman_proto::limits::ids_len;
+use tokio::sync::futures::OwnedNotified;
+
+use super::Connection;
+use crate::operators::stats::Counter;
+
+/// Ids of more bytes than this count as a long frame does: there must be room before a request is read.
+const IDS_BYTES_FREE: usize = 4096;
+
+/// The limit that a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeldBack {
+    OwnRequests,
+    OwnBytes,
+    AllRequests,
+    AllBytes,
+    Unread,
+}
+
+impl fmt::Display for HeldBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HeldBack::OwnRequests => {
+                "it has many requests in flight (herdsman.requestsPerConnectionMax)"
+            }
+            HeldBack::OwnBytes => {
+                "its requests in flight are large (herdsman.requestBytesPerConnectionMax)"
+            }
+            HeldBack::AllRequests => "many requests are in flight (globalOutstandingLimit)",
+            HeldBack::AllBytes => "requests in flight are large (herdsman.requestBytesMax)",
+            HeldBack::Unread => "its client does not read the replies that it has",
+        })
+    }
+}
+
+/// What a connection has of the bytes that all connections share.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    /// Of its requests that are with the core.
+    submitted: u64,
+    /// Of the long frame that arrives.
+    reserved: u64,
+    /// Woken when there may be room for that frame.
+    freed: Option<Pin<Box<OwnedNotified>>>,
+}
+
+impl Connection {
+    /// Too much is in flight, and some of it is this connection's.
+    pub(super) fn is_throttled(&self) -> bool {
+        self.held_back_by().is_some()
+    }
+
+    fn held_back_by(&self) -> Option<HeldBack> {
+        // Nobody would wake it up again.
+        if self.in_flight == 0 {
+            return None;
+        }
+        let (shared, settings) = (&self.shared, &self.shared.settings);
+        if self.in_flight >= settings.in_flight_max {
+            return Some(HeldBack::OwnRequests);
+        }
+        if self.submitted.bytes() >= settings.request_bytes_max {
+            return Some(HeldBack::OwnBytes);
+        }
+        if shared.core.stats.outstanding.load(Ordering::Relaxed) > settings.outstanding_max {
+            return Some(HeldBack::AllRequests);
+        }
+        shared.request_bytes.is_full().then_some(HeldBack::AllBytes)
+    }
+
+    /// Counts when the connection begins to wait for a limit.
+    pub(super) fn note_held_back(&mut self) {
+        let is_unread = self.is_output_full().then_some(HeldBack::Unread);
+        let now = is_unread.or_else(|| self.held_back_by());
+        if let (None, Some(by)) = (self.held_back, now) {
+            self.tell_held_back(by);
+        }
+        self.held_back = now;
+    }
+
+    #[cold]
+    fn tell_held_back(&self, by: HeldBack) {
+        self.counter_of(by).add(1);
+        let (peer, session) = (self.client.peer, self.session);
+        self.shared.limit_reports.held_back.info(format_args!(
+            "connection from {peer} in session {session} is not read for now: {by}"
+        ));
+    }
+
+    fn counter_of(&self, by: HeldBack) -> &Counter {
+        let held_back = &self.shared.core.stats.held_back;
+        match by {
+            HeldBack::OwnRequests => &held_back.own_requests,
+            HeldBack::OwnBytes => &held_back.own_bytes,
+            HeldBack::AllRequests => &held_back.all_requests,
+            HeldBack::AllBytes => &held_back.all_bytes,
+            HeldBack::Unread => &held_back.unread,
+        }
+    }
+
+    /// Brings the common count up to date with what is with the core.
+    pub(super) fn count_submitted_bytes(&mut self) {
+        let (before, now) = (self.share.submitted, self.submitted.bytes());
+        if now > before {
+            self.shared.request_bytes.add(now - before);
+        } else if now < before {
+            self.shared.request_bytes.release(before - now);
+        }
+        self.share.submitted = now;
+    }
+
+    /// Room for the rest of the frame at the front, if it needs some.
+    pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self.intake.long_frame_bytes() {
+            Some(bytes) if self.share.reserved == 0 => self.poll_reserve(bytes as u64, context),
+            // What they take is counted with the request.
+            None if self.in_flight == 0 && self.forwarded_ids_bytes() > IDS_BYTES_FREE => {
+                self.poll_reserve(0, context)
+            }
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// What a learner sends to the leader with each request that changes something: all that its client has proven.
+    pub(super) fn forwarded_ids_bytes(&self) -> usize {
+        if self.shared.core.peers().is_some() { ids_len(&self.ids) } else { 0 }
+    }
+
+    #[cold]
+    fn poll_reserve(&mut self, bytes: u64, context: &mut Context<'_>) -> Poll<()> {
+        while !self.shared.request_bytes.try_reserve(bytes) {
+            if self.share.freed.is_none() {
+                self.tell_held_back(HeldBack::AllBytes);
+            }
+            let freed =
+                self.share.freed.get_or_insert_with(|| Box::pin(self.shared.request_bytes.freed()));
+            std::task::ready!(freed.as_mut().poll(context));
+            freed.set(self.shared.request_bytes.freed());
+        }
+        self.share.reserved = bytes;
+        self.share.freed = None;
+        Poll::Ready(())
+    }
+
+    /// Who may not read has no use for room: word of it, which may have come already, is for the next one.
+    pub(super) fn leave_queue_for_room(&mut self) {
+        self.share.freed = None;
+    }
+
+    /// Gives room back when the frame that it was for is not at the front any more.
+    pub(super) fn release_room(&mut self) {
+        if self.share.reserved > 0
+            && self.intake.long_frame_bytes() != Some(self.share.reserved as usize)
+        {
+            self.release_all_room();
+        }
+    }
+
+    /// The connection is over, or its frame is.
+    pub(super) fn release_all_room(&mut self) {
+        let reserved = std::mem::take(&mut self.share.reserved);
+        if reserved > 0 {
+            self.shared.request_bytes.release(reserved);
+        }
+    }
+}

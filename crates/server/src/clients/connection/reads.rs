@@ -1,0 +1,297 @@
+//! Reads: answered here and now, from the shared tree.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use herdsman_node::reads;
+use herdsman_proto::request::RequestHeader;
+use herdsman_proto::{ErrorCode, OpCode, Reader, Request, Zxid};
+use herdsman_tree::{Tree, read};
+
+use super::serve::{Door, header_of};
+use super::{Connection, Ended, OUTPUT_BYTES_MAX, Stage};
+use crate::clients::intake::Intake;
+use crate::core::Core;
+use crate::operators::slow_requests::{self, Slow};
+use crate::operators::stats::{LENGTH_BYTES, Series};
+use crate::start::settings;
+
+/// A reply that is larger may have taken long.
+const LARGE_REPLY_BYTES: u64 = 64 * 1024;
+/// As much of a slow read is kept to show its path.
+const SHOWN_BYTES_MAX: usize = 1024;
+
+/// Reads that were answered under one guard.
+struct Run<'a> {
+    core: &'a Core,
+    /// When the first of them came.
+    arrived_us: u64,
+    /// When the tree could be read.
+    guarded_us: u64,
+    /// Without the frames' lengths.
+    reply_bytes: Series,
+    last: Option<(RequestHeader, u64)>,
+    /// Watches that were refused.
+    watches: RefusedWatches,
+    /// Replies that were too large: how many, and what the first of them answers, to be told of when the tree is
+    /// free again.
+    too_large: (u64, Option<LargeReply>),
+    /// The first slow one, to be told of when the tree is free again.
+    slow: Option<SlowRead>,
+}
+
+/// Requests that would have set a watch too many (`herdsman.watchesPerSessionMax`).
+#[derive(Default)]
+struct RefusedWatches {
+    count: u64,
+    /// One of them sets watches again after a reconnect. Its answer is nothing that a client looks at, so the
+    /// connection ends: a client must not believe in watches that it does not have.
+    again: bool,
+}
+
+/// A reply that is not sent.
+struct LargeReply {
+    op: OpCode,
+    path: String,
+    /// How large it would be, if that is known without making it.
+    bytes: Option<usize>,
+}
+
+/// A read that took long.
+struct SlowRead {
+    op: OpCode,
+    body: Box<[u8]>,
+    bytes: usize,
+    took_us: u64,
+    stages: [(&'static str, u64); 2],
+}
+
+impl Connection {
+    /// The run of reads at the front of the intake.
+    pub(super) fn serve_reads(&mut self) -> Result<ControlFlow<()>, Ended> {
+        let core = Arc::clone(&self.shared.core);
+        let arrived_us = core.clock.monotonic_us();
+        let tree = core.tree();
+        // Events first: see `outbox`. A server that has sent its clients away may have another tree.
+        self.take_outbox();
+        if self.stage != Stage::Serving {
+            return Ok(ControlFlow::Break(()));
+        }
+        let mut run = Run::begin(&core, arrived_us);
+        let Connection { intake, output, written, session, client, ids, .. } = self;
+        let reader = read::Reader { session: *session, watcher: client.id.watcher(), ids };
+        run.note_if_waited(intake)?;
+        let mut next = ControlFlow::Continue(());
+        while next.is_continue() && output.len() - *written < OUTPUT_BYTES_MAX {
+            let Some(payload) = intake.peek()? else { break };
+            let (header, door) = header_of(payload)?;
+            if door != Door::Read {
+                break;
+            }
+            if run.answer(reader, &tree, header, payload, output) == Effort::Large {
+                run.note_if_slow(header, payload);
+                // Writes, and the other connections of this thread, get their turn before the next one.
+                next = ControlFlow::Break(());
+            }
+            let bytes = payload.len();
+            intake.consume(bytes);
+        }
+        let zxid = tree.last_zxid();
+        drop(tree);
+        core.stats.packets_received.add(run.reply_bytes.count);
+        self.client.stats.lock().received += run.reply_bytes.count;
+        self.note_run(&run, zxid);
+        self.note_too_large(&run.too_large);
+        self.note_refused(&run.watches)?;
+        Ok(next)
+    }
+
+    fn note_refused(&self, watches: &RefusedWatches) -> Result<(), Ended> {
+        if watches.count == 0 {
+            return Ok(());
+        }
+        self.shared.core.stats.watches_refused.add(watches.count);
+        let (peer, session) = (self.client.peer, self.session);
+        self.shared.limit_reports.watches.warn(format_args!(
+            "watch refused to {peer}: session {session} has as many as herdsman.watchesPerSessionMax allows"
+        ));
+        if watches.again { Err(Ended::TooManyWatches) } else { Ok(()) }
+    }
+
+    fn note_too_large(&self, (count, first): &(u64, Option<LargeReply>)) {
+        let Some(LargeReply { op, path, bytes }) = first else { return };
+        self.shared.core.stats.replies_refused.add(*count);
+        let (peer, session, op) = (self.client.peer, self.session, op.name());
+        let size = bytes.map_or_else(|| "more bytes".to_owned(), |bytes| format!("{bytes} bytes"));
+        let limit = settings::reply_bytes_max(&self.shared.config);
+        self.shared.limit_reports.large_replies.warn(format_args!(
+            "reply to {op} {path:?} of {peer} in session {session} refused: {size} where {limit} are allowed (herdsman.replyBytesMax)"
+        ));
+    }
+
+    fn note_run(&self, run: &Run<'_>, zxid: Zxid) {
+        let Some((last, last_bytes)) = run.last else { return };
+        let core = &self.shared.core;
+        let now_us = core.clock.monotonic_us();
+        if let Some(SlowRead { op, body, bytes, took_us, stages }) = &run.slow {
+            let (op, bytes, took_us) = (*op, *bytes, *took_us);
+            let (session, peer) = (self.session, self.client.peer);
+            let slow = Slow { op, body, bytes, session, peer, took_us, stages };
+            core.slow_requests.tell(now_us, &slow);
+        }
+        let (received_ms, now_ms) = (run.arrived_us / 1000, now_us / 1000);
+        let latency_ms = now_ms.saturating_sub(received_ms);
+        let count = run.reply_bytes.count;
+        core.stats.durations.read.add_us(now_us.saturating_sub(run.arrived_us), count);
+        core.stats.packets_sent.add(count);
+        core.stats.responded_many(&run.reply_bytes, last_bytes);
+        core.stats.latency.add_many(latency_ms, count);
+        core.stats.read_latency.add_many(latency_ms, count);
+        let mut stats = self.client.stats.lock();
+        stats.sent += count;
+        stats.latency.add_many(latency_ms, count - 1);
+        if let Some(op) = OpCode::from_code(last.op) {
+            stats.answered(op, last.xid, zxid, received_ms, now_ms);
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// The tree can be read now.
+    fn begin(core: &'a Core, arrived_us: u64) -> Self {
+        let guarded_us = if core.slow_requests.is_on() {
+            core.clock.monotonic_us().max(arrived_us)
+        } else {
+            arrived_us
+        };
+        let (reply_bytes, watches) = (Series::default(), RefusedWatches::default());
+        Run {
+            core,
+            arrived_us,
+            guarded_us,
+            reply_bytes,
+            last: None,
+            watches,
+            too_large: (0, None),
+            slow: None,
+        }
+    }
+
+    fn answer(
+        &mut self,
+        reader: read::Reader<'_>,
+        tree: &Tree,
+        header: RequestHeader,
+        payload: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Effort {
+        let start = output.len();
+        let op = OpCode::from_code(header.op).expect("only known ops come to this door");
+        let answered = reads::answer(tree, reader, op, header.xid, &payload[8..], output);
+        // No other limit refuses a read in this way.
+        if answered == Err(ErrorCode::QuotaExceeded) {
+            self.watches.note(op);
+        }
+        if answered == Err(read::REPLY_TOO_LARGE) {
+            self.note_if_too_large(tree, op, &payload[8..]);
+        }
+        let bytes = (output.len() - start) as u64 - LENGTH_BYTES;
+        self.reply_bytes.add(bytes);
+        self.last = Some((header, bytes));
+        Effort::of(op, answered, bytes)
+    }
+}
+
+impl RefusedWatches {
+    #[cold]
+    fn note(&mut self, op: OpCode) {
+        self.count += 1;
+        self.again |= matches!(op, OpCode::SetWatches | OpCode::SetWatches2);
+    }
+}
+
+impl Run<'_> {
+    /// The first read of a run knows how long the tree could not be read.
+    fn note_if_waited(&mut self, intake: &Intake) -> Result<(), Ended> {
+        if self.core.slow_requests.is_slow(self.guarded_us - self.arrived_us)
+            && let Some(payload) = intake.peek()?
+        {
+            self.note_if_slow(header_of(payload)?.0, payload);
+        }
+        Ok(())
+    }
+
+    /// A read that cannot be decoded has the same answer.
+    #[cold]
+    fn note_if_too_large(&mut self, tree: &Tree, op: OpCode, body: &[u8]) {
+        let Ok(Request::Read(request)) = Request::decode(op, &mut Reader::new(body)) else {
+            return;
+        };
+        let (count, first) = &mut self.too_large;
+        *count += 1;
+        first.get_or_insert_with(|| LargeReply {
+            op,
+            path: slow_requests::shown_path(op, body),
+            bytes: tree.children_bytes(&request),
+        });
+    }
+
+    #[cold]
+    fn note_if_slow(&mut self, header: RequestHeader, payload: &[u8]) {
+        let Run { core, arrived_us, guarded_us, .. } = *self;
+        let now_us = core.clock.monotonic_us();
+        let took_us = now_us.saturating_sub(arrived_us);
+        let Some(op) = OpCode::from_code(header.op) else { return };
+        if !core.slow_requests.is_slow(took_us) {
+            return;
+        }
+        core.stats.slow_requests.add(1);
+        self.slow.get_or_insert_with(|| SlowRead {
+            op,
+            body: payload[8..payload.len().min(SHOWN_BYTES_MAX)].into(),
+            bytes: payload.len(),
+            took_us,
+            stages: [
+                ("waited", guarded_us - arrived_us),
+                ("answered", now_us.saturating_sub(guarded_us)),
+            ],
+        });
+    }
+}
+
+/// How much work a read may have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    /// It need not look at the clock.
+    Small,
+    Large,
+}
+
+impl Effort {
+    /// A read is much work if its reply is large or would have been, or if its op may look at many znodes; these have
+    /// higher numbers than the plain reads. This is asked of every read.
+    fn of(op: OpCode, answered: Result<(), ErrorCode>, reply_bytes: u64) -> Self {
+        let is_large = reply_bytes >= LARGE_REPLY_BYTES
+            || op as i32 >= OpCode::MultiRead as i32
+            || answered == Err(read::REPLY_TOO_LARGE);
+        if is_large { Effort::Large } else { Effort::Small }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes get their turn after each of these.
+    #[test]
+    fn a_refused_reply_is_as_much_work_as_a_large_one() {
+        let check = |op, answered, bytes, expected| {
+            assert_eq!(Effort::of(op, answered, bytes), expected, "{op:?} {answered:?} {bytes}");
+        };
+        check(OpCode::GetChildren, Ok(()), 100, Effort::Small);
+        check(OpCode::GetChildren, Err(ErrorCode::NoNode), 16, Effort::Small);
+        check(OpCode::GetChildren, Ok(()), LARGE_REPLY_BYTES, Effort::Large);
+        check(OpCode::GetChildren, Err(read::REPLY_TOO_LARGE), 16, Effort::Large);
+        check(OpCode::GetEphemerals, Ok(()), 100, Effort::Large);
+    }
+}

@@ -1,0 +1,263 @@
+//! Requests of one connection that are with the core, in their order: how long they take, and what
+//! becomes of them.
+//!
+//! In: each request when it is handed to the core, and the replies that come back in the same order. Out:
+//! durations, lines of the audit log and of the log of slow requests. All of it happens on the thread of
+//! the connection, outside every lock: replies are often taken while the tree is held, so what there is
+//! to say about them is said afterwards, before they go to the socket. When nobody wants lines, a request
+//! costs an entry in a queue and nothing of it is kept; the queue is as long as the core's share of this
+//! connection's requests.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use herdsman_node::io::CloseReason;
+use herdsman_proto::reply::ReplyHeader;
+use herdsman_proto::{Id, OpCode, Reader, Xid};
+use tokio::time::Instant;
+
+use super::{Connection, LINGER};
+use crate::clients::outbox::{Closing, Taken};
+use crate::operators::audit::{self, Answer};
+use crate::operators::slow_requests::Slow;
+
+/// An empty queue keeps room for this many.
+const IDLE_MAX: usize = 64;
+/// A client that goes may leave so many bytes of requests behind, and nobody waits for them.
+const BYTES_LEFT_MAX: u64 = 64 * 1024;
+/// A request that is kept for the log of slow requests only is cut to this: the path is at its beginning.
+const HEAD_BYTES: usize = 1024;
+
+/// A request that is with the core.
+#[derive(Debug)]
+struct Submitted {
+    op: OpCode,
+    xid: Xid,
+    bytes: usize,
+    /// What is kept of it until it is answered.
+    held_bytes: u64,
+    arrived_us: u64,
+    handed_on_us: u64,
+    /// As it came, if there may be a line about it.
+    kept: Option<Bytes>,
+    /// Who asked, for the audit log.
+    ids: Option<Arc<[Id]>>,
+}
+
+/// Requests that are with the core, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct SubmittedQueue {
+    requests: VecDeque<Submitted>,
+    /// Of all of them.
+    bytes: u64,
+    /// What was taken from the outbox since the last look.
+    taken: Vec<TakenAnswers>,
+}
+
+/// Answers that were taken from the outbox.
+#[derive(Debug)]
+struct TakenAnswers {
+    count: usize,
+    /// Where they are in the output, with events between them.
+    frames: Range<usize>,
+    /// All that is left is refused without a reply: the session went on elsewhere.
+    refused: bool,
+}
+
+impl SubmittedQueue {
+    /// What is kept of the requests in it.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The core has taken the last ones, and prepared them if it could.
+    pub(super) fn handed_on(&mut self, count: usize, now_us: u64) {
+        for request in self.requests.iter_mut().rev().take(count) {
+            request.handed_on_us = now_us;
+        }
+    }
+
+    /// What was taken from the outbox is in the output.
+    pub(super) fn answers_taken(&mut self, taken: &Taken, frames: Range<usize>) {
+        let refused = taken.closing == Some(Closing::Core(CloseReason::SessionMoved));
+        if taken.answered > 0 || refused {
+            self.taken.push(TakenAnswers { count: taken.answered, frames, refused });
+        }
+    }
+
+    fn pop(&mut self) -> Option<Submitted> {
+        let first = self.requests.pop_front();
+        self.bytes -= first.as_ref().map_or(0, |request| request.held_bytes);
+        if self.requests.is_empty() && self.requests.capacity() > IDLE_MAX {
+            self.requests = VecDeque::new();
+        }
+        first
+    }
+}
+
+impl Connection {
+    /// A request is about to be handed to the core.
+    pub(super) fn note_submitted(&mut self, op: OpCode, xid: Xid, payload: &[u8], now_us: u64) {
+        let core = &self.shared.core;
+        let (kept, ids) = if core.audit().is_some() {
+            (Some(Bytes::copy_from_slice(payload)), Some(Arc::clone(&self.ids)))
+        } else if core.slow_requests.is_on() {
+            (Some(head(payload)), None)
+        } else {
+            (None, None)
+        };
+        let (bytes, arrived_us, handed_on_us) = (payload.len(), now_us, now_us);
+        let held_bytes = (bytes + self.forwarded_ids_bytes()) as u64;
+        let request = Submitted { op, xid, bytes, held_bytes, arrived_us, handed_on_us, kept, ids };
+        self.submitted.bytes += held_bytes;
+        self.submitted.requests.push_back(request);
+    }
+
+    /// Says what there is to say about the answers that are in the output now.
+    pub(super) fn note_answers(&mut self) {
+        if self.submitted.taken.is_empty() {
+            return;
+        }
+        let now_us = self.shared.core.clock.monotonic_us();
+        let mut all = std::mem::take(&mut self.submitted.taken);
+        for TakenAnswers { count, frames, refused } in all.drain(..) {
+            self.note_taken(count, frames, now_us);
+            while refused && let Some(request) = self.submitted.pop() {
+                self.audit(&request, &Answer::Refused);
+            }
+        }
+        self.submitted.taken = all;
+        self.count_submitted_bytes();
+    }
+
+    fn note_taken(&mut self, count: usize, frames: Range<usize>, now_us: u64) {
+        let is_audited = self.shared.core.audit().is_some();
+        let mut read = 0;
+        for _ in 0..count {
+            let Some(request) = self.submitted.pop() else { return };
+            self.note_answered(&request, now_us);
+            if is_audited {
+                let frames = self.output.get(frames.clone()).unwrap_or_default();
+                let mut frames = Frames(frames.get(read..).unwrap_or_default());
+                let before = frames.0.len();
+                let answer = frames.answer_to(request.xid);
+                read += before - frames.0.len();
+                self.audit(&request, &answer);
+            }
+        }
+    }
+
+    fn note_answered(&self, request: &Submitted, now_us: u64) {
+        let core = &self.shared.core;
+        let took_us = now_us.saturating_sub(request.arrived_us);
+        let durations = &core.stats.durations;
+        let histogram = if request.op.is_write() { &durations.write } else { &durations.read };
+        histogram.add_us(took_us, 1);
+        self.tell_if_slow(request, now_us, "committed");
+    }
+
+    fn tell_if_slow(&self, request: &Submitted, now_us: u64, last_stage: &'static str) {
+        let core = &self.shared.core;
+        let Submitted { op, arrived_us, handed_on_us, .. } = *request;
+        let took_us = now_us.saturating_sub(arrived_us);
+        if !core.slow_requests.is_slow(took_us) {
+            return;
+        }
+        core.stats.slow_requests.add(1);
+        let stages = [
+            ("prepared", handed_on_us.saturating_sub(arrived_us)),
+            (last_stage, now_us.saturating_sub(handed_on_us)),
+        ];
+        let body = request.kept.as_deref().and_then(|payload| payload.get(8..));
+        let (body, bytes) = (body.unwrap_or_default(), request.bytes);
+        let (session, peer) = (self.session, self.client.peer);
+        core.slow_requests
+            .tell(now_us, &Slow { op, body, bytes, session, peer, took_us, stages: &stages });
+    }
+
+    fn audit(&self, request: &Submitted, answer: &Answer<'_>) {
+        let (Some(audit), Some(payload), Some(ids)) =
+            (self.shared.core.audit(), &request.kept, &request.ids)
+        else {
+            return;
+        };
+        let settings = &self.shared.settings;
+        let client = audit::Client {
+            session: self.session,
+            ids,
+            address: self.client.peer.ip(),
+            schemes: &settings.schemes,
+        };
+        let field_bytes_max = settings.sizes.record_bytes_max();
+        audit.answered(&client, &audit::Asked { op: request.op, payload, field_bytes_max }, answer);
+    }
+
+    /// A client that has gone may have left changes behind, whose fate belongs in the audit log. They
+    /// get a while to be decided. So do many bytes without an audit log: who could leave them behind and come
+    /// back for more would fill our memory.
+    pub(super) async fn await_last_answers(&mut self) {
+        if self.shared.core.audit().is_none() && self.submitted.bytes() < BYTES_LEFT_MAX {
+            return;
+        }
+        let deadline = Instant::now() + LINGER;
+        while !self.submitted.requests.is_empty() {
+            self.output.clear();
+            self.written = 0;
+            self.take_outbox();
+            self.note_answers();
+            let is_stopping = self.shared.stopping.load(Ordering::Acquire);
+            if is_stopping || self.submitted.requests.is_empty() {
+                return;
+            }
+            tokio::select! {
+                () = self.client.outbox.filled() => {}
+                () = tokio::time::sleep_until(deadline) => return,
+            }
+        }
+    }
+
+    /// Nobody will hear of what is still with the core.
+    pub(super) fn give_up_submitted(&mut self) {
+        let now_us = self.shared.core.clock.monotonic_us();
+        while let Some(request) = self.submitted.pop() {
+            self.tell_if_slow(&request, now_us, "given up after");
+            self.audit(&request, &Answer::Unknown);
+        }
+    }
+}
+
+/// What the log of slow requests shows of a request.
+fn head(payload: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&payload[..payload.len().min(HEAD_BYTES)])
+}
+
+/// Frames as they are sent.
+struct Frames<'a>(&'a [u8]);
+
+impl<'a> Frames<'a> {
+    /// The next frame's payload.
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (length, rest) = self.0.split_first_chunk()?;
+        let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
+        let (payload, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some(payload)
+    }
+
+    /// The reply to a request: events before it are passed over.
+    fn answer_to(&mut self, xid: Xid) -> Answer<'a> {
+        while let Some(payload) = self.next() {
+            let mut reader = Reader::new(payload);
+            match ReplyHeader::decode(&mut reader) {
+                Ok((replied, _, 0)) if replied == xid => return Answer::Done(reader.rest()),
+                Ok((replied, _, _)) if replied == xid => return Answer::Refused,
+                Ok(_) | Err(_) => {}
+            }
+        }
+        // Too much was waiting for a client that did not read.
+        Answer::Unknown
+    }
+}

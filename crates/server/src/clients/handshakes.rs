@@ -1,0 +1,164 @@
+//! Threads that open connections of the TLS ports, before an I/O thread serves them.
+//!
+//! A handshake takes about as long as a thousand reads. On the I/O threads, clients that are served would wait
+//! behind clients that connect, and after a restart all of them connect at once. Here they wait only for each
+//! other.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use herdsman_node::Node;
+use tokio::sync::mpsc;
+
+use crate::clients::Client;
+use crate::clients::io_threads::{ACCEPTED_MAX, Accepted, Shared, prepare};
+use crate::clients::wire::Wire;
+use crate::clients::wire::handshake::{Failure, Speaks};
+use crate::spawn::spawn;
+
+/// One of these threads for so many I/O threads.
+const IO_THREADS_PER_THREAD: usize = 4;
+
+/// A connection that is to be opened.
+struct Arrived {
+    stream: std::net::TcpStream,
+    admitted: Admitted,
+    speaks: Speaks,
+}
+
+/// A client that counts as connected; not any more if this is dropped.
+struct Admitted {
+    shared: Arc<Shared>,
+    client: Option<Arc<Client>>,
+}
+
+impl Admitted {
+    fn client(&self) -> &Arc<Client> {
+        self.client.as_ref().expect("taken at the end only")
+    }
+
+    /// Somebody else removes it.
+    fn into_client(mut self) -> Arc<Client> {
+        self.client.take().expect("taken once")
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        if let Some(client) = &self.client {
+            self.shared.core.clients.remove(client);
+        }
+    }
+}
+
+/// The running threads.
+pub(crate) struct HandshakeThreads {
+    shared: Arc<Shared>,
+    senders: Vec<mpsc::Sender<Arrived>>,
+    next: AtomicUsize,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl HandshakeThreads {
+    /// Starts as many as these I/O threads need.
+    pub fn start(shared: &Arc<Shared>, io_threads: &[mpsc::Sender<Accepted>]) -> io::Result<Self> {
+        let mut threads = HandshakeThreads {
+            shared: Arc::clone(shared),
+            senders: Vec::new(),
+            next: AtomicUsize::new(0),
+            handles: Vec::new(),
+        };
+        for i in 0..io_threads.len().div_ceil(IO_THREADS_PER_THREAD) {
+            let (sender, receiver) = mpsc::channel(ACCEPTED_MAX);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let io_threads: Arc<[_]> = io_threads.into();
+            // Handshakes that are under way when the server stops end with the runtime.
+            let work = move || runtime.block_on(open_connections(receiver, io_threads));
+            threads.handles.push(spawn(format!("handshake-{i}"), work)?);
+            threads.senders.push(sender);
+        }
+        Ok(threads)
+    }
+
+    /// Gives a new connection to the next thread; false if too many wait there.
+    pub fn hand_over(
+        &self,
+        stream: std::net::TcpStream,
+        client: Arc<Client>,
+        speaks: Speaks,
+    ) -> bool {
+        let admitted = Admitted { shared: Arc::clone(&self.shared), client: Some(client) };
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
+        self.senders[next].try_send(Arrived { stream, admitted, speaks }).is_ok()
+    }
+
+    /// Ends the threads, and the handshakes that are under way.
+    pub fn join(self) {
+        drop(self.senders);
+        for handle in self.handles {
+            _ = handle.join();
+        }
+    }
+}
+
+async fn open_connections(
+    mut arrived: mpsc::Receiver<Arrived>,
+    io_threads: Arc<[mpsc::Sender<Accepted>]>,
+) {
+    while let Some(arrived) = arrived.recv().await {
+        tokio::spawn(open_and_pass_on(arrived, Arc::clone(&io_threads)));
+    }
+}
+
+/// Opens a connection and gives it to its I/O thread.
+async fn open_and_pass_on(arrived: Arrived, io_threads: Arc<[mpsc::Sender<Accepted>]>) {
+    let Arrived { stream, admitted, speaks } = arrived;
+    let shared = Arc::clone(&admitted.shared);
+    let Some(wire) = open(&shared, admitted.client(), stream, speaks).await else { return };
+    let Ok((stream, tls)) = wire.into_parts() else { return };
+    // The place is reserved first, so that a server that stops meanwhile forgets the client.
+    let Ok(place) = io_threads[admitted.client().thread].reserve().await else { return };
+    place.send(Accepted { stream, tls, client: admitted.into_client(), vouched_subject: None });
+}
+
+/// Opens a connection through a TLS port, or says in the log why not.
+async fn open(
+    shared: &Shared,
+    client: &Client,
+    stream: std::net::TcpStream,
+    speaks: Speaks,
+) -> Option<Wire> {
+    let tls = shared.tls.as_ref()?;
+    let stats = &shared.core.stats;
+    if shared.config.client_tls.drop_while_not_serving
+        && shared.core.with_node(Node::serves_as).is_none()
+    {
+        stats.connections_rejected.add(1);
+        shared.limit_reports.refusals.warn(format_args!(
+            "connection from {} refused: there is no leader (netty.server.earlyDropSecureConnectionHandshakes)",
+            client.peer
+        ));
+        return None;
+    }
+    let timeout = Duration::from_millis(shared.settings.sessionless_timeout_ms);
+    let opened = match prepare(shared, stream) {
+        Ok(stream) => tls.open(stream, speaks, client, timeout).await,
+        Err(error) => Err(error.into()),
+    };
+    let failure = match opened {
+        Ok(wire) => return Some(wire),
+        Err(failure) => failure,
+    };
+    match failure {
+        Failure::TooMany(_) => stats.tls_handshakes_refused.add(1),
+        _ => {
+            stats.tls_handshakes_failed.add(1);
+            stats.auth_failed.add(1);
+        }
+    }
+    tls.complain(client, &failure);
+    None
+}

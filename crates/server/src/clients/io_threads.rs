@@ -1,0 +1,290 @@
+//! Threads that own connections: one current-thread runtime each, connections stay where they are.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use herdsman_proto::Id;
+use herdsman_proto::limits::SizeLimits;
+use herdsman_tree::auth::Schemes;
+use rustls::ServerConnection;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+use crate::clients::Client;
+use crate::clients::connection::Connection;
+use crate::clients::descriptors::ClientDescriptors;
+use crate::clients::handshakes::HandshakeThreads;
+use crate::clients::intake::Intake;
+use crate::clients::limit_reports::LimitReports;
+use crate::clients::request_bytes::RequestBytes;
+use crate::clients::throttle::SessionThrottle;
+use crate::clients::wire::Wire;
+use crate::clients::wire::handshake::{Speaks, TlsDoor};
+use crate::clock;
+use crate::core::Core;
+use crate::handle::Caller;
+use crate::log::snapshots::SnapshotDesk;
+use crate::logins::Logins;
+use crate::reports::Reports;
+use crate::spawn::spawn;
+use herdsman_config::Config;
+
+/// Accepted connections that may wait for a thread to take them.
+pub(crate) const ACCEPTED_MAX: usize = 1024;
+
+/// What connections need to know, computed once.
+#[derive(Debug)]
+pub(crate) struct ConnSettings {
+    pub sizes: SizeLimits,
+    pub outstanding_max: u64,
+    pub in_flight_max: usize,
+    /// Bytes of requests that one connection may have in flight.
+    pub request_bytes_max: u64,
+    pub op_wait_ms_max: Option<u64>,
+    pub large_request_bytes_min: Option<u64>,
+    pub large_requests_bytes_max: u64,
+    pub sessionless_timeout_ms: u64,
+    /// How long a server that has lost its leader lets new clients wait for the next one.
+    pub role_wait_ms_max: u64,
+    pub touch_step_ms: u64,
+    pub tcp_keep_alive: bool,
+    pub schemes: Schemes,
+    /// The schemes of which a client must use one before anything else.
+    pub required_schemes: Option<Vec<String>>,
+    /// A client whose SASL login failed may go on without.
+    pub tolerate_failed_sasl: bool,
+    /// Clients may say which ensemble they look for: one of these, unless there are none.
+    pub ensemble_names: Option<Vec<String>>,
+}
+
+impl ConnSettings {
+    /// Somebody who has proven these has to prove more.
+    pub fn asks_for_login(&self, ids: &[Id]) -> bool {
+        self.required_schemes
+            .as_ref()
+            .is_some_and(|schemes| !ids.iter().any(|id| schemes.contains(&id.scheme)))
+    }
+
+    /// A login by this scheme is asked for.
+    pub fn requires(&self, scheme: &str) -> bool {
+        self.required_schemes.as_ref().is_some_and(|schemes| schemes.iter().any(|it| it == scheme))
+    }
+
+    /// Where a connection's bytes come in.
+    pub fn intake(&self) -> Intake {
+        Intake::new(self.sizes.frame_bytes_max())
+    }
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub core: Arc<Core>,
+    pub config: Arc<Config>,
+    pub settings: ConnSettings,
+    pub connection_throttle: SessionThrottle,
+    /// Bytes of large requests in flight.
+    pub large_bytes: AtomicU64,
+    /// Bytes of all requests that are in memory.
+    pub request_bytes: RequestBytes,
+    /// Which file descriptors clients may have.
+    pub client_descriptors: ClientDescriptors,
+    pub trace_mask: AtomicU64,
+    pub stopping: AtomicBool,
+    /// Where snapshots are asked for.
+    pub snapshots: SnapshotDesk,
+    /// Who may log in with SASL.
+    pub logins: Logins,
+    /// TLS for clients, if there is a port for it.
+    pub tls: Option<TlsDoor>,
+    /// What is said about limits that have their effect.
+    pub limit_reports: LimitReports,
+    /// Clients that prove who they are.
+    pub logins_done: Reports,
+    /// Clients that do not.
+    pub failed_logins: Reports,
+}
+
+/// A connection on its way to its thread.
+pub(crate) struct Accepted {
+    pub stream: std::net::TcpStream,
+    /// After a handshake.
+    pub tls: Option<Box<ServerConnection>>,
+    pub client: Arc<Client>,
+    /// Whose certificate another port of this server has seen.
+    pub vouched_subject: Option<Arc<str>>,
+}
+
+/// The running threads.
+pub(crate) struct IoThreads {
+    senders: Vec<mpsc::Sender<Accepted>>,
+    next: AtomicUsize,
+    handles: Vec<JoinHandle<()>>,
+    /// Those that come before, if a port speaks TLS.
+    handshakes: Option<HandshakeThreads>,
+}
+
+/// A way to the threads that does not keep them running.
+#[derive(Clone)]
+pub(crate) struct IoDoor(mpsc::WeakSender<Accepted>);
+
+impl IoDoor {
+    /// Gives one of the threads a connection, unless they are ending or busy.
+    pub fn hand_over(
+        &self,
+        shared: &Shared,
+        stream: std::net::TcpStream,
+        caller: Caller,
+    ) -> io::Result<()> {
+        let closed = || io::Error::new(io::ErrorKind::NotConnected, "the server is stopping");
+        let sender = self.0.upgrade().ok_or_else(closed)?;
+        let client = shared.core.clients.admit(caller.address, 0, clock::wall_ms());
+        let client = client.map_err(|refused| {
+            shared.core.stats.connections_rejected.add(1);
+            io::Error::new(io::ErrorKind::QuotaExceeded, refused)
+        })?;
+        let vouched_subject = caller.certificate_subject;
+        let accepted = Accepted { stream, tls: None, client, vouched_subject };
+        sender.try_send(accepted).map_err(|unsent| {
+            shared.core.clients.remove(&unsent.into_inner().client);
+            io::Error::new(io::ErrorKind::ResourceBusy, "too many new connections at once")
+        })
+    }
+}
+
+impl IoThreads {
+    pub fn start(shared: &Arc<Shared>, count: usize) -> io::Result<Self> {
+        let mut threads = IoThreads {
+            senders: Vec::new(),
+            next: AtomicUsize::new(0),
+            handles: Vec::new(),
+            handshakes: None,
+        };
+        for i in 0..count {
+            let (sender, receiver) = mpsc::channel(ACCEPTED_MAX);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let shared = Arc::clone(shared);
+            let work = move || runtime.block_on(serve_connections(shared, i, receiver));
+            threads.handles.push(spawn(format!("io-{i}"), work)?);
+            threads.senders.push(sender);
+        }
+        if shared.tls.is_some() {
+            threads.handshakes = Some(HandshakeThreads::start(shared, &threads.senders)?);
+        }
+        Ok(threads)
+    }
+
+    /// Gives a new connection to the next thread.
+    pub fn hand_over(
+        &self,
+        shared: &Shared,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+        speaks: Speaks,
+    ) {
+        // A port for both kinds of IP tells an IPv4 address as part of an IPv6 one, which nobody looks for.
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        if let Err(reserved) = shared.client_descriptors.check(&stream) {
+            shared.core.stats.connections_rejected.add(1);
+            let report = format_args!("connection from {peer} refused: {reserved}");
+            shared.limit_reports.refusals.warn(report);
+            return;
+        }
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
+        let client = match shared.core.clients.admit(peer, next, clock::wall_ms()) {
+            Ok(client) => client,
+            Err(refused) => {
+                shared.core.stats.connections_rejected.add(1);
+                shared
+                    .limit_reports
+                    .refusals
+                    .warn(format_args!("connection from {peer} refused: {refused}"));
+                return;
+            }
+        };
+        let is_taken = match speaks {
+            Speaks::Tls | Speaks::Either => {
+                let handshakes = self.handshakes.as_ref().expect("a TLS port comes with them");
+                handshakes.hand_over(stream, client, speaks)
+            }
+            Speaks::Plain => {
+                let accepted = Accepted { stream, tls: None, client, vouched_subject: None };
+                let sent = self.senders[next].try_send(accepted);
+                sent.map_err(|unsent| shared.core.clients.remove(&unsent.into_inner().client))
+                    .is_ok()
+            }
+        };
+        if !is_taken {
+            shared.core.stats.connections_rejected.add(1);
+            shared.limit_reports.refusals.warn(format_args!(
+                "connection from {peer} refused: too many new connections at once"
+            ));
+        }
+    }
+
+    /// A way to them for connections that do not come through the client port.
+    pub fn door(&self) -> Option<IoDoor> {
+        self.senders.first().map(|sender| IoDoor(sender.downgrade()))
+    }
+
+    /// Lets the threads end, and waits for them.
+    pub fn join(self) {
+        if let Some(handshakes) = self.handshakes {
+            handshakes.join();
+        }
+        drop(self.senders);
+        for handle in self.handles {
+            _ = handle.join();
+        }
+    }
+}
+
+/// All that a thread does.
+async fn serve_connections(shared: Arc<Shared>, thread: usize, accepted: mpsc::Receiver<Accepted>) {
+    let core = Arc::clone(&shared.core);
+    let bell = tokio::spawn(async move { core.attend_bell(thread).await });
+    let connections = TaskTracker::new();
+    take_connections(shared, accepted, &connections).await;
+    // Connections that are closing get the time that they allow themselves.
+    connections.close();
+    connections.wait().await;
+    bell.abort();
+}
+
+async fn take_connections(
+    shared: Arc<Shared>,
+    mut accepted: mpsc::Receiver<Accepted>,
+    connections: &TaskTracker,
+) {
+    while let Some(Accepted { stream, tls, client, vouched_subject }) = accepted.recv().await {
+        match prepare(&shared, stream) {
+            Ok(stream) => {
+                let wire = Wire::new(stream, tls);
+                let subject = wire.peer_subject().map(Arc::from).or(vouched_subject);
+                let shared = Arc::clone(&shared);
+                let connection = Connection::new(shared, client, wire, subject.as_deref());
+                connections.spawn(connection.run());
+            }
+            Err(error) => {
+                warn!(peer = %client.peer, "connection lost before it began: {error}");
+                shared.core.clients.remove(&client);
+            }
+        }
+    }
+}
+
+/// A socket for the runtime of this thread.
+pub(crate) fn prepare(
+    shared: &Shared,
+    stream: std::net::TcpStream,
+) -> io::Result<tokio::net::TcpStream> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    if shared.settings.tcp_keep_alive {
+        socket2::SockRef::from(&stream).set_keepalive(true)?;
+    }
+    tokio::net::TcpStream::from_std(stream)
+}

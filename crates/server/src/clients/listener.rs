@@ -1,0 +1,187 @@
+//! The client port: accepts connections and gives them to the I/O threads.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use socket2::{Domain, Protocol, Socket, Type};
+use tracing::info;
+
+use crate::clients::io_threads::{IoThreads, Shared};
+use crate::clients::wire::handshake::Speaks;
+use crate::spawn::spawn;
+use herdsman_config::Endpoint;
+
+/// What the system takes by default in Java; ours is larger because accepting is cheap here.
+const BACKLOG: i32 = 1024;
+/// After a failed accept (no file descriptors left), wait for some to come free.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Opens the port. Without a host it listens on all addresses, IPv6 and IPv4 in one socket.
+pub(crate) fn bind(endpoint: &Endpoint, backlog: Option<u32>) -> io::Result<TcpListener> {
+    let backlog = backlog.and_then(|backlog| i32::try_from(backlog).ok()).unwrap_or(BACKLOG);
+    let Some(host) = endpoint.host.as_deref() else {
+        let any = SocketAddr::from(([0u16; 8], endpoint.port));
+        return listen(any, backlog).or_else(|_| listen(([0u8; 4], endpoint.port).into(), backlog));
+    };
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, format!("no address for {host}"));
+    for address in (host, endpoint.port).to_socket_addrs()? {
+        match listen(address, backlog) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    Ok(socket.into())
+}
+
+/// Where clients connect. A change of membership may move it while the server runs; connections that
+/// stand stay. Apache: `ServerCnxnFactory.reconfigure`.
+#[derive(Debug, Default)]
+pub struct ClientPort {
+    place: Mutex<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    /// As the configuration or the membership names it.
+    endpoint: Option<Endpoint>,
+    /// Where the thread listens.
+    address: Option<SocketAddr>,
+    /// Where it shall listen from now on.
+    next: Option<TcpListener>,
+}
+
+impl ClientPort {
+    /// At this endpoint, of which the membership has the same idea.
+    #[must_use]
+    pub fn at(endpoint: Option<Endpoint>) -> Self {
+        ClientPort { place: Mutex::new(Place { endpoint, ..Place::default() }) }
+    }
+
+    /// Listens at another endpoint from now on, if it is another one.
+    ///
+    /// # Errors
+    /// It cannot be opened; the old one stays.
+    pub fn move_to(&self, endpoint: &Endpoint) -> io::Result<()> {
+        let mut place = self.place.lock();
+        let Some(old) = place.address else { return Ok(()) };
+        if place.endpoint.as_ref().is_some_and(|current| is_same(current, endpoint)) {
+            return Ok(());
+        }
+        let wanted = Endpoint {
+            host: endpoint.host.clone().filter(|_| !endpoint.is_wildcard()),
+            port: endpoint.port,
+        };
+        place.next = Some(bind(&wanted, None)?);
+        place.endpoint = Some(endpoint.clone());
+        drop(place);
+        wake(old);
+        Ok(())
+    }
+
+    /// The thread listens here.
+    fn opened(&self, address: SocketAddr) {
+        self.place.lock().address = Some(address);
+    }
+
+    fn take_next(&self) -> Option<TcpListener> {
+        self.place.lock().next.take()
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.place.lock().address
+    }
+}
+
+fn is_same(one: &Endpoint, other: &Endpoint) -> bool {
+    let host = |endpoint: &Endpoint| endpoint.host.clone().filter(|_| !endpoint.is_wildcard());
+    one.port == other.port && host(one) == host(other)
+}
+
+/// Lets the accepting thread look around: a connection that nobody needs.
+fn wake(mut address: SocketAddr) {
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv6() {
+            [0, 0, 0, 0, 0, 0, 0, 1u16].into()
+        } else {
+            [127, 0, 0, 1].into()
+        });
+    }
+    _ = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1));
+}
+
+/// The accepting thread.
+pub(crate) struct Listener {
+    address: SocketAddr,
+    port: Arc<ClientPort>,
+    handle: JoinHandle<()>,
+}
+
+impl Listener {
+    pub fn start(
+        listener: TcpListener,
+        port: Arc<ClientPort>,
+        shared: Arc<Shared>,
+        threads: Arc<IoThreads>,
+        speaks: Speaks,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        port.opened(address);
+        let accepting = Arc::clone(&port);
+        let accept = move || accept_until_stopped(listener, &accepting, &shared, &threads, speaks);
+        let name = if speaks == Speaks::Plain { "accept" } else { "accept-tls" };
+        let handle = spawn(name, accept)?;
+        Ok(Listener { address, port, handle })
+    }
+
+    /// Stops accepting: `Shared::stopping` is set, and a last connection wakes the thread up.
+    pub fn stop(self) {
+        wake(self.port.address().unwrap_or(self.address));
+        _ = self.handle.join();
+    }
+}
+
+fn accept_until_stopped(
+    mut listener: TcpListener,
+    port: &ClientPort,
+    shared: &Shared,
+    threads: &IoThreads,
+    speaks: Speaks,
+) {
+    loop {
+        let accepted = listener.accept();
+        if shared.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(next) = port.take_next()
+            && let Ok(address) = next.local_addr()
+        {
+            info!("clients connect at {address} from now on");
+            listener = next;
+            port.opened(address);
+        }
+        match accepted {
+            Ok((stream, peer)) => threads.hand_over(shared, stream, peer, speaks),
+            Err(error) => {
+                let report = format_args!("cannot accept connections: {error}");
+                shared.limit_reports.accepts.warn(report);
+                std::thread::sleep(ACCEPT_RETRY);
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Between the core and the network of the ensemble: outputs go out, inputs come in.
+//!
+//! In: what agreement asks for, under the core's lock, so nothing here may block. Out: inputs for the
+//! core, from the network's threads. Deliberately not here: any decision.
+
+mod leader_link;
+mod streams;
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use herdsman_node::{Input, Node, Now, Output as NodeOutput};
+use herdsman_proto::{QuorumPacket, ServerId, Zxid};
+use herdsman_store::{LogPosition, receive_snapshot};
+use herdsman_tree::{Tree, TreeOptions};
+use herdsman_zab::log::LogStorage;
+use herdsman_zab::{LinkId, Output, RoleStatus};
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use crate::core::Core;
+use crate::ensemble::role_log::{RoleChange, RoleLog, View};
+use crate::log::commit::CommitQueue;
+use crate::log::disk_keeper::DiskChange;
+use crate::operators::stats::EnsembleStats;
+use crate::quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver, Room};
+
+use leader_link::LeaderLink;
+pub use streams::LogFiles;
+use streams::{LogWalk, TreeWalk};
+
+/// How often the core hears that something long is still coming, or still being taken.
+const HEARD_EVERY: Duration = Duration::from_millis(200);
+
+/// What the core has to do with the other servers.
+pub struct Peers {
+    /// Sockets and threads.
+    pub network: QuorumNetwork,
+    commit_queue: Arc<CommitQueue>,
+    settings: PeerSettings,
+    core: Weak<Core>,
+    /// Where the last part of the log that was sent on a link ends.
+    log_positions: Mutex<BTreeMap<LinkId, LogPosition>>,
+    /// The link to the leader, from the attempt to connect on.
+    leader_link: Mutex<LeaderLink>,
+    /// What is told and counted about all this. Taken behind the core's lock, or alone.
+    role_log: Mutex<RoleLog>,
+}
+
+/// What they are told once.
+#[derive(Clone)]
+pub struct PeerSettings {
+    /// This server.
+    pub me: ServerId,
+    /// Whether txns are written to disk.
+    pub log_storage: LogStorage,
+    /// Silence on a link between a leader and an up-to-date learner.
+    pub sync_limit_ms: u64,
+    /// The rules of a tree that is received.
+    pub tree: TreeOptions,
+    /// The longest field in it.
+    pub field_bytes_max: usize,
+    /// The log, for learners that lack more than is in memory.
+    pub log_files: LogFiles,
+}
+
+impl Peers {
+    /// Joins the network to a core that is being made.
+    #[must_use]
+    pub fn new(
+        network: QuorumNetwork,
+        commit_queue: Arc<CommitQueue>,
+        settings: PeerSettings,
+        core: Weak<Core>,
+    ) -> Self {
+        let role_log = RoleLog::new(settings.me, 0);
+        Peers {
+            network,
+            commit_queue,
+            settings,
+            core,
+            log_positions: Mutex::default(),
+            leader_link: Mutex::default(),
+            role_log: Mutex::new(role_log),
+        }
+    }
+
+    /// Tells and counts what the node has just asked for, before it is carried out.
+    pub fn note(&self, now: Now, node: &Node, outputs: &[NodeOutput], stats: &EnsembleStats) {
+        let Some(zab) = node.zab() else { return };
+        let view = View::of(zab);
+        let mut log = self.role_log.lock();
+        for output in outputs {
+            if let NodeOutput::Peer(output) = output {
+                log.note(now, output, &view, stats);
+            }
+        }
+        log.after_step(now, &view, stats);
+        for line in log.take_lines() {
+            line.tell();
+        }
+    }
+
+    /// Tells who is who, at the start.
+    pub fn begin(&self, node: &Node, stats: &EnsembleStats) {
+        let Some(zab) = node.zab() else { return };
+        let mut log = self.role_log.lock();
+        log.begin(zab.membership(), &View::of(zab), stats);
+        for line in log.take_lines() {
+            line.tell();
+        }
+    }
+
+    /// Since when this server leads, by the core's clock.
+    pub fn leading_since_ms(&self) -> Option<u64> {
+        self.role_log.lock().leading_since_ms()
+    }
+
+    /// The last changes of this server's role, oldest first.
+    pub fn role_history(&self) -> Vec<RoleChange> {
+        self.role_log.lock().history()
+    }
+
+    /// Learners that are connected, up to date or not.
+    pub fn learners(&self) -> usize {
+        self.role_log.lock().learners()
+    }
+
+    /// Carries out what agreement asks for; some of it for the connections of an I/O thread.
+    pub fn carry_out(&self, output: &Output, asker: Option<usize>) {
+        match output {
+            Output::Notify { to, message } => self.network.notify(*to, message),
+            Output::Connect { to, port } => {
+                // Taken before: the result may come before this thread goes on.
+                let mut leader_link = self.leader_link.lock();
+                leader_link.begin(self.network.connect(*to, *port));
+            }
+            Output::Send { link, packet } => {
+                if matches!(packet, QuorumPacket::Diff { .. } | QuorumPacket::Trunc { .. }) {
+                    self.network.keep(*link);
+                }
+                self.network.send(*link, packet);
+            }
+            Output::SendSnapshot { link, zxid } => {
+                self.network.keep(*link);
+                self.send_snapshot(*link, *zxid);
+            }
+            Output::SendLog { link, after, to, diff } => {
+                self.network.keep(*link);
+                self.send_log(*link, (*after, *to), *diff);
+            }
+            Output::Close { link, .. } => {
+                self.log_positions.lock().remove(link);
+                self.network.close(*link);
+            }
+            Output::Append { zxid, payload, storage } => {
+                if *storage == LogStorage::OnDisk {
+                    self.commit_queue.push(*zxid, payload, asker);
+                }
+            }
+            Output::SaveEpoch { kind, epoch } => {
+                let change = DiskChange::SaveEpoch { kind: *kind, epoch: *epoch };
+                self.commit_queue.push_change(change);
+            }
+            Output::Truncate { zxid, tree } => {
+                let change = DiskChange::Truncate { zxid: *zxid, tree: *tree };
+                self.commit_queue.push_change(change);
+            }
+            Output::BeginEmpty { link } => {
+                let tree = Tree::new(self.settings.tree.clone());
+                self.leader_link.lock().keep_tree(*link, tree);
+            }
+            // The thread that reads the link does this, so the leader can send no faster than it is done.
+            Output::Replay { link, payload, .. } => self.leader_link.lock().replay(*link, payload),
+            Output::InstallSnapshot { link, .. } => {
+                let tree = self.leader_link.lock().take_tree(*link).map(Box::new);
+                self.commit_queue.push_change(DiskChange::InstallSnapshot { tree });
+            }
+            Output::MembershipPending { membership } => self.network.add_members(membership),
+            Output::AllowVoting => self.commit_queue.push_change(DiskChange::AllowVoting),
+            Output::Activate { membership } => {
+                info!("the membership of version {:x} is in force", membership.version);
+                self.network.set_membership(Arc::clone(membership));
+                let membership = Arc::clone(membership);
+                self.commit_queue.push_change(DiskChange::Activate { membership });
+            }
+            Output::RoleChanged(standing) => self.standing_changed(*standing),
+            Output::Commit { .. } | Output::CheckPassed { .. } => {
+                unreachable!("the node keeps it")
+            }
+        }
+    }
+
+    fn standing_changed(&self, standing: RoleStatus) {
+        match standing {
+            RoleStatus::Looking => {
+                self.leader_link.lock().end();
+                self.log_positions.lock().clear();
+                self.network.cancel_connect();
+            }
+            RoleStatus::Leading { .. } => {}
+            RoleStatus::Following { link, .. } | RoleStatus::Observing { link, .. } => {
+                self.leader_link.lock().activate(link);
+                self.network.set_idle_limit(link, self.settings.sync_limit_ms);
+            }
+        }
+    }
+
+    fn send_snapshot(&self, link: LinkId, zxid: Zxid) {
+        let walk = TreeWalk::new(self.core.clone(), link, zxid);
+        self.network.send_stream(link, Box::new(walk));
+    }
+
+    fn send_log(&self, link: LinkId, (after, to): (Zxid, Zxid), diff: Option<Zxid>) {
+        let position = self.log_positions.lock().remove(&link);
+        let files = self.settings.log_files.clone();
+        let walk = LogWalk::new(self.core.clone(), link, files, (after, to), diff, position);
+        self.network.send_stream(link, Box::new(walk));
+    }
+
+    /// A part of the log was sent on a link up to here.
+    fn note_log_position(&self, link: LinkId, position: LogPosition) {
+        self.log_positions.lock().insert(link, position);
+    }
+}
+
+/// The core as the network sees it.
+pub struct PeerReceiver {
+    core: Arc<Core>,
+}
+
+impl PeerReceiver {
+    /// For this core.
+    #[must_use]
+    pub fn new(core: Arc<Core>) -> Self {
+        PeerReceiver { core }
+    }
+}
+
+impl Receiver for PeerReceiver {
+    fn handle(&self, inputs: &mut Vec<herdsman_zab::Input>) {
+        if let Some(peers) = self.core.peers() {
+            let now_ms = self.core.clock.monotonic_ms();
+            for input in inputs.iter().filter(|input| RoleLog::wants(input)) {
+                peers.role_log.lock().hear(now_ms, input);
+                if let herdsman_zab::Input::LinkLost { link } = input {
+                    peers.log_positions.lock().remove(link);
+                }
+            }
+        }
+        self.core.step_all(inputs.drain(..).map(Input::Peer));
+    }
+
+    fn wait_for_room(&self, link: LinkId, wait: Duration) -> Room {
+        let Some(peers) = self.core.peers() else { return Room::Free };
+        let is_active = peers.leader_link.lock().is_active(link);
+        let room = peers.commit_queue.room(is_active, wait);
+        if room == Room::Full {
+            self.core.step(Input::Peer(herdsman_zab::Input::Heard { link }));
+        }
+        room
+    }
+
+    fn handle_connect(&self, link: LinkId, result: ConnectResult) {
+        let Some(peers) = self.core.peers() else { return };
+        let input = match result {
+            ConnectResult::Connected => herdsman_zab::Input::Connected { link },
+            ConnectResult::Failed => herdsman_zab::Input::ConnectFailed,
+        };
+        // Under the core's lock, where another attempt may just have taken this one's place.
+        let wanted = || peers.leader_link.lock().is_current(link);
+        if !self.core.step_if(wanted, Input::Peer(input)) && result == ConnectResult::Connected {
+            peers.network.close(link);
+        }
+    }
+
+    fn receive_tree(&self, link: LinkId, zxid: Zxid, input: &mut dyn Read) -> io::Result<()> {
+        let Some(peers) = self.core.peers() else { return Ok(()) };
+        let settings = &peers.settings;
+        let mut input = ReadAloud { input, core: &self.core, link, told: Instant::now() };
+        let received =
+            receive_snapshot(&mut input, zxid, settings.tree.clone(), settings.field_bytes_max);
+        let received = received.map_err(|error| {
+            warn!("{error}");
+            io::Error::other(error)
+        })?;
+        info!("received {} znodes, {} bytes, from the leader", received.nodes, received.bytes);
+        peers.leader_link.lock().keep_tree(link, received.tree);
+        Ok(())
+    }
+
+    fn handle_port_failed(&self, failure: PortFailure) {
+        self.core.report_fatal(failure.to_string());
+    }
+}
+
+/// Lets the core know that a tree is still coming.
+struct ReadAloud<'a> {
+    input: &'a mut dyn Read,
+    core: &'a Core,
+    link: LinkId,
+    told: Instant,
+}
+
+impl Read for ReadAloud<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.input.read(buffer)?;
+        if self.told.elapsed() >= HEARD_EVERY {
+            self.told = Instant::now();
+            self.core.step(Input::Peer(herdsman_zab::Input::Heard { link: self.link }));
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,356 @@
+//! What an operator reads and counts about this server's part in the ensemble: searches for a leader,
+//! roles, how long things took, and why they ended.
+//!
+//! In: everything that agreement asks for, in order, with a [`View`] of it afterwards; of what comes
+//! in, only introductions. Out: lines for the log, and numbers in [`EnsembleStats`]. Deliberately not
+//! here: any decision. An attempt that fails again in the same way is told once a minute, because a
+//! server that cannot join tries several times a second.
+//!
+//! Times come from the threads that step the core, so they may go back by a little; then nothing passed.
+//!
+//! Apache: lines of `QuorumPeer`, `Leader`, `Learner` and `LearnerHandler`, and `ServerMetrics`.
+
+mod history;
+mod learners;
+mod pace;
+mod roles;
+mod voters;
+mod wording;
+
+use herdsman_node::Now;
+use herdsman_proto::{LearnerKind, Membership, QuorumPacket, ServerId, ServerState, Zxid};
+use herdsman_zab::{Input, Output, StepDownReason, Zab};
+use tracing::{Level, debug, error, info, warn};
+
+use crate::operators::stats::EnsembleStats;
+use history::History;
+pub use history::{NewRole, RoleChange};
+use learners::{About, Learners};
+use pace::Pace;
+use roles::{Failures, Role};
+use voters::Voters;
+use wording::{duration, servers};
+
+/// A line for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    level: Level,
+    text: String,
+}
+
+impl Line {
+    fn new(level: Level, text: String) -> Self {
+        Line { level, text }
+    }
+
+    /// Writes it.
+    pub fn tell(&self) {
+        let text = &self.text;
+        match self.level {
+            Level::ERROR => error!("{text}"),
+            Level::WARN => warn!("{text}"),
+            Level::INFO => info!("{text}"),
+            _ => debug!("{text}"),
+        }
+    }
+}
+
+/// What is of interest about agreement, after a step.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// What the others are told.
+    pub state: ServerState,
+    /// The epoch that is followed.
+    pub epoch: u32,
+    /// The epoch that was promised.
+    pub promised: u32,
+    /// The end of the log.
+    pub last: Zxid,
+    /// What is agreed on.
+    pub committed: Zxid,
+    /// Why the last role ended.
+    pub fall: Option<StepDownReason>,
+}
+
+impl View {
+    /// As it is now.
+    #[must_use]
+    pub fn of(zab: &Zab) -> Self {
+        let epochs = zab.epochs();
+        View {
+            state: zab.state(),
+            epoch: epochs.current,
+            promised: epochs.accepted,
+            last: zab.log().last(),
+            committed: zab.log().committed(),
+            fall: zab.last_step_down(),
+        }
+    }
+}
+
+/// What is told about this server's part.
+#[derive(Debug)]
+pub struct RoleLog {
+    me: ServerId,
+    role: Role,
+    /// When the present search began.
+    search_ms: u64,
+    /// When this server stopped serving; `None` while it does.
+    unavailable_ms: Option<u64>,
+    failures: Failures,
+    learners: Learners,
+    voters: Voters,
+    pace: Pace,
+    history: History,
+    lines: Vec<Line>,
+}
+
+impl RoleLog {
+    /// A server that begins to look for a leader.
+    #[must_use]
+    pub fn new(me: ServerId, now_ms: u64) -> Self {
+        RoleLog {
+            me,
+            role: Role::Looking,
+            search_ms: now_ms,
+            unavailable_ms: Some(now_ms),
+            failures: Failures::default(),
+            learners: Learners::default(),
+            voters: Voters::default(),
+            pace: Pace::default(),
+            history: History::default(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// The first line: who is who, and where this server stands.
+    pub fn begin(&mut self, membership: &Membership, view: &View, stats: &EnsembleStats) {
+        stats.searches.add(1);
+        self.set_membership(membership);
+        let voters: Vec<_> = membership.voters().collect();
+        let observers: Vec<_> = membership.observers().map(|(id, _)| id).collect();
+        let observing = if observers.is_empty() {
+            String::new()
+        } else {
+            format!(" and {} without a vote", servers(&observers))
+        };
+        let (me, epoch, last, voters) = (self.me, view.epoch, view.last, servers(&voters));
+        self.say(
+            Level::INFO,
+            format!(
+                "this is server {me} of an ensemble with {voters}{observing}; its last txn is \
+                 {last}, its epoch {epoch}; looking for a leader"
+            ),
+        );
+    }
+
+    fn set_membership(&mut self, membership: &Membership) {
+        self.voters = Voters::of(membership);
+        self.learners.set_members(membership);
+    }
+
+    /// What there is to write since the last call.
+    pub fn take_lines(&mut self) -> Vec<Line> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Since when this server leads.
+    #[must_use]
+    pub fn leading_since_ms(&self) -> Option<u64> {
+        match self.role {
+            Role::Leading { since_ms, .. } => Some(since_ms),
+            _ => None,
+        }
+    }
+
+    /// The last changes of the role, oldest first.
+    #[must_use]
+    pub fn history(&self) -> Vec<RoleChange> {
+        self.history.all()
+    }
+
+    /// Learners that have introduced themselves, up to date or not.
+    #[must_use]
+    pub fn learners(&self) -> usize {
+        self.learners.len()
+    }
+
+    /// Whether [`RoleLog::hear`] has something to learn from an input.
+    #[must_use]
+    pub fn wants(input: &Input) -> bool {
+        match input {
+            Input::LinkLost { .. } => true,
+            Input::Packet { packet, .. } => matches!(
+                packet,
+                QuorumPacket::Info { .. }
+                    | QuorumPacket::AckEpoch { .. }
+                    | QuorumPacket::LeaderInfo { .. }
+            ),
+            _ => false,
+        }
+    }
+
+    /// Remembers who is at the other end of a link, before agreement judges it.
+    pub fn hear(&mut self, now_ms: u64, input: &Input) {
+        match input {
+            Input::LinkLost { link } => {
+                let follower = self.learners.follower(*link);
+                self.learners.lost(*link);
+                self.lost_follower(now_ms, follower);
+            }
+            Input::Packet { link, packet } => match packet {
+                QuorumPacket::Info { kind, accepted_epoch, info: Some(info) } => {
+                    self.learners.introduced(now_ms, *link, info.server, *kind);
+                    if *kind == LearnerKind::Follower {
+                        self.warn_of_newer(now_ms, info.server, *accepted_epoch);
+                    }
+                }
+                QuorumPacket::AckEpoch { last_zxid, current_epoch } => {
+                    self.learners.promised(*link, *current_epoch, *last_zxid);
+                }
+                QuorumPacket::LeaderInfo { epoch, .. } => {
+                    if let Role::Joining { catching_up, .. } = &mut self.role {
+                        catching_up.leader_epoch = Some(*epoch);
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// Says what a leader can still do without, when it has lost a voter. When it gives up the lead itself, that
+    /// has a line of its own.
+    fn lost_follower(&mut self, now_ms: u64, follower: Option<ServerId>) {
+        let Some(server) = follower.filter(|_| matches!(self.role, Role::Leading { .. })) else {
+            return;
+        };
+        let present = self.learners.followers().chain([self.me]).collect();
+        if let Some(text) = self.voters.after_loss_of(server, &present) {
+            let line = Line::new(Level::WARN, text);
+            self.lines.push(self.learners.limited(now_ms, server, About::Lost, line));
+        }
+    }
+
+    /// A voter that has promised a later epoch cannot follow this leader.
+    fn warn_of_newer(&mut self, now_ms: u64, server: ServerId, promised: u32) {
+        let Role::Leading { epoch, .. } = self.role else { return };
+        if promised > epoch {
+            let text = format!(
+                "server {server} has promised epoch {promised}, but this server leads epoch \
+                 {epoch}: it cannot follow; a later epoch begins if it goes on saying so for a tick"
+            );
+            let line = Line::new(Level::WARN, text);
+            self.lines.push(self.learners.limited(now_ms, server, About::Newer, line));
+        }
+    }
+
+    /// Takes note of one thing that agreement asks for.
+    pub fn note(&mut self, now: Now, output: &Output, view: &View, stats: &EnsembleStats) {
+        let now_ms = now.monotonic_ms;
+        match output {
+            Output::Connect { to, port } => self.found_leader(now_ms, *to, *port, view, stats),
+            Output::RoleChanged(standing) => {
+                self.remember(now, *standing, view);
+                self.standing_changed(now_ms, *standing, view, stats);
+            }
+            Output::Close { link, reason } => {
+                let follower = self.learners.follower(*link);
+                let line = self.learners.closed(now_ms, *link, *reason, self.me);
+                self.lines.extend(line);
+                self.lost_follower(now_ms, follower);
+            }
+            Output::Activate { membership } => self.set_membership(membership),
+            Output::Send { link, packet } => {
+                if let QuorumPacket::AckEpoch { .. } = packet
+                    && let Role::Joining { catching_up, .. } = &mut self.role
+                {
+                    catching_up.promised_ms = Some(now_ms);
+                } else {
+                    let line = self.learners.sent(now_ms, *link, packet, stats);
+                    self.lines.extend(line);
+                }
+            }
+            Output::SendSnapshot { link, zxid } => {
+                let line = self.learners.sent_tree(now_ms, *link, *zxid, stats);
+                self.lines.extend(line);
+            }
+            Output::SendLog { link, after, diff: Some(_), .. } => {
+                self.learners.sends_log(*link, *after);
+            }
+            Output::Append { zxid, payload, .. } => self.appended(now, *zxid, payload, stats),
+            Output::Truncate { zxid, .. } => {
+                if let Role::Joining { catching_up, .. } = &mut self.role {
+                    catching_up.cut_to = Some(*zxid);
+                }
+            }
+            Output::Replay { .. } => {
+                if let Role::Joining { catching_up, .. } = &mut self.role {
+                    catching_up.txns += 1;
+                }
+            }
+            Output::InstallSnapshot { .. } => {
+                if let Role::Joining { catching_up, .. } = &mut self.role {
+                    catching_up.took_tree = true;
+                }
+            }
+            // Votes, epochs and the like concern nobody but the servers.
+            _ => {}
+        }
+    }
+
+    /// Takes note of what a step has led to.
+    pub fn after_step(&mut self, now: Now, view: &View, stats: &EnsembleStats) {
+        if matches!(self.role, Role::Looking) && view.state == ServerState::Leading {
+            let took_ms = now.monotonic_ms.saturating_sub(self.search_ms);
+            stats.election.add(took_ms);
+            self.role = Role::Elected;
+            let text =
+                format!("elected in {}: waiting for a quorum of followers", duration(took_ms));
+            self.say_unless_repeated(text);
+        }
+        match self.role {
+            Role::Leading { .. } => self.pace.committed(now, view.committed, |latency, _| {
+                stats.commits.add(1);
+                stats.quorum_ack.add(latency.since_append_ms);
+                stats.commit.add(latency.since_append);
+                latency.count_propagation(&stats.propagation);
+            }),
+            Role::Learning { .. } => self.pace.committed(now, view.committed, |latency, _| {
+                stats.commits_received.add(1);
+                stats.commit_propagation.add(latency.since_append_ms);
+                stats.commit.add(latency.since_append);
+                latency.count_propagation(&stats.propagation);
+            }),
+            _ => {}
+        }
+    }
+
+    fn appended(&mut self, now: Now, zxid: Zxid, payload: &[u8], stats: &EnsembleStats) {
+        match &mut self.role {
+            Role::Leading { .. } => {
+                stats.proposed(payload.len() as u64);
+                self.pace.appended(now, zxid, payload);
+            }
+            Role::Learning { kind, .. } => {
+                let latency_ms = self.pace.appended(now, zxid, payload);
+                // Observers hear of txns that are agreed on already.
+                if *kind == LearnerKind::Follower {
+                    stats.proposals_received.add(1);
+                    if let Some(latency_ms) = latency_ms {
+                        stats.proposal_latency.add(latency_ms);
+                    }
+                }
+            }
+            Role::Joining { catching_up, .. } => catching_up.txns += 1,
+            Role::Looking | Role::Elected => {}
+        }
+    }
+
+    fn say(&mut self, level: Level, text: String) {
+        self.lines.push(Line::new(level, text));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! From one role to the next: what is told when a leader is found, a role begins, or it ends.
+
+use std::mem::Discriminant;
+use std::time::Duration;
+
+use herdsman_node::Now;
+use herdsman_proto::{LearnerKind, ServerId, ServerState, Zxid};
+use herdsman_zab::{LearnerPort, RoleStatus, StepDownReason};
+use tracing::Level;
+
+use super::history::{NewRole, RoleChange};
+use super::wording::{self, duration, reason_in_words};
+use super::{RoleLog, View};
+use crate::line_limit::LineLimit;
+use crate::operators::stats::EnsembleStats;
+
+/// What this server does, as far as it was told.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// Looks for a leader.
+    Looking,
+    /// Was elected and has too few followers yet.
+    Elected,
+    /// Leads.
+    Leading { since_ms: u64, epoch: u32 },
+    /// Has found a leader and catches up.
+    Joining { leader: ServerId, catching_up: CatchingUp },
+    /// Follows or observes.
+    Learning { since_ms: u64, leader: ServerId, kind: LearnerKind },
+}
+
+/// How a learner catches up.
+#[derive(Debug, Default)]
+pub(super) struct CatchingUp {
+    pub promised_ms: Option<u64>,
+    /// What the leader says its epoch is.
+    pub leader_epoch: Option<u32>,
+    pub cut_to: Option<Zxid>,
+    pub took_tree: bool,
+    pub txns: usize,
+}
+
+/// Attempts that fail one after the other in the same way.
+#[derive(Debug)]
+pub(super) struct Failures {
+    pub last: Option<(Option<ServerId>, Discriminant<StepDownReason>)>,
+    pub lines: LineLimit,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Failures { last: None, lines: LineLimit::per_minute(1) }
+    }
+}
+
+impl RoleLog {
+    pub(super) fn found_leader(
+        &mut self,
+        now_ms: u64,
+        leader: ServerId,
+        port: LearnerPort,
+        view: &View,
+        stats: &EnsembleStats,
+    ) {
+        let took_ms = now_ms.saturating_sub(self.search_ms);
+        let role = if view.state == ServerState::Observing {
+            "observe"
+        } else {
+            stats.election.add(took_ms);
+            "follow"
+        };
+        let catching_up = CatchingUp::default();
+        self.role = Role::Joining { leader, catching_up };
+        let took = duration(took_ms);
+        self.say_unless_repeated(match port {
+            LearnerPort::Quorum => {
+                format!(
+                    "server {leader} is the elected leader, found in {took}: joining it to {role}"
+                )
+            }
+            LearnerPort::ObserverMaster => {
+                format!("there is a leader, found in {took}: observing through server {leader}")
+            }
+        });
+    }
+
+    /// Keeps a change of the role, before anything else makes of it what it will.
+    pub(super) fn remember(&mut self, now: Now, standing: RoleStatus, view: &View) {
+        let had_role = matches!(self.role, Role::Leading { .. } | Role::Learning { .. });
+        let (role, leader) = match standing {
+            RoleStatus::Looking if had_role => (NewRole::Looking, None),
+            // An attempt has failed: nothing has changed.
+            RoleStatus::Looking => return,
+            RoleStatus::Leading { .. } => (NewRole::Leading, Some(self.me)),
+            RoleStatus::Following { leader, .. } => (NewRole::Following, Some(leader)),
+            RoleStatus::Observing { leader, .. } => (NewRole::Observing, Some(leader)),
+        };
+        let epoch = match standing {
+            RoleStatus::Looking => None,
+            RoleStatus::Leading { epoch } => Some(epoch),
+            RoleStatus::Following { .. } | RoleStatus::Observing { .. } => Some(view.epoch),
+        };
+        let since_ms = self.unavailable_ms.filter(|_| role != NewRole::Looking);
+        let took_ms = since_ms.map(|since_ms| now.monotonic_ms.saturating_sub(since_ms));
+        self.history.add(RoleChange { at_ms: now.wall_ms, role, epoch, leader, took_ms });
+    }
+
+    pub(super) fn standing_changed(
+        &mut self,
+        now_ms: u64,
+        standing: RoleStatus,
+        view: &View,
+        stats: &EnsembleStats,
+    ) {
+        match standing {
+            RoleStatus::Looking => return self.fell(now_ms, view, stats),
+            RoleStatus::Leading { epoch } => {
+                stats.reset_proposal_sizes();
+                self.role = Role::Leading { since_ms: now_ms, epoch };
+                let ready = self.ready(now_ms, stats);
+                self.say(Level::INFO, format!("leading epoch {epoch}; {ready}"));
+            }
+            RoleStatus::Following { leader, .. } => {
+                self.joined(now_ms, leader, LearnerKind::Follower, view, stats);
+            }
+            RoleStatus::Observing { leader, .. } => {
+                self.joined(now_ms, leader, LearnerKind::Observer, view, stats);
+            }
+        }
+        self.failures = Failures::default();
+        self.pace.clear();
+    }
+
+    /// A learner is up to date.
+    fn joined(
+        &mut self,
+        now_ms: u64,
+        leader: ServerId,
+        kind: LearnerKind,
+        view: &View,
+        stats: &EnsembleStats,
+    ) {
+        let sync_time = match kind {
+            LearnerKind::Follower => &stats.follower_sync,
+            LearnerKind::Observer => &stats.observer_sync,
+        };
+        let joined = Role::Learning { since_ms: now_ms, leader, kind };
+        let mut caught_up = String::new();
+        if let Role::Joining { catching_up, .. } = std::mem::replace(&mut self.role, joined) {
+            caught_up = catching_up.in_words(view.last);
+            if let Some(promised_ms) = catching_up.promised_ms {
+                sync_time.add(now_ms.saturating_sub(promised_ms));
+            }
+        }
+        let (joins, epoch, ready) = (participle(kind), view.epoch, self.ready(now_ms, stats));
+        self.say(
+            Level::INFO,
+            format!("{joins} server {leader} in epoch {epoch}; {caught_up}{ready}"),
+        );
+    }
+
+    fn ready(&mut self, now_ms: u64, stats: &EnsembleStats) -> String {
+        let since_ms = self.unavailable_ms.take().unwrap_or(self.search_ms);
+        let took_ms = now_ms.saturating_sub(since_ms);
+        stats.unavailable.add(took_ms);
+        if matches!(self.role, Role::Leading { .. }) {
+            stats.leader_unavailable.add(took_ms);
+        }
+        format!("ready {} after the search began", duration(took_ms))
+    }
+
+    /// A role has ended, or never began.
+    fn fell(&mut self, now_ms: u64, view: &View, stats: &EnsembleStats) {
+        let fall = view.fall.unwrap_or(StepDownReason::LeaderLost);
+        let role = std::mem::replace(&mut self.role, Role::Looking);
+        stats.searches.add(1);
+        self.search_ms = now_ms;
+        self.unavailable_ms.get_or_insert(now_ms);
+        self.pace.clear();
+        let why = reason_in_words(fall);
+        let then = match fall {
+            StepDownReason::StorageLost => "it takes no part until that changes",
+            StepDownReason::VotingAllowed { .. } => "rejoining the same leader as a voter",
+            _ => "looking for a leader",
+        };
+        match role {
+            Role::Leading { since_ms, epoch } => {
+                stats.deserted.add(u64::from(fall == StepDownReason::NotSupported));
+                let lasted = duration(now_ms.saturating_sub(since_ms));
+                let text = format!("no longer leading epoch {epoch}, after {lasted}: {why}");
+                self.say(Level::WARN, format!("{text}; {then}"));
+            }
+            Role::Learning { since_ms, leader, kind } => {
+                let (lasted, joins) = (duration(now_ms.saturating_sub(since_ms)), participle(kind));
+                let text = format!("no longer {joins} server {leader}, after {lasted}: {why}");
+                let expected = matches!(fall, StepDownReason::VotingAllowed { .. });
+                let level = if expected { Level::INFO } else { Level::WARN };
+                self.say(level, format!("{text}; {then}"));
+            }
+            Role::Elected => {
+                stats.deserted.add(u64::from(fall == StepDownReason::NotSupported));
+                self.failed(now_ms, None, fall, &format!("could not lead: {why}"));
+            }
+            Role::Joining { leader, catching_up } => {
+                let text = match catching_up.leader_epoch {
+                    Some(epoch) if epoch < view.promised => newer_than_leader(leader, epoch, view),
+                    _ => format!("could not join server {leader}: {why}"),
+                };
+                self.failed(now_ms, Some(leader), fall, &text);
+            }
+            Role::Looking if fall == StepDownReason::StorageLost => {
+                self.say(Level::ERROR, format!("takes no part in elections: {why}"));
+            }
+            Role::Looking => {}
+        }
+    }
+
+    /// An attempt has failed. The same again is told after a while only.
+    fn failed(&mut self, now_ms: u64, leader: Option<ServerId>, fall: StepDownReason, text: &str) {
+        let failures = &mut self.failures;
+        // The same for the same reason, whatever zxids it was about.
+        let failure = Some((leader, std::mem::discriminant(&fall)));
+        if failures.last != failure {
+            *failures = Failures { last: failure, ..Failures::default() };
+        }
+        let Some(untold) = failures.lines.admit(Duration::from_millis(now_ms)) else { return };
+        let times = match untold {
+            0 => String::new(),
+            times => format!(" (and {times} more times before)"),
+        };
+        self.say(Level::WARN, format!("{text}{times}; looking for a leader again"));
+    }
+
+    /// Steps of an attempt are told unless the one before has failed already.
+    pub(super) fn say_unless_repeated(&mut self, text: String) {
+        let level = if self.failures.last.is_some() { Level::DEBUG } else { Level::INFO };
+        self.say(level, text);
+    }
+}
+
+impl CatchingUp {
+    fn in_words(&self, last: Zxid) -> String {
+        let txns = wording::txns(self.txns);
+        match (self.took_tree, self.cut_to) {
+            (false, None) if self.txns == 0 => format!("lacked nothing up to {last} (DIFF); "),
+            (true, _) => format!("took the whole tree and {txns} behind it, up to {last} (SNAP); "),
+            (false, Some(to)) => {
+                format!("cut its log after {to} and took {txns}, up to {last} (TRUNC); ")
+            }
+            (false, None) => format!("took {txns}, up to {last} (DIFF); "),
+        }
+    }
+}
+
+fn participle(kind: LearnerKind) -> &'static str {
+    match kind {
+        LearnerKind::Follower => "following",
+        LearnerKind::Observer => "observing",
+    }
+}
+
+/// The promise may be one to a leader that failed: then the leader soon begins a later epoch. If it goes on, both
+/// sides cannot be right, and only a person can know which one is.
+fn newer_than_leader(leader: ServerId, epoch: u32, view: &View) -> String {
+    let (promised, last) = (view.promised, view.last);
+    format!(
+        "cannot join server {leader}, which leads epoch {epoch}: this server has already promised \
+         epoch {promised}, and its last txn is {last}. The leader begins a later epoch for it within 60 \
+         ticks. If this message goes on: if the others have lost their data, stop them all and start them \
+         again with the data that they should have; if this server's data is of another time or another \
+         ensemble, stop it and move its version-2 directories away, so that it takes everything from \
+         the leader"
+    )
+}

@@ -1,0 +1,122 @@
+//! Metrics: what an operator, a dashboard or an alarm can read off this server.
+//! Apache: `ServerMetrics`, `ZooKeeperServer.registerMetrics`, `PrometheusMetricsProvider`.
+//!
+//! One table (`table.rs`) lists what Apache measures and we do, under Apache's names; it makes the word
+//! `mntr`, the admin server's `monitor`, what Prometheus scrapes and the list in docs/operating.md.
+//! What Apache has no name for (histograms, the process, the audit log) is in `own.rs`, and only for
+//! Prometheus. What Apache measures inside machinery that does not exist here (queues between its
+//! threads) is not in it.
+//!
+//! In: a running server. Out: a list of [`Family`], plain data; [`prometheus_text`] and [`flat`] put it
+//! into the two forms that people know. Deliberately not here: HTTP.
+
+mod family;
+mod flat;
+mod member;
+mod moment;
+mod own;
+mod prometheus;
+mod quotas;
+mod table;
+
+use crate::clients::io_threads::Shared;
+use crate::handle::ServerHandle;
+use crate::operators::stats::{Counter, ServerStats, SharedDistribution};
+
+pub use family::{Detail, Family, Kind, Number, Reading, Sample, Summary};
+pub use flat::flat;
+pub use prometheus::{CONTENT_TYPE, prometheus_text};
+pub(crate) use table::{NEVER, SCRAPED_NEVER, TABLE};
+
+use member::Member;
+use moment::Moment;
+
+/// The help text of metrics that are always 0.
+const NEVER_ABOUT: &str = "Always 0: there is nothing to measure here.";
+
+/// One metric.
+pub(crate) struct Metric {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub source: Source,
+}
+
+/// Where its value comes from, and with that how it is shown.
+pub(crate) enum Source {
+    /// True at this moment.
+    Gauge(fn(&Moment) -> i64),
+    /// The same of a member of an ensemble; others do not show it.
+    OfMember(fn(&Member) -> i64),
+    /// The same of a leader.
+    OfLeader(fn(&Member) -> i64),
+    /// True at this moment, with a fraction.
+    Ratio(fn(&Moment) -> f64),
+    /// Counted since the start, or since the word `srst`.
+    Counter(fn(&ServerStats) -> &Counter),
+    /// Average, extremes, count and sum.
+    Summary(fn(&ServerStats) -> &SharedDistribution),
+    /// The same with percentiles.
+    Detailed(fn(&ServerStats) -> &SharedDistribution),
+}
+
+/// Metrics of what cannot happen on this server: they are shown, because dashboards ask for them,
+/// and are 0.
+pub(crate) struct Never {
+    pub counters: &'static [&'static str],
+    pub summaries: &'static [&'static str],
+    pub detailed: &'static [&'static str],
+}
+
+/// Every metric of a server as it is now: Apache's, then our own.
+#[must_use]
+pub fn collect(server: &ServerHandle) -> Vec<Family> {
+    let mut families = apache_families(&server.shared);
+    add_never(&mut families, &SCRAPED_NEVER);
+    own::add(&mut families, &server.shared);
+    families
+}
+
+/// Those that Apache has, under its names: what `mntr` and the admin server's `monitor` show.
+#[must_use]
+pub fn collect_apache(server: &ServerHandle) -> Vec<Family> {
+    apache_families(&server.shared)
+}
+
+pub(crate) fn apache_families(shared: &Shared) -> Vec<Family> {
+    let moment = Moment::of(shared);
+    let member = Member::of(shared);
+    let leader = member.as_ref().filter(|member| member.leads);
+    let stats = &shared.core.stats;
+    let mut families = Vec::with_capacity(TABLE.len() + 64);
+    for Metric { name, about, source } in TABLE {
+        let gauge = |value| Family::gauge(name, about, Number::Whole(value));
+        families.extend(match source {
+            Source::Gauge(read) => Some(gauge(read(&moment))),
+            Source::OfMember(read) => member.as_ref().map(|member| gauge(read(member))),
+            Source::OfLeader(read) => leader.map(|leader| gauge(read(leader))),
+            Source::Ratio(read) => {
+                Some(Family::gauge(name, about, Number::Fraction(read(&moment))))
+            }
+            Source::Counter(read) => Some(Family::counter(name, about, read(stats).get())),
+            Source::Summary(read) => {
+                Some(Family::summary(name, about, Summary::of(read(stats), Detail::Basic)))
+            }
+            Source::Detailed(read) => {
+                Some(Family::summary(name, about, Summary::of(read(stats), Detail::Advanced)))
+            }
+        });
+    }
+    quotas::add(&mut families, shared);
+    add_never(&mut families, &NEVER);
+    families
+}
+
+fn add_never(families: &mut Vec<Family>, never: &'static Never) {
+    let Never { counters, summaries, detailed } = never;
+    families.extend(counters.iter().map(|name| Family::counter(name, NEVER_ABOUT, 0)));
+    for (names, detail) in [(summaries, Detail::Basic), (detailed, Detail::Advanced)] {
+        let empty =
+            |name: &&'static str| Family::summary(name, NEVER_ABOUT, Summary::empty(detail));
+        families.extend(names.iter().map(empty));
+    }
+}

@@ -1,0 +1,169 @@
+//! Metrics that Apache has no name for: histograms of what clients wait for, the audit log, and what
+//! Prometheus expects of every process.
+
+use std::borrow::Cow;
+
+use super::family::{Family, Kind, Number, Reading, Sample};
+use crate::clients::io_threads::Shared;
+use crate::operators::stats::{Counter, HeldBackCounters};
+use crate::operators::words::process::{self, Usage};
+
+/// Adds them all.
+pub(super) fn add(families: &mut Vec<Family>, shared: &Shared) {
+    add_histograms(families, shared);
+    add_counters(families, shared);
+    add_limits(families, shared);
+    if let Some(usage) = process::usage() {
+        add_process(families, &usage);
+    }
+    families.push(build_info());
+}
+
+fn add_histograms(families: &mut Vec<Family>, shared: &Shared) {
+    let stats = &shared.core.stats;
+    let durations = &stats.durations;
+    let commit = match shared.core.peers() {
+        None => &durations.commit,
+        Some(_) => &stats.ensemble.commit,
+    };
+    for (name, help, histogram) in [
+        ("herdsman_read_latency_seconds", "Time to answer a read.", &durations.read),
+        (
+            "herdsman_write_latency_seconds",
+            "Time from the arrival of a write to its answer.",
+            &durations.write,
+        ),
+        ("herdsman_fsync_latency_seconds", "Time to make a batch durable.", &durations.fsync),
+        (
+            "herdsman_commit_latency_seconds",
+            "Time from a txn's proposal, or its arrival at a learner, to its commit.",
+            commit,
+        ),
+        (
+            "herdsman_watch_delivery_latency_seconds",
+            "Time from a change to the moment when its event is with the watcher's socket.",
+            &durations.watch,
+        ),
+    ] {
+        families.push(Family::histogram(name, help, histogram.read()));
+    }
+}
+
+fn add_counters(families: &mut Vec<Family>, shared: &Shared) {
+    families.push(Family::counter(
+        "herdsman_slow_requests_total",
+        "Requests that took longer than `herdsman.slowRequestMs`.",
+        shared.core.stats.slow_requests.get(),
+    ));
+    if let Some(audit) = shared.core.audit() {
+        families.push(Family::counter(
+            "herdsman_audit_lines_total",
+            "Lines for the audit log.",
+            audit.lines(),
+        ));
+        families.push(Family::counter(
+            "herdsman_audit_lines_lost_total",
+            "Of them, those for which there was no room.",
+            audit.lost(),
+        ));
+    }
+}
+
+/// What limits did that Apache does not have, or does not count.
+fn add_limits(families: &mut Vec<Family>, shared: &Shared) {
+    let stats = &shared.core.stats;
+    families.push(Family::gauge(
+        "herdsman_request_bytes",
+        "Bytes of requests in flight, and of long frames that arrive.",
+        Number::Whole(shared.request_bytes.held().cast_signed()),
+    ));
+    for (name, help, counter) in [
+        (
+            "herdsman_frames_refused_total",
+            "Connections closed because of a frame that is too long, or is none.",
+            &stats.frames_refused,
+        ),
+        (
+            "herdsman_slow_readers_closed_total",
+            "Connections closed because their client does not read.",
+            &stats.slow_readers_closed,
+        ),
+        (
+            "herdsman_replies_refused_total",
+            "Reads refused by `herdsman.replyBytesMax`.",
+            &stats.replies_refused,
+        ),
+        (
+            "herdsman_watches_refused_total",
+            "Requests refused by `herdsman.watchesPerSessionMax`.",
+            &stats.watches_refused,
+        ),
+    ] {
+        families.push(Family::counter(name, help, counter.get()));
+    }
+    families.push(held_back(&stats.held_back));
+}
+
+fn held_back(counters: &HeldBackCounters) -> Family {
+    let sample = |limit: &'static str, counter: &Counter| Sample {
+        labels: vec![("limit", Cow::Borrowed(limit))],
+        reading: Reading::Number(Number::Whole(counter.get().cast_signed())),
+    };
+    Family {
+        name: "herdsman_held_back_total",
+        help: "How often a connection was not read for a while, by the limit that it waited for.",
+        kind: Kind::Counter,
+        samples: vec![
+            sample("requestsPerConnectionMax", &counters.own_requests),
+            sample("requestBytesPerConnectionMax", &counters.own_bytes),
+            sample("globalOutstandingLimit", &counters.all_requests),
+            sample("requestBytesMax", &counters.all_bytes),
+            sample("unread", &counters.unread),
+        ],
+    }
+}
+
+fn add_process(families: &mut Vec<Family>, usage: &Usage) {
+    let whole = |value: u64| Number::Whole(value.cast_signed());
+    families.push(Family {
+        kind: Kind::Counter,
+        ..Family::gauge(
+            "process_cpu_seconds_total",
+            "Processor time that this process has used, in seconds.",
+            Number::Fraction(usage.cpu_seconds),
+        )
+    });
+    for (name, help, value) in [
+        (
+            "process_start_time_seconds",
+            "When this process was started, in seconds since 1970.",
+            Number::Fraction(usage.started_seconds),
+        ),
+        ("process_open_fds", "Open file descriptors.", Number::Whole(process::open_files())),
+        ("process_max_fds", "How many may be open.", Number::Whole(process::open_files_max())),
+        (
+            "process_resident_memory_bytes",
+            "Memory that this process has in use.",
+            whole(usage.resident_bytes),
+        ),
+        (
+            "process_virtual_memory_bytes",
+            "Memory that this process has addresses for.",
+            whole(usage.virtual_bytes),
+        ),
+    ] {
+        families.push(Family::gauge(name, help, value));
+    }
+}
+
+/// Always 1; its labels are what is of interest.
+fn build_info() -> Family {
+    let labels = vec![("version", Cow::Borrowed(env!("CARGO_PKG_VERSION")))];
+    let reading = Reading::Number(Number::Whole(1));
+    Family {
+        name: "herdsman_build_info",
+        help: "Which Herdsman this is.",
+        kind: Kind::Gauge,
+        samples: vec![Sample { labels, reading }],
+    }
+}

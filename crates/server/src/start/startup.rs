@@ -1,0 +1,197 @@
+//! From a data directory to a tree, with a word about the progress when it takes long.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use herdsman_node::membership_of;
+use herdsman_proto::Zxid;
+use herdsman_store::replace;
+use herdsman_store::{
+    DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
+    Recovered, lock_dirs, read_epoch, read_history, recover_epochs, voting,
+};
+use herdsman_zab::{InitialState, Voting, ZabSettings};
+use tracing::{info, warn};
+
+use crate::clock::millis;
+use crate::error::StartError;
+use crate::operators::stats::ServerStats;
+use herdsman_config::{Config, DynamicFiles, Mode, check_directories};
+
+/// A start that takes longer says how far it is, this often.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Makes and locks the directories.
+pub(crate) fn open_dirs(
+    disk: &dyn Disk,
+    config: &Config,
+    dirs: &Dirs,
+) -> Result<DirLock, StartError> {
+    let storage = &config.storage;
+    // Recovery finishes a restore that was decided on. What it removes and replaces must not prevent the start.
+    let is_restoring = matches!(replace::pending(disk, dirs), Ok(Some(_)));
+    if !is_restoring {
+        check_directories(storage)?;
+    }
+    let made =
+        |path: &std::path::Path, source| StartError::Directory { path: path.to_owned(), source };
+    disk.create_dir(&dirs.data).map_err(|source| made(&dirs.data, source))?;
+    disk.create_dir(&dirs.log).map_err(|source| made(&dirs.log, source))?;
+    let lock = lock_dirs(disk, &storage.data_dir, &storage.log_dir, dirs, std::process::id())?;
+    // A standalone server needs no epochs, but files that cannot be read are a sign that more than they may
+    // be damaged.
+    if !is_restoring {
+        for file in [EpochFile::Current, EpochFile::Accepted] {
+            read_epoch(disk, &dirs.data, file)?;
+        }
+    }
+    Ok(lock)
+}
+
+/// Where a member of an ensemble comes from: its epochs and the end of its log.
+pub(crate) fn past(
+    disk: &dyn Disk,
+    config: &Config,
+    dirs: &Dirs,
+    recovered: &Recovered,
+    zab: &ZabSettings,
+) -> Result<InitialState, StartError> {
+    let last_zxid = recovered.tree.last_zxid();
+    let Epochs { current, accepted } = recover_epochs(disk, dirs, last_zxid)?;
+    let voting = match suspended(disk, dirs)? {
+        Some(_) => Voting::Suspended,
+        None => Voting::Allowed,
+    };
+    let limits = HistoryLimits {
+        txns_max: zab.history.txns_max,
+        bytes_max: zab.history.bytes_max,
+        after: history_floor(recovered),
+    };
+    let History { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
+    Ok(InitialState {
+        membership: Arc::new(config.quorum.membership.clone()),
+        in_tree: membership_of(&recovered.tree),
+        voting,
+        epochs: herdsman_zab::Epochs { current, accepted },
+        base,
+        tail: txns,
+    })
+}
+
+/// Txns up to this one are not offered to learners: a digest before it did not fit, so some may be missing.
+pub(crate) fn history_floor(recovered: &Recovered) -> Zxid {
+    recovered.digest_mismatch.and_then(|it| it.healed_by).unwrap_or(Zxid::ZERO)
+}
+
+/// Why this server must not vote before a leader has brought it up to date, if it must not. Says so.
+pub(crate) fn suspended(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, StartError> {
+    let reason = voting::settle(disk, dirs)?;
+    if let Some(reason) = &reason {
+        let data_dir = dirs.data.parent().unwrap_or(&dirs.data);
+        warn!(
+            "this server does not vote until a leader has brought it up to date: {reason}. If nothing was lost (for example, a new ensemble started from a copy), create the empty file {} and restart the server",
+            data_dir.join(voting::INITIALIZE_FILE).display()
+        );
+    }
+    Ok(reason)
+}
+
+/// Where the membership is kept, if it may change. zoo.cfg is kept as it was first. If a new membership could not be
+/// written, this server proposes no change: a server that forgot one would vote by the membership before.
+pub(crate) fn dynamic_files(config: &mut Config) -> Option<DynamicFiles> {
+    let Mode::Ensemble { my_id, .. } = config.mode else { return None };
+    if !config.quorum.reconfig_enabled {
+        return None;
+    }
+    let path = config.file.clone()?;
+    let files = DynamicFiles::new(path.clone(), my_id);
+    if let Err(failure) = files.back_up().and_then(|()| files.check_writable()) {
+        config.quorum.membership_is_fixed = true;
+        warn!(
+            "cannot replace {}, which a change of the membership needs: {failure}. While this server leads, reconfig is \
+             refused; make the file and its directory writable and restart the server",
+            path.display()
+        );
+    }
+    Some(files)
+}
+
+/// Loads the tree and says what was found.
+pub(crate) fn recover(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    options: &RecoverOptions,
+    stats: &ServerStats,
+) -> Result<Recovered, StartError> {
+    let start = Instant::now();
+    let mut clock = PhaseClock { start, told: start, log_start: None };
+    let recovered =
+        herdsman_store::recover(disk, dirs, options, &mut |progress| clock.tell(progress))
+            .map_err(Box::new)?;
+    let log_start = clock.log_start.unwrap_or_else(Instant::now);
+    stats.startup_snapshot_load.add(millis(log_start - start));
+    stats.startup_txns_load.add(millis(log_start.elapsed()));
+    stats.startup_txns.add(recovered.txns_replayed);
+    stats.startup_load.add(millis(start.elapsed()));
+    report(&recovered, start.elapsed());
+    Ok(recovered)
+}
+
+struct PhaseClock {
+    start: Instant,
+    told: Instant,
+    log_start: Option<Instant>,
+}
+
+impl PhaseClock {
+    fn tell(&mut self, progress: Progress<'_>) {
+        let now = Instant::now();
+        if matches!(progress, Progress::Log { .. }) {
+            self.log_start.get_or_insert(now);
+        }
+        if now - self.told < PROGRESS_EVERY {
+            return;
+        }
+        self.told = now;
+        let seconds = (now - self.start).as_secs();
+        match progress {
+            Progress::Snapshot { path, bytes, bytes_total } => {
+                let percent = bytes * 100 / bytes_total.max(1);
+                info!("starting for {seconds} s: {percent} % of {} read", path.display());
+            }
+            Progress::Log { zxid, .. } => {
+                info!("starting for {seconds} s: log replayed up to {zxid}");
+            }
+        }
+    }
+}
+
+fn report(recovered: &Recovered, took: Duration) {
+    for damaged in &recovered.damaged_snapshots {
+        warn!("{damaged}; an older snapshot and the logs since gave the whole state");
+    }
+    if let Some(loss) = &recovered.accepted_loss {
+        warn!(
+            "accepted by herdsman.acceptLossAfter: {loss}; what was given up is kept as damaged.*"
+        );
+    }
+    if let Some(cut) = &recovered.cut {
+        warn!(
+            "{}: cut a torn tail at offset {}: a write that was never acknowledged",
+            cut.path.display(),
+            cut.offset
+        );
+    }
+    if let Some(mismatch) = &recovered.digest_mismatch {
+        warn!("{mismatch}; the digests of later txns fit, so the tree is right");
+    }
+    let tree = &recovered.tree;
+    info!(
+        "recovered {} znodes and {} sessions up to {} in {} ms ({} txns replayed)",
+        tree.node_count(),
+        tree.sessions().count(),
+        tree.last_zxid(),
+        took.as_millis(),
+        recovered.txns_replayed,
+    );
+}
