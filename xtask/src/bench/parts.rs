@@ -136,21 +136,22 @@ pub const PARTS: &[Part] = &[
     load("set-64x16", "writes, 64 connections, 16 in flight each", "set", 64, 16).with_disk(),
     load("set-1x1", "the time of one write", "set", 1, 1).with_disk(),
     load("mixed-64x16", "9 reads to a write, 64 connections, 16 in flight each", "mixed", 64, 16),
-    load("watch", "from a change to the last of its watchers", "watch", 0, 1).with_watchers(),
+    load("watch", "from a change until its last watcher has been notified", "watch", 0, 1)
+        .with_watchers(),
     load("sessions", "new sessions, one after another", "session", 1, 1).with_disk(),
     load("three-set-60x1", "three servers: writes, 60 connections", "set", 60, 1)
         .with_three_servers(),
     load("three-set-60x16", "three servers: writes, 60 × 16", "set", 60, 16).with_three_servers(),
     load("three-mixed-60x16", "three servers: 9 reads to a write, 60 × 16", "mixed", 60, 16)
         .with_three_servers(),
-    own("memory", "memory that a znode takes", million::memory),
-    own("restart", "from a start after kill -9 to the first answer", million::restart),
+    own("memory", "memory of a znode", million::memory),
+    own("restart", "from a start after kill -9 to the first reply", million::restart),
     own("snapshot", "how long replies pause while a snapshot is taken", million::snapshot),
-    own("idle", "memory that an idle session takes", idle::measure),
-    own("failover", "how long writes stand still when a leader is killed", outage::measure),
-    own("scaling-znodes", "reads a second against the size of the tree", scaling::znodes),
+    own("idle", "memory of an idle session", idle::measure),
+    own("failover", "write outage when a leader is killed", outage::measure),
+    own("scaling-znodes", "reads per second by the size of the tree", scaling::znodes),
     own("scaling-children", "lists of children, and changes to long ones", scaling::children),
-    own("scaling-watches", "watches left, and watchers told", scaling::watches),
+    own("scaling-watches", "watches set, and watchers notified", scaling::watches),
 ];
 
 /// The part of that name that only writes the document.

@@ -58,7 +58,7 @@ pub fn verdicts(raws: &[Raw], only: &[&str]) -> String {
         .collect();
     let words: Vec<Verdict> = judged.iter().map(|(_, judged)| judged.verdict).collect();
     let mut text = summary(&words);
-    text += "\n\n| what | against | wanted | Herdsman | verdict |\n|---|---|---|---|---|\n";
+    text += "\n\n| what | number of | goal | Herdsman | verdict |\n|---|---|---|---|---|\n";
     for (growth, judged) in judged {
         text += &growth.row(&judged);
     }
@@ -68,7 +68,8 @@ pub fn verdicts(raws: &[Raw], only: &[&str]) -> String {
 fn text(raws: &[Raw], notes: &Notes) -> String {
     let mut sections = vec![
         "# Scale".to_string(),
-        "<!-- Written by `cargo xtask scale`. What people say about the numbers is in scale/notes.md. -->".into(),
+        "<!-- Written by `cargo xtask scale`. Notes about the numbers are in scale/notes.md. -->"
+            .into(),
     ];
     if raws.iter().any(|raw| raw.quick) {
         sections.push("**Made with `--quick`: small, short, and without meaning.**".into());
@@ -96,12 +97,12 @@ fn how(raws: &[Raw]) -> String {
         "\
 ## How it was measured
 
-{machines}Each size has a server of its own with an empty tree, `forceSync=yes` and snapshots only where
-the part asks for one; Java has a heap of {HEAP_MIB} MB. *CPU* is the processor time of the server's process,
+{machines}Each size is measured with a new server with an empty tree, `forceSync=yes` and snapshots only where
+the part needs one; Java has a heap of {HEAP_MIB} MB. *CPU* is the processor time of the server's process,
 from `/proc`, for each of the things counted; unlike elapsed time it hardly depends on what else the machine
-does. Other clients send writes at fixed moments, whether earlier ones were answered or not, and a write's
-time counts from the moment at which it was due. The cost of one thing at the largest size is compared with
-that at the smallest. Sizes in connections end at the machine's limit on descriptors.
+does. Other clients send writes at fixed times, whether earlier ones were answered or not, and a write's
+latency is measured from the time at which it was due. The cost of one thing at the largest size is compared with
+that at the smallest. Numbers of connections are limited by the machine's limit on descriptors.
 
 ```
 cargo xtask scale                          # everything; about an hour
@@ -109,7 +110,7 @@ cargo xtask scale --list                   # the parts
 cargo xtask scale --only sessions,expiry   # some of them; the document keeps the others' numbers
 cargo xtask scale --only znodes --largest 5000000
 cargo xtask scale --apache                 # Apache 3.9.5; the document shows both
-cargo xtask scale --quick                  # see that it works; writes to target/scale/quick
+cargo xtask scale --quick                  # check that it works; writes to target/scale/quick
 ```"
     )
 }
@@ -119,7 +120,7 @@ fn file(part: &Part) -> String {
 }
 
 fn title(part: &Part) -> String {
-    format!("Cost against the number of {}, as a multiple of that at the smallest", part.of)
+    format!("Cost by number of {}, relative to the smallest", part.of)
 }
 
 /// The costs that should stay the same, relative to the smallest size.

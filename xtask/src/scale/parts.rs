@@ -49,7 +49,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "watches",
-        about: "watches of one session: leaving, keeping, firing, removing",
+        about: "watches of one session: setting, memory, firing, removing",
         of: "watches",
         measure: watches::measure,
     },
@@ -67,7 +67,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "join",
-        about: "an empty server joins two others under load, with the whole tree to fetch",
+        about: "an empty server joins two others under load and gets the whole tree",
         of: "znodes",
         measure: join::measure,
     },

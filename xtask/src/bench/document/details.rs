@@ -61,7 +61,7 @@ fn disks(raw: &Raw) -> Option<String> {
     let rates: Vec<f64> = raw.measured.disks.iter().map(|disk| disk.syncs_per_second).collect();
     let (time, rate) = (Sample::of(&medians)?, Sample::of(&rates)?);
     Some(format!(
-        "The disk before and after: one sync takes {} (p50), {} of them in a row.",
+        "Disk, before and after: one sync takes {} (p50), {} of them in a row.",
         time.text(Unit::Us),
         rate.text(Unit::PerSecond)
     ))

@@ -76,7 +76,7 @@ pub struct Outcome {
     pub limit: Option<f64>,
 }
 
-/// What became of a goal.
+/// Whether a goal was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every condition holds.
@@ -85,25 +85,25 @@ pub enum Verdict {
     NotMet,
     /// A number is missing.
     NotMeasured,
-    /// Nothing was wanted.
-    Told,
+    /// The row has no goal.
+    NoGoal,
 }
 
 impl Verdict {
-    /// As it stands in the table.
+    /// The word in the table.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Met => "met",
             Verdict::NotMet => "**not met**",
             Verdict::NotMeasured => "not measured",
-            Verdict::Told => "–",
+            Verdict::NoGoal => "–",
         }
     }
 
     /// The worse of the two.
     fn and(self, other: Verdict) -> Verdict {
         let order = [Verdict::NotMeasured, Verdict::NotMet, Verdict::Met];
-        order.into_iter().find(|verdict| [self, other].contains(verdict)).unwrap_or(Verdict::Told)
+        order.into_iter().find(|verdict| [self, other].contains(verdict)).unwrap_or(Verdict::NoGoal)
     }
 }
 
@@ -153,7 +153,7 @@ impl Goal {
     /// Whether all conditions hold.
     pub fn verdict(&self, outcome: &Outcome) -> Verdict {
         let verdicts = self.wanted.iter().map(|wanted| wanted.verdict(outcome));
-        verdicts.fold(Verdict::Told, Verdict::and)
+        verdicts.fold(Verdict::NoGoal, Verdict::and)
     }
 }
 
@@ -325,7 +325,7 @@ pub const GOALS: &[Goal] = &[
     ),
     figure(
         "failover",
-        "writes stand still when a leader is killed",
+        "write outage when a leader is killed",
         "first_write_ms",
         Unit::Ms,
         Limit::None,
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(goal.reached_text(&outcome(70.0, 10.0, 100.0)), "70 %, 7 × Apache");
         let no_apache = Outcome { apache: None, ..outcome(80.0, 0.0, 100.0) };
         assert_eq!(goal.verdict(&no_apache), Verdict::NotMeasured);
-        assert_eq!(rate("p", "t", &[]).verdict(&no_apache), Verdict::Told);
+        assert_eq!(rate("p", "t", &[]).verdict(&no_apache), Verdict::NoGoal);
     }
 
     #[test]

@@ -182,7 +182,7 @@ pub const GROWTHS: &[Growth] = &[
     },
     Growth {
         part: "scaling-watches",
-        title: "leaving watches, one session",
+        title: "setting watches, one session",
         curve: "register_ms",
         of: "watches",
         unit: Unit::Ms,
@@ -190,7 +190,7 @@ pub const GROWTHS: &[Growth] = &[
     },
     Growth {
         part: "scaling-watches",
-        title: "telling watchers of one change",
+        title: "notifying watchers of one change",
         curve: "fan_out_ms",
         of: "watchers",
         unit: Unit::Ms,

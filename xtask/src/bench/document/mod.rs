@@ -72,7 +72,7 @@ pub fn write(raw_dir: &Path, out: &Path) -> Result<()> {
 fn text(raws: &Raws, notes: &Notes, pictures: &[&Picture]) -> String {
     let mut sections = vec![
         "# Benchmarks".to_string(),
-        "<!-- Written by `cargo xtask bench`. What people say about the numbers is in benchmarks/notes.md. -->"
+        "<!-- Written by `cargo xtask bench`. Notes about the numbers are in benchmarks/notes.md. -->"
             .into(),
     ];
     if raws.0.iter().any(|raw| raw.quick) {
@@ -100,21 +100,21 @@ fn how(raws: &Raws) -> String {
     }
     text += &format!(
         "\
-Apache ZooKeeper 3.9.5 and Herdsman run beside each other and get the same zoo.cfg and the same properties:
+Apache ZooKeeper 3.9.5 and Herdsman run side by side with the same zoo.cfg and the same properties:
 every write is synced to disk before it is acknowledged (`forceSync=yes`), `tickTime=2000`, no admin server,
-all else at its default. Java has a heap of {HEAP_MIB} MB, as Apache's own script starts it. All data
+everything else at its default. Java has a heap of {HEAP_MIB} MB, as Apache's own script starts it. All data
 directories are on one disk; values have 100 bytes.
 
-The load comes from `herdsman bench`: raw connections that keep so many requests in flight (64 × 16 is 64
-connections with 16 each), and check every reply. Rounds of all servers are interleaved with those of *echo*, a
-server with the same framing that does nothing: what the machine, its kernel and the load generator can do at all.
-A number is the median of its rounds. Ratios within one run count; another machine gives other numbers.
+The load comes from `herdsman bench`: raw connections, each with a fixed number of requests in flight (64 × 16 is 64
+connections with 16 each), which check every reply. Rounds of all servers are interleaved with those of *echo*, a
+server with the same framing that does nothing: it shows the most that the machine, its kernel and the load generator can do.
+A number is the median of its rounds. Compare ratios within one run; another machine gives other numbers.
 
 ```
 cargo xtask bench                            # everything; hours
 cargo xtask bench --list                     # the parts
 cargo xtask bench --only get-64x16,restart   # some of them; the document keeps the others' numbers
-cargo xtask bench --quick                    # see that it works; writes to target/bench/quick
+cargo xtask bench --quick                    # check that it works; writes to target/bench/quick
 ```"
     );
     text
@@ -152,7 +152,7 @@ fn goals_section(raws: &Raws, pictures: &[&Picture]) -> String {
     let mut text = String::from("## Goals and results\n\n");
     let verdicts: Vec<Verdict> = rows.iter().map(|(goal, outcome)| goal.verdict(outcome)).collect();
     text += &summary(&verdicts);
-    text += "\n\n| workload | Apache 3.9.5 | limit | Herdsman | wanted | reached | verdict |\n";
+    text += "\n\n| workload | Apache 3.9.5 | limit | Herdsman | goal | result | verdict |\n";
     text += "|---|---|---|---|---|---|---|\n";
     for (goal, outcome) in rows {
         let sample = |sample: Option<number::Sample>| {
@@ -183,10 +183,10 @@ fn growth_section(raws: &Raws, pictures: &[&Picture]) -> String {
     text += &format!(
         "\
 In this chapter no snapshots are taken, and Java has a heap of {LARGE_HEAP_MIB} MB. Where single requests are
-timed (lists, creates and deletes, watches left), nothing is synced either: the disk would hide what is looked for.\n\n"
+timed (lists, creates and deletes, setting watches), nothing is synced either: the disk would hide the differences.\n\n"
     );
     text += &summary(&verdicts);
-    text += "\n\n| what | against | wanted | Herdsman | verdict |\n|---|---|---|---|---|\n";
+    text += "\n\n| what | number of | goal | Herdsman | verdict |\n|---|---|---|---|---|\n";
     for (growth, judged) in judged {
         text += &growth.row(&judged);
     }
@@ -203,8 +203,8 @@ fn shown<'a>(pictures: impl Iterator<Item = &'a &'a Picture>) -> String {
 /// How many conditions hold.
 pub fn summary(verdicts: &[Verdict]) -> String {
     let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
-    let asked = verdicts.len() - count(Verdict::Told);
-    let mut text = format!("{} of {asked} are met", count(Verdict::Met));
+    let goals = verdicts.len() - count(Verdict::NoGoal);
+    let mut text = format!("{} of {goals} are met", count(Verdict::Met));
     match count(Verdict::NotMeasured) {
         0 => {}
         missing => text += &format!("; {missing} not measured"),

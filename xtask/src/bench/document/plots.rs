@@ -96,17 +96,17 @@ impl Curves {
 pub const PICTURES: &[Picture] = &[
     Picture {
         file: "rates.svg",
-        title: "Operations a second, one server",
+        title: "Operations per second, one server",
         content: Content::Rates(&["get-64x1", "get-64x16", "set-64x1", "set-64x16", "mixed-64x16"]),
     },
     Picture {
         file: "three.svg",
-        title: "Operations a second, three servers",
+        title: "Operations per second, three servers",
         content: Content::Rates(&["three-set-60x1", "three-set-60x16", "three-mixed-60x16"]),
     },
     Picture {
         file: "reads.svg",
-        title: "Reads a second against the size of the tree",
+        title: "Reads per second by the size of the tree",
         content: Content::Curves(Curves {
             part: "scaling-znodes",
             x_label: "znodes",
@@ -117,7 +117,7 @@ pub const PICTURES: &[Picture] = &[
     },
     Picture {
         file: "children.svg",
-        title: "The time of a getChildren",
+        title: "Time of a getChildren",
         content: Content::Curves(Curves {
             part: "scaling-children",
             x_label: "children",
@@ -128,7 +128,7 @@ pub const PICTURES: &[Picture] = &[
     },
     Picture {
         file: "changes.svg",
-        title: "The time of a create and of a delete among many children, without the disk",
+        title: "Time of a create and of a delete among many children, without the disk",
         content: Content::Curves(Curves {
             part: "scaling-children",
             x_label: "children",
@@ -139,7 +139,7 @@ pub const PICTURES: &[Picture] = &[
     },
     Picture {
         file: "watches.svg",
-        title: "The time to leave watches",
+        title: "Time to set watches",
         content: Content::Curves(Curves {
             part: "scaling-watches",
             x_label: "watches",
@@ -150,7 +150,7 @@ pub const PICTURES: &[Picture] = &[
     },
     Picture {
         file: "fan-out.svg",
-        title: "The time until all watchers have heard of a change",
+        title: "Time until all watchers have been notified of a change",
         content: Content::Curves(Curves {
             part: "scaling-watches",
             x_label: "watchers",
