@@ -1,18 +1,17 @@
 //! The end of the log, kept in memory: what a leader can send to a learner that is a little behind.
 //!
 //! A window over the log: `base`, then entries without a hole up to the last one that was appended.
-//! What is older than the window is only in the tree and on disk. Entries leave at the front when the
-//! window is over its limits, but never before they are applied, because a snapshot of the tree does
+//! What is older than the window is only in the tree and on disk. Entries are dropped at the front when the
+//! window exceeds its limits, but never before they are applied, because a snapshot of the tree does
 //! not contain them yet. Apache: `ZKDatabase.committedLog`; ours also holds what is not committed yet,
-//! so a learner that has a txn of which the leader does not know whether it is committed is never
-//! told to cut it off.
+//! so a learner is never told to cut off a txn that the leader has but does not know to be committed.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use herdsman_proto::Zxid;
 
-/// How much to keep.
+/// Limits of the window.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
     /// Txns.
@@ -21,7 +20,7 @@ pub struct HistoryLimits {
     pub bytes_max: usize,
 }
 
-/// The window.
+/// The window over the end of the log.
 #[derive(Debug)]
 pub struct History {
     limits: HistoryLimits,
@@ -32,7 +31,7 @@ pub struct History {
 }
 
 impl History {
-    /// A window that starts behind `base`.
+    /// Returns an empty window that starts after `base`.
     #[must_use]
     pub fn new(limits: HistoryLimits, base: Zxid) -> Self {
         History { limits, base, entries: VecDeque::new(), bytes: 0 }
@@ -57,8 +56,8 @@ impl History {
         self.entries.push_back((zxid, payload));
     }
 
-    /// Drops what the window need not hold: over its limits, and applied. While a learner is being sent something it
-    /// holds more txns, up to its limit in bytes: what comes meanwhile will be sent to that learner next.
+    /// Drops applied txns while the window exceeds its limits. While a learner is being sent something, only the limit
+    /// in bytes counts: txns that arrive meanwhile will be sent to that learner next.
     pub fn trim(&mut self, applied: Zxid, is_sending: bool) {
         while let Some((zxid, payload)) = self.entries.front() {
             let has_too_many = self.entries.len() > self.limits.txns_max && !is_sending;
@@ -90,7 +89,7 @@ impl History {
         *self = History::new(self.limits, zxid);
     }
 
-    /// The window begins with or contains this txn.
+    /// Whether the window begins after this txn or contains it.
     #[must_use]
     pub fn contains(&self, zxid: Zxid) -> bool {
         self.base == zxid || self.entries.binary_search_by_key(&zxid, |(zxid, _)| *zxid).is_ok()

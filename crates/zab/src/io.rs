@@ -1,4 +1,4 @@
-//! What agreement hears and what it asks for: two closed lists.
+//! The inputs and outputs of agreement, each a closed list.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use herdsman_proto::{Membership, Notification, QuorumPacket, ServerId, Zxid};
 use crate::leader::checks::Check;
 use crate::log::LogStorage;
 
-/// One connection between a learner and whom it learns from, unique in the life of the process. A packet that
-/// was sent on it arrives in order or the link is lost.
+/// One connection between a learner and the server that it learns from, unique in the life of the process. Packets
+/// that are sent on it arrive in order, or the link is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
-/// Which of a server's ports a learner comes to.
+/// The port of a server to which a learner connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnerPort {
-    /// Where a leader has its learners.
+    /// The port on which a leader accepts its learners.
     Quorum,
-    /// Where a follower has its observers.
+    /// The port on which a follower accepts its observers.
     ObserverMaster,
 }
 
-/// Which of the two epochs.
+/// Which of the two epochs on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochKind {
     /// Promised: no older leader will be followed.
@@ -31,111 +31,111 @@ pub enum EpochKind {
     Current,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Another server's vote.
+    /// Another server's vote has arrived.
     Notification {
-        /// Whose.
+        /// The sender.
         from: ServerId,
-        /// What it says.
+        /// Its message.
         message: Notification,
     },
-    /// Somebody connected to one of this server's ports for learners.
+    /// A peer has connected to one of this server's ports for learners.
     LinkOpened {
-        /// On this link.
+        /// The new link.
         link: LinkId,
-        /// Which port.
+        /// The port to which it connected.
         port: LearnerPort,
     },
-    /// The connection that [`Output::Connect`] asked for stands.
+    /// The connection that [`Output::Connect`] requested is open.
     Connected {
-        /// It.
+        /// The new link.
         link: LinkId,
     },
-    /// The connection that [`Output::Connect`] asked for was given up.
+    /// The driver has given up the connection that [`Output::Connect`] requested.
     ConnectFailed,
-    /// A packet came in.
+    /// A packet has arrived.
     Packet {
-        /// On this link.
+        /// The link on which it came.
         link: LinkId,
-        /// What. Behind [`QuorumPacket::Snap`] the driver reads the whole tree before it delivers
+        /// The packet. After [`QuorumPacket::Snap`] the driver reads the whole tree before it delivers
         /// this input, and keeps it for [`Output::Replay`] and [`Output::InstallSnapshot`].
         packet: QuorumPacket,
     },
-    /// Something takes its time while a learner catches up: bytes of a tree come in that do not make a packet yet, the
-    /// other side takes the bytes that are sent to it, or nothing is read because this server's own disk is behind.
+    /// A learner that catches up makes progress which takes time: part of a tree arrives, but not yet a whole packet;
+    /// the other side accepts bytes that are sent to it; or nothing is read because this server's own disk is behind.
     Heard {
-        /// On this link.
+        /// The link concerned.
         link: LinkId,
     },
-    /// The tree that [`Output::SendSnapshot`] asked for is on its way, to its last byte.
+    /// The tree that [`Output::SendSnapshot`] requested is on its way, to its last byte.
     SnapshotSent {
-        /// On this link.
+        /// The link on which it was sent.
         link: LinkId,
     },
-    /// The txns that [`Output::SendLog`] asked for are on their way.
+    /// The txns that [`Output::SendLog`] requested are on their way.
     LogSent {
-        /// On this link.
+        /// The link on which they were sent.
         link: LinkId,
         /// The last of them.
         to: Zxid,
     },
-    /// The log does not hold what [`Output::SendLog`] asked for, or holds so much that a tree is shorter. Nothing was
+    /// The log does not hold what [`Output::SendLog`] requested, or holds so much that a tree is shorter. Nothing was
     /// sent.
     LogMissed {
-        /// On this link.
+        /// The link of the learner.
         link: LinkId,
     },
-    /// A link is gone.
+    /// A link is lost.
     LinkLost {
-        /// Which.
+        /// The lost link.
         link: LinkId,
     },
-    /// Everything that was asked to be appended up to here is durable.
+    /// All txns that were to be appended, up to this one, are durable.
     Flushed {
         /// The last durable txn.
         zxid: Zxid,
     },
     /// An epoch is durable.
     EpochSaved {
-        /// Which one.
+        /// Which epoch.
         kind: EpochKind,
         /// Its number.
         epoch: u32,
     },
-    /// The log ends where [`Output::Truncate`] said.
+    /// The log was cut as [`Output::Truncate`] requested.
     Truncated {
-        /// There.
+        /// The last txn that is left.
         zxid: Zxid,
-        /// What became of the tree.
+        /// What happened to the tree.
         tree: TreeAfterCut,
     },
-    /// The log could not be cut there; it is as it was.
+    /// The log could not be cut there; it is unchanged.
     TruncateMissed,
-    /// What [`Output::InstallSnapshot`] asked for is done and durable.
+    /// The snapshot of [`Output::InstallSnapshot`] is installed and durable.
     SnapshotInstalled {
         /// The last txn in it.
         zxid: Zxid,
-        /// The membership in the tree: the last that a txn has brought, agreed on or not.
+        /// The membership in the tree: the last one that a txn carried, agreed on or not.
         in_tree: Option<Membership>,
     },
-    /// What [`Output::InstallSnapshot`] asked for could not be done; everything is as it was.
+    /// The snapshot of [`Output::InstallSnapshot`] could not be installed; nothing has changed.
     InstallMissed,
-    /// What [`Output::AllowVoting`] asked for is done and durable.
+    /// What [`Output::AllowVoting`] requested is done and durable.
     VotingAllowed,
-    /// The disk takes nothing at the moment, or never again: nothing may be promised.
+    /// The disk accepts no writes at the moment, or never will again: nothing may be promised.
     StorageLost,
-    /// The disk takes writes again; what was asked of it before is still being done.
+    /// The disk accepts writes again; the earlier requests to it are still being carried out.
     StorageBack,
     /// Time has passed.
     Tick,
 }
 
-/// What becomes of the tree when the log is cut.
+/// What happens to the tree when the log is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeAfterCut {
-    /// It shows nothing of what is cut off, and stays.
+    /// It contains nothing of what is cut off, and stays.
     Kept,
     /// It is loaded again from disk.
     Reloaded,
@@ -144,116 +144,116 @@ pub enum TreeAfterCut {
 /// Why a link is closed, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// This server does not lead, or no longer.
+    /// This server does not lead, or no longer does.
     NotLeading,
-    /// This server follows nobody, or somebody else.
+    /// This server follows no leader, or another one.
     NotFollowing,
-    /// A packet that makes no sense here.
+    /// The packet is not valid in this state.
     UnexpectedPacket,
     /// The other side's membership is newer than ours.
     NewerConfig,
     /// The other side's history is newer than this leader's.
     AheadOfLeader,
-    /// The other side says that it has promised an epoch that is too far ahead to be true.
+    /// The other side claims to have promised an epoch that is implausibly far ahead.
     ImplausibleEpoch,
     /// The leader's epoch is older than one that was promised.
     OldEpoch,
-    /// Nothing was heard for too long.
+    /// Nothing was received for too long.
     TimedOut,
-    /// A proposal does not continue the ones before.
+    /// A proposal does not follow the previous one.
     Gap,
     /// The same server has connected again.
     Replaced,
-    /// The server whose number it has uses another link.
+    /// The server whose id it claims uses another link.
     AlreadyConnected,
     /// The membership has changed since NEWLEADER was sent: it must reconnect to learn the new one.
     MembershipChanged,
-    /// Too many at once.
+    /// A limit on links or on pending requests is reached.
     TooMany,
-    /// This server does not follow, or no longer, so it has nothing for observers.
+    /// This server does not follow, or no longer does, so it cannot serve observers.
     NotObserverMaster,
     /// Only observers are served at the observer master's port.
     NotAnObserver,
 }
 
-/// What this server has become.
+/// The role of this server, once it can act in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleStatus {
-    /// It looks for a leader and serves nobody.
+    /// It looks for a leader and serves no clients.
     Looking,
     /// It leads: it may propose, from the start of this epoch.
     Leading {
         /// Its epoch.
         epoch: u32,
     },
-    /// It follows over this link and is up to date.
+    /// It follows a leader and is up to date.
     Following {
-        /// To the leader.
+        /// The link to the leader.
         link: LinkId,
         /// The leader.
         leader: ServerId,
     },
-    /// The same, without a vote.
+    /// It follows a leader without a vote, and is up to date.
     Observing {
-        /// To the leader.
+        /// The link to the leader.
         link: LinkId,
         /// The leader.
         leader: ServerId,
     },
 }
 
-/// Something to carry out. What concerns the disk happens in the order of the list.
+/// An action for the driver to carry out. Actions on the disk happen in the order of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Tell another server our vote, connecting to it if need be. A newer message replaces one that
+    /// Send our vote to another server, connecting to it if necessary. A newer message replaces one that
     /// is not sent yet.
     Notify {
-        /// Whom.
+        /// The receiver.
         to: ServerId,
-        /// What.
+        /// The message.
         message: Notification,
     },
-    /// Connect to a server as a learner; answered by `Connected` or `ConnectFailed`. A newer one
-    /// replaces it, [`Output::RoleChanged`] with `Looking` ends it.
+    /// Connect to a server as a learner; answered by `Connected` or `ConnectFailed`. A newer request
+    /// replaces it, [`Output::RoleChanged`] with `Looking` cancels it.
     Connect {
-        /// Which server.
+        /// The server.
         to: ServerId,
-        /// Which of its ports.
+        /// The port.
         port: LearnerPort,
     },
     /// Send a packet.
     Send {
-        /// On this link.
+        /// The link.
         link: LinkId,
-        /// What.
+        /// The packet.
         packet: QuorumPacket,
     },
-    /// Send SNAP and behind it the tree, while it goes on changing, and report `SnapshotSent` when all
-    /// of it was taken from the tree. What is sent to the link afterwards waits behind it.
+    /// Send SNAP and then the tree, which goes on changing meanwhile. Report `SnapshotSent` when all of it
+    /// has been read from the tree. Later packets for the link wait behind it.
     SendSnapshot {
-        /// On this link.
+        /// The link.
         link: LinkId,
         /// The zxid in SNAP: the tree contains at least this.
         zxid: Zxid,
     },
     /// Send the txns of the log after `after`, up to `to`, each as PROPOSAL and COMMIT, and report `LogSent` when all
-    /// of them were read. What is sent to the link afterwards waits behind them. All of them are durable.
+    /// of them have been read. Later packets for the link wait behind them. All of these txns are durable.
     SendLog {
-        /// On this link.
+        /// The link.
         link: LinkId,
         /// The txn before the first one.
         after: Zxid,
         /// The last one.
         to: Zxid,
-        /// Nothing was sent yet. If the log holds `after`, or the next txn of the same epoch, and everything behind
-        /// it, send DIFF with this zxid first; else report `LogMissed`.
+        /// Set if nothing was sent yet: if the log holds `after`, or the next txn of the same epoch, and everything
+        /// after it, send DIFF with this zxid first; else report `LogMissed`.
         diff: Option<Zxid>,
     },
-    /// Close a link once what was sent before is out. No `LinkLost` follows.
+    /// Close a link once earlier packets are out. No `LinkLost` follows.
     Close {
-        /// Which.
+        /// The link.
         link: LinkId,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
     /// Append a txn to the log and report `Flushed` when it is durable.
@@ -262,29 +262,29 @@ pub enum Output {
         zxid: Zxid,
         /// Its bytes.
         payload: Bytes,
-        /// In memory only: nothing is written and nothing reported.
+        /// Whether it is written at all. In memory only: nothing is written and nothing reported.
         storage: LogStorage,
     },
     /// Make an epoch durable and report `EpochSaved`.
     SaveEpoch {
-        /// Which.
+        /// Which epoch.
         kind: EpochKind,
         /// Its number.
         epoch: u32,
     },
-    /// Cut the log after this txn, report `Truncated` or `TruncateMissed`.
+    /// Cut the log after this txn, then report `Truncated` or `TruncateMissed`.
     Truncate {
         /// The last txn to keep.
         zxid: Zxid,
-        /// Whether the tree shows what is cut off.
+        /// Whether the tree contains what is cut off.
         tree: TreeAfterCut,
     },
-    /// Keep an empty tree, as if it had come behind SNAP on this link: all txns come from the leader.
+    /// Begin with an empty tree, as if it had come after SNAP on this link: all txns come from the leader.
     BeginEmpty {
-        /// It.
+        /// The link to the leader.
         link: LinkId,
     },
-    /// Apply a txn to the tree that came behind SNAP. Nothing on disk changes.
+    /// Apply a txn to the tree that came after SNAP. Nothing on disk changes.
     Replay {
         /// The link on which the tree came.
         link: LinkId,
@@ -293,36 +293,36 @@ pub enum Output {
         /// Its bytes.
         payload: Bytes,
     },
-    /// Write the tree that came behind SNAP, with the txns that were applied to it, as a snapshot, only then drop the
-    /// old log, and put the tree in the old one's place. Report `SnapshotInstalled`.
+    /// Write the tree that came after SNAP, with the txns that were applied to it, as a snapshot; only then delete the
+    /// old log and replace the old tree. Report `SnapshotInstalled`.
     InstallSnapshot {
         /// The link on which the tree came.
         link: LinkId,
         /// The zxid of SNAP.
         zxid: Zxid,
     },
-    /// A membership is pending: its servers have a say, so they must be reachable. Its txn is in the log;
-    /// nothing else has to remember it.
+    /// A membership is pending: decisions need its servers, so they must be reachable. Its txn is in the log;
+    /// it need not be stored anywhere else.
     MembershipPending {
-        /// It.
+        /// The pending membership.
         membership: Arc<Membership>,
     },
-    /// Go by this membership from now on, and remember it.
+    /// Use this membership from now on, and store it.
     Activate {
-        /// It.
+        /// The membership in force.
         membership: Arc<Membership>,
     },
-    /// This server was told not to vote and is up to date now ([`crate::Zab::prove_quorum`]): forget that durably,
-    /// and report `VotingAllowed`.
+    /// This server was not allowed to vote and is up to date now ([`crate::Zab::prove_quorum`]): durably allow it to
+    /// vote, and report `VotingAllowed`.
     AllowVoting,
-    /// Everything up to here is agreed on and durable here: it may be applied.
+    /// Everything up to this txn is agreed on and durable here: it may be applied.
     Commit {
-        /// The last one.
+        /// The last such txn.
         zxid: Zxid,
     },
     /// A quorum still followed this leader after the check began, and after all checks before it.
     CheckPassed {
-        /// Which.
+        /// The check.
         check: Check,
     },
     /// This server's role has changed.

@@ -1,23 +1,23 @@
-//! Leading: from the first learner's word to the last commit.
+//! The leader's role, from the first learner's introduction to the last commit.
 //!
 //! The stages, each named for what it awaits:
-//! 1. **Discovery.** `AwaitingInfos`: a quorum of voters, this server among them, has said which epoch
-//!    it promised last. The new epoch is one more than the largest, and saved (`SavingAcceptedEpoch`)
-//!    before anybody hears of it. `AwaitingEpochAcks`: a quorum has promised it, and none of them has
+//! 1. **Discovery.** `AwaitingInfos`: a quorum of voters, including this server, reports which epoch
+//!    each has promised last. The new epoch is one more than the largest, and saved (`SavingAcceptedEpoch`)
+//!    before any other server learns it. `AwaitingEpochAcks`: a quorum promises it, and none of them has
 //!    a history that is newer than this server's.
-//! 2. **Synchronization.** `AwaitingNewLeaderAcks`: each learner gets what it lacks and NEWLEADER
-//!    behind it. A quorum that has all of it durable makes this server's whole history agreed on.
+//! 2. **Synchronization.** `AwaitingNewLeaderAcks`: each learner gets what it lacks and then NEWLEADER.
+//!    When a quorum has all of it durable, this server's whole history is agreed on.
 //! 3. **Broadcast.** `Broadcasting`: txns are proposed, acknowledged and committed, in zxid order.
 //!
-//! Learners may come late: each goes through the same steps by itself and joins at the end.
+//! Learners may join late: each goes through the same steps by itself and joins at the end.
 //!
-//! Invariants: nothing is committed before stage 3; a txn is committed when every quorum that has a
-//! say acknowledged it or a later one of this epoch; a learner hears of a commit only behind the
+//! Invariants: nothing is committed before stage 3; a txn is committed when every required quorum has
+//! acknowledged it or a later one of this epoch; a learner gets a commit only after the
 //! proposal; a sync is answered only after a quorum has shown that it still follows ([`checks`]);
-//! observers and strangers never count (ZOOKEEPER-2959).
+//! observers and servers that are not listed never count (ZOOKEEPER-2959).
 //!
 //! Apache: `Leader`, `LearnerHandler`. How we differ: no thread waits for anything; no snapshot is
-//! written before serving; an acknowledgement stands for all earlier ones on the same link.
+//! written before serving; an acknowledgement includes all earlier ones on the same link.
 
 mod broadcast;
 pub(crate) mod checks;
@@ -35,7 +35,7 @@ use crate::learner_peer::{LearnerPeer, Learners, Step, late_links};
 use crate::quorum::Quorum;
 use crate::replica::{Replica, StepDownReason};
 
-/// What a leader waits for.
+/// The stage of a leader, named for what it awaits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     AwaitingInfos,
@@ -45,12 +45,12 @@ enum Stage {
     Broadcasting,
 }
 
-/// A learner's sync.
+/// A learner's sync that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 struct WaitingSync {
-    /// The proposal behind which it is answered.
+    /// The proposal after whose commit it is answered.
     zxid: Zxid,
-    /// The check that has to be passed before.
+    /// The check that has to pass first.
     check: Check,
     link: LinkId,
 }
@@ -65,12 +65,12 @@ pub(crate) struct Leader {
     stage_since_ms: u64,
     /// When it must be over.
     stage_deadline_ms: u64,
-    /// The end of this server's log when it was elected, and the epoch it had followed: what the
-    /// followers' are compared with.
+    /// The epoch that this server had followed and the end of its log when it was elected. The followers' are
+    /// compared with these.
     initial: (u32, Zxid),
     /// This server's own epoch is saved, so its own history counts.
     own_epoch_saved: bool,
-    /// A new membership gives the lead to somebody else: nothing more is committed here.
+    /// A new membership designates another leader: nothing more is committed here.
     retired: bool,
     learners: Learners,
     /// Learners' syncs, oldest first.
@@ -79,7 +79,7 @@ pub(crate) struct Leader {
     passed: Check,
     next_ping_ms: u64,
     next_check_ms: u64,
-    /// One of them has proven to be unable to follow.
+    /// A voter has been shown to be unable to follow, see [`claims`].
     outbid: bool,
 }
 
@@ -111,7 +111,7 @@ impl Leader {
         self.stage == Stage::Broadcasting
     }
 
-    /// The learners that are up to date: who, on which link, as what.
+    /// Returns the learners that are up to date: link, server and kind.
     pub fn learners(&self) -> impl Iterator<Item = (LinkId, ServerId, LearnerKind)> + '_ {
         let active = self.learners.iter().filter(|(_, peer)| peer.step == Step::Active);
         active.map(|(link, peer)| (*link, peer.server, peer.kind))
@@ -130,7 +130,8 @@ impl Leader {
         self.learners.insert(link, LearnerPeer::new(now_ms, deadline_ms));
     }
 
-    /// A leader that has named another one stays until its learners have heard of it and left.
+    /// Forgets a lost link. A leader that has designated another one stays until its learners have learned of it and
+    /// left.
     pub fn handle_link_lost(
         &mut self,
         now_ms: u64,
@@ -184,14 +185,15 @@ impl Leader {
         }
     }
 
-    /// A voter cannot follow this leader, and needs a later epoch: see [`claims`].
+    /// Whether a voter cannot follow this leader because it needs a later epoch: see [`claims`].
     pub fn is_outbid(&self) -> bool {
         self.outbid
     }
 
-    /// A voter has promised this very epoch to another leader, or cannot remember to which one, and the voters
-    /// that are there without it are no quorum. It can promise the next epoch, so that comes sooner than a
-    /// voter that may never come. The others have a tick to come: anybody can say that it cannot promise.
+    /// Whether too many promises are missing: a voter has promised this very epoch to another leader, or no longer
+    /// knows to which one, and the other connected voters are not a quorum. It can promise the next epoch, which is
+    /// faster than waiting for a voter that may never connect. The other voters have a tick to connect first: any host
+    /// can claim that it cannot promise.
     fn lacks_promises(&self, now_ms: u64, replica: &Replica) -> bool {
         let refused = |peer: &LearnerPeer| peer.step == Step::Promised && !peer.promised;
         self.stage == Stage::AwaitingEpochAcks
@@ -200,14 +202,14 @@ impl Leader {
             && !self.is_quorum_with_new_voters(replica, |peer| !refused(peer))
     }
 
-    /// Whether a voter follows this server and is in a certain state. Every question about who has acknowledged what
-    /// asks here: observers never count, and neither does a voter that joined as one because it may not vote. Only
+    /// Whether a voter follows this server and is in a certain state. Everything that counts acknowledgements
+    /// uses this: observers never count, and neither does a voter that joined as one because it may not vote. Only
     /// discovery counts more, see [`Self::is_quorum_with_new_voters`].
     pub(super) fn has_follower(&self, voter: ServerId, is: impl Fn(&LearnerPeer) -> bool) -> bool {
         self.followers().any(|peer| peer.server == voter && is(peer))
     }
 
-    /// The learners that count.
+    /// Returns the learners that count: those that follow.
     pub(super) fn followers(&self) -> impl Iterator<Item = &LearnerPeer> {
         self.learners.values().filter(|peer| peer.kind == LearnerKind::Follower)
     }
@@ -262,7 +264,7 @@ impl Leader {
             if self.lacks_promises(now_ms, replica) {
                 return Err(StepDownReason::EpochOutbid);
             }
-            // Behind the check: who wins has a tick to catch up.
+            // After the check for late links: the winner has a tick to catch up.
             self.settle_contests(now_ms, replica, out);
         }
         if now_ms >= self.next_ping_ms {
@@ -272,8 +274,8 @@ impl Leader {
         Ok(())
     }
 
-    /// A quorum has caught up or is about to, for instance with a large tree that takes longer than a stage
-    /// may: whoever is late with that is dismissed by itself.
+    /// Whether a quorum has caught up or is about to, for instance with a large tree that takes longer than a stage
+    /// may: a learner that is too slow is disconnected individually.
     fn is_bringing_quorum_up(&self, replica: &Replica) -> bool {
         let is_catching_up =
             |peer: &LearnerPeer| matches!(peer.step, Step::Sending | Step::Syncing);
@@ -294,9 +296,9 @@ impl Leader {
         }
     }
 
-    /// The same before the history is in question, when an observer counts too if only the pending membership
-    /// makes it a voter. It does not know yet, and comes as a follower when it does; its promise binds it in
-    /// either case. A voter of the membership in force that comes as an observer may not vote.
+    /// Like [`Self::is_quorum`], for discovery, where an observer counts too if only the pending membership
+    /// makes it a voter. It does not know that yet, and will join as a follower when it does; its promise binds it in
+    /// either case. A voter of the membership in force that joins as an observer may not vote.
     pub(super) fn is_quorum_with_new_voters(
         &self,
         replica: &Replica,
@@ -323,13 +325,13 @@ impl Leader {
         self.syncs.retain(|sync| sync.link != link);
     }
 
-    /// Sends a learner away.
+    /// Disconnects a learner.
     fn dismiss(&mut self, link: LinkId, reason: CloseReason, out: &mut Vec<Output>) {
         self.forget(link);
         out.push(Output::Close { link, reason });
     }
 
-    /// The leader steps down: everybody has to look for another one.
+    /// Steps down and disconnects all learners, which have to look for another leader.
     pub fn end(self, out: &mut Vec<Output>) {
         for link in self.learners.into_keys() {
             out.push(Output::Close { link, reason: CloseReason::NotLeading });

@@ -1,15 +1,15 @@
-//! Learning: from the connection to the leader to every commit that it sends.
+//! The learner's role, from the connection to the leader to every commit that it sends.
 //!
 //! The stages, each named for what it awaits. `Connecting`, `AwaitingLeaderInfo`, `SavingAcceptedEpoch`:
-//! a promise is saved before it is given. `AwaitingPlan`: DIFF, TRUNC or SNAP. `CatchingUp`: txns come,
+//! a promise is saved before it is given. `AwaitingPlan`: DIFF, TRUNC or SNAP. `CatchingUp`: txns arrive,
 //! until NEWLEADER. Then, in this order and no other (ZOOKEEPER-3911, 4643, 4646, 4685, 4785):
-//! everything that came is durable (`FlushingHistory` or `Installing`), then the epoch is
+//! everything received becomes durable (`FlushingHistory` or `Installing`), then the epoch
 //! (`SavingCurrentEpoch`), then NEWLEADER is acknowledged (`AwaitingUpToDate`). `Active`: proposals are
-//! logged and acknowledged, commits are believed.
+//! logged and acknowledged, and commits are accepted.
 //!
-//! After DIFF and TRUNC txns go straight to the log. After SNAP nothing on disk changes until
-//! NEWLEADER: txns are applied to the received tree, and this becomes one snapshot, which takes
-//! the place of the old log in one step. A link that is lost before leaves this server as it was
+//! After DIFF and TRUNC txns are written straight to the log. After SNAP nothing on disk changes until
+//! NEWLEADER: txns are applied to the received tree, and this becomes one snapshot, which replaces
+//! the old log in one step. If the link is lost before that, this server is unchanged
 //! (ZOOKEEPER-2872, 3642, 5094).
 //!
 //! Apache: `Learner`, `Follower`, `Observer`. How we differ: no txn of an earlier epoch than the leader's is applied
@@ -29,10 +29,10 @@ use crate::replica::{Epochs, Replica, StepDownReason, Voting};
 use crate::settings::Mistake;
 use catching_up::ReceivedTree;
 
-/// What a packet that waits counts besides its payload.
+/// Bytes that a waiting packet counts in addition to its payload.
 const PARKED_PACKET_BYTES: usize = 64;
 
-/// What a learner waits for.
+/// The stage of a learner, named for what it awaits.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
     Connecting,
@@ -53,44 +53,44 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct Learner {
     leader: ServerId,
-    /// The follower that plays the leader for this observer.
+    /// The follower that serves this observer, if it is not the leader.
     observer_master: Option<ServerId>,
-    /// Whether this server follows or observes; for the whole role, whatever a new membership says.
+    /// Whether this server follows or observes; fixed for the whole role, even if a new membership changes it.
     kind: LearnerKind,
     /// This server's history is known not to be ahead of the leader's.
     not_ahead: bool,
     stage: Stage,
     link: Option<LinkId>,
-    /// The leader's, from LEADERINFO on.
+    /// The leader's epoch, known from LEADERINFO on.
     epoch: u32,
-    /// When something must have come from the leader.
+    /// When something must have been received from the leader.
     deadline_ms: u64,
-    /// What of the history is agreed on, as far as the leader has said; believed at UPTODATE.
+    /// The zxid up to which the leader has committed, as far as its packets show; relied on from UPTODATE on.
     agreed: Zxid,
-    /// The last txn that needs no acknowledgement of its own any more.
+    /// The last txn that is acknowledged, or included in the acknowledgement of NEWLEADER.
     acked: Zxid,
-    /// Packets that came while the disk was busy.
+    /// Packets that arrived while the disk was busy.
     parked: VecDeque<QuorumPacket>,
     parked_bytes: usize,
     /// The membership that came with NEWLEADER; in force from UPTODATE on, if it is agreed on.
     leaders_config: Option<Membership>,
 }
 
-/// Whom to learn from.
+/// The server to learn from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upstream {
     /// The leader.
     pub leader: ServerId,
-    /// The leader, or another server that plays it.
+    /// The server to connect to: the leader or an observer master.
     pub to: ServerId,
-    /// Which of its ports.
+    /// Its port.
     pub port: LearnerPort,
     /// The vote by which the leader was elected shows that it is not behind this server.
     pub not_ahead: bool,
 }
 
 impl Learner {
-    /// Learns from the leader, or from another server that plays it.
+    /// Begins to learn from the leader or from an observer master.
     pub fn begin(
         now_ms: u64,
         upstream: Upstream,
@@ -167,7 +167,7 @@ impl Learner {
         if now_ms >= self.deadline_ms { Err(StepDownReason::LeaderSilent) } else { Ok(()) }
     }
 
-    /// The leader lives.
+    /// Notes that the leader is alive.
     pub fn handle_heard(&mut self, now_ms: u64, replica: &Replica) {
         let limit_ms = match self.stage {
             Stage::Active => replica.settings.sync_limit_ms(),
@@ -176,8 +176,9 @@ impl Learner {
         self.deadline_ms = now_ms + limit_ms;
     }
 
-    /// This server is busy with what the leader has sent. While it catches up, that may take any time. Once it serves
-    /// clients, it must hear from the leader itself: they may not be shown an old tree for longer than syncLimit.
+    /// Notes that this server is busy with what the leader has sent. While it catches up, that may take any time. Once
+    /// it serves clients, it must receive packets from the leader: clients must not be shown an old tree for longer
+    /// than syncLimit.
     pub fn handle_still_busy(&mut self, now_ms: u64, replica: &Replica) {
         if !self.is_active() {
             self.handle_heard(now_ms, replica);
@@ -257,10 +258,10 @@ impl Learner {
         out: &mut Vec<Output>,
     ) -> Result<(), StepDownReason> {
         let Epochs { current, accepted } = replica.epochs;
-        // No quorum counts on an observer's promise, and no leader looks at it to choose a later epoch. But one that
-        // only may not vote yet is a voter to its leader, and Apache's counts its ack.
+        // No quorum relies on an observer's promise, and no leader uses it to choose a later epoch. But a voter that
+        // observes only because it may not vote yet is a voter to its leader, and Apache's counts its ack.
         let is_observer = self.kind == LearnerKind::Observer && replica.voting == Voting::Allowed;
-        // What it knows to be agreed on may be of a later epoch than it has followed to the end.
+        // It may know txns to be agreed on that are of a later epoch than the last one that it fully joined.
         let committed = replica.log.committed().epoch();
         let earliest = if is_observer { current.max(committed) } else { accepted };
         let is_possible = (earliest..EPOCH_MAX).contains(&epoch);
@@ -280,9 +281,9 @@ impl Learner {
         Ok(())
     }
 
-    /// The leader compares the epoch and the zxid with its own, to learn whether this server is ahead of it. A
-    /// server that asks for everything anew hides its zxid, so its promise counts only if it is known not to be.
-    /// A server that may not vote gives none that counts.
+    /// Sends ACKEPOCH. The leader compares the epoch and the zxid with its own, to see whether this server is ahead of
+    /// it. A server that requests everything again hides its zxid, so its promise counts only if it is known not to be
+    /// ahead. The promise of a server that may not vote does not count.
     fn send_epoch_ack(&mut self, promised: bool, replica: &mut Replica, out: &mut Vec<Output>) {
         self.stage = Stage::AwaitingPlan;
         replica.promise_owed_to = None;
@@ -326,8 +327,8 @@ impl Learner {
         Ok(())
     }
 
-    /// The leader's history is durable here, with the membership in it: what a tree brings cannot be found
-    /// in the log.
+    /// Saves the current epoch: the leader's history is durable here. The membership is noted first, since one that
+    /// came in a tree cannot be found in the log.
     fn save_current_epoch(
         &mut self,
         replica: &mut Replica,
@@ -346,7 +347,7 @@ impl Learner {
         Ok(())
     }
 
-    /// Acknowledges, one by one as Apache's leader wants it, what has become durable.
+    /// Acknowledges what has become durable, one txn at a time because Apache's leader needs that.
     fn acknowledge(&mut self, replica: &Replica, out: &mut Vec<Output>) {
         let may_ack = matches!(self.stage, Stage::AwaitingUpToDate | Stage::Active);
         if !may_ack || self.kind == LearnerKind::Observer {
@@ -387,7 +388,7 @@ impl Learner {
         {
             return Err(StepDownReason::Reconfigured { next: None });
         }
-        // A change that was found to be agreed on while catching up.
+        // A change of membership was found to be agreed on while catching up.
         if replica.kind() != self.kind {
             return Err(StepDownReason::Reconfigured { next: Some(leader) });
         }
@@ -398,14 +399,14 @@ impl Learner {
         Ok(())
     }
 
-    /// The membership that came with NEWLEADER, unless it is only pending: then this server goes by it when
-    /// it hears that its txn is agreed on.
+    /// Returns the membership that came with NEWLEADER, unless it is only pending: then it takes effect when
+    /// its txn is agreed on.
     fn agreed_config(&self) -> Option<&Membership> {
         let config = self.leaders_config.as_ref()?;
         Memberships::is_agreed(config, self.epoch, self.agreed).then_some(config)
     }
 
-    /// A change of the membership is agreed on. It was seen when its txn came.
+    /// Puts the pending membership in force if its txn is the one that was committed.
     fn activate(
         &self,
         zxid: Zxid,

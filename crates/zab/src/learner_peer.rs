@@ -1,5 +1,6 @@
-//! One learner as the server sees it that brings it up to date: the leader, or a follower that serves
-//! observers. Here is what both do in the same way; when they do it is decided where they are.
+//! One learner, from the view of the server that brings it up to date: the leader, or a follower that serves
+//! observers. This module holds what both do in the same way; when to do it is decided in `leader` and
+//! `observer_master`.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +16,34 @@ use crate::sync::{SyncPlan, plan_sync};
 /// The most that is queued for a learner at once before it gets live proposals: it must read all of this before it
 /// can answer a ping. Anything more is read from the log, at the learner's pace.
 const REST_BYTES_MAX: usize = 8 << 20;
-/// What PROPOSAL and COMMIT take besides a payload, about.
+/// Approximate size of PROPOSAL and COMMIT without the payload.
 const PACKET_EXTRA_BYTES: usize = 64;
 
 /// All learners of one server.
 pub(crate) type Learners = BTreeMap<LinkId, LearnerPeer>;
 
-/// What is awaited from it.
+/// How far a learner has come, and what is awaited from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Its introduction.
+    /// Awaits its introduction (FOLLOWERINFO or OBSERVERINFO).
     AwaitingInfo,
-    /// Nothing: the new epoch is not known yet.
+    /// Awaits nothing: the new epoch is not chosen yet.
     Introduced,
-    /// Its promise.
+    /// Awaits its promise (ACKEPOCH).
     AwaitingEpochAck,
-    /// Nothing: the others' promises are not complete.
+    /// Awaits nothing: other servers' promises are missing.
     Promised,
-    /// Nothing: its server has an older link, which may be in use.
+    /// Awaits nothing: its server has an older link, which may be in use.
     Contesting,
-    /// Nothing: a tree or a part of the log is being sent to it.
+    /// Awaits nothing: a tree or a part of the log is being sent to it.
     Sending,
-    /// That it has caught up.
+    /// Awaits the acknowledgement of NEWLEADER.
     Syncing,
-    /// Nothing: it is being sent what was agreed on while it stored what it was sent before.
+    /// Awaits nothing: it is being sent the txns that were agreed on while it stored the earlier ones.
     Resuming,
-    /// Nothing: not enough others have caught up.
+    /// Awaits nothing: too few other learners have caught up.
     Synced,
-    /// Acknowledgements, requests and signs of life.
+    /// Is up to date; sends acknowledgements, requests and answers to pings.
     Active,
 }
 
@@ -52,34 +53,34 @@ pub(crate) struct LearnerPeer {
     pub step: Step,
     pub server: ServerId,
     pub kind: LearnerKind,
-    /// The epoch that it had promised before.
+    /// The epoch that it had promised before it connected.
     pub accepted_epoch: u32,
-    /// Its promise counts: it was made to this leader.
+    /// Its promise counts: it was given to this leader.
     pub promised: bool,
     /// When it began to contest its server's older link.
     pub contests_since_ms: u64,
-    /// When it began to be sent what it lacks.
+    /// When this server began to send what it lacks.
     pub syncs_since_ms: u64,
-    /// Where its log ended when it came.
+    /// The end of its log when it connected.
     pub last_zxid: Zxid,
     /// It has this txn, or has been sent it, and all before it.
     pub sent_to: Zxid,
     /// Everything up to here is durable at the learner.
     pub acked: Zxid,
-    /// What it was sent as agreed on before NEWLEADER: acknowledged together with it.
+    /// The last agreed txn that it was sent before NEWLEADER: acknowledged together with it.
     pub synced_to: Zxid,
     /// The version of the membership in NEWLEADER.
     pub membership_version: u64,
-    /// When it was last heard of.
+    /// When something was last received from it.
     pub heard_ms: u64,
     /// When it must have caught up.
     pub ready_deadline_ms: u64,
-    /// When it was told that it may serve clients.
+    /// When UPTODATE was sent to it.
     up_to_date_ms: u64,
-    /// The last check for which it was pinged since it is up to date, and the last one that it has answered.
+    /// The last check for which it was pinged since it became up to date, and the last one that it has answered.
     pub check_asked: Check,
     pub check_answered: Check,
-    /// A proposal that it has not acknowledged, and since when.
+    /// A proposal that it has not acknowledged, and when it was sent.
     pub owes: Option<(Zxid, u64)>,
 }
 
@@ -107,24 +108,24 @@ impl LearnerPeer {
         }
     }
 
-    /// It gets every proposal and commit. A learner that is still receiving or storing what it lacks does not, so
-    /// nothing piles up for it on either side, however long that takes.
+    /// Whether it gets every proposal and commit. A learner that is still receiving or storing what it lacks does not,
+    /// so nothing accumulates for it on either side, however long that takes.
     pub fn is_forwarding(&self) -> bool {
         matches!(self.step, Step::Synced | Step::Active)
     }
 
-    /// A tree or a part of the log is being streamed to it.
+    /// Whether a tree or a part of the log is being streamed to it.
     pub fn is_streaming(&self) -> bool {
         matches!(self.step, Step::Sending | Step::Resuming)
     }
 
-    /// It has said that it has caught up, and signs of life are expected from it.
+    /// Whether it has acknowledged NEWLEADER, so that it must answer pings.
     pub fn is_established(&self) -> bool {
         matches!(self.step, Step::Resuming | Step::Synced | Step::Active)
     }
 
-    /// For how long it may be silent and still be in use. While a learner stores a tree it cannot answer: it may take
-    /// as long for that as it has taken to read it.
+    /// Returns how long its link may be silent and still be in use. While a learner stores a tree it cannot answer: it
+    /// may take as long for that as it has taken to read it.
     fn silence_max_ms(&self, tick_ms: u64) -> u64 {
         match self.step {
             Step::Syncing => tick_ms.max(self.heard_ms.saturating_sub(self.syncs_since_ms)),
@@ -132,7 +133,7 @@ impl LearnerPeer {
         }
     }
 
-    /// It waits until it is clear whether its server's older link is in use.
+    /// Makes it wait until it is clear whether its server's older link is in use.
     pub fn contest(&mut self, now_ms: u64) {
         if self.step != Step::Contesting {
             self.step = Step::Contesting;
@@ -142,11 +143,11 @@ impl LearnerPeer {
 
     pub fn is_late(&self, now_ms: u64, sync_limit_ms: u64) -> bool {
         match self.step {
-            // However large the tree is; the link itself notices when nobody reads.
+            // However large the tree is; the link itself fails when the learner does not read.
             Step::Sending | Step::Resuming | Step::Synced => false,
             Step::Active => {
                 let owes_long = self.owes.is_some_and(|(_, since)| now_ms > since + sync_limit_ms);
-                // It answers UPTODATE when it has read it, behind what its disk has yet to write.
+                // It reads UPTODATE, and answers it, only after its disk has written what came before.
                 let has_answered = self.heard_ms > self.up_to_date_ms;
                 let silent_until_ms = self.heard_ms + sync_limit_ms;
                 owes_long
@@ -156,7 +157,7 @@ impl LearnerPeer {
         }
     }
 
-    /// Begins to send what it lacks of the history; everything up to `agreed` is agreed on.
+    /// Begins to send the part of the history that it lacks; everything up to `agreed` is agreed on.
     pub fn send_history(
         &mut self,
         now_ms: u64,
@@ -195,8 +196,8 @@ impl LearnerPeer {
         out.push(Output::SendSnapshot { link, zxid: self.sent_to });
     }
 
-    /// Sends what was agreed on since it was last sent something. Behind a tree that takes in every txn that the tree
-    /// may show (ZOOKEEPER-3104). It may again be more than the window holds.
+    /// Sends what was agreed on since it was last sent something. After a tree this includes every txn that the tree
+    /// may already contain (ZOOKEEPER-3104). It may again be more than the window holds.
     pub fn send_more(
         &mut self,
         link: LinkId,
@@ -238,7 +239,7 @@ impl LearnerPeer {
         self.membership_version != replica.memberships.in_force().version
     }
 
-    /// Sends what is proposed and not agreed on. From here on it gets all that is new.
+    /// Sends what is proposed and not agreed on. From here on it gets every new proposal.
     fn send_proposed(
         &mut self,
         now_ms: u64,
@@ -255,7 +256,7 @@ impl LearnerPeer {
         }
     }
 
-    /// It has been sent everything up to `agreed`, and must say that it has it. This membership goes with it.
+    /// Sends NEWLEADER with this membership, which it must acknowledge: it has been sent everything up to `agreed`.
     pub fn send_new_leader(
         &mut self,
         now_ms: u64,
@@ -275,7 +276,7 @@ impl LearnerPeer {
         out.push(Output::Send { link, packet: QuorumPacket::NewLeader { zxid, config } });
     }
 
-    /// It may serve clients.
+    /// Sends UPTODATE: it may serve clients.
     pub fn send_up_to_date(
         &mut self,
         now_ms: u64,
@@ -292,12 +293,12 @@ impl LearnerPeer {
         out.push(Output::Send { link, packet: QuorumPacket::UpToDate });
     }
 
-    /// It was sent a proposal.
+    /// Notes that it was sent a proposal.
     pub fn proposed(&mut self, zxid: Zxid, now_ms: u64) {
         self.owes.get_or_insert((zxid, now_ms));
     }
 
-    /// It acknowledged one; `last` is the last that was proposed.
+    /// Notes that it acknowledged a proposal; `last` is the last one that was sent.
     pub fn acknowledged(&mut self, zxid: Zxid, last: Zxid, now_ms: u64) {
         self.acked = self.acked.max(zxid);
         if self.owes.is_some_and(|(owed, _)| self.acked >= owed) {
@@ -306,29 +307,29 @@ impl LearnerPeer {
     }
 }
 
-/// How much of the history is on its way to a learner.
+/// Whether all of the history is on its way to a learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendProgress {
     /// All of it.
     Complete,
-    /// A tree or a part of the log, which takes its time.
+    /// Not yet: a tree or a part of the log is being streamed.
     Partial,
 }
 
 /// How long log files are kept for a learner that is catching up; a slower one may have to start over.
 const LOG_KEPT_MS: u64 = 60 * 60 * 1000;
 
-/// It will be sent what is agreed on meanwhile.
+/// Whether it will be sent what is agreed on meanwhile.
 fn is_behind(peer: &LearnerPeer) -> bool {
     peer.is_streaming() || peer.step == Step::Syncing
 }
 
-/// Whether one of them will be sent what is agreed on meanwhile.
+/// Whether one of the learners will be sent what is agreed on meanwhile.
 pub(crate) fn is_sending(learners: &Learners) -> bool {
     learners.values().any(is_behind)
 }
 
-/// What learners are being sent begins after this txn.
+/// Returns the txn after which the part of the log begins that learners are being sent.
 pub(crate) fn needed_after(learners: &Learners, now_ms: u64) -> Option<Zxid> {
     let sending = learners
         .values()
@@ -336,12 +337,12 @@ pub(crate) fn needed_after(learners: &Learners, now_ms: u64) -> Option<Zxid> {
     sending.map(|peer| peer.sent_to).min()
 }
 
-/// Up to where the log on disk can be sent.
+/// Returns the last txn up to which the log on disk can be sent.
 fn durable(agreed: Zxid, replica: &Replica) -> Zxid {
     agreed.min(replica.log.flushed())
 }
 
-/// Whether a learner that introduces itself like this can be brought up to date here.
+/// Checks whether a learner with this introduction can be brought up to date by this server.
 pub(crate) fn judge_introduction(info: &LearnerInfo, replica: &Replica) -> Result<(), CloseReason> {
     if info.config_version > replica.memberships.in_force().version {
         return Err(CloseReason::NewerConfig);
@@ -352,21 +353,21 @@ pub(crate) fn judge_introduction(info: &LearnerInfo, replica: &Replica) -> Resul
     Ok(())
 }
 
-/// What becomes of a link on which a server has promised the epoch while it has another one.
+/// The result of a contest between two links that claim to be the same server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contest {
-    /// The other link is closed, if there is one, and this one goes on.
+    /// This link is used, and the other one, if there is one, is closed.
     Won { over: Option<LinkId> },
-    /// It has to wait and see whether the other one is in use.
+    /// Undecided: it has to wait until it is clear whether the other link is in use.
     Open,
-    /// The other link is in use: whoever is at the end of this one, it is not that server.
+    /// The other link is in use: the peer on this link is not that server.
     Lost,
 }
 
-/// Decides which of two links of a server counts. A server has one link at a time, so a real one that connects again
-/// has lost the older one, whether we noticed or not; but anybody who reaches the port can call itself a member. So the
-/// older link stays until the newcomer has promised the epoch and nothing was heard on the older one for a tick. One
-/// that has caught up is asked in that time whether it is there; one that reads a tree is heard of as it reads.
+/// Decides which of two links of a server is used. A server has one link at a time, so a genuine server that connects
+/// again has lost the older link, whether we noticed or not; but any host that reaches the port can claim to be a
+/// member. So the older link stays until the newer one has promised the epoch and nothing was received on the older
+/// one for a tick. A learner that has caught up is pinged in that time; one that reads a tree is noticed as it reads.
 pub(crate) fn judge_contest(
     learners: &Learners,
     link: LinkId,
@@ -396,20 +397,20 @@ pub(crate) fn judge_contest(
     }
 }
 
-/// The links that contest another one, the newest first: of several links of one server it is the one in use.
+/// Returns the links that contest another one, the newest first: of several links of one server that is the one in use.
 pub(crate) fn contesting(learners: &Learners) -> Vec<LinkId> {
     let contesting = learners.iter().filter(|(_, peer)| peer.step == Step::Contesting);
     contesting.map(|(link, _)| *link).rev().collect()
 }
 
-/// Learners that are not ready in time, or have not answered for too long.
+/// Returns the links of learners that are not ready in time, or have not answered for too long.
 pub(crate) fn late_links(learners: &Learners, now_ms: u64, replica: &Replica) -> Vec<LinkId> {
     let limit_ms = replica.settings.sync_limit_ms();
     let late = learners.iter().filter(|(_, peer)| peer.is_late(now_ms, limit_ms));
     late.map(|(link, _)| *link).collect()
 }
 
-/// Sends a ping to all that have caught up, or are about to.
+/// Pings all learners that have caught up, or are about to.
 pub(crate) fn ping(learners: &Learners, zxid: Zxid, out: &mut Vec<Output>) {
     let knows_leader = |peer: &LearnerPeer| {
         matches!(peer.step, Step::Syncing | Step::Resuming | Step::Synced | Step::Active)
@@ -425,7 +426,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// An observer reads UPTODATE behind what its disk has yet to write, and cannot answer before.
+    /// An observer reads UPTODATE only after its disk has written what came before, and cannot answer earlier.
     #[test]
     fn a_learner_has_time_to_read_that_it_is_up_to_date() {
         let replica = testing::replica(1, Zxid::ZERO, &[]);

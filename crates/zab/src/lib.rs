@@ -1,20 +1,19 @@
-//! Agreement on order: election, discovery, synchronization and broadcast, as Apache ZooKeeper's
-//! servers speak them among each other.
+//! Agreement on the order of txns: election, discovery, synchronization and broadcast, in the protocol that Apache
+//! ZooKeeper's servers use among each other.
 //!
-//! In: [`Input`], one at a time, with the time. Out: a list of [`Output`]. A txn is opaque bytes
-//! with a zxid; what is in it, who asked for it and who is answered is somebody else's business. No
-//! clock, socket, file or randomness: a test or the simulator drives the same code as the server.
+//! In: [`Input`], one at a time, with the time. Out: a list of [`Output`]. A txn is opaque bytes with a zxid; its
+//! content, the client that requested it and the reply are not known here. There is no clock, socket, file or
+//! randomness: a test or the simulator drives the same code as the server.
 //!
-//! The way of a server through a term: it looks for a leader ([`mod@election`]), leads (`leader`) or
-//! learns (`learner`; a follower may then serve observers, `observer_master`), until the term ends and
-//! it looks again ([`zab`]). What it has of the common history and how sure it is of it stands in
-//! [`log`]; how a learner catches up is decided in [`sync`]; who has a say, and whether that is about to
-//! change, in `memberships`.
+//! During a term a server looks for a leader ([`mod@election`]), then leads (`leader`) or learns (`learner`; a
+//! follower may also serve observers, `observer_master`), until the term ends and it looks again ([`zab`]). [`log`]
+//! tracks which part of the common history this server has, and which part is durable and committed. [`sync`]
+//! decides how a learner catches up. `memberships` knows the voters, and whether they are about to change.
 //!
-//! The promises, each with its argument where it is kept:
-//! - What one server has committed, every later leader has.
+//! Guarantees; the modules that enforce them say why they hold:
+//! - Every later leader has what any server has committed.
 //! - Servers commit the same txns in the same order.
-//! - No word is given that depends on a write that is not durable.
+//! - Nothing is acknowledged or promised that depends on a write that is not durable.
 
 pub mod election;
 pub mod history;

@@ -1,7 +1,7 @@
-//! What this server has of the common history, and how sure it is of each part.
+//! The part of the common history that this server has, and how far it is durable, committed and applied.
 //!
 //! `applied ≤ announced ≤ committed`, `announced ≤ flushed ≤ last` (a server that has just started
-//! has applied its whole log, agreed on or not, and serves nobody until it knows). A txn is announced,
+//! has applied its whole log, agreed on or not, and serves no clients until it knows which). A txn is announced,
 //! and with that applied, only once it is both agreed on and durable here: a tree that is never
 //! ahead of its own log survives every crash, and a disk that fails leaves this server behind, never
 //! wrong (ZOOKEEPER-4882). Apache applies without waiting for its own disk.
@@ -12,7 +12,7 @@ use herdsman_proto::Zxid;
 use crate::history::{History, HistoryLimits, continues};
 use crate::io::{Output, TreeAfterCut};
 
-/// The log as agreement sees it.
+/// The state of the log, as far as agreement needs it.
 #[derive(Debug)]
 pub struct Log {
     history: History,
@@ -22,11 +22,11 @@ pub struct Log {
     committed_txn: Zxid,
     announced: Zxid,
     applied: Zxid,
-    /// Whether txns are written to disk at all; an observer may do without.
+    /// Whether txns are written to disk; an observer may keep its log in memory.
     storage: LogStorage,
 }
 
-/// Where txns are kept.
+/// Where the log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStorage {
     /// On disk.
@@ -36,7 +36,7 @@ pub enum LogStorage {
 }
 
 impl Log {
-    /// The log of a server that starts: its tree contains all of it, agreed on or not.
+    /// Returns the log of a server that starts: its tree contains all of it, agreed on or not.
     #[must_use]
     pub fn new(
         storage: LogStorage,
@@ -60,52 +60,52 @@ impl Log {
         }
     }
 
-    /// The window over its end.
+    /// Returns the window over its end.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// The last txn that was asked to be appended.
+    /// Returns the last txn that was appended, durable or not.
     #[must_use]
     pub fn last(&self) -> Zxid {
         self.history.last()
     }
 
-    /// The last durable txn.
+    /// Returns the last durable txn.
     #[must_use]
     pub fn flushed(&self) -> Zxid {
         self.flushed
     }
 
-    /// Everything up to here is known to be agreed on. May be the start of an epoch, with which a tree is labelled
-    /// that contains everything before this epoch.
+    /// Returns the zxid up to which everything is known to be agreed on. It may be the start of an epoch, with which a
+    /// tree is labelled that contains everything before this epoch.
     #[must_use]
     pub fn committed(&self) -> Zxid {
         self.committed
     }
 
-    /// The last txn that is known to be agreed on. Every later leader has it in its history, which may well end before
-    /// [`committed`](Log::committed) if that is only the start of an epoch.
+    /// Returns the last txn that is known to be agreed on. Every later leader has it in its history, which may end
+    /// before [`committed`](Log::committed) if that is only the start of an epoch.
     #[must_use]
     pub fn committed_txn(&self) -> Zxid {
         self.committed_txn
     }
 
-    /// A txn that the tree contains by now; it may be further on.
+    /// Returns a txn that the tree contains; it may contain later ones.
     #[must_use]
     pub fn applied(&self) -> Zxid {
         self.applied
     }
 
-    /// Where txns are kept.
+    /// Returns where the log is kept.
     #[must_use]
     pub fn storage(&self) -> LogStorage {
         self.storage
     }
 
-    /// Txns that come from now on are written to disk. What came before is not there: the caller has to
-    /// replace everything by a snapshot first.
+    /// Writes txns to disk from now on. Earlier ones are not there: the caller has to replace everything by a
+    /// snapshot first.
     pub fn keep_on_disk(&mut self) {
         self.storage = LogStorage::OnDisk;
     }
@@ -116,7 +116,7 @@ impl Log {
         continues(self.last(), zxid)
     }
 
-    /// Everything that was appended is durable.
+    /// Whether everything that was appended is durable.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.flushed >= self.last()
@@ -131,13 +131,13 @@ impl Log {
         }
     }
 
-    /// Everything up to here is durable.
+    /// Notes that everything up to this txn is durable.
     pub fn handle_flushed(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
         self.flushed = self.flushed.max(zxid);
         self.announce(out);
     }
 
-    /// Everything up to here is agreed on.
+    /// Notes that everything up to this txn is agreed on.
     pub fn commit(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
         self.committed = self.committed.max(zxid);
         if zxid.counter() != 0 {
@@ -154,19 +154,20 @@ impl Log {
         }
     }
 
-    /// The tree contains everything up to here. `is_sending` says whether a learner is being sent something.
+    /// Notes that the tree contains everything up to this txn. `is_sending` says whether a learner is being sent
+    /// something.
     pub fn handle_applied(&mut self, zxid: Zxid, is_sending: bool) {
         self.applied = self.applied.max(zxid);
         self.history.trim(self.applied, is_sending);
     }
 
-    /// Whether nothing after this txn was announced: the tree shows none of it.
+    /// Whether nothing after this txn was announced: the tree contains none of it.
     #[must_use]
     pub fn is_unannounced_after(&self, zxid: Zxid) -> bool {
         self.announced <= zxid
     }
 
-    /// The log was cut. A tree that was loaded again contains all that is left.
+    /// Notes that the log was cut. A tree that was loaded again contains all that is left.
     pub fn handle_truncated(&mut self, zxid: Zxid, tree: TreeAfterCut) {
         self.history.cut_after(zxid);
         self.flushed = zxid;
@@ -176,7 +177,7 @@ impl Log {
         }
     }
 
-    /// Everything was replaced by a snapshot.
+    /// Notes that everything was replaced by a snapshot.
     pub fn handle_installed(&mut self, zxid: Zxid) {
         self.history.restart_at(zxid);
         self.flushed = zxid;

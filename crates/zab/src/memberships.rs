@@ -2,20 +2,19 @@
 //!
 //! A change of membership is a txn. The membership that it brings is *pending* from the moment that the
 //! txn is in this server's log until it is agreed on, and *in force* from then on. Meanwhile every decision
-//! needs a quorum of both (see [`Electorate`]): nobody can tell yet which of the two the other servers go by.
+//! needs a quorum of both (see [`Electorate`]): no server can tell yet which of the two the other servers use.
 //!
 //! Invariants:
 //! - What is pending is in the log or in the tree that it begins with. It is found there when a server starts
 //!   and when a leader has replaced both, and forgotten when its txn is cut off or goes with a log that a
-//!   snapshot replaces. There is no file of its own that could outlive it.
+//!   snapshot replaces. There is no separate file that could outlive it.
 //! - What is in force is agreed on. The version of a membership is the zxid of its txn, so a learner can tell
-//!   from what its leader has called agreed on; see [`Memberships::is_agreed`].
-//! - At most one change is pending. A leader proposes the next one only when the last is agreed on, so a log
-//!   that has a second one proves the first.
+//!   from the zxid up to which its leader has committed; see [`Memberships::is_agreed`].
+//! - At most one change is pending. A leader proposes the next one only when the last is agreed on, so a second
+//!   change in a log proves that the first one is agreed on.
 //!
-//! Apache: `QuorumPeer.getQuorumVerifier` and `getLastSeenQuorumVerifier`, of which the second is kept in a
-//! file `zoo.cfg.dynamic.next` that nothing takes back, and is put in force at UPTODATE even if it was only
-//! proposed.
+//! Apache: `QuorumPeer.getQuorumVerifier` and `getLastSeenQuorumVerifier`. The second one is kept in a file
+//! `zoo.cfg.dynamic.next` that is never taken back, and is put in force at UPTODATE even if it was only proposed.
 
 use std::sync::Arc;
 
@@ -42,12 +41,12 @@ pub(crate) struct Memberships {
 pub(crate) enum MembershipChange {
     /// Nothing that would end its role.
     Minor,
-    /// It votes now or no longer, or its leader is no longer to be found.
+    /// Whether it votes has changed, or its leader is no longer a voter at the same address.
     Major,
 }
 
 impl Memberships {
-    /// A server that starts with a membership in force.
+    /// Starts with a membership in force.
     pub fn new(me: ServerId, reconfig: Reconfig, in_force: Arc<Membership>) -> Self {
         let electorate = Electorate::of(&in_force);
         Memberships { me, reconfig, in_force, pending: None, electorate }
@@ -61,7 +60,7 @@ impl Memberships {
         self.pending.as_ref()
     }
 
-    /// Who has to agree to a decision.
+    /// Returns the voters that have to agree to a decision.
     pub fn electorate(&self) -> &Electorate {
         &self.electorate
     }
@@ -81,7 +80,7 @@ impl Memberships {
         kind_of(&self.in_force, self.me)
     }
 
-    /// The membership that a txn brings, if it brings one.
+    /// Returns the membership that a txn carries, if it carries one.
     pub fn brought_by(&self, payload: &[u8]) -> Option<Membership> {
         match self.reconfig {
             Reconfig::Enabled(membership_in) => membership_in(payload),
@@ -89,8 +88,8 @@ impl Memberships {
         }
     }
 
-    /// A txn that brings a membership is in the log: whoever acknowledges it has promised to ask the new
-    /// servers too. One that was pending before is agreed on, or this one would not have been proposed.
+    /// Notes that a txn with a membership is in the log: a server that acknowledges it needs the new servers for its
+    /// decisions, too. One that was pending before is agreed on, or this one would not have been proposed.
     pub fn logged(&mut self, membership: Membership, out: &mut Vec<Output>) {
         let newest = self.pending.as_ref().unwrap_or(&self.in_force).version;
         if !self.may_change() || membership.version <= newest {
@@ -102,8 +101,9 @@ impl Memberships {
         self.set_pending(Some(Arc::new(membership)), out);
     }
 
-    /// What the history of this server brings, found when it starts. Without a version this server has never been told
-    /// of a membership: what it finds is another ensemble's, of which its history is a copy.
+    /// Takes the memberships that this server finds in its history when it starts. If the one in force has no version,
+    /// this server has never received a membership: what it finds belongs to another ensemble, of which its history
+    /// is a copy.
     pub fn found(&mut self, brought: impl IntoIterator<Item = Membership>, out: &mut Vec<Output>) {
         if self.in_force.version != 0 {
             for membership in brought {
@@ -112,21 +112,21 @@ impl Memberships {
         }
     }
 
-    /// The log was cut after this txn.
+    /// Notes that the log was cut after this txn.
     pub fn cut_after(&mut self, zxid: Zxid, out: &mut Vec<Output>) {
         if self.pending.as_ref().is_some_and(|pending| version_zxid(pending) > zxid) {
             self.set_pending(None, out);
         }
     }
 
-    /// The log was replaced by a snapshot.
+    /// Forgets the pending membership: a snapshot has replaced the log.
     pub fn forget_pending(&mut self, out: &mut Vec<Output>) {
         if self.pending.is_some() {
             self.set_pending(None, out);
         }
     }
 
-    /// A membership is agreed on.
+    /// Puts a membership in force that is agreed on.
     pub fn activate(
         &mut self,
         membership: Arc<Membership>,
@@ -144,17 +144,17 @@ impl Memberships {
         if leader_stays && role_stays { MembershipChange::Minor } else { MembershipChange::Major }
     }
 
-    /// Whether a membership is agreed on that a leader of this epoch sends, if the history up to `agreed` is.
+    /// Whether a membership that a leader of this epoch sends is agreed on, if the history up to `agreed` is.
     /// Only a txn of the leader's own epoch can be undecided: everything older was agreed on when the
-    /// leader was established. The start of the epoch stands for no txn; it is the version that the first
-    /// membership of all gets.
+    /// leader was established. The start of the epoch is not a txn; it is the version that the very first
+    /// membership gets.
     pub fn is_agreed(membership: &Membership, epoch: u32, agreed: Zxid) -> bool {
         let zxid = version_zxid(membership);
         zxid <= agreed || zxid.epoch() != epoch || zxid.counter() == 0
     }
 
-    /// The very first membership has no version. It gets one that nobody has who was not there when it was
-    /// agreed on.
+    /// Gives the very first membership, which has no version, the start of this epoch as its version: only servers
+    /// that took part when it was agreed on have it.
     pub fn number_first(&mut self, epoch: u32, out: &mut Vec<Output>) {
         if self.in_force.version == 0 && self.pending.is_none() && self.may_change() {
             let mut first = (*self.in_force).clone();
@@ -163,8 +163,8 @@ impl Memberships {
         }
     }
 
-    /// What NEWLEADER carries. Before a leader is established, the pending membership: it is in the history
-    /// that a quorum is about to agree on. Afterwards, the one in force.
+    /// Returns the membership that NEWLEADER carries. Before a leader is established this is the pending one: it is in
+    /// the history that a quorum is about to agree on. Afterwards it is the one in force.
     pub fn for_new_leader(&self, established: bool) -> &Membership {
         self.pending.as_ref().filter(|_| !established).unwrap_or(&self.in_force)
     }
@@ -188,12 +188,12 @@ impl Memberships {
     }
 }
 
-/// The txn that brought a membership.
+/// Returns the zxid of the txn that carried a membership.
 pub(crate) fn version_zxid(membership: &Membership) -> Zxid {
     Zxid(membership.version as i64)
 }
 
-/// A server that is not in the list any more goes on as a follower without a vote.
+/// Returns whether a server follows or observes. One that is no longer listed goes on as a follower without a vote.
 pub(crate) fn kind_of(membership: &Membership, server: ServerId) -> LearnerKind {
     match membership.members.get(&server).map(|member| member.role) {
         Some(Role::Observer) => LearnerKind::Observer,

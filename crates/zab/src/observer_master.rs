@@ -1,19 +1,19 @@
-//! A follower that plays the leader for observers, so that the leader has fewer of them to serve.
+//! A follower that serves observers in place of the leader, so that the leader has fewer learners.
 //!
-//! In: what observers say on the observer master's port, and every commit that this follower hears of.
+//! In: packets of observers on the observer master's port, and every commit that this follower receives.
 //! Out: LEADERINFO with the epoch that this server follows, what an observer lacks, NEWLEADER, UPTODATE,
-//! then INFORM for every commit, and signs of life. Each observer goes through the steps by itself:
-//! nothing is decided here, so there is no quorum to wait for. Deliberately not here: what observers'
-//! clients ask for. The node hands that on to the leader and brings the answers back.
+//! then INFORM for every commit, and pings. Each observer goes through the steps by itself:
+//! nothing is decided here, so there is no quorum to wait for. Deliberately not here: requests of observers'
+//! clients. The node forwards these to the leader and returns the answers.
 //!
-//! Invariants: an observer is told only what the leader has said is agreed on; it hears of every such
-//! txn once and in order; it is never told to cut off what is agreed on. Observers are sent away when
-//! this server loses its leader: what they would hear from it then would be nothing.
+//! Invariants: an observer receives only txns that the leader has committed; it receives every such
+//! txn once and in order; it is never told to cut off what is agreed on. Observers are disconnected when
+//! this server loses its leader, because it could send them nothing more.
 //!
-//! Apache: `ObserverMaster`, `LearnerHandler`. How we differ: there an observer that comes from
-//! a master that is a little further on has to cut its log; here it waits for the commits that this
-//! follower has not heard of yet. What observers catch up with is this server's log, as at a leader, not a
-//! queue of its own (`observerMaster.sizeLimit`).
+//! Apache: `ObserverMaster`, `LearnerHandler`. How we differ: there an observer that comes from a
+//! master that is slightly ahead has to cut its log; here it waits for the commits that this
+//! follower has not received yet. Observers catch up from this server's log, as at a leader, not from a
+//! separate queue (`observerMaster.sizeLimit`).
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
@@ -28,9 +28,9 @@ use crate::replica::Replica;
 /// A follower's observers.
 #[derive(Debug)]
 pub(crate) struct ObserverMaster {
-    /// The leader's.
+    /// The leader's epoch.
     epoch: u32,
-    /// Everybody who has been sent the history was told up to here.
+    /// The last txn that all observers which have caught up were sent.
     informed_to: Zxid,
     observers: Learners,
     next_ping_ms: u64,
@@ -52,7 +52,7 @@ impl ObserverMaster {
         self.observers.contains_key(&link)
     }
 
-    /// The observers that are up to date.
+    /// Returns the observers that are up to date.
     pub fn observers(&self) -> impl Iterator<Item = (LinkId, ServerId)> + '_ {
         let active = self.observers.iter().filter(|(_, peer)| peer.step == Step::Active);
         active.map(|(link, peer)| (*link, peer.server))
@@ -111,7 +111,7 @@ impl ObserverMaster {
                 peer.step = Step::Resuming;
                 self.send_more(now_ms, link, replica, out);
             }
-            // The answer to UPTODATE means nothing.
+            // The answer to UPTODATE has no meaning.
             (QuorumPacket::Ack { zxid }, Step::Active) if *zxid == start => {}
             _ => self.dismiss(link, CloseReason::UnexpectedPacket, out),
         }
@@ -140,7 +140,7 @@ impl ObserverMaster {
         out.push(Output::Send { link, packet });
     }
 
-    /// Looks again at all links that contest another one.
+    /// Checks all links again that contest another one.
     fn settle_contests(&mut self, now_ms: u64, replica: &Replica, out: &mut Vec<Output>) {
         for link in contesting(&self.observers) {
             if self.observers.contains_key(&link) {
@@ -172,14 +172,14 @@ impl ObserverMaster {
         }
     }
 
-    /// Sends an observer what it lacks, unless it is further on than this server. What it has of the
-    /// present epoch will be agreed on as long as the leader stays, and this server will soon hear so.
+    /// Sends an observer what it lacks, unless it is ahead of this server. What it has of the current epoch will
+    /// be agreed on while the leader stays, and this server will soon receive the commits.
     fn synchronize(&mut self, now_ms: u64, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
         let agreed = replica.log.committed();
         let promised = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Promised);
         let Some(peer) = promised else { return };
         let ahead = peer.last_zxid.epoch() == self.epoch && peer.last_zxid > agreed;
-        // The start of the epoch stands for no txn: nobody will hear that it is agreed on.
+        // The start of the epoch is not a txn: no commit will come for it.
         if ahead && peer.last_zxid.counter() != 0 {
             return;
         }
@@ -188,7 +188,7 @@ impl ObserverMaster {
         }
     }
 
-    /// A tree is on its way to an observer, or the log up to `log_to`.
+    /// Notes that a tree, or the log up to `log_to`, is on its way to an observer.
     pub fn handle_sent(
         &mut self,
         now_ms: u64,
@@ -218,7 +218,7 @@ impl ObserverMaster {
         }
     }
 
-    /// The log on disk cannot be used for this observer: sends the tree.
+    /// Sends the tree to an observer for which the log on disk cannot be used.
     pub fn handle_log_missed(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
         let sending = self.observers.get_mut(&link).filter(|peer| peer.step == Step::Sending);
         if let Some(peer) = sending {
@@ -226,7 +226,7 @@ impl ObserverMaster {
         }
     }
 
-    /// All that the observer has to catch up with is on its way.
+    /// Sends NEWLEADER: everything that the observer lacked is on its way.
     fn send_new_leader(
         &mut self,
         now_ms: u64,
@@ -240,8 +240,8 @@ impl ObserverMaster {
         peer.send_new_leader(now_ms, link, self.epoch, (agreed, membership), replica, out);
     }
 
-    /// Tells the observers what this server has just heard to be agreed on. The last txn of it may
-    /// change the membership and name who leads then.
+    /// Sends the observers what this server has just learned to be agreed on. The last txn of it may
+    /// change the membership and designate the next leader.
     pub fn inform(
         &mut self,
         now_ms: u64,
@@ -291,13 +291,13 @@ impl ObserverMaster {
         }
     }
 
-    /// Sends an observer away.
+    /// Disconnects an observer.
     pub fn dismiss(&mut self, link: LinkId, reason: CloseReason, out: &mut Vec<Output>) {
         self.observers.remove(&link);
         out.push(Output::Close { link, reason });
     }
 
-    /// This server has lost its leader: the observers have to find another master.
+    /// Disconnects all observers, which have to find another master: this server has lost its leader.
     pub fn end(self, out: &mut Vec<Output>) {
         for link in self.observers.into_keys() {
             out.push(Output::Close { link, reason: CloseReason::NotObserverMaster });

@@ -1,38 +1,36 @@
-//! Who has to agree before something is decided.
+//! Quorums: which servers have to agree to a decision.
 //!
-//! In: a membership. Out: whether a set of servers is a quorum of it, and up to which zxid a quorum
-//! has come. Nothing here remembers who has agreed to what: callers keep that and ask with a
-//! closure.
+//! In: a membership. Out: whether a set of servers is a quorum of it, and the last zxid that a quorum has
+//! acknowledged. Nothing here stores which servers have agreed: callers do, and pass a closure.
 //!
-//! There are two kinds of quorum in a membership, and one shape for both. Without groups more than
+//! A membership has one of two kinds of quorum, and one representation serves both. Without groups more than
 //! half of the voters are needed. With groups (a hierarchical quorum) more than half of the groups
 //! are needed, and a group agrees when servers with more than half of its weight do. A plain
-//! majority is then a single group in which everybody weighs 1. A group without any weight is not
-//! counted at all: it could never agree, and must not make agreement harder for the others.
+//! majority is a single group in which every voter has weight 1. A group without any weight is not
+//! counted at all: it could never agree, and must not make agreement harder for the other groups.
 //!
-//! While the membership changes two memberships are in force: the one that is committed, and a
-//! newer one that this server has logged but not yet seen committed. Nobody can tell yet which of
-//! them the others go by, so a decision needs a quorum of each. That is an [`Electorate`], and it
-//! is what the rest of this crate holds, so that the second question cannot be forgotten.
+//! While the membership changes there are two: the committed one, and a newer one that this server has
+//! logged but not yet seen committed. No server can tell yet which of them the other servers use, so a
+//! decision needs a quorum of each. An [`Electorate`] holds both; the rest of this crate uses only
+//! that, so the second quorum cannot be forgotten.
 //!
 //! Invariants: two quorums of a [`Quorum`] have a voter in common; servers that do not vote are
 //! never part of one, whatever a caller says about them.
 //!
 //! Apache: `QuorumMaj`, `QuorumHierarchical`, and `SyncedLearnerTracker` for the two memberships.
-//! Ours hold no addresses, and answer for any set of servers, where `QuorumMaj` relies on being
-//! asked about voters only. Not here: `QuorumOracleMaj`, by which an outside file may let one of
-//! two voters go on alone.
+//! Ours hold no addresses, and accept any set of servers, where `QuorumMaj` relies on being asked about voters
+//! only. Not implemented: `QuorumOracleMaj`, by which an external file may let one of two voters go on alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use herdsman_proto::{Membership, ServerId, Zxid};
 
-/// Who decides in one membership.
+/// The quorums of one membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quorum {
-    /// Which membership: the greater one is the newer one.
+    /// The version of the membership: the greater one is newer.
     version: u64,
-    /// Every voter and what its vote weighs.
+    /// Every voter and the weight of its vote.
     weights: BTreeMap<ServerId, i64>,
     /// The groups that have any weight.
     groups: Vec<Group>,
@@ -40,23 +38,23 @@ pub struct Quorum {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
-    /// Of its voters, those whose vote weighs something.
+    /// Its voters with a weight above 0.
     voters: Vec<(ServerId, i64)>,
-    /// What the whole group weighs. A group may list a server that has a weight but no vote; its
+    /// The weight of the whole group. A group may list a server that has a weight but no vote; its
     /// weight counts here and it never agrees, as with Apache.
     weight: i64,
 }
 
 impl Quorum {
-    /// The quorum of a membership. Its weights must be complete, see
-    /// [`Membership::complete_groups`]; a voter without one weighs nothing in a group.
+    /// Returns the quorums of a membership. Its weights must be complete, see
+    /// [`Membership::complete_groups`]; a voter without a weight has weight 0 in a group.
     #[must_use]
     pub fn of(membership: &Membership) -> Quorum {
         let version = membership.version;
         if membership.groups.is_empty() {
             let weights: BTreeMap<_, _> = membership.voters().map(|id| (id, 1)).collect();
-            let everybody = Group::of(weights.keys(), &weights, &weights);
-            return Quorum { version, weights, groups: everybody.into_iter().collect() };
+            let all = Group::of(weights.keys(), &weights, &weights);
+            return Quorum { version, weights, groups: all.into_iter().collect() };
         }
         let set = &membership.weights;
         let weight = |id| set.get(&id).copied().unwrap_or(0);
@@ -77,7 +75,7 @@ impl Quorum {
         self.weights.contains_key(&id)
     }
 
-    /// What a server's vote weighs: nothing if it has none.
+    /// Returns the weight of a server's vote: 0 if it has none.
     #[must_use]
     pub fn weight(&self, id: ServerId) -> i64 {
         self.weights.get(&id).copied().unwrap_or(0)
@@ -89,12 +87,12 @@ impl Quorum {
         agreeing > self.groups.len() / 2
     }
 
-    /// The last zxid that a quorum has acknowledged, if `acked` tells for every voter the last one
-    /// that it has acknowledged. [`Zxid::ZERO`] if no set of voters is a quorum.
+    /// Returns the last zxid that a quorum has acknowledged, if `acked` returns the last one that each voter has
+    /// acknowledged. [`Zxid::ZERO`] if no set of voters is a quorum.
     pub fn agreed(&self, acked: impl Fn(ServerId) -> Zxid) -> Zxid {
         let mut by_group: Vec<_> = self.groups.iter().map(|group| group.agreed(&acked)).collect();
         by_group.sort_unstable_by(|one, other| other.cmp(one));
-        // One more than half of the groups have come at least as far as the one in the middle.
+        // A majority of the groups has acknowledged at least the zxid in the middle.
         by_group.get(by_group.len() / 2).copied().unwrap_or(Zxid::ZERO)
     }
 }
@@ -137,8 +135,8 @@ impl Group {
     }
 }
 
-/// Everybody who has to agree: a quorum of the membership in force and, while a newer one is on its
-/// way, a quorum of that too.
+/// The servers that have to agree: a quorum of the membership in force and, while a newer one is pending, also a
+/// quorum of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Electorate {
     current: Quorum,
@@ -148,13 +146,13 @@ pub struct Electorate {
 }
 
 impl Electorate {
-    /// The electorate of a membership that nobody changes.
+    /// Returns the electorate of a membership while no change is pending.
     #[must_use]
     pub fn of(membership: &Membership) -> Electorate {
         Electorate::during_change(membership, None)
     }
 
-    /// The electorate of the committed membership and of the last one that this server has seen
+    /// Returns the electorate of the committed membership and of the last one that this server has seen
     /// proposed. The latter counts only if it is newer.
     #[must_use]
     pub fn during_change(current: &Membership, last_seen: Option<&Membership>) -> Electorate {
@@ -187,12 +185,12 @@ impl Electorate {
         self.voters.contains(&id)
     }
 
-    /// Whether a server may be elected: it votes, and its vote weighs something. The membership in
-    /// force has the say about the servers that it knows.
+    /// Whether a server may be elected: it votes, and its vote has a weight above 0. For servers that the membership in
+    /// force lists, that membership decides.
     #[must_use]
     pub fn is_electable(&self, id: ServerId) -> bool {
-        let says = self.quorums().find(|quorum| quorum.is_voter(id));
-        says.is_some_and(|quorum| quorum.weight(id) > 0)
+        let deciding = self.quorums().find(|quorum| quorum.is_voter(id));
+        deciding.is_some_and(|quorum| quorum.weight(id) > 0)
     }
 
     /// Whether the servers for which `has` is true are enough to decide.
@@ -200,13 +198,13 @@ impl Electorate {
         self.quorums().all(|quorum| quorum.is_quorum(&has))
     }
 
-    /// Whether the servers for which `has` is true are a quorum of any membership: not enough to decide, but
-    /// enough to believe what they say of themselves.
+    /// Whether the servers for which `has` is true are a quorum of either membership: not enough to decide, but
+    /// enough to believe what they say about themselves.
     pub fn is_quorum_of_any(&self, has: impl Fn(ServerId) -> bool) -> bool {
         self.quorums().any(|quorum| quorum.is_quorum(&has))
     }
 
-    /// The last zxid that every quorum that is needed has acknowledged. See [`Quorum::agreed`].
+    /// Returns the last zxid that every required quorum has acknowledged. See [`Quorum::agreed`].
     pub fn agreed(&self, acked: impl Fn(ServerId) -> Zxid) -> Zxid {
         self.quorums().map(|quorum| quorum.agreed(&acked)).min().unwrap_or(Zxid::ZERO)
     }

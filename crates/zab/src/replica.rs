@@ -1,4 +1,4 @@
-//! What this server brings to every role: its log, its epochs, who votes, and whether it may vote itself.
+//! The state that a server keeps across roles: its log, its epochs, the memberships, and whether it may vote.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::settings::ZabSettings;
 /// How far ahead of a leader a voter's promise may be. Each attempt to lead in which a voter takes part raises what it
 /// has promised by one, and a leader that took part in none of them lacks them all; but an attempt takes a good part of
 /// a second, and one that gets so far usually succeeds. A promise further ahead than this comes from another ensemble,
-/// a damaged file or a hostile host, and to outbid it would use up the epochs, of which there are 2³¹ and no more.
+/// a damaged file or a hostile host, and to outbid it would use up the epochs, of which there are only 2³¹.
 ///
-/// Less is believed at once ([`EPOCHS_RAISED_MAX`]): a hostile host could raise a leader's epoch and let it fail, and
-/// it would then be ahead of all others by one more than they accept. What is in between has to be repeated, as
-/// [`claims`](crate::leader) says.
+/// Smaller steps count at once ([`EPOCHS_RAISED_MAX`]): a hostile host could raise a leader's epoch and let it fail,
+/// and that leader would then be ahead of all others by one more than they accept. Promises in between have to be
+/// repeated, as [`claims`](crate::leader) says.
 pub(crate) const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
 /// How far a voter's promise raises the epoch of a leader that is being elected, or of the one after a step-down.
 pub(crate) const EPOCHS_RAISED_MAX: u32 = 1 << 16;
@@ -27,9 +27,9 @@ pub(crate) const EPOCHS_RAISED_MAX: u32 = 1 << 16;
 /// The epochs that this server remembers, as they are on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epochs {
-    /// Followed.
+    /// The epoch of the last leader that this server followed.
     pub current: u32,
-    /// Promised.
+    /// The last epoch that it promised.
     pub accepted: u32,
 }
 
@@ -37,38 +37,37 @@ pub struct Epochs {
 ///
 /// A voter that has lost part of what it acknowledged or promised could help to elect a leader that lacks
 /// it too. So it takes part as an observer until an intact leader has brought it up to date. That is not enough:
-/// the leader may have been deserted, for a later one that this server had followed and forgotten. So it asks
-/// the leader for a txn, and votes again when that is agreed on. A quorum without this server has followed the
-/// leader after the loss then, and every quorum that this server was part of before has a member in it.
+/// the leader may have been replaced by a later one that this server followed and forgot. So it requests a txn from
+/// the leader, and votes again when that is agreed on. Then a quorum without this server has followed the leader
+/// after the loss, and every quorum that this server was part of before has a member in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voting {
-    /// As the membership says.
+    /// It may, if the membership makes it a voter.
     Allowed,
-    /// Not before it has been brought up to date.
+    /// It may not before it has been brought up to date.
     Suspended,
 }
 
-/// What this server brings to every role.
+/// The state that a server keeps across roles.
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub settings: ZabSettings,
     pub memberships: Memberships,
     pub log: Log,
     pub epochs: Epochs,
-    /// The leader for which an epoch was accepted that it has not been promised yet: the link may be lost in
-    /// between. Nobody leads twice in one epoch, so it can be promised later.
+    /// The leader for which an epoch was saved but not promised yet: the link may be lost in between. No server leads
+    /// twice in one epoch, so the promise can be given later.
     pub promise_owed_to: Option<ServerId>,
-    /// The latest epoch that a voter said to have promised, to whomever, and that is believed: the next epoch is
-    /// above it.
+    /// The latest plausible epoch that a voter says it has promised to any leader: the next epoch is above it.
     pub promised_by_voters: u32,
-    /// Voters that say they have promised a later epoch.
+    /// Voters that claim to have promised a later epoch.
     pub claims: Claims,
     /// When this server last stepped down because a voter had promised a later epoch.
     pub outbid_ms: Option<u64>,
     /// The last check that was begun, by this leader or an earlier one of this process.
     pub last_check: Check,
     pub voting: Voting,
-    /// The own log could not be brought in line with the leader's: take everything anew.
+    /// This server's log could not be brought in line with the leader's: fetch everything again.
     pub start_over: bool,
 }
 
@@ -80,7 +79,7 @@ impl Replica {
     /// Whether this server takes part as a follower or as an observer.
     pub fn kind(&self) -> LearnerKind {
         match self.voting {
-            // What it acknowledges would be gone after a restart.
+            // What it acknowledges would be lost in a restart.
             Voting::Allowed if self.log.storage() == LogStorage::InMemory => LearnerKind::Observer,
             Voting::Allowed => self.memberships.kind(),
             Voting::Suspended => LearnerKind::Observer,
@@ -95,7 +94,7 @@ impl Replica {
         self.log.append(zxid, payload, out);
     }
 
-    /// Saves an epoch. One that was promised or followed is never taken back: another leader may count on it.
+    /// Saves an epoch. A promised or followed epoch is never taken back: another leader may rely on it.
     pub fn save_epoch(&self, kind: EpochKind, epoch: u32, out: &mut Vec<Output>) {
         let Epochs { current, accepted } = self.epochs;
         let is_later = match kind {
@@ -106,13 +105,13 @@ impl Replica {
         out.push(Output::SaveEpoch { kind, epoch });
     }
 
-    /// The log was cut after this txn.
+    /// Notes that the log was cut after this txn.
     pub fn handle_truncated(&mut self, zxid: Zxid, tree: TreeAfterCut, out: &mut Vec<Output>) {
         self.log.handle_truncated(zxid, tree);
         self.memberships.cut_after(zxid, out);
     }
 
-    /// Everything was replaced by a snapshot.
+    /// Notes that everything was replaced by a snapshot.
     pub fn handle_installed(
         &mut self,
         zxid: Zxid,
@@ -132,8 +131,8 @@ impl Replica {
         }
     }
 
-    /// A membership is agreed on. A server that kept no log and becomes a voter takes everything to disk before it
-    /// votes.
+    /// Puts a membership in force that is agreed on. A server that kept no log and becomes a voter writes everything
+    /// to disk before it votes.
     pub fn activate(
         &mut self,
         membership: Arc<Membership>,
@@ -156,14 +155,14 @@ impl Replica {
     }
 }
 
-/// Why a role is given up, for the log.
+/// Why a server gives up a role, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepDownReason {
     /// Too few followers in time.
     NoQuorum,
-    /// Most voters support somebody else.
+    /// Most voters support another server.
     NotSupported,
-    /// The link to the leader is gone, or was never made.
+    /// The link to the leader is lost, or was never established.
     LeaderLost,
     /// The leader broke the protocol, or has no right to lead.
     LeaderRefused,
@@ -174,11 +173,11 @@ pub enum StepDownReason {
         /// The last txn that is known to be agreed on.
         committed: Zxid,
     },
-    /// Nothing came from the leader for too long.
+    /// Nothing was received from the leader for too long.
     LeaderSilent,
-    /// The log could not be cut: everything has to come anew.
+    /// The log could not be cut: everything has to be fetched again.
     StartOver,
-    /// The disk takes nothing.
+    /// The disk accepts no writes.
     StorageLost,
     /// The epoch has no zxids left.
     EpochExhausted,
@@ -188,10 +187,10 @@ pub enum StepDownReason {
     EpochOutbid,
     /// A new membership gives this server another role or another leader.
     Reconfigured {
-        /// Who is to lead, if that was said.
+        /// The next leader, if one was designated.
         next: Option<ServerId>,
     },
-    /// A server that had lost something is up to date, and goes on as a voter.
+    /// A server that had lost data is up to date, and becomes a voter again.
     VotingAllowed {
         /// The leader.
         leader: ServerId,

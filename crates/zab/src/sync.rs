@@ -1,20 +1,20 @@
-//! Decides how a learner catches up. In: the leader's history window and where the learner's log
-//! ends. Out: a plan; nothing is sent or read here.
+//! Decides how a learner catches up. In: the leader's history window and the end of the learner's log.
+//! Out: a plan; nothing is sent or read here.
 //!
-//! Invariant: a plan never skips a txn, and never lets a learner keep one that the leader has not.
+//! Invariant: a plan never skips a txn, and never lets a learner keep one that the leader does not have.
 //! A zxid names one txn only, and logs of one epoch are prefixes of what its leader proposed. So
 //! if the leader has the learner's last txn, the learner's whole log is a prefix of the leader's.
 //!
 //! Apache: `LearnerHandler.syncFollower`. How we differ: log files are used only if they hold the learner's
-//! last txn and everything behind it, without a hole (ZOOKEEPER-2418, 2846, 4352); a learner that would have
-//! to cut its log there gets a snapshot. And Apache's leader still counts the acknowledgement of a learner
-//! that it has meanwhile told to cut the txn off; ours forgets it together with the link.
+//! last txn and everything after it, without a hole (ZOOKEEPER-2418, 2846, 4352); a learner that would have
+//! to cut its log there gets a snapshot. Apache's leader still counts the acknowledgement of a learner that it has
+//! meanwhile told to cut the txn off; ours forgets it together with the link.
 
 use herdsman_proto::Zxid;
 
 use crate::history::History;
 
-/// How a learner catches up. What follows in the window is sent behind it.
+/// How a learner catches up. The rest of the window is sent afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPlan {
     /// It has a prefix: send what follows its last txn.
@@ -33,7 +33,7 @@ pub enum SyncPlan {
         /// Its last txn.
         after: Zxid,
     },
-    /// It has nothing, or nobody knows where it left our history.
+    /// It has nothing, or it is unknown where its log left our history.
     Snap,
 }
 
@@ -42,8 +42,8 @@ pub enum SyncPlan {
 #[must_use]
 pub fn plan_sync(history: &History, agreed: Zxid, last: Zxid) -> SyncPlan {
     if history.contains(last) {
-        // A learner takes all that it has for agreed on. What is not is cut off and proposed to it
-        // again: nobody counts on it, since acknowledgements count only while their link lasts.
+        // A learner regards all that it has as agreed on. What is not is cut off and proposed to it
+        // again: nothing relies on it, since acknowledgements count only while their link lasts.
         return if last <= agreed {
             SyncPlan::Diff { after: last }
         } else {
@@ -51,11 +51,11 @@ pub fn plan_sync(history: &History, agreed: Zxid, last: Zxid) -> SyncPlan {
         };
     }
     let Some(floor) = history.floor(last) else {
-        // A server may have begun with a tree that no log makes, so an empty one needs the tree.
+        // A server may have begun with a tree that cannot be built from a log, so an empty learner needs the tree.
         return if last == Zxid::ZERO { SyncPlan::Snap } else { SyncPlan::Log { after: last } };
     };
-    // The start of an epoch stands for no txn: a tree is labelled with it when its server has
-    // everything that this epoch began with and nothing of it.
+    // The start of an epoch is not a txn: a tree is labelled with it when its server has
+    // everything that this epoch began with and none of its txns.
     if last.counter() == 0 {
         let next = history.after(last).next();
         return match next {
@@ -108,7 +108,7 @@ mod tests {
         check(zxid(1, 4), SyncPlan::Log { after: zxid(1, 4) });
         check(zxid(1, 0), SyncPlan::Log { after: zxid(1, 0) });
         check(Zxid::ZERO, SyncPlan::Snap);
-        // It logged what nobody agreed on.
+        // It logged what was never agreed on.
         check(zxid(3, 3), SyncPlan::Trunc { to: zxid(3, 2) });
         check(zxid(4, 1), SyncPlan::Trunc { to: zxid(3, 2) });
         check(zxid(1, 8), SyncPlan::Trunc { to: zxid(1, 7) });

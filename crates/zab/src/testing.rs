@@ -20,8 +20,8 @@ pub fn zxid(epoch: u32, counter: i64) -> Zxid {
     Zxid(Zxid::start_of(epoch).0 | counter)
 }
 
-/// Server 1 of three voters and an observer, in an epoch that it follows, with a log of `base` and `txns`
-/// behind it.
+/// Server 1 of three voters and an observer, in an epoch that it follows, with a log that starts after `base` and holds
+/// `txns`.
 pub fn replica(epoch: u32, base: Zxid, txns: &[Zxid]) -> Replica {
     let text = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nserver.4=d:1:2:observer\nversion=5";
     let membership = Arc::new(Membership::parse_text(text).unwrap());

@@ -1,7 +1,7 @@
-//! One server's part in agreement: which role it has, and who hears of what happens.
+//! One server's part in agreement: its role, and the dispatch of inputs to it.
 //!
-//! A role ends with a [`StepDownReason`]. Then this server first lets its disk finish what was asked of it
-//! (`Settling`), because a vote speaks of what is on disk, and only then looks for a leader. There
+//! A role ends with a [`StepDownReason`]. Then this server first waits for its disk to finish all pending work
+//! (`Settling`), because a vote describes what is on disk, and only then looks for a leader. There
 //! is no other way from one role to the next, so nothing of an old term can act in a new one
 //! (ZOOKEEPER-4409, 4502, 4541, 4712).
 
@@ -30,15 +30,15 @@ use crate::settings::ZabSettings;
 
 /// Links that may wait for the end of an election.
 const WAITING_LINKS_MAX: usize = 256;
-/// A server rests so much longer each time that a leader and it cannot come together.
+/// How much longer a server pauses each time that it fails to join a leader.
 const REST_STEP_MS: u64 = 100;
-/// But not longer than this.
+/// The longest such pause.
 const REST_MS_MAX: u64 = 1000;
 
 /// What this server does at the moment.
 #[derive(Debug)]
 enum Role {
-    /// Lets the disk finish.
+    /// Waits for the disk to finish pending work.
     Settling,
     /// Looks for a leader.
     Looking,
@@ -46,18 +46,18 @@ enum Role {
     Leading(Box<Leader>),
     /// Follows or observes, or tries to.
     Learning(Box<Learner>),
-    /// Cannot write, so it takes part in nothing.
+    /// Cannot write to its disk, so it does not take part.
     Halted,
 }
 
-/// What a server starts with.
+/// The state with which a server starts.
 #[derive(Debug)]
 pub struct InitialState {
     /// The membership in force, as this server remembers it.
     pub membership: Arc<Membership>,
-    /// The one in the tree: the last that a txn has brought, agreed on or not.
+    /// The membership in the tree: the last one that a txn carried, agreed on or not.
     pub in_tree: Option<Membership>,
-    /// Whether this server may vote, as far as the membership lets it.
+    /// Whether this server may vote if the membership makes it a voter.
     pub voting: Voting,
     /// The epochs on disk.
     pub epochs: Epochs,
@@ -75,24 +75,24 @@ pub struct Zab {
     role: Role,
     /// A follower's observers; ends with the role.
     observer_master: Option<ObserverMaster>,
-    /// How often this observer has chosen whom to learn from.
+    /// How often this observer has chosen an observer master.
     masters_tried: usize,
-    /// How often in a row nothing came of it.
+    /// How often in a row that failed.
     masters_failed: usize,
-    /// Links that came before this server knew what it has for them, with what they said.
+    /// Links that were opened before this server had a role in which it can serve them.
     waiting: BTreeMap<LinkId, WaitingLink>,
     /// Disk work that has not been reported done.
     disk_work: usize,
-    /// How often in a row a leader and this server could not come together.
+    /// How often in a row this server failed to join a leader.
     refusals: u64,
-    /// Not to look for a leader before.
+    /// The election does not begin before this time.
     rest_until_ms: Option<u64>,
-    /// Whom a change of membership has named to lead next.
+    /// The server that a change of membership has designated to lead next.
     appointed: Option<ServerId>,
     last_step_down: Option<StepDownReason>,
-    /// It has been asked to allow this server to vote, and has not been answered.
+    /// [`Output::AllowVoting`] has been requested and not been reported done.
     asked_to_vote: bool,
-    /// What the election was last told: the versions of the memberships, and whether this server follows or observes.
+    /// The last inputs of the election: the versions of the memberships, and whether this server follows or observes.
     election_inputs: Option<(u64, Option<u64>, LearnerKind)>,
 }
 
@@ -104,7 +104,7 @@ struct WaitingLink {
 }
 
 impl Zab {
-    /// A server that starts. It looks for a leader at once.
+    /// Starts a server. It looks for a leader at once.
     pub fn new(
         settings: ZabSettings,
         initial: InitialState,
@@ -164,7 +164,7 @@ impl Zab {
         zab
     }
 
-    /// When [`Input::Tick`] has something to do.
+    /// Returns when [`Input::Tick`] is due next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let role = match &self.role {
@@ -180,7 +180,7 @@ impl Zab {
         [role, observers, waiting].into_iter().flatten().min()
     }
 
-    /// Takes one input.
+    /// Handles one input.
     pub fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Output>) {
         let start = out.len();
         if let Err(reason) = self.handle(now_ms, input, out) {
@@ -191,7 +191,7 @@ impl Zab {
         self.look_if_settled(now_ms, out);
     }
 
-    /// Proposes a txn. Only an established leader does.
+    /// Proposes a txn. Only an established leader may.
     pub fn propose(&mut self, now_ms: u64, zxid: Zxid, payload: Bytes, out: &mut Vec<Output>) {
         let Role::Leading(leader) = &mut self.role else {
             unreachable!("only a leader proposes");
@@ -200,7 +200,7 @@ impl Zab {
         self.follow_membership();
     }
 
-    /// Elections are held among those that the memberships name.
+    /// Passes changes of the memberships on to the election.
     fn follow_membership(&mut self) {
         let memberships = &self.replica.memberships;
         let (in_force, pending) = (memberships.in_force(), memberships.pending());
@@ -213,7 +213,7 @@ impl Zab {
         }
     }
 
-    /// A learner's client wants to see all that was committed before now.
+    /// Handles a sync of a learner's client, which wants to see everything that was committed before now.
     pub fn sync(&mut self, link: LinkId, out: &mut Vec<Output>) {
         if let Role::Leading(leader) = &mut self.role {
             leader.sync(link, &mut self.replica, out);
@@ -221,7 +221,7 @@ impl Zab {
         }
     }
 
-    /// Begins to find out whether this server still leads: [`Output::CheckPassed`] says so.
+    /// Begins to check whether this server still leads; [`Output::CheckPassed`] reports that it does.
     pub fn begin_check(&mut self, out: &mut Vec<Output>) -> Check {
         let Role::Leading(leader) = &mut self.role else {
             return Check::NEVER_PASSED;
@@ -231,7 +231,7 @@ impl Zab {
         check
     }
 
-    /// A learner has answered a ping.
+    /// Handles a learner's answer to a ping.
     pub fn ping_answered(&mut self, link: LinkId, zxid: Zxid, out: &mut Vec<Output>) {
         if let Role::Leading(leader) = &mut self.role {
             leader.handle_ping_answer(link, zxid, &mut self.replica, out);
@@ -239,7 +239,7 @@ impl Zab {
         }
     }
 
-    /// Gives up the present role.
+    /// Gives up the current role.
     pub fn step_down(&mut self, now_ms: u64, reason: StepDownReason, out: &mut Vec<Output>) {
         let start = out.len();
         self.leave_role(now_ms, reason, out);
@@ -248,7 +248,7 @@ impl Zab {
         self.look_if_settled(now_ms, out);
     }
 
-    /// The tree contains everything up to here.
+    /// Notes that the tree contains everything up to this txn.
     pub fn applied(&mut self, zxid: Zxid) {
         let is_sending = self.sent_learners().is_some_and(is_sending);
         self.replica.log.handle_applied(zxid, is_sending);
@@ -344,7 +344,7 @@ impl Zab {
         }
     }
 
-    /// Somebody goes by a newer membership: its txn may not be here yet, but it is in force.
+    /// Adopts the newer membership of another server: its txn may not be here yet, but it is in force.
     fn take_over(
         &mut self,
         newer: Membership,
@@ -378,7 +378,7 @@ impl Zab {
         }
     }
 
-    /// Once the epoch is established, late comers must hear of it in our vote (ZOOKEEPER-1732).
+    /// Puts an established epoch into our vote, for servers that join later (ZOOKEEPER-1732).
     fn note_epoch(&mut self) {
         match &self.role {
             Role::Leading(leader) if leader.is_established() => {
@@ -422,7 +422,7 @@ impl Zab {
         self.end_role(Role::Settling, out);
         self.rest_until_ms = None;
         if matches!(reason, StepDownReason::LeaderRefused | StepDownReason::LeaderBehind { .. }) {
-            // Nothing is gained by trying again at once, over and over.
+            // The leader would refuse this server again: retry with a growing pause, not at once.
             self.rest_until_ms = Some(now_ms + (self.refusals * REST_STEP_MS).min(REST_MS_MAX));
             self.refusals += 1;
         }
@@ -470,7 +470,7 @@ impl Zab {
         let decision = match self.appointed.take() {
             Some(leader) => {
                 self.election.appoint(Vote { leader, ..own });
-                // No vote tells how far that server is.
+                // No vote says how far that server's log reaches.
                 let vote = Vote { leader, zxid: Zxid(i64::MIN), epoch: i64::MIN };
                 Some(Decision { leader, vote })
             }

@@ -1,4 +1,4 @@
-//! A server that looks for a leader: what it has heard, and what follows from it.
+//! A search for a leader: the votes that were received, and the decisions that follow from them.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,14 @@ use crate::io::Output;
 /// The zxid of a server that does not know its own log.
 const UNKNOWN: Zxid = Zxid(-1);
 
-/// What only matters until a leader is found.
+/// The state of a search, which only matters until a leader is found.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// The vote with which a round is begun.
+    /// The vote with which a round begins.
     first: Vote,
-    /// What voters have said last in our round, this server included.
+    /// The last vote of each voter in our round, including this server.
     in_round: BTreeMap<ServerId, Ballot>,
-    /// What voters that have a leader have said last, of whatever round.
+    /// The last vote of each voter that has a leader, of any round.
     settled: BTreeMap<ServerId, Ballot>,
     /// Set while a quorum has our vote: until then a better one may come.
     pub(super) finalize_at_ms: Option<u64>,
@@ -26,7 +26,7 @@ pub(super) struct Search {
     pub(super) repeat_ms: u64,
 }
 
-/// What a voter has said.
+/// The vote and the state of a voter.
 #[derive(Clone, Copy, Debug)]
 struct Ballot {
     state: ServerState,
@@ -45,7 +45,7 @@ impl Search {
         }
     }
 
-    /// Who wants this leader.
+    /// Returns the voters that support this leader.
     pub(super) fn supporters(&self, leader: ServerId) -> BTreeSet<ServerId> {
         let ballots = self.in_round.iter().chain(&self.settled);
         ballots.filter(|(_, ballot)| ballot.vote.leader == leader).map(|(id, _)| *id).collect()
@@ -53,7 +53,7 @@ impl Search {
 }
 
 impl Ballot {
-    /// Whether it speaks for the leader of a server that has one in our round.
+    /// Whether it supports the leader of a server that has one in our round.
     fn supports(&self, settled: Vote) -> bool {
         match self.state {
             ServerState::Looking => self.vote == settled,
@@ -87,15 +87,15 @@ impl Election {
         decision.into()
     }
 
-    /// Whether a server that looks, too, learns something from our vote.
+    /// Whether our vote is news to a server that also looks.
     fn should_answer(&self, from: ServerId, message: &Notification) -> bool {
         // A server that does not know that this one is a voter would answer again, and so on without end.
         let is_known_voter = self.electorate.current().is_voter(self.settings.me);
         if !self.is_voter() || !is_known_voter || self.vote.leader == NO_VOTE.leader {
             return false;
         }
-        // The vote of a server with another membership may name somebody who is no voter here. It will not change by
-        // our answer, but be the answer to it.
+        // The vote of a server with another membership may name a server that is not a voter here. Our answer would not
+        // change it, and would be answered with the same vote again.
         let candidate = message.vote.leader;
         let is_comparable = candidate == NO_VOTE.leader || self.electorate.is_voter(candidate);
         match message.round.cmp(&self.round) {
@@ -108,8 +108,8 @@ impl Election {
         }
     }
 
-    /// Whether a voter in our round has not heard of our vote. One whose vote has got better since
-    /// we heard of it listens, and ours is on its way.
+    /// Whether a voter in our round has not received our vote. One whose vote has improved since its
+    /// last notification receives messages, and ours is on its way.
     fn is_behind(&self, from: ServerId, vote: Vote) -> bool {
         let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
         let is_on_its_way = |ballot: &Ballot| self.rank(ballot.vote) < self.rank(vote);
@@ -130,13 +130,13 @@ impl Election {
             return None;
         }
         if self.is_suspended_voter() {
-            // The others hold an election: they will have a leader soon, and tell only who asks.
+            // The other servers hold an election: they will have a leader soon, and tell only servers that ask.
             self.repeat_soon(now_ms);
             return None;
         }
         match message.round.cmp(&self.round) {
-            // A server that has not voted yet joins an earlier round to vote there, or to stand: no other server
-            // would follow it into a later one. It need not know that a pending membership makes it a voter.
+            // A server that has not voted yet joins an earlier round to vote there, or to become a candidate: no other
+            // server would follow it into a later one. It need not know that a pending membership makes it a voter.
             Ordering::Less
                 if self.vote.leader == NO_VOTE.leader
                     && self.may_become_voter()
@@ -176,33 +176,33 @@ impl Election {
         Some(())
     }
 
-    /// The own vote of a server that only a pending membership makes a voter, if it has to stand: for a while it has
-    /// heard only votes for less than it has logged. It can never follow those, and without it there may be no
-    /// quorum. As long as there is a voter in force with an equal log, that one is to lead: every server knows it
-    /// to be a voter.
+    /// Returns the vote for itself of a server that only a pending membership makes a voter, if it has to become a
+    /// candidate: for a while it has received only votes for shorter logs than its own. It can never follow those, and
+    /// without it there may be no quorum. While there is a voter in force with an equal log, that one is to lead: every
+    /// server knows it to be a voter.
     pub(super) fn vote_of_last_resort(&self) -> Option<Vote> {
         let Phase::Looking(Search { in_round, .. }) = &self.phase else { return None };
-        let nobody_is_better = self.vote.leader == NO_VOTE.leader;
+        let has_no_candidate = self.vote.leader == NO_VOTE.leader;
         let is_behind = |vote: Vote| (vote.epoch, vote.zxid) < (self.vote.epoch, self.vote.zxid);
-        let stands = nobody_is_better
+        let is_candidate = has_no_candidate
             && self.is_voter()
             && in_round.values().any(|ballot| is_behind(ballot.vote));
-        stands.then_some(Vote { leader: self.settings.me, ..self.vote })
+        is_candidate.then_some(Vote { leader: self.settings.me, ..self.vote })
     }
 
-    /// Whether others may count this server's vote: it is no observer.
+    /// Whether other servers may count this server's vote: it is not an observer.
     fn may_become_voter(&self) -> bool {
         self.settings.kind == LearnerKind::Follower
     }
 
-    /// Whether this server is listed as a voter but must not vote. It sends only votes for nobody, which other
-    /// servers ignore, and asks who leads.
+    /// Whether this server is listed as a voter but must not vote. It sends only votes without a candidate, which other
+    /// servers ignore, to find out which server leads.
     fn is_suspended_voter(&self) -> bool {
         self.settings.kind == LearnerKind::Observer && self.electorate.is_voter(self.settings.me)
     }
 
-    /// A server that only a pending membership makes a voter answers nobody while it looks; instead it tells
-    /// everybody its vote again before long.
+    /// Repeats the vote soon if only a pending membership makes this server a voter: such a server does not answer
+    /// while it looks.
     fn tell_again_if_pending(&mut self, now_ms: u64) {
         let is_pending = self.is_voter() && !self.electorate.current().is_voter(self.settings.me);
         if is_pending && self.vote.leader != NO_VOTE.leader {
@@ -210,8 +210,8 @@ impl Election {
         }
     }
 
-    /// Whether votes for a server that only a pending membership makes a voter have brought no decision: somebody who
-    /// does not know of that membership may be needed, and does not hear of them. The voters in force then try again
+    /// Whether votes for a server that only a pending membership makes a voter have led to no decision: a server that
+    /// does not know of that membership may be needed, and ignores them. The voters in force then try again
     /// among themselves, in a new round.
     pub(super) fn is_round_split(&self) -> bool {
         let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
@@ -234,7 +234,7 @@ impl Election {
         self.propose(now_ms, first, out);
     }
 
-    /// Tells everybody our vote again before long, and with that asks who leads.
+    /// Repeats our vote to all voters soon, which also asks them for their leader.
     fn repeat_soon(&mut self, now_ms: u64) {
         let soon_ms = self.settings.notification_min_ms;
         if let Some(search) = self.search_mut() {
@@ -243,7 +243,7 @@ impl Election {
         }
     }
 
-    /// A voter has a leader: maybe it is ours.
+    /// Counts the vote of a voter that has a leader, which may be ours.
     fn count_settled(
         &mut self,
         now_ms: u64,
@@ -274,7 +274,7 @@ impl Election {
             && self.has_enough_support(vote.leader, supports)
     }
 
-    /// Whether a quorum follows this leader since some round.
+    /// Whether a quorum follows this leader, since any round.
     fn has_leader_elsewhere(&self, round: i64, vote: Vote) -> bool {
         let Phase::Looking(Search { settled, .. }) = &self.phase else { return false };
         let is_same = |other: Vote| (other.leader, other.epoch) == (vote.leader, vote.epoch);
@@ -282,10 +282,10 @@ impl Election {
         self.leads(vote.leader, round, settled) && self.has_enough_support(vote.leader, supports)
     }
 
-    /// Whether enough voters support a leader to join it. To lead, this server needs every quorum that has a
-    /// say. To join another one, a quorum of any membership will do: that server has counted for itself, and
+    /// Whether enough voters support a leader to join it. To lead, this server needs every required quorum.
+    /// To join another one, a quorum of either membership is enough: that server has counted for itself, and
     /// a change of membership that is pending here may have been given up there, with servers that never
-    /// come back.
+    /// return.
     fn has_enough_support(&self, leader: ServerId, supports: impl Fn(ServerId) -> bool) -> bool {
         if leader == self.settings.me {
             self.electorate.is_quorum(supports)
@@ -294,7 +294,7 @@ impl Election {
         }
     }
 
-    /// Whether a server that others call their leader believes so itself.
+    /// Whether a server that other servers name as their leader reports that it leads.
     fn leads(&self, leader: ServerId, round: i64, said: &BTreeMap<ServerId, Ballot>) -> bool {
         if leader == self.settings.me {
             return self.is_voter() && round == self.round;
@@ -322,7 +322,7 @@ impl Election {
         self.electorate.is_quorum(has_vote)
     }
 
-    /// Whether nobody is left who could come with a better vote in this round.
+    /// Whether every server that could have a better vote in this round has sent one.
     fn has_heard_all_candidates(&self) -> bool {
         let Phase::Looking(Search { in_round, .. }) = &self.phase else { return false };
         let mut candidates =
@@ -334,7 +334,7 @@ impl Election {
         self.electorate.is_electable(vote.leader) && self.rank(vote) > self.rank(than)
     }
 
-    /// Votes, and tells everybody.
+    /// Votes, and notifies all voters.
     pub(super) fn propose(&mut self, now_ms: u64, vote: Vote, out: &mut Vec<Output>) {
         self.vote = vote;
         let (me, state) = (self.settings.me, ServerState::Looking);
@@ -348,7 +348,7 @@ impl Election {
         self.broadcast(now_ms, out);
     }
 
-    /// Tells all other voters our vote; it is repeated when nothing comes of it.
+    /// Sends our vote to all other voters; it is repeated if there is no decision in time.
     pub(super) fn broadcast(&mut self, now_ms: u64, out: &mut Vec<Output>) {
         let others = self.electorate.voters().filter(|id| *id != self.settings.me);
         out.extend(others.map(|id| self.notify(id)));

@@ -12,11 +12,11 @@ use crate::quorum::Quorum;
 use crate::replica::Replica;
 use crate::settings::Mistake;
 
-/// Syncs that wait, of all learners. One that asks for more is dismissed.
+/// Pending syncs of all learners. A learner that requests more is disconnected.
 pub(super) const SYNCS_MAX: usize = 1 << 16;
 
 impl Leader {
-    /// Proposes a txn: to the own log and to all followers, at the same time.
+    /// Proposes a txn: to its own log and to all followers, at the same time.
     pub fn propose(
         &mut self,
         now_ms: u64,
@@ -50,7 +50,7 @@ impl Leader {
     ) {
         let last = replica.log.last();
         let peer = self.learners.get_mut(&link).expect("the caller has looked");
-        // The answer to UPTODATE means nothing, and nobody can have what was never proposed.
+        // The answer to UPTODATE has no meaning, and what was never proposed cannot be acknowledged.
         if zxid.counter() == 0 || zxid > last {
             return;
         }
@@ -58,7 +58,7 @@ impl Leader {
         self.try_to_commit(replica, out);
     }
 
-    /// Commits what every quorum that has a say acknowledged. This server's own log counts like any
+    /// Commits what every required quorum has acknowledged. This server's own log counts like any
     /// other, once it is durable.
     pub fn try_to_commit(&mut self, replica: &mut Replica, out: &mut Vec<Output>) {
         while self.stage == Stage::Broadcasting && !self.retired {
@@ -68,8 +68,8 @@ impl Leader {
         }
     }
 
-    /// Commits what is agreed on, up to a change of membership, behind which others have a say.
-    /// False when there is nothing more.
+    /// Commits what is agreed on, up to a change of membership, after which other servers have to agree.
+    /// Returns false when there is nothing more.
     fn commit_run(&mut self, replica: &mut Replica, out: &mut Vec<Output>) -> bool {
         let agreed = if replica.settings.mistake == Some(Mistake::CommitWithoutQuorum) {
             replica.log.flushed()
@@ -102,21 +102,22 @@ impl Leader {
         until < agreed || change_at.is_some()
     }
 
-    /// A learner's sync is answered when its check is passed and all that was proposed before it is committed, right
-    /// behind that commit: an Apache learner would not find the requests that its client sent after it otherwise.
+    /// Queues a learner's sync. It is answered when its check has passed and all earlier proposals are committed,
+    /// immediately after that commit: otherwise an Apache learner would not find the requests that its client sent
+    /// after it.
     pub fn sync(&mut self, link: LinkId, replica: &mut Replica, out: &mut Vec<Output>) {
         if self.syncs.len() >= SYNCS_MAX {
             return self.dismiss(link, CloseReason::TooMany, out);
         }
         let zxid = replica.log.last();
-        // Behind the one before, whatever `begin_check` answers.
+        // After the previous one, whatever `begin_check` returns.
         let check = Check(replica.last_check.0 + 1);
         self.syncs.push_back(WaitingSync { zxid, check, link });
         self.begin_check(replica, out);
     }
 
-    /// That a quorum has acknowledged what was proposed after a sync shows, as well as an answered ping, that this
-    /// server still led when the sync came. So no write waits for a sync.
+    /// Passes the checks of syncs that came before an acknowledged proposal: that a quorum has acknowledged it shows,
+    /// like an answered ping, that this server still led when the sync came. So no write waits for a sync.
     fn pass_syncs_before(&mut self, agreed: Zxid, committed: Zxid, out: &mut Vec<Output>) {
         let shown = self.syncs.partition_point(|sync| sync.zxid < agreed);
         let last = shown.checked_sub(1).and_then(|last| self.syncs.get(last));
@@ -140,8 +141,8 @@ impl Leader {
         }
     }
 
-    /// Who leads under a new membership: this server if it still votes at the same address, else
-    /// the voter that is furthest on.
+    /// Chooses the leader under a new membership: this server if it still votes at the same address, else
+    /// the voter that has acknowledged most.
     pub(super) fn designate(&self, membership: &Membership, replica: &Replica) -> ServerId {
         if same_voter(replica.memberships.in_force(), membership, replica.me()) {
             return replica.me();
@@ -151,7 +152,7 @@ impl Leader {
     }
 
     /// Whether a quorum of these voters follows and is up to date. Observers that the membership would make
-    /// voters do not count, not even one that has not heard yet that it is one: they acknowledge nothing before
+    /// voters do not count, not even one that does not know yet that it is an observer: they acknowledge nothing before
     /// the membership is agreed on.
     pub fn has_quorum_of(&self, membership: &Membership, replica: &Replica) -> bool {
         let in_force = replica.memberships.in_force();
@@ -170,7 +171,7 @@ impl Leader {
         of_voter.map(|peer| peer.acked).max().unwrap_or(Zxid::ZERO)
     }
 
-    /// `next` leads from here on, if the txn changes the membership.
+    /// Sends a commit to all learners. `next` is the leader from here on, if the txn changes the membership.
     fn send_commit(
         &self,
         zxid: Zxid,

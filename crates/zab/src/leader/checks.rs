@@ -1,19 +1,18 @@
-//! Whether this server still leads: what it has to know before it answers a sync.
+//! Checks that this server still leads, which it has to know before it answers a sync.
 //!
-//! A leader that stood still for a while does not know that it has been replaced, and would answer a sync from its
-//! past. So a sync begins a *check*: the followers are pinged, and the check is passed when a quorum has answered a
-//! ping that was sent after the check began. Then no later leader can have committed anything before the check
-//! began: it needs the promises of a quorum, one of these servers has also answered the ping, and a server closes
-//! its link to a leader before it promises a later epoch, so that it answers no pings after that. What was
-//! committed by this leader or an earlier one is in this server's log, and a sync is answered when all of that is
-//! committed here.
+//! A leader that was paused for a while does not know that it has been replaced, and would answer a sync with an
+//! outdated state. So a sync begins a *check*: the followers are pinged, and the check passes when a quorum has
+//! answered a ping that was sent after the check began. Then no later leader can have committed anything before the
+//! check began: it needs the promises of a quorum, one of these servers has also answered the ping, and a server closes
+//! its link to a leader before it promises a later epoch, so that it answers no pings after that. What was committed by
+//! this leader or an earlier one is in this server's log, and a sync is answered when all of that is committed here.
 //!
-//! Pings carry the number of the latest check in the place of their zxid, below zero so that it is none. Followers
-//! of either kind send it back as it came and use it for nothing else, so it does not matter how many packets
-//! answer a ping, or whether pings that come before UPTODATE are answered. A follower gets the next ping for a
-//! check when it has answered the one before, so all syncs that come meanwhile share a ping.
+//! Pings carry the number of the latest check instead of a zxid, as a negative number so that it is not one. Followers,
+//! ours and Apache's, send it back unchanged and use it for nothing else, so it does not matter how many packets
+//! answer a ping, or whether pings that arrive before UPTODATE are answered. A follower gets the next ping for a
+//! check when it has answered the previous one, so all syncs that arrive meanwhile share a ping.
 //!
-//! What a quorum acknowledges after a sync, having been proposed after it, shows the same: see `broadcast`.
+//! A proposal that was made after a sync and is acknowledged by a quorum shows the same: see `broadcast`.
 //!
 //! Apache has no such check.
 
@@ -25,21 +24,21 @@ use crate::learner_peer::{LearnerPeer, Step, ping};
 use crate::replica::Replica;
 use crate::settings::Mistake;
 
-/// The number of a check. Numbers go up as long as the process lives; 0 stands for a check that is always passed.
+/// The number of a check. Numbers increase while the process lives; 0 is a check that has always passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Check(pub u64);
 
 impl Check {
-    /// Of a server that does not lead.
+    /// The check of a server that does not lead.
     pub(crate) const NEVER_PASSED: Check = Check(u64::MAX);
 
-    /// What stands in the place of a ping's zxid.
+    /// Returns the value that replaces the zxid in a ping.
     pub(crate) fn in_ping(self) -> Zxid {
         Zxid(-1 - self.0 as i64)
     }
 
-    /// The check in a ping, or in the answer to one. `None` if the leader is Apache's, which has the zxid of its last
-    /// proposal there.
+    /// Returns the check in a ping, or in the answer to one. `None` if the leader is Apache's, which sends the zxid of
+    /// its last proposal.
     #[must_use]
     pub fn of_ping(zxid: Zxid) -> Option<Check> {
         u64::try_from(-1 - zxid.0).ok().map(Check)
@@ -47,20 +46,20 @@ impl Check {
 }
 
 impl Leader {
-    /// Begins a check, and says which one. [`Output::CheckPassed`] tells when it is passed.
+    /// Begins a check and returns its number. [`Output::CheckPassed`] reports when it has passed.
     pub fn begin_check(&mut self, replica: &mut Replica, out: &mut Vec<Output>) -> Check {
         replica.last_check.0 += 1;
         for (link, peer) in &mut self.learners {
             ask_again(*link, peer, replica.last_check, out);
         }
-        // Nobody has answered yet. This server may be a quorum by itself.
+        // No follower has answered yet, but this server may be a quorum by itself.
         if self.needs_no_answer(replica) {
             self.pass_checks(replica, out);
         }
         replica.last_check
     }
 
-    /// A learner has answered a ping.
+    /// Handles a learner's answer to a ping.
     pub fn handle_ping_answer(
         &mut self,
         link: LinkId,

@@ -1,16 +1,17 @@
-//! Voters that say they have promised a later epoch than the leader's.
+//! Voters that claim to have promised a later epoch than the leader's.
 //!
-//! Such a promise was made to a leader that never came to lead. The voter can never follow this one, and the ensemble
-//! is one voter short until the next election, as Apache's is. A new epoch above the promise costs a moment, so the
-//! leader steps down for it. But anybody who reaches the port can say FOLLOWERINFO with a voter's number. So
-//! - a voter that follows on another link has promised nothing of the kind;
-//! - the voter says so again and again for a tick, as a real one does, which is refused each time;
-//! - a server steps down for this once in [`OUTBID_PAUSE_TICKS`], whoever asks;
-//! - each time the epoch rises by [`EPOCHS_RAISED_MAX`] at most. A voter that is further ahead follows after several
-//!   times, 16 at most.
+//! Such a promise was given to a leader that was never established. The voter can never follow this one, and the
+//! ensemble is one voter short until the next election, as Apache's is. A new epoch above the promise takes little
+//! time, so the leader steps down for it. But any host that reaches the port can send FOLLOWERINFO with a voter's id.
+//! Therefore
+//! - a claim is ignored if that voter follows on another link;
+//! - the voter has to repeat it for a tick, as a genuine one does, which is refused each time;
+//! - a server steps down for this once in [`OUTBID_PAUSE_TICKS`], whichever voter claims it;
+//! - each time the epoch rises by [`EPOCHS_RAISED_MAX`] at most. A voter that is further ahead can follow after several
+//!   step-downs, 16 at most.
 //!
-//! A host that takes the place of a voter that is down can still force an election at that rate: only TLS or SASL
-//! between servers keep it out.
+//! A host that impersonates a voter that is down can still force an election at that rate: only TLS or SASL
+//! between servers prevent it.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +21,12 @@ use super::Leader;
 use crate::learner_peer::LearnerPeer;
 use crate::replica::{EPOCHS_RAISED_MAX, Replica};
 
-/// Between two times that a server steps down because of a claim: two minutes if a tick is 2 s.
+/// Time between two step-downs of a server because of claims: two minutes if a tick is 2 s.
 const OUTBID_PAUSE_TICKS: u64 = 60;
-/// A voter that was refused comes again within this time and the time to connect. Ours rests for a second at most.
+/// A voter that was refused connects again within this time plus the time to connect. Ours pauses for at most a second.
 const REPEAT_MS_MAX: u64 = 10_000;
 
-/// What a voter says to have promised, and for how long it has said so.
+/// The epoch that a voter claims to have promised, and since when it has claimed so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     epoch: u32,
@@ -33,11 +34,11 @@ pub(crate) struct Claim {
     last_ms: u64,
 }
 
-/// At most one claim a voter. They outlive a leader's term: one that lacks the claimants may not last a tick.
+/// At most one claim per voter. Claims outlive a leader's term: a term without the claimants may not last a tick.
 pub(crate) type Claims = BTreeMap<ServerId, Claim>;
 
 impl Leader {
-    /// A voter says that it has promised a later epoch.
+    /// Handles a voter's claim that it has promised a later epoch.
     pub(super) fn handle_claim(
         &mut self,
         now_ms: u64,

@@ -1,4 +1,4 @@
-//! Discovery: a new epoch that a quorum has promised, and nobody who knows more than the leader.
+//! Discovery: a quorum promises a new epoch, and followers with a newer history than the leader's are refused.
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{EPOCH_MAX, LearnerKind, QuorumPacket, Zxid};
@@ -24,7 +24,7 @@ impl Leader {
         if let Err(reason) = judge_introduction(&info, replica) {
             return self.dismiss(link, reason, out);
         }
-        // It waits only for its learners to leave.
+        // This leader only waits for its learners to leave.
         if self.retired {
             return self.dismiss(link, CloseReason::NotLeading, out);
         }
@@ -58,8 +58,8 @@ impl Leader {
         accepted_epoch > own.saturating_add(EPOCHS_AHEAD_MAX)
     }
 
-    /// The epoch after all that voters have promised, as far as they are here; `None` if there is none. What
-    /// others have promised, observers or servers that are not listed, binds no quorum.
+    /// Returns the epoch after all that the connected voters have promised; `None` if no epoch is left. Promises of
+    /// observers and of servers that are not listed do not matter to a quorum.
     pub(super) fn next_epoch(&self, replica: &Replica) -> Option<u32> {
         let electorate = replica.memberships.electorate();
         let promised = self
@@ -73,7 +73,8 @@ impl Leader {
         largest.checked_add(1).filter(|epoch| *epoch < EPOCH_MAX)
     }
 
-    /// Also called when leading begins: an ensemble of one has its quorum at once.
+    /// Chooses the epoch if a quorum is connected. Also called when leading begins: an ensemble of one has its quorum
+    /// at once.
     pub fn try_to_choose_epoch(
         &mut self,
         now_ms: u64,
@@ -91,12 +92,12 @@ impl Leader {
         replica.save_epoch(EpochKind::Accepted, self.epoch, out);
     }
 
-    /// Whether a quorum has said what it promised last.
+    /// Whether a quorum has reported the epochs that it promised last.
     pub(super) fn has_infos(&self, replica: &Replica) -> bool {
         self.is_quorum_with_new_voters(replica, |peer| peer.step == Step::Introduced)
     }
 
-    /// The epoch is saved: everybody may hear of it.
+    /// Announces the epoch to all learners, now that it is saved.
     pub(super) fn announce_epoch(
         &mut self,
         now_ms: u64,
@@ -145,7 +146,7 @@ impl Leader {
         self.settle_contest(now_ms, link, replica, out);
     }
 
-    /// Looks again at all links that contest another one.
+    /// Checks all links again that contest another one.
     pub(super) fn settle_contests(
         &mut self,
         now_ms: u64,
@@ -186,7 +187,7 @@ impl Leader {
         }
     }
 
-    /// A quorum has promised: from here on this server's history is the one that counts.
+    /// Begins synchronization if a quorum has promised: from here on this server's history is the one that counts.
     fn try_to_synchronize(&mut self, now_ms: u64, replica: &mut Replica, out: &mut Vec<Output>) {
         if self.stage != Stage::AwaitingEpochAcks
             || !self.is_quorum_with_new_voters(replica, |peer| {
@@ -204,7 +205,7 @@ impl Leader {
     }
 }
 
-/// Whether a voter's word is enough to choose an epoch above this one.
+/// Whether a single report of a voter is enough to choose an epoch above this one.
 fn is_believed(accepted_epoch: u32, replica: &Replica) -> bool {
     accepted_epoch <= replica.epochs.accepted.saturating_add(EPOCHS_RAISED_MAX)
 }

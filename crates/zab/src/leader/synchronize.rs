@@ -8,7 +8,7 @@ use crate::learner_peer::{SendProgress, Step};
 use crate::replica::Replica;
 
 impl Leader {
-    /// Sends a learner what it lacks, and behind that NEWLEADER. When it has acknowledged that, it is sent what came
+    /// Sends a learner what it lacks, then NEWLEADER. When it has acknowledged that, it is sent what was agreed on
     /// meanwhile, UPTODATE, and then every proposal.
     pub(super) fn synchronize(
         &mut self,
@@ -24,7 +24,7 @@ impl Leader {
         }
     }
 
-    /// A tree is on its way to a learner, or the log up to `log_to`.
+    /// Notes that a tree, or the log up to `log_to`, is on its way to a learner.
     pub fn handle_sent(
         &mut self,
         now_ms: u64,
@@ -55,7 +55,7 @@ impl Leader {
         }
     }
 
-    /// The log on disk cannot be used for this learner: sends the tree.
+    /// Sends the tree to a learner for which the log on disk cannot be used.
     pub fn handle_log_missed(&mut self, link: LinkId, replica: &Replica, out: &mut Vec<Output>) {
         let sending = self.learners.get_mut(&link).filter(|peer| peer.step == Step::Sending);
         if let Some(peer) = sending {
@@ -63,7 +63,7 @@ impl Leader {
         }
     }
 
-    /// The learner has been sent everything that is agreed on, and must say that it has it.
+    /// Sends NEWLEADER, which the learner must acknowledge: it has been sent everything that is agreed on.
     fn send_new_leader(
         &mut self,
         now_ms: u64,
@@ -77,8 +77,8 @@ impl Leader {
         peer.send_new_leader(now_ms, link, epoch, (agreed, membership), replica, out);
     }
 
-    /// Up to where the history is not in question: before broadcast that is this server's own, which
-    /// becomes agreed on as soon as a quorum has it.
+    /// Returns the zxid up to which the history is certain: before broadcast that is the end of this server's own,
+    /// which is agreed on as soon as a quorum has it.
     fn agreed(&self, replica: &Replica) -> Zxid {
         if self.is_established() { replica.log.committed() } else { replica.log.last() }
     }
@@ -107,14 +107,14 @@ impl Leader {
         }
     }
 
-    /// A quorum has this server's whole history, durable: it is agreed on, and broadcast begins.
+    /// Begins broadcast if a quorum has this server's whole history durable, so that it is agreed on.
     pub(super) fn try_to_establish(
         &mut self,
         now_ms: u64,
         replica: &mut Replica,
         out: &mut Vec<Output>,
     ) {
-        // Without its own epoch saved this server could propose what it would not remember.
+        // If its own epoch were not saved, this server could propose txns of an epoch that it forgets in a restart.
         if self.stage != Stage::AwaitingNewLeaderAcks
             || !self.own_epoch_saved
             || !self.is_quorum(replica, |peer| peer.step == Step::Synced)

@@ -1,4 +1,4 @@
-//! Catching up: DIFF, TRUNC or SNAP, the txns behind it, and NEWLEADER.
+//! Catching up: DIFF, TRUNC or SNAP, the txns after it, and NEWLEADER.
 
 use std::collections::VecDeque;
 
@@ -11,27 +11,26 @@ use crate::io::{LinkId, Output, TreeAfterCut};
 use crate::replica::{Replica, StepDownReason};
 use crate::settings::Mistake;
 
-/// A whole tree from the leader, to which txns are applied as soon as they are agreed on. At NEWLEADER it becomes a
-/// snapshot.
+/// A tree that was received from the leader, to which txns are applied as soon as they are agreed on. At NEWLEADER it
+/// becomes a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReceivedTree {
     link: LinkId,
     /// The zxid of SNAP.
     zxid: Zxid,
-    /// The last txn that came, or that the tree contains.
+    /// The last txn that was received, or that the tree contains.
     last: Zxid,
     /// Txns that are not known to be agreed on: no more than the leader has in flight.
     uncommitted: VecDeque<(Zxid, Bytes)>,
 }
 
 impl ReceivedTree {
-    /// What the tree contains for sure is skipped.
+    /// Adds a txn, unless the tree certainly contains it.
     fn push(&mut self, zxid: Zxid, payload: Bytes) -> Result<(), StepDownReason> {
         if zxid <= self.zxid {
             return Ok(());
         }
-        // The first one may leave a gap to the tree only in counting: a tree may be labelled with
-        // the start of an epoch.
+        // The tree may be labelled with the start of an epoch, which `continues` allows for.
         if !continues(self.last, zxid) {
             return Err(StepDownReason::LeaderRefused);
         }
@@ -40,7 +39,7 @@ impl ReceivedTree {
         Ok(())
     }
 
-    /// Everything up to here is agreed on, and need not be kept any more.
+    /// Applies what is agreed on up to here to the tree; it need not be kept any longer.
     fn replay_to(&mut self, agreed: Zxid, out: &mut Vec<Output>) {
         let link = self.link;
         while let Some((zxid, payload)) = self.uncommitted.pop_front_if(|(zxid, _)| *zxid <= agreed)
@@ -50,9 +49,9 @@ impl ReceivedTree {
     }
 }
 
-/// Refuses a leader whose history, which would take the place of the one here, ends before a txn that is known to be
-/// agreed on. This is more than the protocol asks for: no quorum elects such a leader unless it has lost what it
-/// had on disk. Only the ends are compared, so a leader that has lost txns and made others since is not found out.
+/// Refuses a leader whose history, which would replace the one here, ends before a txn that is known to be
+/// agreed on. This is more than the protocol requires: no quorum elects such a leader unless it has lost what it
+/// had on disk. Only the ends are compared, so a leader that has lost txns and made others since is not detected.
 fn check_keeps_committed(end: Zxid, replica: &Replica) -> Result<(), StepDownReason> {
     let committed = replica.log.committed_txn();
     if end < committed { Err(StepDownReason::LeaderBehind { end, committed }) } else { Ok(()) }
@@ -71,7 +70,7 @@ impl Learner {
         let last = replica.log.last();
         let link = self.link.expect("packets come over a link");
         self.stage = match *plan {
-            // Our log had to be given up, so whatever follows is put on an empty tree.
+            // Our log was given up, so all following txns are applied to an empty tree.
             QuorumPacket::Diff { .. } if replica.start_over => {
                 out.push(Output::BeginEmpty { link });
                 self.collect(link, Zxid::ZERO)
@@ -105,7 +104,8 @@ impl Learner {
         Stage::ReceivingTree(ReceivedTree { link, zxid, last: zxid, uncommitted: VecDeque::new() })
     }
 
-    /// The log up to here is a prefix of the leader's, and agreed on once the leader is established.
+    /// Continues after this txn: the log up to it is a prefix of the leader's, and agreed on once the leader is
+    /// established.
     fn catch_up_from(&mut self, last: Zxid) -> Stage {
         self.agreed = last;
         Stage::CatchingUp
@@ -125,7 +125,7 @@ impl Learner {
         self.unpark(now_ms, replica, out)
     }
 
-    /// Proposals, commits, and both in one for observers; while catching up and afterwards.
+    /// Handles PROPOSAL, COMMIT, and INFORM, which is both in one for observers; while catching up and afterwards.
     pub(super) fn handle_txn(
         &mut self,
         packet: QuorumPacket,
@@ -150,7 +150,7 @@ impl Learner {
         replica: &mut Replica,
         out: &mut Vec<Output>,
     ) -> Result<(), StepDownReason> {
-        // No leader has txns of a later epoch than its own, and a log that has could not be recovered.
+        // No leader has txns of a later epoch than its own, and a log with such txns could not be recovered.
         if zxid.epoch() > self.epoch {
             return Err(StepDownReason::LeaderRefused);
         }
@@ -179,10 +179,10 @@ impl Learner {
         Ok(())
     }
 
-    /// A txn is agreed on, if its leader is. A txn of the leader's own epoch shows that: it was proposed, and
-    /// acknowledged by a quorum, after the leader was established, and the history before it is agreed on, too. Such
-    /// a txn is committed at once, so that what is written while this server catches up does not gather in memory.
-    /// All others are only noted until UPTODATE.
+    /// Handles a commit. The txn is agreed on only if the leader is established. A txn of the leader's own epoch shows
+    /// that: it was proposed, and acknowledged by a quorum, after the leader was established, and the history before it
+    /// is agreed on, too. Such a txn is committed at once, so that what is written while this server catches up does
+    /// not accumulate in memory. All other commits are only noted until UPTODATE.
     fn believe(
         &mut self,
         zxid: Zxid,
@@ -234,7 +234,7 @@ impl Learner {
                 Ok(())
             }
             Stage::ReceivingTree(received) => {
-                // Where the snapshot will end: a crash may come before the rest is in the log.
+                // This is where the snapshot will end; a crash may come before the rest is in the log.
                 check_keeps_committed(self.agreed, replica)?;
                 self.install(received, out);
                 Ok(())
@@ -243,7 +243,8 @@ impl Learner {
         }
     }
 
-    /// What is agreed on is part of the snapshot, the rest goes to the log behind it.
+    /// Requests the installation of the received tree. It contains what is agreed on; the rest will be appended to the
+    /// log after it.
     fn install(&mut self, received: ReceivedTree, out: &mut Vec<Output>) {
         let ReceivedTree { link, zxid, uncommitted, .. } = received;
         let rest = uncommitted.into_iter();

@@ -1,4 +1,4 @@
-//! What the disk reports, and what it has not reported yet.
+//! Reports of the disk, and the count of the work that it has not reported yet.
 
 use herdsman_proto::Zxid;
 
@@ -8,7 +8,7 @@ use crate::log::LogStorage;
 use crate::replica::{StepDownReason, Voting};
 
 impl Zab {
-    /// What the disk reports.
+    /// Handles a report of the disk.
     pub(super) fn handle_disk(
         &mut self,
         now_ms: u64,
@@ -93,12 +93,12 @@ impl Zab {
         }
     }
 
-    /// A txn that this server has asked for, after it was brought up to date, is agreed on and durable here: its
-    /// leader has a quorum that has followed it since (see [`Voting`]). Says whether to allow voting durably.
+    /// Notes that a txn which this server requested after it was brought up to date is agreed on and durable here: its
+    /// leader has a quorum that has followed it since (see [`Voting`]). Returns whether to allow voting durably.
     #[must_use]
     pub fn prove_quorum(&mut self) -> bool {
         let is_up_to_date = matches!(&self.role, Role::Learning(learner) if learner.is_active());
-        // What is in memory only does not make up for what the disk has lost.
+        // A log in memory does not replace what the disk has lost.
         let asks = is_up_to_date
             && self.replica.voting == Voting::Suspended
             && self.replica.log.storage() == LogStorage::OnDisk
@@ -110,7 +110,7 @@ impl Zab {
         asks
     }
 
-    /// It joins its leader again, as a follower.
+    /// Makes this server rejoin its leader as a follower.
     fn handle_voting_allowed(&mut self) -> Result<(), StepDownReason> {
         self.disk_work -= 1;
         self.asked_to_vote = false;

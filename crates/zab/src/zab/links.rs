@@ -1,4 +1,4 @@
-//! Links and what comes over them, whichever role this server has.
+//! Links and their packets, in every role.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl Zab {
         out.push(Output::Close { link, reason });
     }
 
-    /// Whether this server may soon have what one looks for who comes to this port.
+    /// Whether this server may soon be able to serve links on this port.
     fn may_yet_serve(&self, port: LearnerPort) -> bool {
         match (&self.role, port) {
             (Role::Settling | Role::Looking, _) => true,
@@ -86,7 +86,7 @@ impl Zab {
             Role::Learning(learner) if learner.link() == Some(link) => {
                 let activates = activated_by(&packet);
                 let result = learner.handle_packet(now_ms, packet, &mut self.replica, out);
-                // Also what ends this server's role has to reach them.
+                // Observers must receive this even if it ends this server's role.
                 self.inform_observers(now_ms, activates, out);
                 result?;
                 self.note_epoch();
@@ -96,7 +96,7 @@ impl Zab {
         }
     }
 
-    /// Who comes to follow supports this leader, whatever it said before.
+    /// Counts a server that joins as a supporter of this leader, whatever it voted before.
     pub(super) fn note_supporter(&mut self, packet: &QuorumPacket) {
         if let QuorumPacket::Info { info: Some(info), .. } = packet {
             self.election.joined_by(info.server);
@@ -122,7 +122,7 @@ impl Zab {
         }
     }
 
-    /// The links that waited at this port.
+    /// Removes and returns the links that wait on this port.
     pub(super) fn take_waiting(&mut self, port: LearnerPort) -> BTreeMap<LinkId, WaitingLink> {
         self.waiting.extract_if(.., |_, waiting| waiting.port == port).collect()
     }
@@ -138,7 +138,7 @@ impl Zab {
         }
     }
 
-    /// A tree is on its way to a learner, or the log up to `log_to`.
+    /// Notes that a tree, or the log up to `log_to`, is on its way to a learner.
     pub(super) fn handle_sent(
         &mut self,
         now_ms: u64,
@@ -153,7 +153,7 @@ impl Zab {
         }
     }
 
-    /// The log on disk cannot be used for a learner: sends the tree.
+    /// Sends the tree to a learner for which the log on disk cannot be used.
     pub(super) fn handle_log_missed(&mut self, link: LinkId, out: &mut Vec<Output>) {
         if let Role::Leading(leader) = &mut self.role {
             leader.handle_log_missed(link, &self.replica, out);
@@ -162,7 +162,7 @@ impl Zab {
         }
     }
 
-    /// Something came on a link that does not concern agreement: its other end lives.
+    /// Notes that the other end of a link is alive: it sent something that does not concern agreement.
     pub fn heard(&mut self, now_ms: u64, link: LinkId) {
         if let Some(master) = &mut self.observer_master {
             master.handle_heard(now_ms, link);

@@ -1,4 +1,4 @@
-//! Both ends of an observer master: which one an observer goes to, and when a follower is one.
+//! Both ends of an observer master: which one an observer chooses, and when a follower acts as one.
 
 use herdsman_proto::{LearnerKind, QuorumPacket, ServerId, Zxid};
 
@@ -8,10 +8,10 @@ use crate::observer_master::ObserverMaster;
 use crate::settings::ObserverMasters;
 
 impl Zab {
-    /// Where to learn from. An observer may go to any voter, to another one each time: a master that is gone or does
-    /// not keep up is left behind in that way. When all were tried in vain, it tries the leader once: before that is
-    /// established, it may need this very observer, which a pending membership makes a voter, and no follower serves
-    /// observers then.
+    /// Chooses the server to learn from. An observer may connect to any voter and tries another one each time, so that
+    /// it leaves a master that is down or does not keep up. When all have failed, it tries the leader once: a leader
+    /// that is not established yet may need this very observer, which a pending membership makes a voter, and at that
+    /// time no follower serves observers.
     pub(super) fn choose_upstream(&mut self, leader: ServerId) -> (ServerId, LearnerPort) {
         let ObserverMasters::On { seed } = self.replica.settings.observer_masters else {
             return (leader, LearnerPort::Quorum);
@@ -22,7 +22,7 @@ impl Zab {
         if memberships.kind() != LearnerKind::Observer || masters.is_empty() {
             return (leader, LearnerPort::Quorum);
         }
-        // Each observer has an order of its own, so that not all of them go to the same one.
+        // Each observer has its own order, so that they do not all choose the same master.
         masters.sort_unstable_by_key(|master| scatter(seed, *master));
         self.masters_failed += 1;
         if self.masters_failed.is_multiple_of(masters.len() + 1) {
@@ -33,8 +33,8 @@ impl Zab {
         (master, LearnerPort::ObserverMaster)
     }
 
-    /// This server follows, and can hand on from now on what observers' clients ask for: it serves
-    /// observers, if it is told to at all.
+    /// Begins to serve observers if the settings say so: this server follows and can forward the requests of
+    /// observers' clients from now on.
     pub fn serve_observers(&mut self, now_ms: u64, out: &mut Vec<Output>) {
         let Role::Learning(learner) = &self.role else { return };
         let is_follower = learner.is_active() && learner.kind() == LearnerKind::Follower;
@@ -52,7 +52,7 @@ impl Zab {
         self.observer_master = Some(master);
     }
 
-    /// Observers hear of what this follower has just heard to be agreed on.
+    /// Informs observers of what this follower has just learned to be agreed on.
     pub(super) fn inform_observers(
         &mut self,
         now_ms: u64,
@@ -64,25 +64,25 @@ impl Zab {
         }
     }
 
-    /// Whether requests on this link are to be handed on: an observer is behind it, and up to date.
+    /// Whether requests on this link are to be forwarded: its other end is an observer that is up to date.
     #[must_use]
     pub fn is_active_observer(&self, link: LinkId) -> bool {
         self.observer_master.as_ref().is_some_and(|master| master.is_active(link))
     }
 
-    /// Observers that are up to date through this follower.
+    /// Returns the observers that learn from this follower and are up to date.
     pub fn observers(&self) -> impl Iterator<Item = (LinkId, ServerId)> + '_ {
         self.observer_master.iter().flat_map(ObserverMaster::observers)
     }
 
-    /// An observer asks for more than can be kept in mind.
+    /// Closes the link of an observer that has too many requests pending.
     pub fn dismiss_observer(&mut self, link: LinkId, out: &mut Vec<Output>) {
         if let Some(master) = &mut self.observer_master {
             master.dismiss(link, CloseReason::TooMany, out);
         }
     }
 
-    /// The follower that this observer learns from, if not from the leader.
+    /// Returns the follower that this observer learns from, if it is not the leader.
     #[must_use]
     pub fn observer_master(&self) -> Option<ServerId> {
         match &self.role {
@@ -92,7 +92,7 @@ impl Zab {
     }
 }
 
-/// The txn that a packet makes a membership of, and who leads then.
+/// Returns the txn whose membership a packet puts in force, and the next leader.
 pub(super) fn activated_by(packet: &QuorumPacket) -> Option<(Zxid, ServerId)> {
     match packet {
         QuorumPacket::CommitAndActivate { zxid, leader } => Some((*zxid, *leader)),

@@ -1,4 +1,4 @@
-//! What others may know about this server's part in agreement.
+//! Read access to the state of agreement, for the node and for operators' views.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::log::Log;
 use crate::replica::{Epochs, StepDownReason, Voting};
 
 impl Zab {
-    /// What the others are told that this server does.
+    /// Returns the state that notifications report to other servers.
     #[must_use]
     pub fn state(&self) -> ServerState {
         match &self.role {
@@ -24,7 +24,7 @@ impl Zab {
         }
     }
 
-    /// Whom this server follows, or itself if it leads.
+    /// Returns the leader that this server follows, or itself if it leads.
     #[must_use]
     pub fn leader(&self) -> Option<ServerId> {
         match &self.role {
@@ -34,31 +34,32 @@ impl Zab {
         }
     }
 
-    /// The membership this server goes by.
+    /// Returns the membership in force.
     #[must_use]
     pub fn membership(&self) -> &Arc<Membership> {
         self.replica.memberships.in_force()
     }
 
-    /// The epochs on disk.
+    /// Returns the epochs on disk.
     #[must_use]
     pub fn epochs(&self) -> Epochs {
         self.replica.epochs
     }
 
-    /// This server's log, as far as agreement sees it.
+    /// Returns the state of this server's log.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.replica.log
     }
 
-    /// Learners are being sent the txns after this one, or will be behind a tree: these must stay in the log.
+    /// Returns the txn after which the log must be kept: learners are being sent what follows it, or will be after a
+    /// tree.
     #[must_use]
     pub fn log_needed_after(&self, now_ms: u64) -> Option<Zxid> {
         self.sent_learners().and_then(|learners| needed_after(learners, now_ms))
     }
 
-    /// Whoever learns from this server.
+    /// Returns the learners of this server.
     pub(super) fn sent_learners(&self) -> Option<&Learners> {
         match (&self.role, &self.observer_master) {
             (Role::Leading(leader), _) => Some(leader.all_learners()),
@@ -67,13 +68,13 @@ impl Zab {
         }
     }
 
-    /// Why the last role ended.
+    /// Returns why the last role ended.
     #[must_use]
     pub fn last_step_down(&self) -> Option<StepDownReason> {
         self.last_step_down
     }
 
-    /// Learners that are up to date, if this server leads.
+    /// Returns the learners that are up to date, if this server leads.
     pub fn learners(&self) -> impl Iterator<Item = (LinkId, ServerId, LearnerKind)> + '_ {
         let leader = match &self.role {
             Role::Leading(leader) => Some(leader),
@@ -82,7 +83,7 @@ impl Zab {
         leader.into_iter().flat_map(|leader| leader.learners())
     }
 
-    /// Whether requests on this link are to be taken: this server leads, and the learner is up to
+    /// Whether requests on this link are to be accepted: this server leads, and the learner is up to
     /// date.
     #[must_use]
     pub fn is_active_learner(&self, link: LinkId) -> bool {
@@ -102,13 +103,13 @@ impl Zab {
         matches!(&self.role, Role::Learning(learner) if learner.link() == Some(link))
     }
 
-    /// The membership that is in the log but not in force yet.
+    /// Returns the membership that is in the log but not in force yet.
     #[must_use]
     pub fn pending_membership(&self) -> Option<&Arc<Membership>> {
         self.replica.memberships.pending()
     }
 
-    /// Whether this server may vote, as far as the membership lets it.
+    /// Whether this server may vote if the membership makes it a voter.
     #[must_use]
     pub fn voting(&self) -> Voting {
         self.replica.voting
