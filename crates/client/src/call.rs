@@ -12,10 +12,10 @@ use tracing::Span;
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::operation::{self, Operation, Repeatable};
-use crate::outgoing::Answer;
 use crate::report::{self, CallReport};
+use crate::request_queue::Answer;
 use crate::retry::{Attempts, RetryPolicy};
-use crate::session::{Session, Submitted};
+use crate::session::{Session, SubmitResult};
 
 /// The future of a call. It is in the session's order already; dropping it changes nothing about
 /// that, and never harms the connection.
@@ -107,7 +107,7 @@ struct Attempt<O> {
     op: O,
     session: Session,
     /// `None`: there was no room.
-    submitted: Option<Submitted>,
+    submitted: Option<SubmitResult>,
     /// A request is queued or sent, and not answered yet.
     is_out: bool,
     /// Requests that were queued.
@@ -116,7 +116,7 @@ struct Attempt<O> {
 }
 
 impl<O: Operation> Attempt<O> {
-    fn new(client: Client, op: O, session: Session, submitted: Option<Submitted>) -> Self {
+    fn new(client: Client, op: O, session: Session, submitted: Option<SubmitResult>) -> Self {
         let is_out = submitted.is_some();
         let attempts = u32::from(is_out);
         Attempt { client, op, session, submitted, is_out, attempts, started: Instant::now() }
@@ -141,7 +141,7 @@ impl<O: Operation> Attempt<O> {
 
     /// As `run`, inside the span.
     async fn run_in(mut self, span: Span, deadline: Option<Duration>) -> Result<O::Output> {
-        let states = self.client.lineage().board.subscribe();
+        let states = self.client.client_shared().states.subscribe();
         let run = async {
             match deadline {
                 None => self.run().await,
@@ -203,7 +203,7 @@ impl<O: Operation> Attempt<O> {
         }
     }
 
-    async fn submit(&mut self) -> Submitted {
+    async fn submit(&mut self) -> SubmitResult {
         let submitted = self.session.submit(&operation::submission(&self.op, &self.client)).await;
         self.is_out = true;
         self.attempts = self.attempts.saturating_add(1);
@@ -237,14 +237,14 @@ impl<O: Operation> Attempt<O> {
         let waits_for_quorum = || self.client.retry_policy().is_endless();
         let may_pass =
             error.is_retriable() || (*error.kind() == ErrorKind::ReadOnly && waits_for_quorum());
-        may_pass && is_safe && self.client.has_future(error)
+        may_pass && is_safe && self.client.may_still_succeed(error)
     }
 }
 
-async fn receive(submitted: Submitted) -> Result<Answer> {
+async fn receive(submitted: SubmitResult) -> Result<Answer> {
     // The session's task goes without a word only with the runtime that drove it.
-    let forsaken = |_| Err(Error::unknown(ErrorKind::ConnectionLoss));
-    submitted?.await.unwrap_or_else(forsaken)
+    let lost = |_| Err(Error::unknown(ErrorKind::ConnectionLoss));
+    submitted?.await.unwrap_or_else(lost)
 }
 
 /// The retries of a call, or of several that are one to the user.

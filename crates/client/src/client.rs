@@ -21,9 +21,9 @@ use crate::ops::{
 };
 use crate::options::{self, Credentials, Options};
 use crate::retry::RetryPolicy;
-use crate::session::{Lineage, Session};
+use crate::session::{ClientShared, Session};
 use crate::state::{ConnectionEvents, ConnectionState};
-use crate::watches::Table;
+use crate::watches::WatchTable;
 
 /// A client of a ZooKeeper service.
 ///
@@ -103,7 +103,7 @@ impl Client {
 
     pub(crate) fn bound(session: Session) -> Self {
         let shared = session.shared().clone();
-        let chroot = Arc::from(shared.lineage.servers.borrow().chroot());
+        let chroot = Arc::from(shared.client_shared.servers.borrow().chroot());
         Client {
             chroot,
             retry: shared.options.retry.clone(),
@@ -147,7 +147,7 @@ impl Client {
     #[must_use]
     pub fn state(&self) -> ConnectionState {
         match &self.scope {
-            Scope::Managed(managed) => managed.lineage.board.state(),
+            Scope::Managed(managed) => managed.client_shared.states.state(),
             Scope::Bound(session) => session.state(),
         }
     }
@@ -156,7 +156,7 @@ impl Client {
     #[must_use]
     pub fn events(&self) -> ConnectionEvents {
         match &self.scope {
-            Scope::Managed(managed) => managed.lineage.events(),
+            Scope::Managed(managed) => managed.client_shared.events(),
             Scope::Bound(session) => session.events(),
         }
     }
@@ -216,10 +216,10 @@ impl Client {
         let servers: ConnectString = servers
             .parse()
             .map_err(|error| Error::invalid_argument(format!("connect string: {error}")))?;
-        if servers.chroot() != self.lineage().servers.borrow().chroot() {
+        if servers.chroot() != self.client_shared().servers.borrow().chroot() {
             return Err(Error::invalid_argument("the chroot of a client cannot change"));
         }
-        self.lineage().servers.send_replace(servers);
+        self.client_shared().servers.send_replace(servers);
         Ok(())
     }
 
@@ -228,13 +228,13 @@ impl Client {
     /// [follows](crate::Options::follow_membership).
     #[must_use]
     pub fn servers(&self) -> ConnectString {
-        self.lineage().servers.borrow().clone()
+        self.client_shared().servers.borrow().clone()
     }
 
-    pub(crate) fn lineage(&self) -> Arc<Lineage> {
+    pub(crate) fn client_shared(&self) -> Arc<ClientShared> {
         match &self.scope {
-            Scope::Managed(managed) => managed.lineage.clone(),
-            Scope::Bound(session) => session.shared().lineage.clone(),
+            Scope::Managed(managed) => managed.client_shared.clone(),
+            Scope::Bound(session) => session.shared().client_shared.clone(),
         }
     }
 
@@ -257,7 +257,7 @@ impl Client {
     }
 
     /// Whether a call that failed with `error` could ever succeed.
-    pub(crate) fn has_future(&self, error: &Error) -> bool {
+    pub(crate) fn may_still_succeed(&self, error: &Error) -> bool {
         !error.is_session_expired() || self.is_managed()
     }
 
@@ -328,7 +328,7 @@ impl Client {
 
     /// A persistent watch: a stream of all changes of a znode.
     pub fn watch(&self, path: &str) -> Call<AddWatch> {
-        Call::new(self, AddWatch { path: self.path(path), table: Table::Persistent })
+        Call::new(self, AddWatch { path: self.path(path), table: WatchTable::Persistent })
     }
 
     /// The ACL of a znode, and its stat.
@@ -375,8 +375,8 @@ impl Client {
     pub fn authenticate(&self, scheme: &str, secret: impl Into<Bytes>) -> Call<AddCredentials> {
         let (scheme, secret) = (scheme.to_owned(), secret.into());
         let remembered = Credentials { scheme: scheme.clone(), secret: secret.clone() };
-        let lineage = self.lineage();
-        let mut credentials = lineage.credentials.lock();
+        let client_shared = self.client_shared();
+        let mut credentials = client_shared.credentials.lock();
         if !credentials.contains(&remembered) {
             credentials.push(remembered);
         }
@@ -400,7 +400,7 @@ impl Client {
                 Err(error) if error.is_no_node() => {
                     match path::split(path).filter(|(parent, _)| !parent.is_empty()) {
                         Some((parent, _)) => missing.push(parent.to_owned()),
-                        None => Box::pin(self.make_chroot(lifetime)).await?,
+                        None => Box::pin(self.create_chroot(lifetime)).await?,
                     }
                 }
                 // It may be there now; the next look will tell.
@@ -415,7 +415,7 @@ impl Client {
     }
 
     /// Makes sure that the root of this client's paths exists.
-    pub(crate) async fn make_chroot(&self, lifetime: Lifetime) -> Result<()> {
+    pub(crate) async fn create_chroot(&self, lifetime: Lifetime) -> Result<()> {
         let outside = Client { chroot: "".into(), ..self.clone() };
         outside.ensure(&self.chroot, lifetime).await
     }
@@ -426,6 +426,6 @@ impl Client {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        self.lineage().runtime.spawn(task)
+        self.client_shared().runtime.spawn(task)
     }
 }

@@ -96,16 +96,16 @@ impl ClientConfiguration {
     fn from_bytes(bytes: &[u8]) -> Result<Self, ConfigurationError> {
         let values = Properties::parse(bytes)
             .map_err(|BadEscape { line }| ConfigurationError::Escape { line })?;
-        let given = Given(values);
-        let tls = given.is_true("client.secure").then(|| given.tls()).transpose()?;
-        Ok(ClientConfiguration { tls, login: given.login(), servers: given.servers() })
+        let properties = ClientProperties(values);
+        let tls = properties.is_true("client.secure").then(|| properties.tls()).transpose()?;
+        Ok(ClientConfiguration { tls, login: properties.login(), servers: properties.servers() })
     }
 }
 
 /// The names and values of a file.
-struct Given(Properties);
+struct ClientProperties(Properties);
 
-impl Given {
+impl ClientProperties {
     /// What is set and not empty. The name with its prefix counts first.
     fn text(&self, key: &str) -> Option<&str> {
         let value = self.0.get(&format!("zookeeper.{key}")).or_else(|| self.0.get(key));

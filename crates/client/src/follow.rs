@@ -5,7 +5,7 @@
 //! left out; if no member names one, the list stays as it is.
 //!
 //! A membership may name addresses that this client cannot reach. So when no server has answered for a session timeout,
-//! the servers that the program has given are tried again.
+//! the servers that the program has initial are tried again.
 //!
 //! Apache has no such option; its programs call `getConfig`, `ConfigUtils.getClientConfigStr` and `updateServerList`.
 
@@ -20,7 +20,7 @@ use crate::client::Client;
 use crate::connect_string::{ConnectString, HostPort};
 use crate::managed::Managed;
 use crate::retry::RetryPolicy;
-use crate::session::Lineage;
+use crate::session::ClientShared;
 use crate::state::ConnectionState;
 use crate::watch::Watch;
 
@@ -35,8 +35,9 @@ pub(crate) enum ClientPort {
 }
 
 /// Follows the membership until the client is closed or dropped.
-pub(crate) async fn follow(managed: Weak<Managed>, given: ConnectString, port: ClientPort) {
-    let Some(mut states) = managed.upgrade().map(|managed| managed.lineage.board.subscribe())
+pub(crate) async fn follow(managed: Weak<Managed>, initial: ConnectString, port: ClientPort) {
+    let Some(mut states) =
+        managed.upgrade().map(|managed| managed.client_shared.states.subscribe())
     else {
         return;
     };
@@ -45,24 +46,24 @@ pub(crate) async fn follow(managed: Weak<Managed>, given: ConnectString, port: C
             return;
         };
         let read = client.get(path::CONFIG).watch().await;
-        let lineage = client.lineage();
+        let client_shared = client.client_shared();
         // A handle would keep the session alive after the program has dropped its own.
         drop(client);
         match read {
             Ok((node, changed)) => {
-                if let Some(servers) = servers_of(&node.data, port, given.chroot()) {
-                    replace(&lineage, servers);
+                if let Some(servers) = servers_of(&node.data, port, initial.chroot()) {
+                    replace(&client_shared, servers);
                 }
-                drop(lineage);
-                if let Waited::Lost = changed_or_lost(changed, &mut states).await
+                drop(client_shared);
+                if let WaitResult::Lost = changed_or_lost(changed, &mut states).await
                     && let Some(managed) = managed.upgrade()
                 {
-                    replace(&managed.lineage, given.clone());
+                    replace(&managed.client_shared, initial.clone());
                 }
             }
             Err(error) => {
                 tracing::debug!(%error, "the membership cannot be read");
-                drop(lineage);
+                drop(client_shared);
                 sleep(PAUSE).await;
             }
         }
@@ -70,17 +71,20 @@ pub(crate) async fn follow(managed: Weak<Managed>, given: ConnectString, port: C
 }
 
 /// What came first.
-enum Waited {
+enum WaitResult {
     Changed,
     Lost,
 }
 
-async fn changed_or_lost(changed: Watch, states: &mut watch::Receiver<ConnectionState>) -> Waited {
+async fn changed_or_lost(
+    changed: Watch,
+    states: &mut watch::Receiver<ConnectionState>,
+) -> WaitResult {
     let lost = states.wait_for(|state| *state == ConnectionState::Lost || state.is_final());
     tokio::select! {
         // Also if the watch is over: then the membership is read again.
-        _ = changed => Waited::Changed,
-        _ = lost => Waited::Lost,
+        _ = changed => WaitResult::Changed,
+        _ = lost => WaitResult::Lost,
     }
 }
 
@@ -96,8 +100,8 @@ fn whole_tree(managed: Arc<Managed>) -> Client {
     Client::of_managed(managed).with_retry(RetryPolicy::never())
 }
 
-fn replace(lineage: &Lineage, servers: ConnectString) {
-    lineage.servers.send_if_modified(|current| {
+fn replace(client_shared: &ClientShared, servers: ConnectString) {
+    client_shared.servers.send_if_modified(|current| {
         let is_new = *current != servers;
         if is_new {
             tracing::info!(%servers, "the list of servers has changed");

@@ -47,7 +47,7 @@ pub(crate) enum NextHost {
 /// What a new list of servers means for the present connection, or the attempt at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Verdict {
+pub(crate) enum MoveDecision {
     /// Go on with it, if there is one.
     Stay,
     /// Its server is not in the list any more.
@@ -109,34 +109,38 @@ impl Hosts {
 
     /// Takes a new list of servers, and says whether the present connection or attempt may stay. If
     /// not, it counts as lost, and what [`next`](Self::next) gives is the server to move to.
-    pub(crate) fn replace(&mut self, servers: &ConnectString) -> Verdict {
+    pub(crate) fn replace(&mut self, servers: &ConnectString) -> MoveDecision {
         let before = std::mem::replace(&mut self.round, shuffled(servers, &mut self.rng));
-        let verdict = self.judge(before.len());
-        if verdict != Verdict::Stay {
+        let decision = self.decide(before.len());
+        if decision != MoveDecision::Stay {
             self.current = None;
             self.order_for_move(&before);
         }
         self.begin_round();
-        verdict
+        decision
     }
 
     /// Without a current server any order will do: an even choice among all keeps the load even. A client that prefers
     /// some servers does not move for balance.
-    fn judge(&mut self, count_before: usize) -> Verdict {
+    fn decide(&mut self, count_before: usize) -> MoveDecision {
         let Some(current) = &self.current else {
-            return Verdict::Stay;
+            return MoveDecision::Stay;
         };
         if !self.round.contains(current) {
-            return Verdict::MoveFromRemoved;
+            return MoveDecision::MoveFromRemoved;
         }
         if !self.preferred.is_empty() {
-            return Verdict::Stay;
+            return MoveDecision::Stay;
         }
         // A server that stays shall keep before/now of its clients, so that it has one share of
         // what is now the larger number of shares. If there are not more servers than before, it
         // keeps them all, and gets some of those of the servers that left.
         let stay_probability = count_before as f64 / self.round.len() as f64;
-        if self.rng.f64() < stay_probability { Verdict::Stay } else { Verdict::MoveForBalance }
+        if self.rng.f64() < stay_probability {
+            MoveDecision::Stay
+        } else {
+            MoveDecision::MoveForBalance
+        }
     }
 
     /// Orders the round for a client that has to move: newcomers, which have no clients yet, are
@@ -302,7 +306,7 @@ mod tests {
         assert_eq!([now(&mut hosts), now(&mut hosts)], ["a", "c"], "what was chosen comes last");
         hosts.succeeded();
         assert_eq!(better(&hosts), ["b", "a"]);
-        assert_eq!(hosts.replace(&servers("a,b,c,x")), Verdict::Stay);
+        assert_eq!(hosts.replace(&servers("a,b,c,x")), MoveDecision::Stay);
         assert_eq!(better(&hosts), ["b", "x", "a"]);
     }
 
@@ -311,8 +315,8 @@ mod tests {
         for seed in 0..100 {
             let mut hosts = hosts_with("a,b", "a", seed);
             connect(&mut hosts);
-            assert_eq!(hosts.replace(&servers("a,b,c,d,e,f,g,h")), Verdict::Stay);
-            assert_eq!(hosts.replace(&servers("b,c")), Verdict::MoveFromRemoved);
+            assert_eq!(hosts.replace(&servers("a,b,c,d,e,f,g,h")), MoveDecision::Stay);
+            assert_eq!(hosts.replace(&servers("b,c")), MoveDecision::MoveFromRemoved);
         }
     }
 
@@ -329,15 +333,15 @@ mod tests {
 
     #[test]
     fn clients_of_a_dead_server_spread_over_all_others() {
-        let mut refuges = BTreeMap::new();
+        let mut targets = BTreeMap::new();
         for seed in 0..9_000 {
             let mut hosts = hosts("a,b,c,d", seed);
             if connect(&mut hosts) == "a" {
-                *refuges.entry(now(&mut hosts)).or_insert(0) += 1;
+                *targets.entry(now(&mut hosts)).or_insert(0) += 1;
             }
         }
-        assert_eq!(refuges.len(), 3);
-        assert!(refuges.values().all(|count| (650..850).contains(count)), "{refuges:?}");
+        assert_eq!(targets.len(), 3);
+        assert!(targets.values().all(|count| (650..850).contains(count)), "{targets:?}");
     }
 
     #[test]
@@ -360,9 +364,9 @@ mod tests {
             let mut moved = 0;
             for (hosts, place) in all.iter_mut().zip(&mut places) {
                 let listed = list.split(',').any(|name| name == place.as_str());
-                let verdict = hosts.replace(&servers(list));
-                assert_eq!(verdict == Verdict::MoveFromRemoved, !listed, "{place} in {list}");
-                if verdict != Verdict::Stay {
+                let decision = hosts.replace(&servers(list));
+                assert_eq!(decision == MoveDecision::MoveFromRemoved, !listed, "{place} in {list}");
+                if decision != MoveDecision::Stay {
                     moved += 1;
                     *place = connect(hosts);
                 }
@@ -397,7 +401,7 @@ mod tests {
         for seed in 0..100 {
             let mut hosts = hosts("a,b", seed);
             connect(&mut hosts);
-            if hosts.replace(&servers("a,b,c,d")) == Verdict::MoveForBalance {
+            if hosts.replace(&servers("a,b,c,d")) == MoveDecision::MoveForBalance {
                 movers += 1;
                 let mut round: Vec<_> = (0..4).map(|_| now(&mut hosts)).collect();
                 round[..2].sort_unstable();
@@ -411,33 +415,33 @@ mod tests {
 
     #[test]
     fn a_client_that_has_moved_has_no_preference_any_more() {
-        let mut refuges = BTreeMap::new();
+        let mut targets = BTreeMap::new();
         for seed in 0..9_000 {
             let mut hosts = hosts("a,b", seed);
             connect(&mut hosts);
-            if hosts.replace(&servers("a,b,c,d")) == Verdict::MoveForBalance {
+            if hosts.replace(&servers("a,b,c,d")) == MoveDecision::MoveForBalance {
                 connect(&mut hosts);
-                *refuges.entry(now(&mut hosts)).or_insert(0) += 1;
+                *targets.entry(now(&mut hosts)).or_insert(0) += 1;
             }
         }
         // Half have moved, to c or d. Each then finds one newcomer and two others that are left.
-        assert!((1350..1650).contains(&refuges["a"]), "{refuges:?}");
-        assert!((650..850).contains(&refuges["c"]), "{refuges:?}");
+        assert!((1350..1650).contains(&targets["a"]), "{targets:?}");
+        assert!((650..850).contains(&targets["c"]), "{targets:?}");
     }
 
     #[test]
     fn a_connection_is_told_to_move_once() {
         let mut hosts = hosts("a", 1);
         connect(&mut hosts);
-        assert_eq!(hosts.replace(&servers("b")), Verdict::MoveFromRemoved);
-        assert_eq!(hosts.replace(&servers("c")), Verdict::Stay);
+        assert_eq!(hosts.replace(&servers("b")), MoveDecision::MoveFromRemoved);
+        assert_eq!(hosts.replace(&servers("c")), MoveDecision::Stay);
         assert_eq!(now(&mut hosts), "c");
     }
 
     #[test]
     fn a_client_without_a_server_takes_the_new_list_as_it_is() {
         let mut hosts = hosts("a,b", 5);
-        assert_eq!(hosts.replace(&servers("c,d,e")), Verdict::Stay);
+        assert_eq!(hosts.replace(&servers("c,d,e")), MoveDecision::Stay);
         let round: BTreeSet<_> = (0..3).map(|_| now(&mut hosts)).collect();
         assert_eq!(round, ["c", "d", "e"].map(str::to_owned).into());
         after_pause(&mut hosts);
@@ -447,9 +451,9 @@ mod tests {
     fn an_attempt_under_way_is_judged_like_a_connection() {
         let mut hosts = hosts("a", 1);
         now(&mut hosts);
-        assert_eq!(hosts.replace(&servers("b,c")), Verdict::MoveFromRemoved);
+        assert_eq!(hosts.replace(&servers("b,c")), MoveDecision::MoveFromRemoved);
         let trying = now(&mut hosts);
-        assert_eq!(hosts.replace(&servers("c,b")), Verdict::Stay);
+        assert_eq!(hosts.replace(&servers("c,b")), MoveDecision::Stay);
         hosts.succeeded();
         assert_ne!(now(&mut hosts), trying);
         assert_eq!(now(&mut hosts), trying);

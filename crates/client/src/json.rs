@@ -33,10 +33,10 @@ use crate::call::Call;
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::sealed::Sealed;
-use crate::operation::{Repeatable, Unreadable, ZnodePath};
+use crate::operation::{Repeatable, ReplyError, ZnodePath};
 use crate::ops::{Create, CreateCall, Get, Node, Set, Watchable, Watched};
-use crate::outgoing::Answer;
-use crate::watches::Table;
+use crate::request_queue::Answer;
+use crate::watches::WatchTable;
 
 /// A znode's data, decoded, and its stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,20 +126,20 @@ impl<T: DeserializeOwned + Send + 'static> Sealed for GetJson<T> {
     fn repeatable(&self) -> Repeatable {
         self.get.repeatable()
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<JsonNode<T>, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<JsonNode<T>, ReplyError> {
         let Node { data, stat } = self.get.decode(answer)?;
         match serde_json::from_slice(&data) {
             Ok(value) => Ok(JsonNode { value, stat }),
             Err(error) => {
                 let kind = ErrorKind::InvalidData(error.to_string());
-                Err(Unreadable::Failure(Error::not_applied(kind).caused_by(error)))
+                Err(ReplyError::Failure(Error::not_applied(kind).caused_by(error)))
             }
         }
     }
 }
 
 impl<T: DeserializeOwned + Send + 'static> Watchable for GetJson<T> {
-    const TABLE: Table = Get::TABLE;
+    const TABLE: WatchTable = Get::TABLE;
 
     fn path(&self) -> &ZnodePath {
         self.get.path()

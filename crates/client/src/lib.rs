@@ -73,8 +73,8 @@ mod managed;
 mod operation;
 pub mod ops;
 mod options;
-mod outgoing;
 mod report;
+mod request_queue;
 pub mod retry;
 #[cfg(feature = "sasl")]
 pub mod sasl;

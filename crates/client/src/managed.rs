@@ -8,13 +8,13 @@ use crate::connect_string::ConnectString;
 use crate::error::{Error, ErrorKind, Result};
 use crate::follow::follow;
 use crate::options::Options;
-use crate::session::{Lineage, Session, Shared};
-use crate::state::{ConnectionState, Expiry};
+use crate::session::{ClientShared, Session, SessionShared};
+use crate::state::{ConnectionState, OnExpiry};
 
 /// The session of the day, and what survives it.
 #[derive(Debug)]
 pub(crate) struct Managed {
-    pub(crate) lineage: Arc<Lineage>,
+    pub(crate) client_shared: Arc<ClientShared>,
     current: watch::Sender<Session>,
 }
 
@@ -22,13 +22,16 @@ impl Managed {
     /// Starts the first session, and a task that starts each next one.
     pub(crate) fn start(servers: ConnectString, options: Options) -> Result<Arc<Self>> {
         let followed = options.follow_membership.then(|| (servers.clone(), options.client_port()));
-        let lineage = Arc::new(Lineage::new(servers, &options, Expiry::HasSuccessor)?);
-        let session = Session::start(lineage.clone(), options);
+        let client_shared = Arc::new(ClientShared::new(servers, &options, OnExpiry::NextSession)?);
+        let session = Session::start(client_shared.clone(), options);
         let shared = session.shared().clone();
-        let managed = Arc::new(Managed { lineage, current: watch::Sender::new(session) });
-        managed.lineage.runtime.spawn(succeed(Arc::downgrade(&managed), shared));
+        let managed = Arc::new(Managed { client_shared, current: watch::Sender::new(session) });
+        managed
+            .client_shared
+            .runtime
+            .spawn(replace_expired_sessions(Arc::downgrade(&managed), shared));
         if let Some((given, port)) = followed {
-            managed.lineage.runtime.spawn(follow(Arc::downgrade(&managed), given, port));
+            managed.client_shared.runtime.spawn(follow(Arc::downgrade(&managed), given, port));
         }
         Ok(managed)
     }
@@ -71,13 +74,13 @@ impl Managed {
 
 /// Opens the next session whenever one has expired. Holds no handle itself, so that dropping the
 /// last client ends it.
-async fn succeed(managed: Weak<Managed>, mut shared: Arc<Shared>) {
+async fn replace_expired_sessions(managed: Weak<Managed>, mut shared: Arc<SessionShared>) {
     while shared.ended().await == ConnectionState::Expired {
         let Some(managed) = managed.upgrade() else {
             return;
         };
         let options = Options { resumed: None, ..shared.options.clone() };
-        let next = Session::start(managed.lineage.clone(), options);
+        let next = Session::start(managed.client_shared.clone(), options);
         shared = next.shared().clone();
         managed.current.send_replace(next);
     }

@@ -6,9 +6,9 @@ use herdsman_proto::{DecodeError, OpCode, Reader, Request, path};
 
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Outcome, Result};
-use crate::outgoing::Answer;
-use crate::session::{Submit, WatchOf};
-use crate::watches::{Confirmed, Span, Table};
+use crate::request_queue::Answer;
+use crate::session::{Submission, WatchRequest};
+use crate::watches::{ConfirmedWatch, WatchLifetime, WatchTable};
 
 /// An operation of the protocol. Implemented by this crate's operations only.
 pub trait Operation: sealed::Sealed {}
@@ -25,8 +25,8 @@ pub enum Repeatable {
 }
 
 pub(crate) mod sealed {
-    use super::{OpCode, Repeatable, Request, Result, Table};
-    use crate::outgoing::Answer;
+    use super::{OpCode, Repeatable, Request, Result, WatchTable};
+    use crate::request_queue::Answer;
 
     /// The inside of an operation.
     pub trait Sealed: Send + Sync + 'static {
@@ -40,7 +40,7 @@ pub(crate) mod sealed {
         /// What is sent.
         fn request(&self) -> Request<'_>;
         /// The watch that is set, and on which path.
-        fn watch(&self) -> Option<(Table, &ZnodePath)> {
+        fn watch(&self) -> Option<(WatchTable, &ZnodePath)> {
             None
         }
         /// Arguments that make no sense.
@@ -48,10 +48,10 @@ pub(crate) mod sealed {
         /// See [`Repeatable`].
         fn repeatable(&self) -> Repeatable;
         /// Reads the answer.
-        fn decode(&self, answer: Answer) -> std::result::Result<Self::Output, Unreadable>;
+        fn decode(&self, answer: Answer) -> std::result::Result<Self::Output, ReplyError>;
     }
 
-    pub use super::{Unreadable, ZnodePath};
+    pub use super::{ReplyError, ZnodePath};
 }
 
 /// A path below a chroot.
@@ -145,20 +145,22 @@ pub fn check_path(path: &str) -> Result<()> {
 }
 
 /// What the session needs to know of an operation.
-pub(crate) fn submission<'a, O: Operation>(op: &'a O, client: &Client) -> Submit<'a> {
-    let watch = op.watch().map(|(table, path)| WatchOf {
+pub(crate) fn submission<'a, O: Operation>(op: &'a O, client: &Client) -> Submission<'a> {
+    let watch = op.watch().map(|(table, path)| WatchRequest {
         path: path.full(),
         table,
-        span: span(table, client),
+        lifetime: watch_lifetime(table, client),
         chroot_bytes: path.chroot_bytes(),
     });
-    Submit { request: op.request(), watch }
+    Submission { request: op.request(), watch }
 }
 
-fn span(table: Table, client: &Client) -> Span {
+fn watch_lifetime(table: WatchTable, client: &Client) -> WatchLifetime {
     match table {
-        Table::Persistent | Table::Recursive if client.is_managed() => Span::Client,
-        _ => Span::Session,
+        WatchTable::Persistent | WatchTable::Recursive if client.is_managed() => {
+            WatchLifetime::Client
+        }
+        _ => WatchLifetime::Session,
     }
 }
 
@@ -169,24 +171,26 @@ pub(crate) fn locate<O: Operation>(op: &O, error: Error) -> Error {
 
 /// Why an answer gave no output.
 #[derive(Debug)]
-pub enum Unreadable {
+pub enum ReplyError {
     /// The operation went well, but its answer makes no sense.
-    Bytes(DecodeError),
+    Malformed(DecodeError),
     /// The answer holds a failure.
     Failure(Error),
 }
 
-impl From<DecodeError> for Unreadable {
+impl From<DecodeError> for ReplyError {
     fn from(error: DecodeError) -> Self {
-        Unreadable::Bytes(error)
+        ReplyError::Malformed(error)
     }
 }
 
-impl From<Unreadable> for Error {
-    fn from(unreadable: Unreadable) -> Self {
+impl From<ReplyError> for Error {
+    fn from(unreadable: ReplyError) -> Self {
         match unreadable {
-            Unreadable::Bytes(error) => Error::new(ErrorKind::Protocol(error), Outcome::Applied),
-            Unreadable::Failure(error) => error,
+            ReplyError::Malformed(error) => {
+                Error::new(ErrorKind::Protocol(error), Outcome::Applied)
+            }
+            ReplyError::Failure(error) => error,
         }
     }
 }
@@ -202,7 +206,7 @@ pub(crate) fn read_data(
 /// The one-shot watch that a read has set.
 pub(crate) fn one_shot(answer: &mut Answer) -> std::result::Result<crate::Watch, DecodeError> {
     match answer.watch.take() {
-        Some(Confirmed::Once(watch)) => Ok(watch),
+        Some(ConfirmedWatch::OneShot(watch)) => Ok(watch),
         _ => Err(DecodeError::Null),
     }
 }

@@ -1,7 +1,7 @@
 //! One session: from the handshake that opens it to the moment the servers end it.
 //!
 //! In: requests, in program order. Out: answers, watch events, and the state of the connection.
-//! A task of its own ([`life`]) finds servers, reconnects and keeps the session alive; what is here
+//! A task of its own ([`task`]) finds servers, reconnects and keeps the session alive; what is here
 //! is the handle that programs hold. When the last handle is dropped, the session is closed.
 //!
 //! Deliberately not here: retries and the next session. Those are the [`Client`]'s.
@@ -22,57 +22,61 @@ use crate::client::Client;
 use crate::connect_string::ConnectString;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Credentials, Options};
-use crate::outgoing::{Answer, Outgoing};
-use crate::state::{ConnectionEvent, ConnectionEvents, ConnectionState, Expiry, StateBoard};
-use crate::watches::{Span, Table, Watches};
+use crate::request_queue::{Answer, RequestQueue};
+use crate::state::{ConnectionEvent, ConnectionEvents, ConnectionState, OnExpiry, StatePublisher};
+use crate::watches::{WatchLifetime, WatchTable, Watches};
 
 mod attach;
 mod connection;
-mod life;
 #[cfg(feature = "sasl")]
 mod login;
-mod pace;
+mod reconnect_delay;
 mod search;
+mod task;
 mod transport;
 
-pub(crate) use transport::Reach;
+pub(crate) use transport::Connector;
 
 /// What the consecutive sessions of one client share.
 #[derive(Debug)]
-pub(crate) struct Lineage {
+pub(crate) struct ClientShared {
     pub(crate) watches: Arc<Watches>,
     pub(crate) credentials: Mutex<Vec<Credentials>>,
     pub(crate) servers: watch::Sender<ConnectString>,
     /// How servers are reached, and as whom.
-    pub(crate) reach: Arc<Reach>,
+    pub(crate) connector: Arc<Connector>,
     /// Every change of every session.
-    pub(crate) board: StateBoard,
+    pub(crate) states: StatePublisher,
     /// Whether another session follows when one expires.
-    pub(crate) expiry: Expiry,
+    pub(crate) on_expiry: OnExpiry,
     /// Where their tasks run.
     pub(crate) runtime: Handle,
     /// Newest txn that one of them has seen, so that the next one does not go back in time.
     pub(crate) last_zxid: AtomicI64,
 }
 
-impl Lineage {
+impl ClientShared {
     /// Fails if TLS files cannot be used, and where there is no runtime to run in.
-    pub(crate) fn new(servers: ConnectString, options: &Options, expiry: Expiry) -> Result<Self> {
+    pub(crate) fn new(
+        servers: ConnectString,
+        options: &Options,
+        on_expiry: OnExpiry,
+    ) -> Result<Self> {
         let runtime = runtime()?;
-        Ok(Lineage {
+        Ok(ClientShared {
             watches: Arc::default(),
             credentials: Mutex::new(options.credentials.clone()),
             servers: watch::Sender::new(servers),
-            reach: Arc::new(Reach::prepare(options)?),
-            board: StateBoard::new(),
-            expiry,
+            connector: Arc::new(Connector::prepare(options)?),
+            states: StatePublisher::new(),
+            on_expiry,
             runtime,
             last_zxid: AtomicI64::new(Zxid::ZERO.0),
         })
     }
 
     pub(crate) fn events(&self) -> ConnectionEvents {
-        ConnectionEvents::new(&self.board, self.expiry)
+        ConnectionEvents::new(&self.states, self.on_expiry)
     }
 }
 
@@ -94,15 +98,15 @@ fn runtime() -> Result<Handle> {
 
 /// What the session's task and its handles share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) outgoing: Arc<Outgoing>,
-    pub(crate) lineage: Arc<Lineage>,
+pub(crate) struct SessionShared {
+    pub(crate) queue: Arc<RequestQueue>,
+    pub(crate) client_shared: Arc<ClientShared>,
     pub(crate) options: Options,
-    pub(crate) board: StateBoard,
-    identity: Mutex<Identity>,
+    pub(crate) states: StatePublisher,
+    identity: Mutex<SessionIdentity>,
     /// The last handle is gone, or somebody closed the session.
     closing: Notify,
-    /// Why the last attempt to reach a server led nowhere.
+    /// Why the last attempt to connector a server led nowhere.
     last_failure: Mutex<Option<String>>,
     /// Why a server refused our login, or we refused the server.
     login_failure: Mutex<Option<String>>,
@@ -110,24 +114,25 @@ pub(crate) struct Shared {
 
 /// Who we are to the servers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct SessionIdentity {
     pub(crate) session: SessionId,
     pub(crate) password: Password,
     pub(crate) timeout: Duration,
     /// A request sent at this time was answered.
-    pub(crate) vouched: Instant,
+    pub(crate) last_confirmed: Instant,
 }
 
-impl Shared {
-    pub(crate) fn identity(&self) -> Identity {
+impl SessionShared {
+    pub(crate) fn identity(&self) -> SessionIdentity {
         *self.identity.lock()
     }
 
     pub(crate) fn publish(&self, state: ConnectionState, event: ConnectionEvent) {
         tracing::debug!(?event, "connection");
-        // The client's board is changed inside of the session's, so that who waits for a session to
+        // The client's states is changed inside of the session's, so that who waits for a session to
         // connect then finds the client connected.
-        self.board.publish(state, event, || self.lineage.board.publish(state, event, || {}));
+        self.states
+            .publish(state, event, || self.client_shared.states.publish(state, event, || {}));
     }
 
     /// What a session that has ended with [`ConnectionState::AuthFailed`] leaves for its callers.
@@ -138,7 +143,7 @@ impl Shared {
 
     /// Resolves when the session has reached its final state.
     pub(crate) async fn ended(&self) -> ConnectionState {
-        let mut state = self.board.subscribe();
+        let mut state = self.states.subscribe();
         let ended = state.wait_for(|state| state.is_final()).await;
         ended.map_or(ConnectionState::Closed, |state| *state)
     }
@@ -168,18 +173,18 @@ impl Shared {
 /// ```
 #[derive(Clone)]
 pub struct Session {
-    owner: Arc<Owner>,
+    handle: Arc<SessionHandle>,
 }
 
 /// What all handles share.
-struct Owner {
-    shared: Arc<Shared>,
+struct SessionHandle {
+    shared: Arc<SessionShared>,
 }
 
-impl Drop for Owner {
+impl Drop for SessionHandle {
     fn drop(&mut self) {
         // The task sends the goodbye if it can; nobody is left to wait for the answer.
-        drop(self.shared.outgoing.push_goodbye());
+        drop(self.shared.queue.push_close_session());
         self.shared.closing.notify_one();
     }
 }
@@ -193,32 +198,37 @@ impl fmt::Debug for Session {
 impl Session {
     /// A session of its own, without a successor.
     pub(crate) fn start_alone(servers: ConnectString, options: Options) -> Result<Self> {
-        let lineage = Lineage::new(servers, &options, Expiry::IsTheEnd)?;
-        Ok(Session::start(Arc::new(lineage), options))
+        let client_shared = ClientShared::new(servers, &options, OnExpiry::End)?;
+        Ok(Session::start(Arc::new(client_shared), options))
     }
 
     /// Starts the session's task; it connects in the background.
-    pub(crate) fn start(lineage: Arc<Lineage>, options: Options) -> Self {
+    pub(crate) fn start(client_shared: Arc<ClientShared>, options: Options) -> Self {
         let (session, password) = options.resumed.unwrap_or((SessionId::NONE, [0; 16]));
-        let outgoing = Arc::new(Outgoing::new(options.in_flight_max, options.request_bytes_max));
-        lineage.watches.attach(&outgoing);
+        let queue = Arc::new(RequestQueue::new(options.in_flight_max, options.request_bytes_max));
+        client_shared.watches.attach(&queue);
         let timeout = options.session_timeout;
-        let shared = Arc::new(Shared {
-            outgoing,
-            lineage,
-            board: StateBoard::new(),
-            identity: Mutex::new(Identity { session, password, timeout, vouched: Instant::now() }),
+        let shared = Arc::new(SessionShared {
+            queue,
+            client_shared,
+            states: StatePublisher::new(),
+            identity: Mutex::new(SessionIdentity {
+                session,
+                password,
+                timeout,
+                last_confirmed: Instant::now(),
+            }),
             closing: Notify::new(),
             last_failure: Mutex::default(),
             login_failure: Mutex::default(),
             options,
         });
-        shared.lineage.runtime.spawn(life::run(shared.clone()));
-        Session { owner: Arc::new(Owner { shared }) }
+        shared.client_shared.runtime.spawn(task::run(shared.clone()));
+        Session { handle: Arc::new(SessionHandle { shared }) }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.owner.shared
+    pub(crate) fn shared(&self) -> &Arc<SessionShared> {
+        &self.handle.shared
     }
 
     /// The session's id; [`SessionId::NONE`] before it is established.
@@ -244,19 +254,19 @@ impl Session {
     /// but servers count from the request.
     #[must_use]
     pub fn last_heard(&self) -> Instant {
-        self.shared().identity().vouched
+        self.shared().identity().last_confirmed
     }
 
     /// How things stand.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
-        self.shared().board.state()
+        self.shared().states.state()
     }
 
     /// Every change from now on.
     #[must_use]
     pub fn events(&self) -> ConnectionEvents {
-        ConnectionEvents::new(&self.shared().board, Expiry::IsTheEnd)
+        ConnectionEvents::new(&self.shared().states, OnExpiry::End)
     }
 
     /// Waits for a state.
@@ -264,7 +274,7 @@ impl Session {
         &self,
         mut wanted: impl FnMut(ConnectionState) -> bool,
     ) -> ConnectionState {
-        let mut state = self.shared().board.subscribe();
+        let mut state = self.shared().states.subscribe();
         let reached = state.wait_for(|state| wanted(*state)).await;
         reached.map_or(ConnectionState::Closed, |state| *state)
     }
@@ -286,7 +296,7 @@ impl Session {
     /// On this side the session is over in any case when this returns. An error means that no
     /// server has confirmed it: they may keep its ephemerals until the session timeout has passed.
     pub async fn close(&self) -> Result<()> {
-        let goodbye = self.shared().outgoing.push_goodbye();
+        let goodbye = self.shared().queue.push_close_session();
         self.shared().closing.notify_one();
         let answered = match goodbye {
             Ok(receive) => receive.await.unwrap_or_else(|_| Err(lost_goodbye())).map(drop),
@@ -308,7 +318,7 @@ impl Session {
             Ok(ConnectionState::Closed) => Err(Error::not_applied(ErrorKind::Closed)),
             Ok(_) => Ok(()),
             Err(_) => {
-                let tried = self.shared().lineage.servers.borrow().to_string();
+                let tried = self.shared().client_shared.servers.borrow().to_string();
                 let mut text = format!("none of {tried} opened a session within {wait_max:?}");
                 if let Some(failure) = self.shared().last_failure.lock().as_deref() {
                     text.push_str(&format!("; last attempt: {failure}"));
@@ -319,41 +329,46 @@ impl Session {
     }
 
     /// Puts a request into the session's order now, if there is room.
-    pub(crate) fn try_submit(&self, request: &Submit<'_>) -> Option<Submitted> {
-        let permit = self.shared().outgoing.try_permit()?;
+    pub(crate) fn try_submit(&self, request: &Submission<'_>) -> Option<SubmitResult> {
+        let permit = self.shared().queue.try_permit()?;
         Some(self.submit_with(request, permit))
     }
 
     /// Puts a request into the session's order as soon as there is room.
-    pub(crate) async fn submit(&self, request: &Submit<'_>) -> Submitted {
-        let permit = self.shared().outgoing.permit().await;
+    pub(crate) async fn submit(&self, request: &Submission<'_>) -> SubmitResult {
+        let permit = self.shared().queue.permit().await;
         self.submit_with(request, permit)
     }
 
-    fn submit_with(&self, request: &Submit<'_>, permit: OwnedSemaphorePermit) -> Submitted {
+    fn submit_with(&self, request: &Submission<'_>, permit: OwnedSemaphorePermit) -> SubmitResult {
         let shared = self.shared();
         let expected = request.watch.map(|watch| {
-            shared.lineage.watches.expect(watch.path, watch.table, watch.span, watch.chroot_bytes)
+            shared.client_shared.watches.expect(
+                watch.path,
+                watch.table,
+                watch.lifetime,
+                watch.chroot_bytes,
+            )
         });
-        shared.outgoing.push(&request.request, expected, permit)
+        shared.queue.push(&request.request, expected, permit)
     }
 }
 
 /// A queued request: its answer will come here.
-pub(crate) type Submitted = Result<oneshot::Receiver<Result<Answer>>>;
+pub(crate) type SubmitResult = Result<oneshot::Receiver<Result<Answer>>>;
 
 /// A request and the watch it sets.
-pub(crate) struct Submit<'a> {
+pub(crate) struct Submission<'a> {
     pub(crate) request: Request<'a>,
-    pub(crate) watch: Option<WatchOf<'a>>,
+    pub(crate) watch: Option<WatchRequest<'a>>,
 }
 
 /// Which watch a request sets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WatchOf<'a> {
+pub(crate) struct WatchRequest<'a> {
     pub(crate) path: &'a str,
-    pub(crate) table: Table,
-    pub(crate) span: Span,
+    pub(crate) table: WatchTable,
+    pub(crate) lifetime: WatchLifetime,
     pub(crate) chroot_bytes: usize,
 }
 

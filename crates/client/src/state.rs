@@ -93,14 +93,14 @@ const EVENTS_KEPT: usize = 64;
 
 /// Where a session task, or several one after the other, publishes its state.
 #[derive(Debug)]
-pub(crate) struct StateBoard {
+pub(crate) struct StatePublisher {
     now: watch::Sender<ConnectionState>,
     events: broadcast::Sender<ConnectionEvent>,
 }
 
-impl StateBoard {
+impl StatePublisher {
     pub(crate) fn new() -> Self {
-        StateBoard {
+        StatePublisher {
             now: watch::Sender::new(ConnectionState::Connecting),
             events: broadcast::Sender::new(EVENTS_KEPT),
         }
@@ -137,28 +137,28 @@ impl StateBoard {
 #[derive(Debug)]
 pub struct ConnectionEvents {
     inner: BroadcastStream<ConnectionEvent>,
-    expiry: Expiry,
+    on_expiry: OnExpiry,
     has_ended: bool,
 }
 
 /// What the end of a session means to a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expiry {
-    IsTheEnd,
-    HasSuccessor,
+pub(crate) enum OnExpiry {
+    End,
+    NextSession,
 }
 
-impl Expiry {
+impl OnExpiry {
     fn is_end(self, state: ConnectionState) -> bool {
-        state.is_final() && (state != ConnectionState::Expired || self == Expiry::IsTheEnd)
+        state.is_final() && (state != ConnectionState::Expired || self == OnExpiry::End)
     }
 }
 
 impl ConnectionEvents {
-    pub(crate) fn new(board: &StateBoard, expiry: Expiry) -> Self {
-        let inner = BroadcastStream::new(board.events.subscribe());
+    pub(crate) fn new(states: &StatePublisher, on_expiry: OnExpiry) -> Self {
+        let inner = BroadcastStream::new(states.events.subscribe());
         // Asked behind the subscription: the end is either seen here or arrives there.
-        ConnectionEvents { inner, expiry, has_ended: expiry.is_end(board.state()) }
+        ConnectionEvents { inner, on_expiry, has_ended: on_expiry.is_end(states.state()) }
     }
 
     /// The next change; `None` when nothing can follow. Cancel-safe.
@@ -179,7 +179,7 @@ impl Stream for ConnectionEvents {
                 Poll::Ready(Some(Err(BroadcastStreamRecvError::Lagged(_)))) => {}
                 Poll::Ready(Some(Ok(event))) => {
                     self.has_ended =
-                        event.final_state().is_some_and(|state| self.expiry.is_end(state));
+                        event.final_state().is_some_and(|state| self.on_expiry.is_end(state));
                     return Poll::Ready(Some(event));
                 }
                 Poll::Ready(None) => return Poll::Ready(None),

@@ -4,7 +4,7 @@
 //! events from the server, watch values that are dropped. Out: events to those who wait, and what
 //! the server must be told: watches to set again on a new connection, watches to remove.
 //!
-//! The server keeps at most one watch for a connection, path and [`Table`]; here several local
+//! The server keeps at most one watch for a connection, path and [`WatchTable`]; here several local
 //! watchers share it. Invariants: a watch is removed on the server only when no local watcher is
 //! left *and* no request that would set it is under way, for that request would lose its watch.
 //! A registry outlives its session in a managed client: persistent watches go on in the next one.
@@ -25,10 +25,10 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::outgoing::Outgoing;
+use crate::request_queue::RequestQueue;
 use crate::watch::{Backlog, PersistentWatch, Watch, WatchEvent, WatchUpdate};
 
-mod again;
+mod reset;
 
 /// Updates that a persistent watch holds for a slow reader; when it is full the reader gets a gap.
 const UPDATES_MAX: usize = 1024;
@@ -37,7 +37,7 @@ const UPDATE_BYTES_MAX: usize = 256 << 10;
 
 /// The server's tables of watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
+pub enum WatchTable {
     /// Set by getData and exists, one shot.
     Data,
     /// Set by getChildren, one shot.
@@ -50,20 +50,20 @@ pub enum Table {
 
 const TABLES: usize = 4;
 
-impl Table {
+impl WatchTable {
     pub(crate) fn watcher_type(self) -> WatcherType {
         match self {
-            Table::Data => WatcherType::Data,
-            Table::Child => WatcherType::Children,
-            Table::Persistent => WatcherType::Persistent,
-            Table::Recursive => WatcherType::PersistentRecursive,
+            WatchTable::Data => WatcherType::Data,
+            WatchTable::Child => WatcherType::Children,
+            WatchTable::Persistent => WatcherType::Persistent,
+            WatchTable::Recursive => WatcherType::PersistentRecursive,
         }
     }
 }
 
 /// What the read that set a one-shot watch saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Existence {
     Present,
     Missing,
 }
@@ -79,7 +79,7 @@ struct Inner {
     paths: HashMap<Arc<str>, [Entry; TABLES]>,
     next_id: u64,
     /// Where removals go: the queue of the session of the day.
-    outlet: Weak<Outgoing>,
+    outlet: Weak<RequestQueue>,
 }
 
 /// One path in one table.
@@ -100,7 +100,7 @@ impl Entry {
 
 /// How long a watch lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Span {
+pub(crate) enum WatchLifetime {
     /// As long as the session in which it was set.
     Session,
     /// Through one session after the other.
@@ -112,34 +112,34 @@ struct Watcher {
     id: u64,
     /// Length of the chroot to cut off the paths of events.
     chroot_bytes: usize,
-    span: Span,
+    lifetime: WatchLifetime,
     to: Recipient,
 }
 
 #[derive(Debug)]
 enum Recipient {
-    Once { send: oneshot::Sender<Result<WatchEvent>>, seen: Seen },
-    Always { send: mpsc::Sender<WatchUpdate>, backlog: Arc<Backlog> },
+    OneShot { send: oneshot::Sender<Result<WatchEvent>>, existence: Existence },
+    Persistent { send: mpsc::Sender<WatchUpdate>, backlog: Arc<Backlog> },
 }
 
 impl Watches {
     /// Removals go to this queue from now on.
-    pub(crate) fn attach(&self, outgoing: &Arc<Outgoing>) {
-        self.inner.lock().outlet = Arc::downgrade(outgoing);
+    pub(crate) fn attach(&self, queue: &Arc<RequestQueue>) {
+        self.inner.lock().outlet = Arc::downgrade(queue);
     }
 
     /// A request that sets a watch is about to be sent.
     pub(crate) fn expect(
         self: &Arc<Self>,
         path: &str,
-        table: Table,
-        span: Span,
+        table: WatchTable,
+        lifetime: WatchLifetime,
         chroot_bytes: usize,
-    ) -> Expected {
+    ) -> ExpectedWatch {
         let path: Arc<str> = path.into();
         let mut inner = self.inner.lock();
         inner.paths.entry(path.clone()).or_default()[table as usize].expected += 1;
-        Expected { watches: self.clone(), path, table, span, chroot_bytes, settled: false }
+        ExpectedWatch { watches: self.clone(), path, table, lifetime, chroot_bytes, settled: false }
     }
 
     /// Hands an event to everybody whom it concerns.
@@ -149,10 +149,10 @@ impl Watches {
         for table in fired_tables(kind) {
             inner.fire(path, *table, |chroot_bytes| event(kind, path, zxid, chroot_bytes));
         }
-        inner.tell(path, Table::Persistent, kind, path, zxid);
+        inner.tell(path, WatchTable::Persistent, kind, path, zxid);
         if kind != EventType::NodeChildrenChanged {
             for ancestor in ancestors(path) {
-                inner.tell(ancestor, Table::Recursive, kind, path, zxid);
+                inner.tell(ancestor, WatchTable::Recursive, kind, path, zxid);
             }
         }
         inner.forget_if_idle(path);
@@ -175,7 +175,7 @@ impl Watches {
 
     /// The session is over: watches that belong to it end, the others wait for the next session.
     pub(crate) fn session_ended(&self, reason: &ErrorKind) {
-        self.end(reason, |watcher| watcher.span == Span::Client);
+        self.end(reason, |watcher| watcher.lifetime == WatchLifetime::Client);
     }
 
     /// There will be no next session: all watches end.
@@ -199,23 +199,23 @@ impl Watches {
         self.inner.lock().paths.contains_key(path)
     }
 
-    fn remove(&self, path: &str, table: Table, id: u64) {
+    fn remove(&self, path: &str, table: WatchTable, id: u64) {
         self.let_go(path, table, |entry| entry.watchers.retain(|watcher| watcher.id != id));
     }
 
-    fn withdraw(&self, path: &str, table: Table) {
+    fn withdraw(&self, path: &str, table: WatchTable) {
         self.let_go(path, table, |entry| entry.expected -= 1);
     }
 
-    fn let_go(&self, path: &str, table: Table, change: impl FnOnce(&mut Entry)) {
+    fn let_go(&self, path: &str, table: WatchTable, change: impl FnOnce(&mut Entry)) {
         let mut inner = self.inner.lock();
         if let Some(entries) = inner.paths.get_mut(path) {
             change(&mut entries[table as usize]);
         }
         let outlet = inner.settle(path, table);
-        if let Some(outgoing) = &outlet {
+        if let Some(queue) = &outlet {
             // Under the lock, so that a request that sets the watch anew comes behind the removal.
-            outgoing.remove_watch(path, table);
+            queue.remove_watch(path, table);
         }
         drop(inner);
         // Only now: should this be the last hold on the queue, what it contains comes back here.
@@ -225,7 +225,7 @@ impl Watches {
 
 impl Inner {
     /// After a watcher has gone: the queue to tell if the server's watch has become useless.
-    fn settle(&mut self, path: &str, table: Table) -> Option<Arc<Outgoing>> {
+    fn settle(&mut self, path: &str, table: WatchTable) -> Option<Arc<RequestQueue>> {
         let entry = &mut self.paths.get_mut(path)?[table as usize];
         let useless = entry.is_idle() && entry.on_server;
         if useless {
@@ -241,21 +241,28 @@ impl Inner {
         }
     }
 
-    fn fire(&mut self, path: &str, table: Table, event: impl Fn(usize) -> WatchEvent) {
+    fn fire(&mut self, path: &str, table: WatchTable, event: impl Fn(usize) -> WatchEvent) {
         let Some(entries) = self.paths.get_mut(path) else {
             return;
         };
         let entry = &mut entries[table as usize];
         entry.on_server = false;
         for watcher in entry.watchers.drain(..) {
-            if let Recipient::Once { send, .. } = watcher.to {
+            if let Recipient::OneShot { send, .. } = watcher.to {
                 // A receiver that has gone needs no event.
                 let _ = send.send(Ok(event(watcher.chroot_bytes)));
             }
         }
     }
 
-    fn tell(&self, watched: &str, table: Table, kind: EventType, path: &str, zxid: Option<Zxid>) {
+    fn tell(
+        &self,
+        watched: &str,
+        table: WatchTable,
+        kind: EventType,
+        path: &str,
+        zxid: Option<Zxid>,
+    ) {
         let Some(entries) = self.paths.get(watched) else {
             return;
         };
@@ -265,15 +272,15 @@ impl Inner {
         }
     }
 
-    fn establish(&mut self, expected: &Expected, to: Recipient) -> u64 {
+    fn establish(&mut self, expected: &ExpectedWatch, to: Recipient) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
         let entries = self.paths.entry(expected.path.clone()).or_default();
         let entry = &mut entries[expected.table as usize];
         entry.expected -= 1;
         entry.on_server = true;
-        let Expected { chroot_bytes, span, .. } = *expected;
-        entry.watchers.push(Watcher { id, chroot_bytes, span, to });
+        let ExpectedWatch { chroot_bytes, lifetime, .. } = *expected;
+        entry.watchers.push(Watcher { id, chroot_bytes, lifetime, to });
         id
     }
 }
@@ -281,14 +288,14 @@ impl Inner {
 impl Watcher {
     /// A stream simply ends.
     fn end(self, reason: &ErrorKind) {
-        if let Recipient::Once { send, .. } = self.to {
+        if let Recipient::OneShot { send, .. } = self.to {
             // A receiver that has gone needs no reason.
             let _ = send.send(Err(Error::not_applied(reason.clone())));
         }
     }
 
     fn update(&self, update: WatchUpdate) {
-        let Recipient::Always { send, backlog } = &self.to else {
+        let Recipient::Persistent { send, backlog } = &self.to else {
             return;
         };
         if backlog.overflowed.load(Ordering::Acquire) {
@@ -309,11 +316,11 @@ impl Watcher {
 }
 
 /// The one-shot tables that an event empties on the server.
-fn fired_tables(kind: EventType) -> &'static [Table] {
+fn fired_tables(kind: EventType) -> &'static [WatchTable] {
     match kind {
-        EventType::NodeCreated | EventType::NodeDataChanged => &[Table::Data],
-        EventType::NodeChildrenChanged => &[Table::Child],
-        EventType::NodeDeleted => &[Table::Data, Table::Child],
+        EventType::NodeCreated | EventType::NodeDataChanged => &[WatchTable::Data],
+        EventType::NodeChildrenChanged => &[WatchTable::Child],
+        EventType::NodeDeleted => &[WatchTable::Data, WatchTable::Child],
     }
 }
 
@@ -336,37 +343,41 @@ fn below_chroot(path: &str, chroot_bytes: usize) -> &str {
 
 /// A request is under way that sets a watch. Dropped without confirmation, it was not set.
 #[derive(Debug)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedWatch {
     watches: Arc<Watches>,
     path: Arc<str>,
-    table: Table,
-    span: Span,
+    table: WatchTable,
+    lifetime: WatchLifetime,
     chroot_bytes: usize,
     settled: bool,
 }
 
 /// A watch that the server has confirmed.
 #[derive(Debug)]
-pub enum Confirmed {
-    Once(Watch),
-    Always(PersistentWatch),
+pub enum ConfirmedWatch {
+    OneShot(Watch),
+    Persistent(PersistentWatch),
 }
 
-impl Expected {
+impl ExpectedWatch {
     /// The reply says that the watch is set.
-    pub(crate) fn confirm(mut self, seen: Seen) -> Confirmed {
+    pub(crate) fn confirm(mut self, existence: Existence) -> ConfirmedWatch {
         self.settled = true;
         match self.table {
-            Table::Data | Table::Child => {
+            WatchTable::Data | WatchTable::Child => {
                 let (send, receive) = oneshot::channel();
-                let registration = self.register(Recipient::Once { send, seen });
-                Confirmed::Once(Watch::new(receive, registration))
+                let registration = self.register(Recipient::OneShot { send, existence });
+                ConfirmedWatch::OneShot(Watch::new(receive, registration))
             }
-            Table::Persistent | Table::Recursive => {
+            WatchTable::Persistent | WatchTable::Recursive => {
                 let (send, receive) = mpsc::channel(UPDATES_MAX);
                 let backlog = Arc::new(Backlog::default());
-                let to = Recipient::Always { send, backlog: backlog.clone() };
-                Confirmed::Always(PersistentWatch::new(receive, backlog, self.register(to)))
+                let to = Recipient::Persistent { send, backlog: backlog.clone() };
+                ConfirmedWatch::Persistent(PersistentWatch::new(
+                    receive,
+                    backlog,
+                    self.register(to),
+                ))
             }
         }
     }
@@ -383,7 +394,7 @@ impl Expected {
     }
 }
 
-impl Drop for Expected {
+impl Drop for ExpectedWatch {
     fn drop(&mut self) {
         if !self.settled {
             self.watches.withdraw(&self.path, self.table);
@@ -397,7 +408,7 @@ pub(crate) struct Registration {
     watches: Arc<Watches>,
     path: Arc<str>,
     chroot_bytes: usize,
-    table: Table,
+    table: WatchTable,
     id: u64,
 }
 

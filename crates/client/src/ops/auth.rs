@@ -5,8 +5,8 @@ use herdsman_proto::{OpCode, Request};
 
 use crate::error::Result;
 use crate::operation::sealed::Sealed;
-use crate::operation::{Repeatable, Unreadable};
-use crate::outgoing::Answer;
+use crate::operation::{Repeatable, ReplyError};
+use crate::request_queue::Answer;
 
 /// Presents credentials.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Sealed for AddCredentials {
     fn repeatable(&self) -> Repeatable {
         Repeatable::Yes
     }
-    fn decode(&self, _: Answer) -> std::result::Result<(), Unreadable> {
+    fn decode(&self, _: Answer) -> std::result::Result<(), ReplyError> {
         Ok(())
     }
 }

@@ -14,10 +14,10 @@ use crate::call::{Call, Reply};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::sealed::Sealed;
-use crate::operation::{self, Repeatable, Unreadable, ZnodePath};
-use crate::outgoing::Answer;
+use crate::operation::{self, Repeatable, ReplyError, ZnodePath};
+use crate::request_queue::Answer;
 
-mod stages;
+mod multi_request;
 
 /// How long a znode lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Create {
     pub(crate) fn decode_created(
         path: &ZnodePath,
         reader: &mut Reader<'_>,
-    ) -> std::result::Result<Created, Unreadable> {
+    ) -> std::result::Result<Created, ReplyError> {
         let full = reader.required_string()?;
         Ok(Created { path: path.show(&full), stat: Stat::decode(reader)? })
     }
@@ -149,7 +149,7 @@ impl Sealed for Create {
     fn repeatable(&self) -> Repeatable {
         Repeatable::No
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<Created, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<Created, ReplyError> {
         Create::decode_created(&self.path, &mut Reader::new(&answer.body))
     }
 }
@@ -252,7 +252,7 @@ impl CreateCall {
         let deadline = self.call.deadline.take();
         let late = Error::unknown(ErrorKind::DeadlineExceeded);
         let late = operation::locate(&self.call.op, late);
-        let reply = stages::run(self);
+        let reply = multi_request::run(self);
         match deadline {
             None => reply,
             Some(deadline) => {

@@ -11,8 +11,8 @@ use crate::call::{Call, Reply};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::operation::sealed::Sealed;
-use crate::operation::{self, Repeatable, Unreadable, ZnodePath};
-use crate::outgoing::Answer;
+use crate::operation::{self, Repeatable, ReplyError, ZnodePath};
+use crate::request_queue::Answer;
 use crate::retry::RetryPolicy;
 
 /// Deletes a znode.
@@ -46,7 +46,7 @@ impl Sealed for Delete {
     fn repeatable(&self) -> Repeatable {
         Repeatable::No
     }
-    fn decode(&self, _: Answer) -> std::result::Result<(), Unreadable> {
+    fn decode(&self, _: Answer) -> std::result::Result<(), ReplyError> {
         Ok(())
     }
 }
@@ -123,17 +123,17 @@ impl DeleteCall {
     /// client that it belongs to is over. For what must not be left behind; may be called anywhere,
     /// also where something is dropped.
     pub fn in_background(self) {
-        let patient = self.call.client.with_retry(RetryPolicy::forever(BACKGROUND_PAUSE));
-        let call = Call { client: patient.clone(), deadline: None, ..self.call };
+        let retrying = self.call.client.with_retry(RetryPolicy::forever(BACKGROUND_PAUSE));
+        let call = Call { client: retrying.clone(), deadline: None, ..self.call };
         let delete = DeleteCall { call, ..self };
         let first = delete.clone().send();
-        patient.clone().spawn(async move {
+        retrying.clone().spawn(async move {
             let mut result = first.await;
             // A deletion that may have happened is not repeated by the call itself, but here the
             // missing znode is just what is wanted.
             while let Err(error) = &result
                 && (error.is_retriable() || is_failure_inside(error))
-                && patient.has_future(error)
+                && retrying.may_still_succeed(error)
             {
                 tokio::time::sleep(BACKGROUND_PAUSE).await;
                 result = delete.clone().send().await;

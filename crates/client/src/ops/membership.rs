@@ -8,8 +8,8 @@ use super::read::Node;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::operation::sealed::Sealed;
-use crate::operation::{Repeatable, Unreadable, read_data};
-use crate::outgoing::Answer;
+use crate::operation::{Repeatable, ReplyError, read_data};
+use crate::request_queue::Answer;
 
 /// Reads the configuration of the ensemble, whatever the client's namespace is.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Sealed for GetConfig {
     fn repeatable(&self) -> Repeatable {
         Repeatable::Yes
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<Node, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<Node, ReplyError> {
         Ok(decode_config(&answer.body)?)
     }
 }
@@ -112,7 +112,7 @@ impl Sealed for Reconfig {
     fn repeatable(&self) -> Repeatable {
         Repeatable::No
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<Node, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<Node, ReplyError> {
         Ok(decode_config(&answer.body)?)
     }
 }

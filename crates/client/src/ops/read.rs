@@ -8,10 +8,10 @@ use herdsman_proto::{Acl, DecodeError, OpCode, ReadRequest, Reader, Request, Sta
 use crate::call::Call;
 use crate::error::Result;
 use crate::operation::sealed::Sealed;
-use crate::operation::{Repeatable, Unreadable, ZnodePath, one_shot, read_data};
-use crate::outgoing::Answer;
+use crate::operation::{Repeatable, ReplyError, ZnodePath, one_shot, read_data};
+use crate::request_queue::Answer;
 use crate::watch::Watch;
-use crate::watches::Table;
+use crate::watches::WatchTable;
 
 /// A znode's data and stat.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct Watched<O>(pub(crate) O);
 
 /// A read that can set a watch.
 pub(crate) trait Watchable: Sealed {
-    const TABLE: Table;
+    const TABLE: WatchTable;
 
     fn path(&self) -> &ZnodePath;
     fn request_with_watch(&self, watch: bool) -> Request<'_>;
@@ -65,7 +65,7 @@ pub(crate) trait Watchable: Sealed {
 macro_rules! watchable {
     ($op:ty, $output:ty, $code:expr, $table:expr, $request:expr, $decode:expr) => {
         impl Watchable for $op {
-            const TABLE: Table = $table;
+            const TABLE: WatchTable = $table;
 
             fn path(&self) -> &ZnodePath {
                 &self.path
@@ -95,7 +95,7 @@ macro_rules! watchable {
             fn repeatable(&self) -> Repeatable {
                 Repeatable::Yes
             }
-            fn decode(&self, answer: Answer) -> std::result::Result<$output, Unreadable> {
+            fn decode(&self, answer: Answer) -> std::result::Result<$output, ReplyError> {
                 let decode: fn(&Bytes, &mut Reader<'_>) -> Decoded<$output> = $decode;
                 Ok(decode(&answer.body, &mut Reader::new(&answer.body))?)
             }
@@ -114,7 +114,7 @@ watchable!(
     Get,
     Node,
     OpCode::GetData,
-    Table::Data,
+    WatchTable::Data,
     |path, watch| ReadRequest::GetData { path: path.into(), watch },
     |body, reader| Ok(Node { data: read_data(body, reader)?, stat: Stat::decode(reader)? })
 );
@@ -123,7 +123,7 @@ watchable!(
     Exists,
     Option<Stat>,
     OpCode::Exists,
-    Table::Data,
+    WatchTable::Data,
     |path, watch| ReadRequest::Exists { path: path.into(), watch },
     |_, reader| if reader.is_empty() { Ok(None) } else { Stat::decode(reader).map(Some) }
 );
@@ -132,7 +132,7 @@ watchable!(
     GetChildren,
     Children,
     OpCode::GetChildren2,
-    Table::Child,
+    WatchTable::Child,
     |path, watch| ReadRequest::GetChildren { path: path.into(), watch, with_stat: true },
     |_, reader| Ok(Children { names: names(reader)?, stat: Stat::decode(reader)? })
 );
@@ -155,7 +155,7 @@ impl<O: Watchable> Sealed for Watched<O> {
     fn request(&self) -> Request<'_> {
         self.0.request_with_watch(true)
     }
-    fn watch(&self) -> Option<(Table, &ZnodePath)> {
+    fn watch(&self) -> Option<(WatchTable, &ZnodePath)> {
         Some((O::TABLE, self.0.path()))
     }
     fn check(&self) -> Result<()> {
@@ -164,7 +164,7 @@ impl<O: Watchable> Sealed for Watched<O> {
     fn repeatable(&self) -> Repeatable {
         Repeatable::Yes
     }
-    fn decode(&self, mut answer: Answer) -> std::result::Result<Self::Output, Unreadable> {
+    fn decode(&self, mut answer: Answer) -> std::result::Result<Self::Output, ReplyError> {
         let watch = one_shot(&mut answer)?;
         Ok((self.0.decode(answer)?, watch))
     }
@@ -191,7 +191,7 @@ macro_rules! plain_read {
             fn repeatable(&self) -> Repeatable {
                 Repeatable::Yes
             }
-            fn decode(&self, answer: Answer) -> std::result::Result<$output, Unreadable> {
+            fn decode(&self, answer: Answer) -> std::result::Result<$output, ReplyError> {
                 let decode: fn(&$op, &mut Reader<'_>) -> Decoded<$output> = $decode;
                 Ok(decode(self, &mut Reader::new(&answer.body))?)
             }

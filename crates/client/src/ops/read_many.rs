@@ -6,18 +6,18 @@ use herdsman_proto::{OpCode, ReadRequest, Reader, Request, Stat};
 use super::read::{Node, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::sealed::Sealed;
-use crate::operation::{Repeatable, Unreadable, ZnodePath, read_data};
-use crate::outgoing::Answer;
+use crate::operation::{Repeatable, ReplyError, ZnodePath, read_data};
+use crate::request_queue::Answer;
 
 /// One of several reads. Paths are in the namespace of the client that makes them.
 #[derive(Clone, Debug)]
 pub struct Read {
     path: ZnodePath,
-    what: What,
+    kind: ReadKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum ReadKind {
     Data,
     Children,
 }
@@ -26,13 +26,13 @@ impl Read {
     /// Data and stat of a znode.
     #[must_use]
     pub fn get(path: &str) -> Self {
-        Read { path: ZnodePath::new("", path), what: What::Data }
+        Read { path: ZnodePath::new("", path), kind: ReadKind::Data }
     }
 
     /// Names of a znode's children.
     #[must_use]
     pub fn children(path: &str) -> Self {
-        Read { path: ZnodePath::new("", path), what: What::Children }
+        Read { path: ZnodePath::new("", path), kind: ReadKind::Children }
     }
 
     pub(crate) fn below(self, chroot: &str) -> Self {
@@ -41,9 +41,9 @@ impl Read {
 
     fn request(&self) -> ReadRequest<'_> {
         let path = self.path.full().into();
-        match self.what {
-            What::Data => ReadRequest::GetData { path, watch: false },
-            What::Children => ReadRequest::GetChildren { path, watch: false, with_stat: false },
+        match self.kind {
+            ReadKind::Data => ReadRequest::GetData { path, watch: false },
+            ReadKind::Children => ReadRequest::GetChildren { path, watch: false, with_stat: false },
         }
     }
 
@@ -52,7 +52,7 @@ impl Read {
     }
 }
 
-/// What one of several reads gives.
+/// ReadKind one of several reads gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
@@ -87,7 +87,7 @@ impl Sealed for ReadMany {
     fn repeatable(&self) -> Repeatable {
         Repeatable::Yes
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<Self::Output, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<Self::Output, ReplyError> {
         let mut reader = Reader::new(&answer.body);
         self.reads.iter().map(|read| decode_result(read, &answer, &mut reader)).collect()
     }
@@ -97,17 +97,17 @@ fn decode_result(
     read: &Read,
     answer: &Answer,
     reader: &mut Reader<'_>,
-) -> std::result::Result<Result<ReadResult>, Unreadable> {
+) -> std::result::Result<Result<ReadResult>, ReplyError> {
     let header = MultiHeader::decode(reader)?;
     if header.op == OpCode::Error.code() {
         let error = Error::not_applied(ErrorKind::from_code(reader.int()?));
         return Ok(Err(error.at(read.op(), read.path.shown())));
     }
-    Ok(Ok(match read.what {
-        What::Data => {
+    Ok(Ok(match read.kind {
+        ReadKind::Data => {
             let data = read_data(&answer.body, reader)?;
             ReadResult::Node(Node { data, stat: Stat::decode(reader)? })
         }
-        What::Children => ReadResult::Children(names(reader)?),
+        ReadKind::Children => ReadResult::Children(names(reader)?),
     }))
 }

@@ -16,15 +16,15 @@ use crate::call::{Call, Reply};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::operation::sealed::Sealed;
-use crate::operation::{Repeatable, Unreadable, ZnodePath};
-use crate::outgoing::Answer;
+use crate::operation::{Repeatable, ReplyError, ZnodePath};
+use crate::request_queue::Answer;
 
 /// One write of a transaction. Paths are in the namespace of the client that commits it.
 #[derive(Clone, Debug)]
-pub struct Op(Step);
+pub struct Op(OpKind);
 
 #[derive(Clone, Debug)]
-enum Step {
+enum OpKind {
     Create(Create),
     Set(Set),
     Delete(Delete),
@@ -35,7 +35,7 @@ impl Op {
     /// Creates a znode.
     #[must_use]
     pub fn create(path: &str, data: impl Into<Bytes>) -> Self {
-        Op(Step::Create(Create::new(ZnodePath::new("", path), Ok(data.into()))))
+        Op(OpKind::Create(Create::new(ZnodePath::new("", path), Ok(data.into()))))
     }
 
     /// Creates a znode that holds a value as JSON. The transaction fails with
@@ -43,7 +43,7 @@ impl Op {
     #[cfg(feature = "json")]
     #[must_use]
     pub fn create_json<T: serde::Serialize + ?Sized>(path: &str, value: &T) -> Self {
-        Op(Step::Create(Create::new(ZnodePath::new("", path), crate::json::encode(value))))
+        Op(OpKind::Create(Create::new(ZnodePath::new("", path), crate::json::encode(value))))
     }
 
     /// Replaces the data of a znode by a value as JSON. The transaction fails with
@@ -51,35 +51,35 @@ impl Op {
     #[cfg(feature = "json")]
     #[must_use]
     pub fn set_json<T: serde::Serialize + ?Sized>(path: &str, value: &T) -> Self {
-        Op(Step::Set(Set::new(ZnodePath::new("", path), crate::json::encode(value))))
+        Op(OpKind::Set(Set::new(ZnodePath::new("", path), crate::json::encode(value))))
     }
 
     /// Replaces the data of a znode.
     #[must_use]
     pub fn set(path: &str, data: impl Into<Bytes>) -> Self {
-        Op(Step::Set(Set::new(ZnodePath::new("", path), Ok(data.into()))))
+        Op(OpKind::Set(Set::new(ZnodePath::new("", path), Ok(data.into()))))
     }
 
     /// Deletes a znode.
     #[must_use]
     pub fn delete(path: &str) -> Self {
-        Op(Step::Delete(Delete { path: ZnodePath::new("", path), version: ANY_VERSION }))
+        Op(OpKind::Delete(Delete { path: ZnodePath::new("", path), version: ANY_VERSION }))
     }
 
     /// Changes nothing, but fails the transaction unless the znode exists.
     #[must_use]
     pub fn check(path: &str) -> Self {
-        Op(Step::Check { path: ZnodePath::new("", path), version: ANY_VERSION })
+        Op(OpKind::Check { path: ZnodePath::new("", path), version: ANY_VERSION })
     }
 
     /// Only if the data has this version. Means nothing to a creation.
     #[must_use]
     pub fn version(mut self, expected: i32) -> Self {
         match &mut self.0 {
-            Step::Set(Set { version, .. })
-            | Step::Delete(Delete { version, .. })
-            | Step::Check { version, .. } => *version = expected,
-            Step::Create(_) => {}
+            OpKind::Set(Set { version, .. })
+            | OpKind::Delete(Delete { version, .. })
+            | OpKind::Check { version, .. } => *version = expected,
+            OpKind::Create(_) => {}
         }
         self
     }
@@ -87,7 +87,7 @@ impl Op {
     /// How long a created znode lives. Means nothing to other writes.
     #[must_use]
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
-        if let Step::Create(create) = &mut self.0 {
+        if let OpKind::Create(create) = &mut self.0 {
             create.set_lifetime(lifetime);
         }
         self
@@ -102,7 +102,7 @@ impl Op {
     /// A created znode gets a number behind its name.
     #[must_use]
     pub fn sequential(mut self) -> Self {
-        if let Step::Create(create) = &mut self.0 {
+        if let OpKind::Create(create) = &mut self.0 {
             create.set_sequential();
         }
         self
@@ -112,7 +112,7 @@ impl Op {
     /// commits the transaction ([`Options::default_acl`](crate::Options::default_acl)).
     #[must_use]
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
-        if let Step::Create(create) = &mut self.0 {
+        if let OpKind::Create(create) = &mut self.0 {
             create.set_acl(acl.into());
         }
         self
@@ -127,7 +127,7 @@ impl Op {
 
     /// The ACL of a created znode, unless another one was chosen.
     pub(crate) fn with_default_acl(mut self, acl: &Arc<[Acl]>) -> Self {
-        if let Step::Create(create) = &mut self.0 {
+        if let OpKind::Create(create) = &mut self.0 {
             create.set_default_acl(acl);
         }
         self
@@ -135,32 +135,32 @@ impl Op {
 
     fn path_mut(&mut self) -> &mut ZnodePath {
         match &mut self.0 {
-            Step::Create(create) => &mut create.path,
-            Step::Set(set) => &mut set.path,
-            Step::Delete(delete) => &mut delete.path,
-            Step::Check { path, .. } => path,
+            OpKind::Create(create) => &mut create.path,
+            OpKind::Set(set) => &mut set.path,
+            OpKind::Delete(delete) => &mut delete.path,
+            OpKind::Check { path, .. } => path,
         }
     }
 
     fn path(&self) -> &ZnodePath {
         match &self.0 {
-            Step::Create(create) => &create.path,
-            Step::Set(set) => &set.path,
-            Step::Delete(delete) => &delete.path,
-            Step::Check { path, .. } => path,
+            OpKind::Create(create) => &create.path,
+            OpKind::Set(set) => &set.path,
+            OpKind::Delete(delete) => &delete.path,
+            OpKind::Check { path, .. } => path,
         }
     }
 
     fn request(&self) -> WriteRequest<'_> {
         match &self.0 {
-            Step::Create(create) => create.write_request(),
-            Step::Delete(delete) => delete.write_request(),
-            Step::Set(set) => WriteRequest::SetData {
+            OpKind::Create(create) => create.write_request(),
+            OpKind::Delete(delete) => delete.write_request(),
+            OpKind::Set(set) => WriteRequest::SetData {
                 path: set.path.full().into(),
                 data: set.data.as_deref().ok(),
                 version: set.version,
             },
-            Step::Check { path, version } => {
+            OpKind::Check { path, version } => {
                 WriteRequest::Check { path: path.full().into(), version: *version }
             }
         }
@@ -168,8 +168,8 @@ impl Op {
 
     fn check_arguments(&self) -> Result<()> {
         match &self.0 {
-            Step::Create(create) => create.check(),
-            Step::Set(set) => set.check(),
+            OpKind::Create(create) => create.check(),
+            OpKind::Set(set) => set.check(),
             _ => self.path().check(),
         }
     }
@@ -215,7 +215,7 @@ impl TransactionCall {
             let mut results = reply.await?;
             for result in &mut results {
                 if let OpResult::Created(created) = result
-                    && created.stat == not_told()
+                    && created.stat == missing_stat()
                 {
                     created.stat = look_up(&client, &created.path).await?;
                 }
@@ -236,14 +236,14 @@ impl IntoFuture for TransactionCall {
 
 /// Servers before 3.7 do not tell the stat of what a transaction creates. No znode has this one: a
 /// creation has a zxid.
-fn not_told() -> Stat {
+fn missing_stat() -> Stat {
     Stat::default()
 }
 
 /// A znode that has gone again keeps a stat of zeros.
 async fn look_up(client: &Client, path: &str) -> Result<Stat> {
     let stat = client.exists(path).await.map_err(|error| error.with_outcome(Outcome::Applied))?;
-    Ok(stat.unwrap_or_else(not_told))
+    Ok(stat.unwrap_or_else(missing_stat))
 }
 
 /// All of these writes, or none.
@@ -274,7 +274,7 @@ impl Sealed for Transaction {
     fn repeatable(&self) -> Repeatable {
         Repeatable::No
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<Vec<OpResult>, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<Vec<OpResult>, ReplyError> {
         let mut reader = Reader::new(&answer.body);
         let mut results = Vec::with_capacity(self.ops.len());
         let mut failure = None;
@@ -285,7 +285,7 @@ impl Sealed for Transaction {
             }
         }
         match failure {
-            Some(error) => Err(Unreadable::Failure(error)),
+            Some(error) => Err(ReplyError::Failure(error)),
             None => Ok(results),
         }
     }
@@ -302,20 +302,20 @@ fn cause(op: &Op, index: usize, code: i32) -> Option<Error> {
 fn decode_result(
     op: &Op,
     reader: &mut Reader<'_>,
-) -> std::result::Result<std::result::Result<OpResult, i32>, Unreadable> {
+) -> std::result::Result<std::result::Result<OpResult, i32>, ReplyError> {
     let header = MultiHeader::decode(reader)?;
     if header.op == OpCode::Error.code() {
         return Ok(Err(reader.int()?));
     }
     Ok(Ok(match &op.0 {
-        Step::Create(create) if header.op == OpCode::Create.code() => {
+        OpKind::Create(create) if header.op == OpCode::Create.code() => {
             let path = create.path.show(&reader.required_string()?);
-            OpResult::Created(Created { path, stat: not_told() })
+            OpResult::Created(Created { path, stat: missing_stat() })
         }
-        Step::Create(create) => OpResult::Created(Create::decode_created(&create.path, reader)?),
-        Step::Set(_) => OpResult::Set(Stat::decode(reader)?),
-        Step::Delete(_) => OpResult::Deleted,
-        Step::Check { .. } => OpResult::Checked,
+        OpKind::Create(create) => OpResult::Created(Create::decode_created(&create.path, reader)?),
+        OpKind::Set(_) => OpResult::Set(Stat::decode(reader)?),
+        OpKind::Delete(_) => OpResult::Deleted,
+        OpKind::Check { .. } => OpResult::Checked,
     }))
 }
 
@@ -335,7 +335,7 @@ mod tests {
         MultiHeader::END.encode(&mut body);
         let answer = Answer { body: Bytes::from(body), watch: None };
         let results = Transaction { ops }.decode(answer).expect("it can be read");
-        let created = Created { path: "/a/b".to_owned(), stat: not_told() };
+        let created = Created { path: "/a/b".to_owned(), stat: missing_stat() };
         assert_eq!(results, [OpResult::Checked, OpResult::Created(created)]);
     }
 }

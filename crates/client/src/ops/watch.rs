@@ -5,24 +5,24 @@ use herdsman_proto::{DecodeError, OpCode, ReadRequest, Request};
 use crate::call::Call;
 use crate::error::Result;
 use crate::operation::sealed::Sealed;
-use crate::operation::{Repeatable, Unreadable, ZnodePath};
-use crate::outgoing::Answer;
+use crate::operation::{Repeatable, ReplyError, ZnodePath};
+use crate::request_queue::Answer;
 use crate::watch::PersistentWatch;
-use crate::watches::{Confirmed, Table};
+use crate::watches::{ConfirmedWatch, WatchTable};
 
 /// Adds a persistent watch: every change of the znode, until it is dropped. Needs a server of
 /// version 3.6 or newer.
 #[derive(Clone, Debug)]
 pub struct AddWatch {
     pub(crate) path: ZnodePath,
-    pub(crate) table: Table,
+    pub(crate) table: WatchTable,
 }
 
 impl Call<AddWatch> {
     /// Also every change of the znodes below it. Their parents' changes of children are not
     /// reported: the creation and deletion of the children themselves say as much.
     pub fn recursive(self) -> Self {
-        self.map(|op| AddWatch { table: Table::Recursive, ..op })
+        self.map(|op| AddWatch { table: WatchTable::Recursive, ..op })
     }
 }
 
@@ -38,10 +38,10 @@ impl Sealed for AddWatch {
     fn request(&self) -> Request<'_> {
         Request::Read(ReadRequest::AddWatch {
             path: self.path.full().into(),
-            recursive: self.table == Table::Recursive,
+            recursive: self.table == WatchTable::Recursive,
         })
     }
-    fn watch(&self) -> Option<(Table, &ZnodePath)> {
+    fn watch(&self) -> Option<(WatchTable, &ZnodePath)> {
         Some((self.table, &self.path))
     }
     fn check(&self) -> Result<()> {
@@ -50,9 +50,9 @@ impl Sealed for AddWatch {
     fn repeatable(&self) -> Repeatable {
         Repeatable::Yes
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<PersistentWatch, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<PersistentWatch, ReplyError> {
         match answer.watch {
-            Some(Confirmed::Always(watch)) => Ok(watch),
+            Some(ConfirmedWatch::Persistent(watch)) => Ok(watch),
             _ => Err(DecodeError::Null.into()),
         }
     }

@@ -7,8 +7,8 @@ use super::ANY_VERSION;
 use crate::call::Call;
 use crate::error::Result;
 use crate::operation::sealed::Sealed;
-use crate::operation::{Repeatable, Unreadable, ZnodePath};
-use crate::outgoing::Answer;
+use crate::operation::{Repeatable, ReplyError, ZnodePath};
+use crate::request_queue::Answer;
 
 /// Replaces a znode's data.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Sealed for Set {
     fn repeatable(&self) -> Repeatable {
         Repeatable::No
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<Stat, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<Stat, ReplyError> {
         Ok(Stat::decode(&mut Reader::new(&answer.body))?)
     }
 }
@@ -97,7 +97,7 @@ impl Sealed for SetAcl {
     fn repeatable(&self) -> Repeatable {
         Repeatable::No
     }
-    fn decode(&self, answer: Answer) -> std::result::Result<Stat, Unreadable> {
+    fn decode(&self, answer: Answer) -> std::result::Result<Stat, ReplyError> {
         Ok(Stat::decode(&mut Reader::new(&answer.body))?)
     }
 }

@@ -14,14 +14,14 @@ use tokio::time::{Instant, timeout};
 
 #[cfg(feature = "sasl")]
 use super::login::{LoginFailure, log_in};
-use super::transport::{Reach, Transport, words};
+use super::transport::{Connector, Transport, describe};
 use crate::connect_string::HostPort;
 use crate::options::ReadOnlyServers;
-use crate::outgoing;
+use crate::request_queue;
 
 /// What the client says about itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Introduction {
+pub(super) struct HandshakeParams {
     pub(super) session: SessionId,
     pub(super) password: Password,
     pub(super) timeout: Duration,
@@ -49,7 +49,7 @@ pub(super) enum AttachError {
     Refused,
     #[error("no answer in time")]
     Timeout,
-    #[error("{}", words(.0))]
+    #[error("{}", describe(.0))]
     Io(#[from] io::Error),
     #[error("the answer is not ZooKeeper's: {0}")]
     Unreadable(#[from] herdsman_proto::DecodeError),
@@ -73,21 +73,21 @@ const WORD_BYTES_MAX: u64 = 4 << 10;
 
 /// One attempt at one server.
 pub(super) async fn attach(
-    reach: &Reach,
+    connector: &Connector,
     host: HostPort,
-    introduction: Introduction,
-    patience: Duration,
+    handshake_params: HandshakeParams,
+    time_limit: Duration,
 ) -> Result<Attached, AttachError> {
-    let shaking = shake_hands(reach, host, introduction);
-    timeout(patience, shaking).await.unwrap_or(Err(AttachError::Timeout))
+    let shaking = shake_hands(connector, host, handshake_params);
+    timeout(time_limit, shaking).await.unwrap_or(Err(AttachError::Timeout))
 }
 
 async fn shake_hands(
-    reach: &Reach,
+    connector: &Connector,
     host: HostPort,
-    us: Introduction,
+    us: HandshakeParams,
 ) -> Result<Attached, AttachError> {
-    let mut transport = reach.open(&host).await?;
+    let mut transport = connector.open(&host).await?;
     let mut hello = Vec::new();
     let request = ConnectRequest {
         last_zxid_seen: us.last_zxid,
@@ -105,7 +105,7 @@ async fn shake_hands(
         return Err(AttachError::Expired);
     }
     #[cfg(feature = "sasl")]
-    if let Some(login) = reach.login() {
+    if let Some(login) = connector.login() {
         log_in(login, &host, &mut transport, &mut received).await?;
     }
     Ok(Attached { transport, received, response, asked })
@@ -153,24 +153,24 @@ fn starts_like_tls(received: &[u8]) -> bool {
 
 /// Whether a server would open a new session for anybody. The session made to find out is closed.
 pub(super) async fn is_serving(
-    reach: &Reach,
+    connector: &Connector,
     host: HostPort,
-    us: Introduction,
-    patience: Duration,
+    us: HandshakeParams,
+    time_limit: Duration,
 ) -> bool {
-    let stranger = Introduction {
+    let stranger = HandshakeParams {
         session: SessionId::NONE,
         password: [0; 16],
         last_zxid: Zxid::ZERO,
         read_only: ReadOnlyServers::Refused,
         ..us
     };
-    let Ok(mut attached) = attach(reach, host, stranger, patience).await else {
+    let Ok(mut attached) = attach(connector, host, stranger, time_limit).await else {
         return false;
     };
     let mut goodbye = Vec::new();
     let request = herdsman_proto::Request::CloseSession;
-    if outgoing::encode(&mut goodbye, herdsman_proto::Xid(1), &request, usize::MAX).is_ok() {
+    if request_queue::encode(&mut goodbye, herdsman_proto::Xid(1), &request, usize::MAX).is_ok() {
         // If this fails the servers end the session after its timeout.
         let _ = attached.transport.send(&goodbye).await;
     }
@@ -178,15 +178,19 @@ pub(super) async fn is_serving(
 }
 
 /// Whether a server has a quorum and takes writes, asked by a four-letter word.
-pub(super) async fn takes_writes(reach: &Reach, host: &HostPort, patience: Duration) -> bool {
-    let answer = ask(reach, host, b"isro", patience).await;
+pub(super) async fn takes_writes(
+    connector: &Connector,
+    host: &HostPort,
+    time_limit: Duration,
+) -> bool {
+    let answer = ask(connector, host, b"isro", time_limit).await;
     answer.is_some_and(|answer| answer.starts_with(b"rw"))
 }
 
 /// Whether a server takes clients and is not read-only, asked with `srvr`. A server that answers that the word is not
 /// allowed counts as serving; one that sends nothing does not.
-pub(super) async fn serves(reach: &Reach, host: &HostPort, patience: Duration) -> bool {
-    let Some(answer) = ask(reach, host, b"srvr", patience).await else {
+pub(super) async fn serves(connector: &Connector, host: &HostPort, time_limit: Duration) -> bool {
+    let Some(answer) = ask(connector, host, b"srvr", time_limit).await else {
         return false;
     };
     let answer = String::from_utf8_lossy(&answer);
@@ -196,17 +200,17 @@ pub(super) async fn serves(reach: &Reach, host: &HostPort, patience: Duration) -
 
 /// The answer to a four-letter word.
 async fn ask(
-    reach: &Reach,
+    connector: &Connector,
     host: &HostPort,
     word: &[u8; 4],
-    patience: Duration,
+    time_limit: Duration,
 ) -> Option<Vec<u8>> {
     let ask = async {
-        let mut transport = reach.open(host).await?;
+        let mut transport = connector.open(host).await?;
         transport.send(word).await?;
         let mut answer = Vec::new();
         (&mut transport.read).take(WORD_BYTES_MAX).read_to_end(&mut answer).await?;
         Ok::<_, io::Error>(answer)
     };
-    timeout(patience, ask).await.ok()?.ok()
+    timeout(time_limit, ask).await.ok()?.ok()
 }

@@ -20,20 +20,20 @@ use herdsman_proto::{ErrorCode, OpCode, Reader, Request, Xid, Zxid};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Shared;
+use super::SessionShared;
 use super::attach::Attached;
-use super::life::Life;
-use super::search::Search;
+use super::search::ServerSearch;
+use super::task::SessionTask;
 use super::transport::Transport;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::hosts::Verdict;
-use crate::outgoing::{self, Addressee, Answer, Sent, Slot};
+use crate::hosts::MoveDecision;
+use crate::request_queue::{self, Answer, PendingRequest, ReplyTo, Sent};
 use crate::state::ConnectionState;
-use crate::watches::{Seen, Table};
+use crate::watches::{Existence, WatchTable};
 
 /// Why a connection ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     /// The session may go on elsewhere.
     Broken(String),
     /// The server has confirmed the goodbye.
@@ -44,7 +44,7 @@ pub(super) enum End {
 
 /// A planned change to another server: the connection is left once everything sent is answered.
 #[derive(Clone, Copy)]
-struct Move {
+struct PlannedMove {
     /// It is left at this moment at the latest.
     at: Instant,
     why: &'static str,
@@ -58,23 +58,23 @@ const READ_BYTES_MIN: usize = 8 << 10;
 /// A connection in use.
 pub(super) struct Connection {
     transport: Option<Transport>,
-    dialogue: Dialogue,
+    protocol: ProtocolState,
     timer: Pin<Box<Sleep>>,
-    search: Option<Search>,
+    search: Option<ServerSearch>,
     serves_as: ConnectionState,
 }
 
 /// What was said and is not answered yet.
-struct Dialogue {
-    shared: Arc<Shared>,
+struct ProtocolState {
+    shared: Arc<SessionShared>,
     inbox: BytesMut,
     outbox: Vec<u8>,
     written: usize,
     /// Bytes were written that the transport may still hold back.
     unflushed: bool,
-    in_flight: VecDeque<Slot>,
+    in_flight: VecDeque<PendingRequest>,
     /// Credentials are answered out of turn.
-    auths: VecDeque<Slot>,
+    auths: VecDeque<PendingRequest>,
     set_watches_pending: usize,
     last_zxid: Zxid,
     /// When requests were taken from the queue, and the last of each batch.
@@ -90,11 +90,11 @@ struct Dialogue {
 
 impl Connection {
     /// Prepares what goes before all requests: credentials and the watches of earlier connections.
-    pub(super) fn new(life: &Life, attached: Attached) -> Self {
+    pub(super) fn new(task: &SessionTask, attached: Attached) -> Self {
         let now = Instant::now();
-        let mut dialogue = Dialogue {
-            timeout: life.shared.identity().timeout,
-            shared: life.shared.clone(),
+        let mut protocol = ProtocolState {
+            timeout: task.shared.identity().timeout,
+            shared: task.shared.clone(),
             inbox: attached.received,
             outbox: Vec::new(),
             written: 0,
@@ -102,87 +102,91 @@ impl Connection {
             in_flight: VecDeque::new(),
             auths: VecDeque::new(),
             set_watches_pending: 0,
-            last_zxid: life.last_zxid,
+            last_zxid: task.last_zxid,
             batches: VecDeque::new(),
             heard: now,
             sent: now,
             pinged: None,
             to_skip: 0,
         };
-        dialogue.present_credentials();
-        dialogue.set_watches_again();
+        protocol.present_credentials();
+        protocol.set_watches_again();
         let serves_as = match attached.response.read_only {
             Some(true) => ConnectionState::ReadOnly,
             _ => ConnectionState::Connected,
         };
-        let search = life.search(serves_as);
-        let timer = Box::pin(sleep_until(dialogue.next_duty()));
-        Connection { transport: Some(attached.transport), dialogue, timer, search, serves_as }
+        let search = task.search(serves_as);
+        let timer = Box::pin(sleep_until(protocol.next_deadline()));
+        Connection { transport: Some(attached.transport), protocol, timer, search, serves_as }
     }
 
     /// Serves until the connection ends.
-    pub(super) async fn run(&mut self, life: &mut Life) -> End {
+    pub(super) async fn run(&mut self, task: &mut SessionTask) -> ConnectionEnd {
         let end = match self.transport.take() {
             Some(mut transport) => {
-                let end = self.converse(&mut transport, life).await;
-                transport.part().await;
+                let end = self.exchange(&mut transport, task).await;
+                transport.shutdown().await;
                 end
             }
-            None => End::Broken("used twice".to_owned()),
+            None => ConnectionEnd::Broken("used twice".to_owned()),
         };
-        life.last_zxid = self.dialogue.last_zxid;
+        task.last_zxid = self.protocol.last_zxid;
         end
     }
 
-    async fn converse(&mut self, transport: &mut Transport, life: &mut Life) -> End {
-        let Transport { read, write, holds_back, .. } = transport;
-        let Connection { dialogue, timer, search, serves_as, .. } = self;
-        let shared = dialogue.shared.clone();
-        if let Err(end) = dialogue.receive() {
+    async fn exchange(
+        &mut self,
+        transport: &mut Transport,
+        task: &mut SessionTask,
+    ) -> ConnectionEnd {
+        let Transport { read, write, needs_flush, .. } = transport;
+        let Connection { protocol, timer, search, serves_as, .. } = self;
+        let shared = protocol.shared.clone();
+        if let Err(end) = protocol.receive() {
             return end;
         }
-        let mut moving: Option<Move> = None;
+        let mut moving: Option<PlannedMove> = None;
         loop {
-            if dialogue.written == dialogue.outbox.len() && moving.is_none() {
-                dialogue.refill();
+            if protocol.written == protocol.outbox.len() && moving.is_none() {
+                protocol.take_queued();
             }
-            let has_output = dialogue.written < dialogue.outbox.len();
-            if let Some(Move { why, .. }) = moving
+            let has_output = protocol.written < protocol.outbox.len();
+            if let Some(PlannedMove { why, .. }) = moving
                 && !has_output
-                && dialogue.is_answered()
+                && protocol.is_answered()
             {
-                return End::Broken(why.to_owned());
+                return ConnectionEnd::Broken(why.to_owned());
             }
             let step = tokio::select! {
-                received = read.read_buf(&mut dialogue.inbox) => dialogue.on_read(received),
-                sent = send(write, &dialogue.outbox[dialogue.written..]),
-                    if has_output || dialogue.unflushed =>
+                received = read.read_buf(&mut protocol.inbox) => protocol.on_read(received),
+                sent = send(write, &protocol.outbox[protocol.written..]),
+                    if has_output || protocol.unflushed =>
                 {
-                    dialogue.on_sent(sent, *holds_back)
+                    protocol.on_sent(sent, *needs_flush)
                 }
-                () = shared.outgoing.ready(), if !has_output && moving.is_none() => Ok(()),
-                why = overdue(moving) => Err(End::Broken(why.to_owned())),
+                () = shared.queue.ready(), if !has_output && moving.is_none() => Ok(()),
+                why = overdue(moving) => Err(ConnectionEnd::Broken(why.to_owned())),
                 () = timer.as_mut() => {
-                    let step = dialogue.on_timer();
-                    timer.as_mut().reset(dialogue.next_duty());
+                    let step = protocol.on_timer();
+                    timer.as_mut().reset(protocol.next_deadline());
                     step
                 }
-                changed = life.servers.changed() => {
+                changed = task.servers.changed() => {
                     if changed.is_ok() {
-                        if must_move(life) {
-                            moving.get_or_insert(dialogue.plan_move("the list of servers has changed"));
+                        if must_move(task) {
+                            moving.get_or_insert(protocol.plan_move("the list of servers has changed"));
                         } else if moving.is_none() {
-                            *search = life.search(*serves_as);
+                            *search = task.search(*serves_as);
                         }
                     }
                     Ok(())
                 }
-                host = Search::found(search), if moving.is_none() => {
-                    life.found = Some(host);
+                host = ServerSearch::found(search), if moving.is_none() => {
+                    task.found = Some(host);
                     if *serves_as == ConnectionState::ReadOnly {
-                        Err(End::Broken("a server that takes writes was found".to_owned()))
+                        Err(ConnectionEnd::Broken("a server that takes writes was found".to_owned()))
                     } else {
-                        moving = Some(dialogue.plan_move("a preferred server was found"));
+                        moving = Some(protocol.plan_move("a preferred server was found"));
                         Ok(())
                     }
                 }
@@ -194,15 +198,15 @@ impl Connection {
     }
 
     /// Tells everybody who still waits that no answer will come.
-    pub(super) fn fail_all(self, end: &End) {
+    pub(super) fn fail_all(self, end: &ConnectionEnd) {
         let kind = match end {
-            End::Broken(_) => ErrorKind::ConnectionLoss,
-            End::Closed => ErrorKind::Closed,
-            End::AuthFailed => ErrorKind::AuthFailed,
+            ConnectionEnd::Broken(_) => ErrorKind::ConnectionLoss,
+            ConnectionEnd::Closed => ErrorKind::Closed,
+            ConnectionEnd::AuthFailed => ErrorKind::AuthFailed,
         };
-        let Dialogue { in_flight, auths, .. } = self.dialogue;
-        for slot in in_flight.into_iter().chain(auths) {
-            slot.fail(kind.clone(), Sent::Yes);
+        let ProtocolState { in_flight, auths, .. } = self.protocol;
+        for pending in in_flight.into_iter().chain(auths) {
+            pending.fail(kind.clone(), Sent::Yes);
         }
     }
 }
@@ -225,46 +229,48 @@ async fn send(
     }
 }
 
-fn must_move(life: &mut Life) -> bool {
-    match life.hosts.replace(&life.servers.borrow_and_update()) {
-        Verdict::Stay => false,
-        Verdict::MoveFromRemoved | Verdict::MoveForBalance => true,
+fn must_move(task: &mut SessionTask) -> bool {
+    match task.hosts.replace(&task.servers.borrow_and_update()) {
+        MoveDecision::Stay => false,
+        MoveDecision::MoveFromRemoved | MoveDecision::MoveForBalance => true,
     }
 }
 
 /// Resolves when a move cannot wait any longer; never, if there is none.
-async fn overdue(moving: Option<Move>) -> &'static str {
-    let Some(Move { at, why }) = moving else {
+async fn overdue(moving: Option<PlannedMove>) -> &'static str {
+    let Some(PlannedMove { at, why }) = moving else {
         return std::future::pending().await;
     };
     sleep_until(at).await;
     why
 }
 
-impl Dialogue {
+impl ProtocolState {
     fn present_credentials(&mut self) {
-        for credentials in self.shared.lineage.credentials.lock().iter() {
+        for credentials in self.shared.client_shared.credentials.lock().iter() {
             let request = Request::Auth {
                 scheme: credentials.scheme.as_str().into(),
                 credentials: Some(&credentials.secret),
             };
-            if outgoing::encode(&mut self.outbox, Xid::AUTH, &request, usize::MAX).is_ok() {
-                self.auths.push_back(Slot::unattended(Xid::AUTH, OpCode::Auth));
+            if request_queue::encode(&mut self.outbox, Xid::AUTH, &request, usize::MAX).is_ok() {
+                self.auths.push_back(PendingRequest::unattended(Xid::AUTH, OpCode::Auth));
             }
         }
     }
 
     fn set_watches_again(&mut self) {
-        for batch in self.shared.lineage.watches.set_again(self.last_zxid) {
+        for batch in self.shared.client_shared.watches.set_again(self.last_zxid) {
             let request = Request::Read(ReadRequest::SetWatches(batch));
-            if outgoing::encode(&mut self.outbox, Xid::SET_WATCHES, &request, usize::MAX).is_ok() {
+            if request_queue::encode(&mut self.outbox, Xid::SET_WATCHES, &request, usize::MAX)
+                .is_ok()
+            {
                 self.set_watches_pending += 1;
             }
         }
     }
 
-    fn plan_move(&self, why: &'static str) -> Move {
-        Move { at: Instant::now() + self.timeout / 3, why }
+    fn plan_move(&self, why: &'static str) -> PlannedMove {
+        PlannedMove { at: Instant::now() + self.timeout / 3, why }
     }
 
     /// Nobody waits for anything that was sent.
@@ -273,27 +279,35 @@ impl Dialogue {
     }
 
     /// Takes what has been queued.
-    fn refill(&mut self) {
+    fn take_queued(&mut self) {
         self.written = 0;
         let before = self.in_flight.len();
-        self.shared.outgoing.take(&mut self.outbox, &mut self.in_flight);
-        if self.in_flight.iter().skip(before).any(|slot| slot.xid == Xid::AUTH) {
-            let (auths, others) =
-                self.in_flight.drain(..).partition(|slot: &Slot| slot.xid == Xid::AUTH);
+        self.shared.queue.take(&mut self.outbox, &mut self.in_flight);
+        if self.in_flight.iter().skip(before).any(|pending| pending.xid == Xid::AUTH) {
+            let (auths, others) = self
+                .in_flight
+                .drain(..)
+                .partition(|pending: &PendingRequest| pending.xid == Xid::AUTH);
             self.in_flight = others;
-            self.auths.extend::<VecDeque<Slot>>(auths);
+            self.auths.extend::<VecDeque<PendingRequest>>(auths);
         }
         if let Some(last) = self.in_flight.back().filter(|_| self.in_flight.len() > before) {
             self.batches.push_back((last.xid, Instant::now()));
         }
     }
 
-    fn on_sent(&mut self, sent: std::io::Result<Sending>, holds_back: bool) -> Result<(), End> {
+    fn on_sent(
+        &mut self,
+        sent: std::io::Result<Sending>,
+        needs_flush: bool,
+    ) -> Result<(), ConnectionEnd> {
         match sent {
-            Ok(Sending::Wrote(0)) => Err(End::Broken("the server takes no more".to_owned())),
+            Ok(Sending::Wrote(0)) => {
+                Err(ConnectionEnd::Broken("the server takes no more".to_owned()))
+            }
             Ok(Sending::Wrote(bytes)) => {
                 self.written += bytes;
-                self.unflushed = holds_back;
+                self.unflushed = needs_flush;
                 self.sent = Instant::now();
                 Ok(())
             }
@@ -301,49 +315,49 @@ impl Dialogue {
                 self.unflushed = false;
                 Ok(())
             }
-            Err(error) => Err(End::Broken(error.to_string())),
+            Err(error) => Err(ConnectionEnd::Broken(error.to_string())),
         }
     }
 
-    fn on_read(&mut self, received: std::io::Result<usize>) -> Result<(), End> {
+    fn on_read(&mut self, received: std::io::Result<usize>) -> Result<(), ConnectionEnd> {
         match received {
-            Ok(0) => Err(End::Broken("the server closed the connection".to_owned())),
+            Ok(0) => Err(ConnectionEnd::Broken("the server closed the connection".to_owned())),
             Ok(_) => {
                 self.heard = Instant::now();
                 self.receive()
             }
-            Err(error) => Err(End::Broken(error.to_string())),
+            Err(error) => Err(ConnectionEnd::Broken(error.to_string())),
         }
     }
 
     /// When something is due: a ping after a third of the timeout without a word from us, giving
     /// up after two thirds without a word from the server.
-    fn next_duty(&self) -> Instant {
+    fn next_deadline(&self) -> Instant {
         (self.sent + self.timeout / 3).min(self.heard + self.timeout * 2 / 3)
     }
 
-    fn on_timer(&mut self) -> Result<(), End> {
+    fn on_timer(&mut self) -> Result<(), ConnectionEnd> {
         let now = Instant::now();
         if now >= self.heard + self.timeout * 2 / 3 {
-            return Err(End::Broken("the server has fallen silent".to_owned()));
+            return Err(ConnectionEnd::Broken("the server has fallen silent".to_owned()));
         }
         if now >= self.sent + self.timeout / 3 {
             self.sent = now;
             self.pinged.get_or_insert(now);
             // Behind what is being written, in front of what is queued.
-            return outgoing::encode(&mut self.outbox, Xid::PING, &Request::Ping, usize::MAX)
-                .map_err(|error| End::Broken(error.to_string()));
+            return request_queue::encode(&mut self.outbox, Xid::PING, &Request::Ping, usize::MAX)
+                .map_err(|error| ConnectionEnd::Broken(error.to_string()));
         }
         Ok(())
     }
 
     /// Handles every whole frame of the inbox.
-    fn receive(&mut self) -> Result<(), End> {
+    fn receive(&mut self) -> Result<(), ConnectionEnd> {
         self.skip();
         while let Some(length) = self.inbox.first_chunk::<4>() {
             let length = i32::from_be_bytes(*length);
             let Ok(bytes) = usize::try_from(length) else {
-                return Err(End::Broken(format!("a reply of {length} bytes")));
+                return Err(ConnectionEnd::Broken(format!("a reply of {length} bytes")));
             };
             if bytes > self.shared.options.reply_bytes_max {
                 if self.inbox.len() < 4 + ReplyHeader::BYTES {
@@ -369,21 +383,21 @@ impl Dialogue {
     }
 
     /// A reply that is too large to be kept: its request fails, and the rest of it is skipped.
-    fn on_oversized(&mut self, bytes: usize) -> Result<(), End> {
+    fn on_oversized(&mut self, bytes: usize) -> Result<(), ConnectionEnd> {
         let limit = self.shared.options.reply_bytes_max;
         self.inbox.advance(4);
         let header = self.inbox.split_to(ReplyHeader::BYTES);
         self.to_skip = bytes.saturating_sub(ReplyHeader::BYTES);
         self.skip();
         let Ok((xid, zxid, error)) = ReplyHeader::decode(&mut Reader::new(&header)) else {
-            return Err(End::Broken("a reply without a header".to_owned()));
+            return Err(ConnectionEnd::Broken("a reply without a header".to_owned()));
         };
-        let mut slot = self.take_slot(xid)?;
+        let mut pending = self.take_pending(xid)?;
         self.note_answer(xid, zxid);
         // The watch is set all the same; confirmed and dropped, it is removed again.
-        drop(slot.expected.take().map(|expected| expected.confirm(Seen::Present)));
+        drop(pending.expected.take().map(|expected| expected.confirm(Existence::Present)));
         let outcome = if error == 0 { Outcome::Applied } else { Outcome::NotApplied };
-        slot.answer(Err(Error::new(ErrorKind::TooLarge { bytes, limit }, outcome)));
+        pending.answer(Err(Error::new(ErrorKind::TooLarge { bytes, limit }, outcome)));
         Ok(())
     }
 
@@ -393,17 +407,17 @@ impl Dialogue {
         self.to_skip -= here;
     }
 
-    fn on_frame(&mut self, mut frame: Bytes) -> Result<(), End> {
+    fn on_frame(&mut self, mut frame: Bytes) -> Result<(), ConnectionEnd> {
         let header = ReplyHeader::decode(&mut Reader::new(&frame));
         let Ok((xid, zxid, error)) = header else {
-            return Err(End::Broken("a reply without a header".to_owned()));
+            return Err(ConnectionEnd::Broken("a reply without a header".to_owned()));
         };
         frame.advance(ReplyHeader::BYTES);
         match xid {
             Xid::NOTIFICATION => self.on_event(zxid, &frame),
             Xid::PING => {
                 if let Some(pinged) = self.pinged.take() {
-                    self.vouch(pinged);
+                    self.confirm_alive(pinged);
                 }
             }
             Xid::SET_WATCHES => self.on_watches_set(),
@@ -415,7 +429,7 @@ impl Dialogue {
 
     fn on_event(&self, zxid: Zxid, body: &[u8]) {
         match WatchedEvent::decode(&mut Reader::new(body)) {
-            Ok((kind, path)) => self.shared.lineage.watches.dispatch(kind, &path, zxid),
+            Ok((kind, path)) => self.shared.client_shared.watches.dispatch(kind, &path, zxid),
             Err(error) => tracing::warn!(%error, "an event that we do not know"),
         }
     }
@@ -424,73 +438,79 @@ impl Dialogue {
     fn on_watches_set(&mut self) {
         self.set_watches_pending = self.set_watches_pending.saturating_sub(1);
         if self.set_watches_pending == 0 {
-            self.shared.lineage.watches.report_gap();
+            self.shared.client_shared.watches.report_gap();
         }
     }
 
-    fn on_auth(&mut self, error: i32) -> Result<(), End> {
-        let slot = self.auths.pop_front();
+    fn on_auth(&mut self, error: i32) -> Result<(), ConnectionEnd> {
+        let pending = self.auths.pop_front();
         if error != 0 {
-            if let Some(slot) = slot {
-                slot.answer(Err(Error::not_applied(ErrorKind::AuthFailed)));
+            if let Some(pending) = pending {
+                pending.answer(Err(Error::not_applied(ErrorKind::AuthFailed)));
             }
-            return Err(End::AuthFailed);
+            return Err(ConnectionEnd::AuthFailed);
         }
-        if let Some(slot) = slot {
-            slot.answer(Ok(Answer { body: Bytes::new(), watch: None }));
+        if let Some(pending) = pending {
+            pending.answer(Ok(Answer { body: Bytes::new(), watch: None }));
         }
         Ok(())
     }
 
-    fn on_reply(&mut self, xid: Xid, zxid: Zxid, error: i32, body: Bytes) -> Result<(), End> {
-        let slot = self.take_slot(xid)?;
+    fn on_reply(
+        &mut self,
+        xid: Xid,
+        zxid: Zxid,
+        error: i32,
+        body: Bytes,
+    ) -> Result<(), ConnectionEnd> {
+        let pending = self.take_pending(xid)?;
         self.note_answer(xid, zxid);
-        if slot.op == OpCode::CloseSession {
-            slot.answer(Ok(Answer { body, watch: None }));
-            return Err(End::Closed);
+        if pending.op == OpCode::CloseSession {
+            pending.answer(Ok(Answer { body, watch: None }));
+            return Err(ConnectionEnd::Closed);
         }
-        self.settle(slot, error, body);
+        self.settle(pending, error, body);
         Ok(())
     }
 
     /// The request that is answered, which must be the oldest.
-    fn take_slot(&mut self, xid: Xid) -> Result<Slot, End> {
+    fn take_pending(&mut self, xid: Xid) -> Result<PendingRequest, ConnectionEnd> {
         match self.in_flight.pop_front() {
-            Some(slot) if slot.xid == xid => Ok(slot),
-            Some(slot) => {
-                let text = format!("answer to request {} instead of {}", xid.0, slot.xid.0);
+            Some(pending) if pending.xid == xid => Ok(pending),
+            Some(pending) => {
+                let text = format!("answer to request {} instead of {}", xid.0, pending.xid.0);
                 // The request that waits was sent; its fate is as unknown as that of the others.
-                self.in_flight.push_front(slot);
-                Err(End::Broken(text))
+                self.in_flight.push_front(pending);
+                Err(ConnectionEnd::Broken(text))
             }
-            None => Err(End::Broken(format!("answer to request {}, never made", xid.0))),
+            None => Err(ConnectionEnd::Broken(format!("answer to request {}, never made", xid.0))),
         }
     }
 
     fn note_answer(&mut self, xid: Xid, zxid: Zxid) {
         self.last_zxid = self.last_zxid.max(zxid);
         if let Some((_, taken)) = self.batches.pop_front_if(|(last, _)| *last == xid) {
-            self.vouch(taken);
+            self.confirm_alive(taken);
         }
     }
 
     /// What was sent at this moment has been answered, so the session was alive then. The arrival of
     /// the answer would not do: the server counts from the request.
-    fn vouch(&self, sent: Instant) {
-        self.shared.identity.lock().vouched = sent;
+    fn confirm_alive(&self, sent: Instant) {
+        self.shared.identity.lock().last_confirmed = sent;
     }
 
-    fn settle(&self, mut slot: Slot, error: i32, body: Bytes) {
+    fn settle(&self, mut pending: PendingRequest, error: i32, body: Bytes) {
         // A znode that does not exist is an answer to exists, and its watch is set all the same.
-        let is_missing = slot.op == OpCode::Exists && error == ErrorCode::NoNode.code();
+        let is_missing = pending.op == OpCode::Exists && error == ErrorCode::NoNode.code();
         if error == 0 || is_missing {
-            let seen = if is_missing { Seen::Missing } else { Seen::Present };
-            let watch = slot.expected.take().map(|expected| expected.confirm(seen));
+            let existence = if is_missing { Existence::Missing } else { Existence::Present };
+            let watch = pending.expected.take().map(|expected| expected.confirm(existence));
             let body = if is_missing { Bytes::new() } else { body };
-            return slot.answer(Ok(Answer { body, watch }));
+            return pending.answer(Ok(Answer { body, watch }));
         }
-        if let Addressee::WatchRemoval { path, table } = &slot.to {
-            self.remove_bluntly(path, *table, error);
+        if let ReplyTo::WatchRemoval { path, table } = &pending.to {
+            self.remove_all_on_old_server(path, *table, error);
         }
         // A server that failed inside may have failed before or after the change.
         let outcome = match ErrorCode::from_code(error) {
@@ -499,14 +519,14 @@ impl Dialogue {
             ) => Outcome::Unknown,
             _ => Outcome::NotApplied,
         };
-        slot.answer(Err(Error::new(ErrorKind::from_code(error), outcome)));
+        pending.answer(Err(Error::new(ErrorKind::from_code(error), outcome)));
     }
 
-    fn remove_bluntly(&self, path: &str, table: Table, error: i32) {
-        let is_persistent = matches!(table, Table::Persistent | Table::Recursive);
+    fn remove_all_on_old_server(&self, path: &str, table: WatchTable, error: i32) {
+        let is_persistent = matches!(table, WatchTable::Persistent | WatchTable::Recursive);
         let not_understood = error != ErrorCode::NoWatcher.code();
-        if is_persistent && not_understood && !self.shared.lineage.watches.is_watched(path) {
-            self.shared.outgoing.remove_all_watches(path);
+        if is_persistent && not_understood && !self.shared.client_shared.watches.is_watched(path) {
+            self.shared.queue.remove_all_watches(path);
         }
     }
 }

@@ -18,7 +18,7 @@ use herdsman_sasl::{ClientLogin, ClientStep, SaslError};
 use super::attach::{AttachError, read_frame};
 use super::transport::Transport;
 use crate::connect_string::HostPort;
-use crate::outgoing;
+use crate::request_queue;
 use crate::sasl::SaslLogin;
 
 /// Requests are numbered from 1, so that this is nobody else's.
@@ -106,32 +106,32 @@ async fn begin(
 }
 
 /// Does something with a login. Kerberos reads files and asks servers of the realm.
-async fn advance<Told: Send + 'static>(
+async fn advance<T: Send + 'static>(
     mut login: ClientLogin,
-    act: impl FnOnce(&mut ClientLogin) -> Result<Told, SaslError> + Send + 'static,
-) -> Result<(ClientLogin, Told), AttachError> {
+    act: impl FnOnce(&mut ClientLogin) -> Result<T, SaslError> + Send + 'static,
+) -> Result<(ClientLogin, T), AttachError> {
     match login {
         ClientLogin::Digest(_) => {
-            let told = act(&mut login)?;
-            Ok((login, told))
+            let result = act(&mut login)?;
+            Ok((login, result))
         }
         ClientLogin::Gssapi(_) => {
             may_wait(move || {
-                let told = act(&mut login)?;
-                Ok((login, told))
+                let result = act(&mut login)?;
+                Ok((login, result))
             })
             .await
         }
     }
 }
 
-/// On a thread where it is allowed to wait. Who has no more patience leaves it there; how long it takes at
+/// On a thread where it is allowed to wait. Who has no more time_limit leaves it there; how long it takes at
 /// most is set in `krb5.conf`.
-async fn may_wait<Told: Send + 'static>(
-    act: impl FnOnce() -> Result<Told, SaslError> + Send + 'static,
-) -> Result<Told, AttachError> {
-    let told = tokio::task::spawn_blocking(act).await;
-    Ok(told.map_err(io::Error::other)??)
+async fn may_wait<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, SaslError> + Send + 'static,
+) -> Result<T, AttachError> {
+    let result = tokio::task::spawn_blocking(act).await;
+    Ok(result.map_err(io::Error::other)??)
 }
 
 fn nonce() -> Result<Nonce, LoginFailure> {
@@ -148,7 +148,7 @@ async fn ask(
     settings: &SaslLogin,
 ) -> Result<Vec<u8>, AttachError> {
     let mut bytes = Vec::new();
-    outgoing::encode(&mut bytes, LOGIN_XID, &Request::Sasl { token }, usize::MAX)
+    request_queue::encode(&mut bytes, LOGIN_XID, &Request::Sasl { token }, usize::MAX)
         .map_err(io::Error::other)?;
     transport.send(&bytes).await?;
     let token_bytes_max = match settings {

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use tokio::time::sleep;
 
 use super::attach;
-use super::transport::Reach;
+use super::transport::Connector;
 use crate::connect_string::HostPort;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -19,27 +19,31 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The longest delay, instead of one that cannot be computed with.
 const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A search under way; dropping it ends it.
-pub(super) struct Search {
+pub(super) struct ServerSearch {
     search: Pin<Box<dyn Future<Output = HostPort> + Send>>,
 }
 
-impl Search {
+impl ServerSearch {
     /// For a server that takes writes.
-    pub(super) fn for_writes(reach: Arc<Reach>, hosts: &[HostPort]) -> Self {
-        Search { search: Box::pin(search_for_writes(reach, hosts.to_vec())) }
+    pub(super) fn for_writes(connector: Arc<Connector>, hosts: &[HostPort]) -> Self {
+        ServerSearch { search: Box::pin(search_for_writes(connector, hosts.to_vec())) }
     }
 
     /// For the first of these servers that serves clients. They are asked again and again, about this long after each
     /// other.
-    pub(super) fn for_preferred(reach: Arc<Reach>, hosts: Vec<HostPort>, delay: Duration) -> Self {
-        Search { search: Box::pin(search_for_preferred(reach, hosts, delay)) }
+    pub(super) fn for_preferred(
+        connector: Arc<Connector>,
+        hosts: Vec<HostPort>,
+        delay: Duration,
+    ) -> Self {
+        ServerSearch { search: Box::pin(search_for_preferred(connector, hosts, delay)) }
     }
 
     /// The server that was found; never, where nothing is searched. Cancel-safe.
-    pub(super) async fn found(search: &mut Option<Search>) -> HostPort {
+    pub(super) async fn found(search: &mut Option<ServerSearch>) -> HostPort {
         match search {
             Some(search) => search.search.as_mut().await,
             None => std::future::pending().await,
@@ -48,13 +52,13 @@ impl Search {
 }
 
 /// Asks one server after the other, more and more rarely. Apache: `ClientCnxn.pingRwServer`.
-async fn search_for_writes(reach: Arc<Reach>, mut hosts: Vec<HostPort>) -> HostPort {
+async fn search_for_writes(connector: Arc<Connector>, mut hosts: Vec<HostPort>) -> HostPort {
     Rng::new().shuffle(&mut hosts);
     let mut pause = PAUSE_FIRST;
     loop {
         for host in &hosts {
             sleep(pause).await;
-            if attach::takes_writes(&reach, host, PATIENCE).await {
+            if attach::takes_writes(&connector, host, PROBE_TIMEOUT).await {
                 return host.clone();
             }
             pause = (pause * 2).min(PAUSE_MAX);
@@ -64,7 +68,7 @@ async fn search_for_writes(reach: Arc<Reach>, mut hosts: Vec<HostPort>) -> HostP
 
 /// A random delay, so that the clients of a server that was started again do not all return at once.
 async fn search_for_preferred(
-    reach: Arc<Reach>,
+    connector: Arc<Connector>,
     hosts: Vec<HostPort>,
     delay: Duration,
 ) -> HostPort {
@@ -73,7 +77,7 @@ async fn search_for_preferred(
     loop {
         sleep(delay.mul_f64(0.5 + rng.f64()).max(PAUSE_MIN)).await;
         for host in &hosts {
-            if attach::serves(&reach, host, PATIENCE).await {
+            if attach::serves(&connector, host, PROBE_TIMEOUT).await {
                 return host.clone();
             }
         }

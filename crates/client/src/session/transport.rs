@@ -1,6 +1,6 @@
 //! Byte streams to a server, plain or through TLS.
 //!
-//! In: how servers are reached ([`Reach`]), and one of them. Out: an open [`Transport`]. Opening includes
+//! In: how servers are reached ([`Connector`]), and one of them. Out: an open [`Transport`]. Opening includes
 //! the TLS handshake; whoever opens limits the time. A certificate is checked for the host as it stands
 //! in the connect string, also where a program dials in its own way.
 
@@ -28,7 +28,7 @@ mod tls;
 
 /// How servers are reached: the way there, its protection, and the login at its end.
 #[derive(Debug)]
-pub(crate) struct Reach {
+pub(crate) struct Connector {
     dial: Arc<dyn Dial>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<TlsContext>>,
@@ -41,16 +41,16 @@ pub(super) struct Transport {
     pub(super) read: Box<dyn AsyncRead + Send + Unpin>,
     pub(super) write: Box<dyn AsyncWrite + Send + Unpin>,
     /// What was written goes out with certainty only when it is flushed.
-    pub(super) holds_back: bool,
+    pub(super) needs_flush: bool,
     /// The address at its end.
     #[cfg_attr(not(feature = "sasl"), expect(dead_code, reason = "only logins ask for it"))]
     pub(super) peer: Option<IpAddr>,
 }
 
-impl Reach {
+impl Connector {
     /// Reads the TLS files, if there are to be any.
     pub(crate) fn prepare(options: &Options) -> Result<Self> {
-        Ok(Reach {
+        Ok(Connector {
             dial: Arc::clone(&options.dial),
             #[cfg(feature = "tls")]
             tls: tls::load(options)?,
@@ -94,7 +94,7 @@ impl Reach {
 fn plain(stream: TcpStream) -> Transport {
     let peer = stream.peer_addr().map(|at| at.ip()).ok();
     let (read, write) = stream.into_split();
-    Transport { read: Box::new(read), write: Box::new(write), holds_back: false, peer }
+    Transport { read: Box::new(read), write: Box::new(write), needs_flush: false, peer }
 }
 
 impl Transport {
@@ -105,7 +105,7 @@ impl Transport {
     }
 
     /// Says that nothing more will come. Tried once: who does not take it has gone.
-    pub(super) async fn part(&mut self) {
+    pub(super) async fn shutdown(&mut self) {
         poll_fn(|context| {
             let _ = Pin::new(&mut self.write).poll_shutdown(context);
             Poll::Ready(())
@@ -115,10 +115,10 @@ impl Transport {
 }
 
 /// What went wrong.
-pub(super) fn words(error: &io::Error) -> String {
+pub(super) fn describe(error: &io::Error) -> String {
     #[cfg(feature = "tls")]
-    if let Some(words) = tls::words(error) {
-        return words;
+    if let Some(describe) = tls::describe_tls_failure(error) {
+        return describe;
     }
     error.to_string()
 }

@@ -52,7 +52,7 @@ pub(super) async fn shake_hands(
     let stream = shaking.await.map_err(|error| io::Error::other(describe(&error)))?;
     let (read, write) = tokio::io::split(stream);
     let (read, write, peer) = (Box::new(read), Box::new(write), Some(peer.address()));
-    Ok(Transport { read, write, holds_back: true, peer })
+    Ok(Transport { read, write, needs_flush: true, peer })
 }
 
 /// Why there was no handshake. A plain port hangs up without a word.
@@ -66,7 +66,7 @@ fn describe(error: &io::Error) -> String {
 
 /// What went wrong, if TLS did. With TLS 1.3 the server's verdict on our certificate comes after the
 /// handshake, with the first bytes that are read.
-pub(super) fn words(error: &io::Error) -> Option<String> {
+pub(super) fn describe_tls_failure(error: &io::Error) -> Option<String> {
     let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(describe_failure(inner))
 }

@@ -1,4 +1,4 @@
-//! A session's life: finds a server, serves until the connection breaks, finds the next one, until
+//! A session's task: finds a server, serves until the connection breaks, finds the next one, until
 //! the session is over.
 //!
 //! In: the session's queue and its owner's wish to close. Out: published states, answered requests.
@@ -19,32 +19,32 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument as _;
 
-use super::attach::{self, AttachError, Attached, Introduction};
-use super::connection::{Connection, End};
-use super::pace::Pace;
-use super::search::Search;
-use super::{Identity, Shared};
+use super::attach::{self, AttachError, Attached, HandshakeParams};
+use super::connection::{Connection, ConnectionEnd};
+use super::reconnect_delay::ReconnectDelay;
+use super::search::ServerSearch;
+use super::{SessionIdentity, SessionShared};
 use crate::connect_string::{ConnectString, HostPort};
 use crate::error::ErrorKind;
 use crate::hosts::Hosts;
-use crate::state::{ConnectionEvent, ConnectionState, Expiry};
+use crate::state::{ConnectionEvent, ConnectionState, OnExpiry};
 
 /// Runs the session until it is over.
-pub(super) async fn run(shared: Arc<Shared>) {
-    let servers = shared.lineage.servers.borrow().to_string();
+pub(super) async fn run(shared: Arc<SessionShared>) {
+    let servers = shared.client_shared.servers.borrow().to_string();
     let span = tracing::info_span!("session", servers);
-    Life::new(shared).run().instrument(span).await;
+    SessionTask::new(shared).run().instrument(span).await;
 }
 
 /// How often the delay before a return is doubled at most.
 const RETURN_DOUBLINGS_MAX: u32 = 4;
 
 /// The least time that one server gets to answer a handshake.
-const PATIENCE_MIN: Duration = Duration::from_millis(500);
+const ATTEMPT_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
 /// What the session's task remembers between connections.
-pub(super) struct Life {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct SessionTask {
+    pub(super) shared: Arc<SessionShared>,
     pub(super) hosts: Hosts,
     pub(super) servers: watch::Receiver<ConnectString>,
     /// Newest txn that an answer has shown us.
@@ -57,129 +57,131 @@ pub(super) struct Life {
     failed_returns: u32,
     /// When the last one took us.
     returned_at: Option<Instant>,
-    pace: Pace,
+    reconnect_delay: ReconnectDelay,
     /// The session was opened by a server with a quorum; a read-only server's is its own.
     known_to_quorum: bool,
 }
 
 /// Why the session is over.
-enum Ending {
+enum SessionEnd {
     Closed,
     Expired,
     AuthFailed,
 }
 
-impl Life {
-    fn new(shared: Arc<Shared>) -> Self {
-        let mut servers = shared.lineage.servers.subscribe();
+impl SessionTask {
+    fn new(shared: Arc<SessionShared>) -> Self {
+        let mut servers = shared.client_shared.servers.subscribe();
         let preferred = shared.options.preferred.clone().unwrap_or_default();
         let hosts = Hosts::new(&servers.borrow_and_update(), preferred, Rng::new());
-        Life {
+        SessionTask {
             hosts,
             servers,
-            last_zxid: Zxid(shared.lineage.last_zxid.load(Ordering::Relaxed)),
+            last_zxid: Zxid(shared.client_shared.last_zxid.load(Ordering::Relaxed)),
             found: None,
             chosen: None,
             failed_returns: 0,
             returned_at: None,
-            pace: Pace::new(Rng::new()),
+            reconnect_delay: ReconnectDelay::new(Rng::new()),
             known_to_quorum: shared.options.resumed.is_some(),
             shared,
         }
     }
 
     async fn run(mut self) {
-        let ending = loop {
+        let end = loop {
             let attached = match self.find_server().await {
                 Ok(attached) => attached,
-                Err(ending) => break ending,
+                Err(end) => break end,
             };
             match self.serve(attached).await {
-                End::Closed => break Ending::Closed,
-                End::AuthFailed => break Ending::AuthFailed,
-                End::Broken(reason) => tracing::debug!(reason, "connection ended"),
+                ConnectionEnd::Closed => break SessionEnd::Closed,
+                ConnectionEnd::AuthFailed => break SessionEnd::AuthFailed,
+                ConnectionEnd::Broken(reason) => tracing::debug!(reason, "connection ended"),
             }
         };
-        self.finish(&ending);
+        self.finish(&end);
     }
 
-    async fn serve(&mut self, attached: Attached) -> End {
+    async fn serve(&mut self, attached: Attached) -> ConnectionEnd {
         let (state, event) = self.accept(&attached);
         let mut connection = Connection::new(self, attached);
         self.shared.publish(state, event);
         let since = Instant::now();
         let end = connection.run(self).await;
-        self.shared.lineage.last_zxid.store(self.last_zxid.0, Ordering::Relaxed);
-        self.pace.connection_lasted(since.elapsed());
-        if let End::Broken(_) = end {
+        self.shared.client_shared.last_zxid.store(self.last_zxid.0, Ordering::Relaxed);
+        self.reconnect_delay.connection_lasted(since.elapsed());
+        if let ConnectionEnd::Broken(_) = end {
             self.shared.publish(ConnectionState::Suspended, ConnectionEvent::Suspended);
         }
-        self.shared.lineage.watches.disconnected();
+        self.shared.client_shared.watches.disconnected();
         connection.fail_all(&end);
-        if let End::Broken(_) = end {
-            self.shared.outgoing.fail_all(&ErrorKind::ConnectionLoss);
+        if let ConnectionEnd::Broken(_) = end {
+            self.shared.queue.fail_all(&ErrorKind::ConnectionLoss);
         }
         end
     }
 
-    fn finish(&self, ending: &Ending) {
-        let (kind, state, event) = match ending {
-            Ending::Closed => (ErrorKind::Closed, ConnectionState::Closed, ConnectionEvent::Closed),
-            Ending::Expired => {
+    fn finish(&self, end: &SessionEnd) {
+        let (kind, state, event) = match end {
+            SessionEnd::Closed => {
+                (ErrorKind::Closed, ConnectionState::Closed, ConnectionEvent::Closed)
+            }
+            SessionEnd::Expired => {
                 (ErrorKind::SessionExpired, ConnectionState::Expired, ConnectionEvent::Expired)
             }
-            Ending::AuthFailed => {
+            SessionEnd::AuthFailed => {
                 (ErrorKind::AuthFailed, ConnectionState::AuthFailed, ConnectionEvent::AuthFailed)
             }
         };
-        let lineage = &self.shared.lineage;
-        lineage.watches.session_ended(&kind);
-        self.shared.outgoing.close(&kind);
-        if lineage.expiry == Expiry::IsTheEnd || state != ConnectionState::Expired {
-            lineage.watches.close(&kind);
+        let client_shared = &self.shared.client_shared;
+        client_shared.watches.session_ended(&kind);
+        self.shared.queue.close(&kind);
+        if client_shared.on_expiry == OnExpiry::End || state != ConnectionState::Expired {
+            client_shared.watches.close(&kind);
         }
         self.shared.publish(state, event);
     }
 
     /// Tries server after server. Whatever is queued meanwhile waits, but no longer than a session
     /// timeout.
-    async fn find_server(&mut self) -> Result<Attached, Ending> {
+    async fn find_server(&mut self) -> Result<Attached, SessionEnd> {
         let mut lost_at = self.lost_at();
         loop {
-            if self.shared.outgoing.is_closed() {
-                return Err(Ending::Closed);
+            if self.shared.queue.is_closed() {
+                return Err(SessionEnd::Closed);
             }
             let (host, pause) = self.next_host();
-            let (introduction, patience) = (self.introduction(), self.patience());
-            let reach = Arc::clone(&self.shared.lineage.reach);
+            let (handshake_params, time_limit) = (self.handshake_params(), self.time_limit());
+            let connector = Arc::clone(&self.shared.client_shared.connector);
             let attempt = async {
                 sleep(pause).await;
-                attach::attach(&reach, host.clone(), introduction, patience).await
+                attach::attach(&connector, host.clone(), handshake_params, time_limit).await
             };
             tokio::pin!(attempt);
             let attempted = loop {
                 tokio::select! {
                     attempted = &mut attempt => break attempted,
-                    () = self.shared.closing.notified() => return Err(Ending::Closed),
+                    () = self.shared.closing.notified() => return Err(SessionEnd::Closed),
                     () = sleep_until(lost_at) => {
-                        self.lose();
+                        self.report_loss();
                         lost_at = Instant::now() + self.shared.identity().timeout;
                     }
                 }
             };
             match attempted {
                 Ok(attached) => return Ok(attached),
-                Err(AttachError::Expired) => return Err(Ending::Expired),
+                Err(AttachError::Expired) => return Err(SessionEnd::Expired),
                 #[cfg(feature = "sasl")]
                 Err(AttachError::Login(failure)) => {
                     tracing::warn!(%host, %failure, "the SASL login failed; giving up");
                     *self.shared.login_failure.lock() = Some(format!("{host}: {failure}"));
-                    return Err(Ending::AuthFailed);
+                    return Err(SessionEnd::AuthFailed);
                 }
-                Err(AttachError::Refused) if self.is_hopeless(&host).await => {
+                Err(AttachError::Refused) if self.is_refused_for_good(&host).await => {
                     tracing::warn!(%host, "servers are behind what this session has seen; giving it up");
-                    self.shared.lineage.last_zxid.store(Zxid::ZERO.0, Ordering::Relaxed);
-                    return Err(Ending::Expired);
+                    self.shared.client_shared.last_zxid.store(Zxid::ZERO.0, Ordering::Relaxed);
+                    return Err(SessionEnd::Expired);
                 }
                 Err(error) => {
                     tracing::debug!(%host, %error, "no session there");
@@ -200,26 +202,26 @@ impl Life {
             // Nothing to move away from: the new list is simply the one to try.
             let _ = self.hosts.replace(&self.servers.borrow_and_update());
         }
-        self.pace.pause_before(self.hosts.next())
+        self.reconnect_delay.pause_before(self.hosts.next())
     }
 
     /// The search for a better server than the one that serves us, if there can be one.
-    pub(super) fn search(&self, serves_as: ConnectionState) -> Option<Search> {
-        let reach = Arc::clone(&self.shared.lineage.reach);
+    pub(super) fn search(&self, serves_as: ConnectionState) -> Option<ServerSearch> {
+        let connector = Arc::clone(&self.shared.client_shared.connector);
         if serves_as == ConnectionState::ReadOnly {
-            return Some(Search::for_writes(reach, self.servers.borrow().hosts()));
+            return Some(ServerSearch::for_writes(connector, self.servers.borrow().hosts()));
         }
         let better = self.hosts.better();
         let delay = self.shared.options.return_delay;
         // More rarely if what was found did not take us.
         let delay = delay.saturating_mul(1 << self.failed_returns.min(RETURN_DOUBLINGS_MAX));
-        (!better.is_empty()).then(|| Search::for_preferred(reach, better, delay))
+        (!better.is_empty()).then(|| ServerSearch::for_preferred(connector, better, delay))
     }
 
-    fn introduction(&self) -> Introduction {
+    fn handshake_params(&self) -> HandshakeParams {
         let identity = self.shared.identity();
         let session = if self.known_to_quorum { identity.session } else { SessionId::NONE };
-        Introduction {
+        HandshakeParams {
             session,
             password: if self.known_to_quorum { identity.password } else { [0; 16] },
             timeout: self.shared.options.session_timeout,
@@ -229,19 +231,19 @@ impl Life {
     }
 
     /// A share of the session timeout, so that all servers can be tried before it is over.
-    fn patience(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         let servers = u32::try_from(self.servers.borrow().hosts().len()).unwrap_or(u32::MAX);
-        (self.shared.identity().timeout / servers.max(1)).max(PATIENCE_MIN)
+        (self.shared.identity().timeout / servers.max(1)).max(ATTEMPT_TIMEOUT_MIN)
     }
 
     fn lost_at(&self) -> Instant {
         let identity = self.shared.identity();
-        (identity.vouched + identity.timeout).max(Instant::now())
+        (identity.last_confirmed + identity.timeout).max(Instant::now())
     }
 
     /// No contact for a session timeout.
-    fn lose(&mut self) {
-        match self.shared.board.state() {
+    fn report_loss(&mut self) {
+        match self.shared.states.state() {
             ConnectionState::Suspended => {
                 self.shared.publish(ConnectionState::Lost, ConnectionEvent::Lost);
             }
@@ -249,17 +251,17 @@ impl Life {
             ConnectionState::Connecting => self.last_zxid = Zxid::ZERO,
             _ => {}
         }
-        self.shared.outgoing.fail_all(&ErrorKind::ConnectionLoss);
+        self.shared.queue.fail_all(&ErrorKind::ConnectionLoss);
     }
 
     /// The server refuses us, and has for a session timeout, but would take anybody else.
-    async fn is_hopeless(&self, host: &HostPort) -> bool {
-        self.shared.board.state() == ConnectionState::Lost
+    async fn is_refused_for_good(&self, host: &HostPort) -> bool {
+        self.shared.states.state() == ConnectionState::Lost
             && attach::is_serving(
-                &self.shared.lineage.reach,
+                &self.shared.client_shared.connector,
                 host.clone(),
-                self.introduction(),
-                self.patience(),
+                self.handshake_params(),
+                self.time_limit(),
             )
             .await
     }
@@ -269,13 +271,13 @@ impl Life {
         let response = &attached.response;
         let session = response.session;
         let mut identity = self.shared.identity.lock();
-        let is_new =
-            identity.session != session || self.shared.board.state() == ConnectionState::Connecting;
-        *identity = Identity {
+        let is_new = identity.session != session
+            || self.shared.states.state() == ConnectionState::Connecting;
+        *identity = SessionIdentity {
             session,
             password: response.password,
             timeout: Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs())),
-            vouched: attached.asked,
+            last_confirmed: attached.asked,
         };
         drop(identity);
         self.hosts.succeeded();

@@ -15,16 +15,19 @@ use crate::hosts::NextHost;
 /// A connection that has lasted this long is no sign of trouble when it breaks.
 const PROVEN_AFTER: Duration = Duration::from_secs(1);
 
-/// The pace of attempts.
-pub(super) struct Pace {
+/// The reconnect_delay of attempts.
+pub(super) struct ReconnectDelay {
     backoff: Backoff,
     /// The last connection broke so soon that the next attempt waits, even at another server.
     broke_at_once: bool,
 }
 
-impl Pace {
+impl ReconnectDelay {
     pub(super) fn new(rng: Rng) -> Self {
-        Pace { backoff: Backoff::new(backoff::BASE, backoff::CAP, rng), broke_at_once: false }
+        ReconnectDelay {
+            backoff: Backoff::new(backoff::BASE, backoff::CAP, rng),
+            broke_at_once: false,
+        }
     }
 
     /// A connection has ended.
@@ -54,33 +57,33 @@ mod tests {
         NextHost::Now("zk1:2181".parse().expect("a host"))
     }
 
-    fn pauses(pace: &mut Pace, lasted: Duration) -> Vec<Duration> {
+    fn pauses(reconnect_delay: &mut ReconnectDelay, lasted: Duration) -> Vec<Duration> {
         let mut pause = || {
-            pace.connection_lasted(lasted);
-            pace.pause_before(now()).1
+            reconnect_delay.connection_lasted(lasted);
+            reconnect_delay.pause_before(now()).1
         };
         (0..10).map(|_| pause()).collect()
     }
 
     #[test]
     fn connections_that_break_at_once_are_followed_by_ever_longer_pauses() {
-        let mut pace = Pace::new(Rng::with_seed(1));
-        let short = pauses(&mut pace, Duration::from_millis(3));
+        let mut reconnect_delay = ReconnectDelay::new(Rng::with_seed(1));
+        let short = pauses(&mut reconnect_delay, Duration::from_millis(3));
         assert!(short.iter().all(|pause| !pause.is_zero()), "{short:?}");
         assert!(short.iter().sum::<Duration>() > Duration::from_secs(1), "{short:?}");
     }
 
     #[test]
     fn after_a_connection_that_has_served_there_is_no_pause() {
-        let mut pace = Pace::new(Rng::with_seed(1));
-        pauses(&mut pace, Duration::ZERO);
-        assert_eq!(pauses(&mut pace, PROVEN_AFTER), [Duration::ZERO; 10]);
+        let mut reconnect_delay = ReconnectDelay::new(Rng::with_seed(1));
+        pauses(&mut reconnect_delay, Duration::ZERO);
+        assert_eq!(pauses(&mut reconnect_delay, PROVEN_AFTER), [Duration::ZERO; 10]);
     }
 
     #[test]
     fn a_round_in_vain_is_followed_by_a_pause() {
-        let mut pace = Pace::new(Rng::with_seed(1));
+        let mut reconnect_delay = ReconnectDelay::new(Rng::with_seed(1));
         let NextHost::Now(host) = now() else { unreachable!("made above") };
-        assert!(!pace.pause_before(NextHost::AfterPause(host)).1.is_zero());
+        assert!(!reconnect_delay.pause_before(NextHost::AfterPause(host)).1.is_zero());
     }
 }

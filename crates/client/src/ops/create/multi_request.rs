@@ -26,7 +26,7 @@ pub(super) fn run(create: CreateCall) -> Reply<Created> {
     }
     let (send, receive) = oneshot::channel();
     let client = create.call.client.clone();
-    let forsaken = operation::locate(&create.call.op, Error::unknown(ErrorKind::ConnectionLoss));
+    let lost = operation::locate(&create.call.op, Error::unknown(ErrorKind::ConnectionLoss));
     client.clone().spawn(async move {
         let result = create.run(first, || !send.is_closed()).await;
         let result = result.map(|created| Unclaimed { client, created: Some(created) });
@@ -35,7 +35,7 @@ pub(super) fn run(create: CreateCall) -> Reply<Created> {
     });
     Box::pin(async move {
         // The task ends without a result only with the runtime that drove it.
-        receive.await.unwrap_or(Err(forsaken)).and_then(Unclaimed::claim)
+        receive.await.unwrap_or(Err(lost)).and_then(Unclaimed::claim)
     })
 }
 
@@ -101,7 +101,7 @@ impl CreateCall {
         let path = self.call.op.path.shown();
         let Some((parent, _)) = path::split(path).filter(|(parent, _)| !parent.is_empty()) else {
             // The chroot itself is missing.
-            return self.call.client.make_chroot(lifetime).await;
+            return self.call.client.create_chroot(lifetime).await;
         };
         self.call.client.ensure(parent, lifetime).await
     }
@@ -134,8 +134,8 @@ impl CreateCall {
 
     fn clean_up_in_background(self) {
         self.call.client.clone().spawn(async move {
-            let patient = self.call.client.with_retry(RetryPolicy::forever(CLEAN_UP_PAUSE));
-            let search = CreateCall { call: Call { client: patient, ..self.call }, ..self };
+            let retrying = self.call.client.with_retry(RetryPolicy::forever(CLEAN_UP_PAUSE));
+            let search = CreateCall { call: Call { client: retrying, ..self.call }, ..self };
             if let Ok(Some(created)) = search.find_created().await {
                 search.call.client.delete(&created.path).in_background();
             }

@@ -1,7 +1,7 @@
 //! Requests that wait for the connection, in the order in which they were made.
 //!
 //! In: requests from any task, encoded at the moment of the call: that moment decides their order.
-//! Out: bytes for the connection and, for each request, the slot that waits for its reply.
+//! Out: bytes for the connection and, for each request, the pending that waits for its reply.
 //!
 //! Limit: a request holds a permit from the call to its answer, so at most `in_flight_max` are here
 //! and on the wire together. Callers wait for a permit, or are told [`ErrorKind::Busy`].
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::{Error, ErrorKind, Outcome, Result};
-use crate::watches::{Confirmed, Expected, Table};
+use crate::watches::{ConfirmedWatch, ExpectedWatch, WatchTable};
 
 /// A successful answer.
 #[derive(Debug)]
@@ -24,36 +24,36 @@ pub struct Answer {
     /// What follows the header.
     pub(crate) body: Bytes,
     /// The watch that the request has set.
-    pub(crate) watch: Option<Confirmed>,
+    pub(crate) watch: Option<ConfirmedWatch>,
 }
 
 /// What an answer is for.
 #[derive(Debug)]
-pub(crate) enum Addressee {
+pub(crate) enum ReplyTo {
     Caller(oneshot::Sender<Result<Answer>>),
     /// Credentials presented again, watches set again: nobody waits.
-    Nobody,
+    Discard,
     /// A watch was removed; older servers need a second, blunter request.
     WatchRemoval {
         path: String,
-        table: Table,
+        table: WatchTable,
     },
 }
 
 /// A request that waits for its reply.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct PendingRequest {
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
-    pub(crate) to: Addressee,
-    pub(crate) expected: Option<Expected>,
+    pub(crate) to: ReplyTo,
+    pub(crate) expected: Option<ExpectedWatch>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Slot {
+impl PendingRequest {
     /// A request that the connection itself has made.
     pub(crate) fn unattended(xid: Xid, op: OpCode) -> Self {
-        Slot { xid, op, to: Addressee::Nobody, expected: None, _permit: None }
+        PendingRequest { xid, op, to: ReplyTo::Discard, expected: None, _permit: None }
     }
 
     /// Tells the caller that there will be no answer. `sent`: the server may have seen the request.
@@ -66,7 +66,7 @@ impl Slot {
     }
 
     pub(crate) fn answer(self, answer: Result<Answer>) {
-        if let Addressee::Caller(send) = self.to {
+        if let ReplyTo::Caller(send) = self.to {
             // A caller that no longer waits drops the answer, and with it a watch.
             let _ = send.send(answer);
         }
@@ -102,7 +102,7 @@ fn changes_tree(op: OpCode) -> bool {
 
 /// The queue.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct RequestQueue {
     inner: Mutex<Inner>,
     /// Something was put into an empty queue.
     ready: Notify,
@@ -113,7 +113,7 @@ pub(crate) struct Outgoing {
 #[derive(Debug, Default)]
 struct Inner {
     bytes: Vec<u8>,
-    slots: VecDeque<Slot>,
+    requests: VecDeque<PendingRequest>,
     last_xid: i32,
     /// Set once: nothing is taken any more.
     closed: Option<ErrorKind>,
@@ -126,9 +126,9 @@ impl Inner {
     }
 }
 
-impl Outgoing {
+impl RequestQueue {
     pub(crate) fn new(in_flight_max: usize, request_bytes_max: usize) -> Self {
-        Outgoing {
+        RequestQueue {
             inner: Mutex::default(),
             ready: Notify::new(),
             permits: Arc::new(Semaphore::new(in_flight_max.min(Semaphore::MAX_PERMITS))),
@@ -150,33 +150,33 @@ impl Outgoing {
     pub(crate) fn push(
         &self,
         request: &Request<'_>,
-        expected: Option<Expected>,
+        expected: Option<ExpectedWatch>,
         permit: OwnedSemaphorePermit,
     ) -> Result<oneshot::Receiver<Result<Answer>>> {
         let (send, receive) = oneshot::channel();
-        self.put(request, Addressee::Caller(send), expected, Some(permit))?;
+        self.put(request, ReplyTo::Caller(send), expected, Some(permit))?;
         Ok(receive)
     }
 
     /// Says goodbye behind all other requests, and takes no more.
-    pub(crate) fn push_goodbye(&self) -> Result<oneshot::Receiver<Result<Answer>>> {
+    pub(crate) fn push_close_session(&self) -> Result<oneshot::Receiver<Result<Answer>>> {
         let (send, receive) = oneshot::channel();
-        self.put(&Request::CloseSession, Addressee::Caller(send), None, None)?;
+        self.put(&Request::CloseSession, ReplyTo::Caller(send), None, None)?;
         Ok(receive)
     }
 
     /// A removal holds no permit: there are never more of them than there were watches.
-    pub(crate) fn remove_watch(&self, path: &str, table: Table) {
-        let to = Addressee::WatchRemoval { path: path.to_owned(), table };
+    pub(crate) fn remove_watch(&self, path: &str, table: WatchTable) {
+        let to = ReplyTo::WatchRemoval { path: path.to_owned(), table };
         self.put_removal(path, table.watcher_type(), to);
     }
 
     /// Servers before 3.9 know no type for persistent watches alone.
     pub(crate) fn remove_all_watches(&self, path: &str) {
-        self.put_removal(path, WatcherType::Any, Addressee::Nobody);
+        self.put_removal(path, WatcherType::Any, ReplyTo::Discard);
     }
 
-    fn put_removal(&self, path: &str, kind: WatcherType, to: Addressee) {
+    fn put_removal(&self, path: &str, kind: WatcherType, to: ReplyTo) {
         let request = Request::Read(ReadRequest::RemoveWatches { path: path.into(), kind });
         // A closed queue means that the watches are gone anyway.
         let _ = self.put(&request, to, None, None);
@@ -185,8 +185,8 @@ impl Outgoing {
     fn put(
         &self,
         request: &Request<'_>,
-        to: Addressee,
-        expected: Option<Expected>,
+        to: ReplyTo,
+        expected: Option<ExpectedWatch>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Result<()> {
         let op = request.op();
@@ -197,7 +197,7 @@ impl Outgoing {
         let xid = if op == OpCode::Auth { Xid::AUTH } else { inner.next_xid() };
         let was_empty = inner.bytes.is_empty();
         encode(&mut inner.bytes, xid, request, self.request_bytes_max)?;
-        inner.slots.push_back(Slot { xid, op, to, expected, _permit: permit });
+        inner.requests.push_back(PendingRequest { xid, op, to, expected, _permit: permit });
         if op == OpCode::CloseSession {
             // Under the same lock: nothing may come behind a goodbye.
             inner.closed = Some(ErrorKind::Closed);
@@ -219,40 +219,40 @@ impl Outgoing {
         self.ready.notified().await;
     }
 
-    /// Moves all bytes to `bytes` and their slots to `slots`.
-    pub(crate) fn take(&self, bytes: &mut Vec<u8>, slots: &mut VecDeque<Slot>) {
+    /// Moves all bytes to `bytes` and their requests to `requests`.
+    pub(crate) fn take(&self, bytes: &mut Vec<u8>, requests: &mut VecDeque<PendingRequest>) {
         let mut inner = self.inner.lock();
         bytes.clear();
         std::mem::swap(bytes, &mut inner.bytes);
-        slots.append(&mut inner.slots);
+        requests.append(&mut inner.requests);
     }
 
     /// Fails all that waits here; none of it was sent.
     pub(crate) fn fail_all(&self, kind: &ErrorKind) {
-        let slots = self.empty(None);
-        fail_unsent(slots, kind);
+        let requests = self.empty(None);
+        fail_unsent(requests, kind);
     }
 
     /// Fails all that waits here and all that comes later.
     pub(crate) fn close(&self, kind: &ErrorKind) {
-        let slots = self.empty(Some(kind));
-        fail_unsent(slots, kind);
+        let requests = self.empty(Some(kind));
+        fail_unsent(requests, kind);
     }
 
-    fn empty(&self, closed: Option<&ErrorKind>) -> VecDeque<Slot> {
+    fn empty(&self, closed: Option<&ErrorKind>) -> VecDeque<PendingRequest> {
         let mut inner = self.inner.lock();
         inner.bytes.clear();
         if let Some(kind) = closed {
             inner.closed.get_or_insert_with(|| kind.clone());
         }
-        std::mem::take(&mut inner.slots)
+        std::mem::take(&mut inner.requests)
     }
 }
 
-/// Outside the queue's lock: a slot that goes may put a watch removal into the queue.
-fn fail_unsent(slots: VecDeque<Slot>, kind: &ErrorKind) {
-    for slot in slots {
-        slot.fail(kind.clone(), Sent::No);
+/// Outside the queue's lock: a pending that goes may put a watch removal into the queue.
+fn fail_unsent(requests: VecDeque<PendingRequest>, kind: &ErrorKind) {
+    for pending in requests {
+        pending.fail(kind.clone(), Sent::No);
     }
 }
 

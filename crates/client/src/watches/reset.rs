@@ -5,7 +5,7 @@ use std::sync::Arc;
 use herdsman_proto::Zxid;
 use herdsman_proto::request::{SetWatches, Text};
 
-use super::{Entry, Recipient, Seen, Table, Watches};
+use super::{Entry, Existence, Recipient, WatchTable, Watches};
 
 /// Paths that one request carries, in bytes: servers refuse requests above 1 MiB, and Apache's
 /// client splits at the same size.
@@ -28,7 +28,7 @@ impl Watches {
         let mut batches = Vec::new();
         let mut batch = SetWatches { relative_zxid, ..SetWatches::default() };
         let mut bytes = 0;
-        for (list, path) in self.take_inventory() {
+        for (list, path) in self.mark_all_set() {
             if bytes + path.len() > BATCH_BYTES_MAX && bytes > 0 {
                 let empty = SetWatches { relative_zxid, ..SetWatches::default() };
                 batches.push(std::mem::replace(&mut batch, empty));
@@ -43,7 +43,7 @@ impl Watches {
         batches
     }
 
-    fn take_inventory(&self) -> Vec<(List, Arc<str>)> {
+    fn mark_all_set(&self) -> Vec<(List, Arc<str>)> {
         let mut all = Vec::new();
         for (path, entries) in &mut self.inner.lock().paths {
             for (list, table) in LISTS {
@@ -58,12 +58,12 @@ impl Watches {
     }
 }
 
-const LISTS: &[(List, Table)] = &[
-    (List::Data, Table::Data),
-    (List::Exist, Table::Data),
-    (List::Child, Table::Child),
-    (List::Persistent, Table::Persistent),
-    (List::Recursive, Table::Recursive),
+const LISTS: &[(List, WatchTable)] = &[
+    (List::Data, WatchTable::Data),
+    (List::Exist, WatchTable::Data),
+    (List::Child, WatchTable::Child),
+    (List::Persistent, WatchTable::Persistent),
+    (List::Recursive, WatchTable::Recursive),
 ];
 
 impl List {
@@ -83,20 +83,20 @@ impl Entry {
     /// differently.
     fn belongs_to(&self, list: List) -> bool {
         let wanted = match list {
-            List::Data => Seen::Present,
-            List::Exist => Seen::Missing,
+            List::Data => Existence::Present,
+            List::Exist => Existence::Missing,
             List::Child | List::Persistent | List::Recursive => return !self.watchers.is_empty(),
         };
         self.watchers.iter().any(|watcher| match &watcher.to {
-            Recipient::Once { seen, .. } => *seen == wanted,
-            Recipient::Always { .. } => false,
+            Recipient::OneShot { existence, .. } => *existence == wanted,
+            Recipient::Persistent { .. } => false,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Span;
+    use super::super::WatchLifetime;
     use super::*;
 
     #[test]
@@ -105,7 +105,11 @@ mod tests {
         let mut kept = Vec::new();
         for number in 0..5000 {
             let path = format!("/{}/{number:06}", "x".repeat(90));
-            kept.push(watches.expect(&path, Table::Data, Span::Session, 0).confirm(Seen::Present));
+            kept.push(
+                watches
+                    .expect(&path, WatchTable::Data, WatchLifetime::Session, 0)
+                    .confirm(Existence::Present),
+            );
         }
         let batches = watches.set_again(Zxid(7));
         assert!(batches.len() > 3);
@@ -124,9 +128,12 @@ mod tests {
     #[test]
     fn a_missing_znode_goes_to_the_exist_list() {
         let watches = Arc::new(Watches::default());
-        let _missing = watches.expect("/a", Table::Data, Span::Session, 0).confirm(Seen::Missing);
-        let _recursive =
-            watches.expect("/a", Table::Recursive, Span::Client, 0).confirm(Seen::Present);
+        let _missing = watches
+            .expect("/a", WatchTable::Data, WatchLifetime::Session, 0)
+            .confirm(Existence::Missing);
+        let _recursive = watches
+            .expect("/a", WatchTable::Recursive, WatchLifetime::Client, 0)
+            .confirm(Existence::Present);
         let [batch] = watches.set_again(Zxid(1)).try_into().expect("one batch");
         assert_eq!((batch.data.len(), batch.exist.len()), (0, 1));
         assert_eq!(batch.persistent_recursive.len(), 1);
