@@ -1,12 +1,12 @@
-//! How long to wait before the next round of connection attempts.
+//! Exponential backoff between rounds of connection attempts.
 //!
 //! In: a base, a cap, a source of randomness. Out: pauses whose upper bound doubles from the base
-//! to the cap, each drawn evenly below that bound ("full jitter"), so that clients which lost the
-//! same server at the same moment do not come back at the same moment. Nothing sleeps here.
+//! to the cap, each drawn uniformly below that bound ("full jitter"), so that clients that lost the
+//! same server at the same moment do not reconnect at the same moment. Nothing sleeps here.
 //!
-//! Apache's Java client pauses for an even draw from 0 to 1 s between rounds and never doubles. The
-//! cap is the same second here: the session runs out while the client waits, and the shortest
-//! usual session timeout is 4 s.
+//! Apache's Java client draws a pause uniformly from 0 to 1 s between rounds and never doubles it. The
+//! cap is also 1 s here: the session timeout elapses while the client waits, and the shortest usual
+//! session timeout is 4 s.
 
 use std::time::Duration;
 
@@ -16,45 +16,45 @@ use fastrand::Rng;
 pub(crate) const BASE: Duration = Duration::from_millis(50);
 /// The upper bound of every pause.
 pub(crate) const CAP: Duration = Duration::from_secs(1);
-/// No pause is shorter, lest a run of lucky draws becomes a busy loop.
+/// The shortest pause, so that a series of short draws does not become a busy loop.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Jittered exponential back-off.
+/// Exponential backoff with jitter.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     base: Duration,
     cap: Duration,
-    /// Pauses given since the start or the last reset.
-    given: u32,
+    /// The number of pauses since the start or the last reset.
+    count: u32,
     rng: Rng,
 }
 
 impl Backoff {
-    /// A base above the cap counts as the cap, and either is at least [`PAUSE_MIN`].
+    /// Creates a backoff. A base above the cap counts as the cap, and both are at least [`PAUSE_MIN`].
     pub(crate) fn new(base: Duration, cap: Duration, rng: Rng) -> Self {
         let cap = cap.max(PAUSE_MIN);
-        Self { base: base.clamp(PAUSE_MIN, cap), cap, given: 0, rng }
+        Self { base: base.clamp(PAUSE_MIN, cap), cap, count: 0, rng }
     }
 
-    /// The next pause, from [`PAUSE_MIN`] to the cap.
+    /// Returns the next pause, from [`PAUSE_MIN`] to the cap.
     pub(crate) fn next(&mut self) -> Duration {
-        let ceiling = doubled(self.base, self.given, self.cap);
-        self.given = self.given.saturating_add(1);
+        let ceiling = doubled(self.base, self.count, self.cap);
+        self.count = self.count.saturating_add(1);
         full_jitter(ceiling, &mut self.rng)
     }
 
-    /// Starts again at the base. For the moment at which a connection has proved itself, not the
-    /// moment at which a socket opens: a server that accepts and then hangs up would otherwise be
-    /// called without end.
+    /// Starts again at the base. To be called when a connection has lasted for a while, not when a
+    /// socket opens: a server that accepts connections and then closes them would otherwise be tried in
+    /// a tight loop.
     pub(crate) fn reset(&mut self) {
-        self.given = 0;
+        self.count = 0;
     }
 }
 
 /// `base` doubled `times` times, but no more than `cap`.
 pub(crate) fn doubled(base: Duration, times: u32, cap: Duration) -> Duration {
-    // One nanosecond doubled 95 times is longer than any `Duration`, so that is enough for every
-    // base but zero, for which the loop would otherwise turn for nothing.
+    // One nanosecond doubled 95 times is longer than any `Duration`. The limit avoids a useless loop for
+    // a base of zero.
     let mut bound = base;
     for _ in 0..times.min(95) {
         if bound >= cap {
@@ -65,7 +65,7 @@ pub(crate) fn doubled(base: Duration, times: u32, cap: Duration) -> Duration {
     bound.min(cap)
 }
 
-/// An even draw from [`PAUSE_MIN`] to `ceiling`; the ceiling itself if that is shorter.
+/// Draws a pause uniformly from [`PAUSE_MIN`] to `ceiling`; returns the ceiling itself if that is shorter.
 pub(crate) fn full_jitter(ceiling: Duration, rng: &mut Rng) -> Duration {
     let nanos_max = u64::try_from(ceiling.as_nanos()).unwrap_or(u64::MAX);
     let nanos_min = u64::try_from(PAUSE_MIN.as_nanos()).unwrap_or(u64::MAX).min(nanos_max);

@@ -1,10 +1,10 @@
-//! Calls that block the thread, for programs without an async runtime. In the feature `blocking`, which
+//! Calls that block the thread, for programs without an async runtime. Needs the feature `blocking`, which
 //! is on by default.
 //!
-//! There is no second client: with [`Wait`] in scope, whatever could be awaited has the methods
-//! [`wait`](Wait::wait) and [`wait_timeout`](Wait::wait_timeout). That holds for connecting and closing,
-//! for every operation with all its options, for watches and events, and for the futures of other crates
-//! that build on the client.
+//! There is no second client: with [`Wait`] in scope, everything that can be awaited has the methods
+//! [`wait`](Wait::wait) and [`wait_timeout`](Wait::wait_timeout). That includes connecting and closing,
+//! every operation with all its options, watches and events, and the futures of other crates that build on
+//! the client.
 //!
 //! ```
 //! # let server = herdsman_testing::TestServer::start();
@@ -26,7 +26,7 @@
 //!     None => println!("no change in 10 s"),
 //! }
 //!
-//! // Many requests in flight at once: send all, then wait.
+//! // Many requests in flight at once: send all of them, then wait.
 //! let sent: Vec<_> = (0..10).map(|n| zk.create(&format!("/app/{n}"), "").send()).collect();
 //! for reply in sent {
 //!     reply.wait()?;
@@ -37,20 +37,20 @@
 //!
 //! **Threads.** The first call starts one thread, `herdsman-client`, with a runtime that drives the
 //! connections of all clients of the process that were connected or started outside of any other runtime.
-//! It runs until the process ends, and it is not there in a child after `fork`. A call itself runs on the
-//! thread that waits for it, and any number of threads can wait at once.
+//! It runs until the process ends, and does not exist in a child process after `fork`. A call itself runs on
+//! the thread that waits for it, and any number of threads can wait at once.
 //!
 //! **Functions that are not async but start tasks** need no `wait`. A client started with
-//! [`Options::start`](crate::Options::start) outside a runtime uses the background thread. What recipes start
-//! with [`Client::spawn`](crate::Client::spawn) runs in their client's runtime.
+//! [`Options::start`](crate::Options::start) outside a runtime uses the background thread. Tasks that recipes
+//! start with [`Client::spawn`](crate::Client::spawn) run in their client's runtime.
 //!
-//! **At the end of the program.** A client that is dropped closes its session in the background, which a
-//! process that ends at once may not reach: its ephemeral znodes then stay for the session timeout. Call
+//! **At the end of the program.** A client that is dropped closes its session in the background. If the process
+//! ends first, the session's ephemeral znodes stay until the session times out. Call
 //! [`Client::close`](crate::Client::close) and wait for it.
 //!
-//! **In async code.** To block a thread that drives async tasks would stop all of them, so `wait` panics
-//! there: await the call instead. Threads of `tokio::task::spawn_blocking`, and code in
-//! `tokio::task::block_in_place`, may wait.
+//! **In async code.** Blocking a thread that drives async tasks would stop all of them, so `wait` panics there:
+//! await the call instead. Threads of `tokio::task::spawn_blocking`, and code in `tokio::task::block_in_place`,
+//! may wait.
 
 use std::future::IntoFuture;
 use std::io;
@@ -62,10 +62,10 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::coop;
 
-/// Waits for a future, or for anything that becomes one, on the current thread. See the
+/// Waits for a future, or for anything that can be converted to one, on the current thread. See the
 /// [module](self).
 pub trait Wait: IntoFuture + Sized {
-    /// Blocks until it is done.
+    /// Blocks until the future is ready.
     ///
     /// # Panics
     /// Inside an async task, and if the background thread cannot be started.
@@ -73,12 +73,11 @@ pub trait Wait: IntoFuture + Sized {
         runtime().block_on(self.into_future())
     }
 
-    /// Blocks until it is done, but not for longer than this; `None` if the time is over.
+    /// Blocks until the future is ready, but not for longer than this; `None` after a timeout.
     ///
-    /// What is waited for is dropped then. For an operation that was sent this means that nobody knows
-    /// whether it happens: give the operation a
-    /// [deadline](crate::Call::deadline) instead, whose error says so. A watch that is passed by
-    /// `&mut` stays.
+    /// After a timeout the future is dropped. For an operation that was sent this means that its outcome
+    /// is unknown: give the operation a [deadline](crate::Call::deadline) instead, whose error says
+    /// whether it was applied. A watch that is passed by `&mut` is kept.
     ///
     /// # Panics
     /// Inside an async task, and if the background thread cannot be started.
@@ -90,7 +89,7 @@ pub trait Wait: IntoFuture + Sized {
 
 impl<F: IntoFuture> Wait for F {}
 
-/// The runtime to wait in.
+/// Returns the runtime to wait in.
 fn runtime() -> Handle {
     assert!(
         !is_inside_async_task(),
@@ -102,7 +101,7 @@ fn runtime() -> Handle {
     })
 }
 
-/// The runtime that drives all clients of the process that were made outside of any other.
+/// Returns the runtime that drives all clients of the process that were created outside of any other runtime.
 pub(crate) fn background() -> io::Result<Handle> {
     static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
     let mut runtime = RUNTIME.lock();
@@ -121,17 +120,17 @@ fn start() -> io::Result<Handle> {
     Ok(handle)
 }
 
-/// More than any task may do before it has to yield (128 at present).
+/// More than tokio's budget of a task before it has to yield (128 at present).
 const BUDGET_MAX: usize = 1024;
 
-/// Whether this thread is polling an async task. Tokio answers that only by a panic. But it limits what a
-/// task does before it yields, and it limits neither plain threads nor those on which it allows blocking:
-/// a limit that can be reached means a task.
+/// Whether this thread is polling an async task. Tokio has no function for that; blocking in a task panics. But tokio
+/// gives a task a budget before it must yield, and gives none to plain threads or threads that may block: if the
+/// budget can be used up, this is a task.
 fn is_inside_async_task() -> bool {
     let context = &mut Context::from_waker(Waker::noop());
     Handle::try_current().is_ok()
         && (0..BUDGET_MAX).any(|_| {
-            // Pending once the budget is used up; otherwise this uses some of it.
+            // Pending once the budget is used up; otherwise this uses a part of it.
             pin!(coop::consume_budget()).poll(context).is_pending() || !coop::has_budget_remaining()
         })
 }

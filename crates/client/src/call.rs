@@ -1,4 +1,4 @@
-//! A call: an operation on its way, with its deadline and its retries.
+//! A call: an operation in execution, with its deadline and its retries.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -17,15 +17,15 @@ use crate::request_queue::Answer;
 use crate::retry::{Attempts, RetryPolicy};
 use crate::session::{Session, SubmitResult};
 
-/// The future of a call. It is in the session's order already; dropping it changes nothing about
-/// that, and never harms the connection.
+/// The future of a call that was sent. The request already has its position in the session's order; dropping the future
+/// does not change that, and never harms the connection.
 pub type Reply<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 /// An operation that is ready to be sent: await it, or [`Call::send`] it and await the reply later.
 ///
 /// The moment of `send` or `.await` decides the order: requests of one client reach the server in
-/// that order, however their replies are awaited. Only a call that has to be repeated, or that
-/// finds as many requests under way as are allowed, takes its turn later.
+/// that order, however their replies are awaited. Only a call that has to be retried, or that finds
+/// the maximum number of requests in flight, gets a later position.
 #[must_use = "nothing is sent until the call is awaited or sent"]
 #[derive(Clone)]
 pub struct Call<O> {
@@ -45,8 +45,7 @@ impl<O> Call<O> {
         Call { client: client.clone(), op, deadline: client.deadline() }
     }
 
-    /// Gives up after this time, retries included. A write that was sent has an unknown outcome
-    /// then.
+    /// Fails after this time, retries included. A write that was sent then has an unknown outcome.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
@@ -58,7 +57,7 @@ impl<O> Call<O> {
 }
 
 impl<O: Operation> Call<O> {
-    /// Sends it now; the reply can be awaited later, or never.
+    /// Sends the request now; the reply can be awaited later, or never.
     pub fn send(self) -> Reply<O::Output> {
         match self.start() {
             Ok((attempt, deadline)) => attempt.into_reply(deadline),
@@ -66,7 +65,7 @@ impl<O: Operation> Call<O> {
         }
     }
 
-    /// Sends it now if there is room, and fails with [`ErrorKind::Busy`] otherwise.
+    /// Sends the request now, or fails with [`ErrorKind::Busy`] if too many requests are in flight.
     pub fn try_send(self) -> Result<Reply<O::Output>> {
         let (attempt, deadline) = self.start()?;
         if attempt.submitted.is_none() {
@@ -77,7 +76,7 @@ impl<O: Operation> Call<O> {
         Ok(attempt.into_reply(deadline))
     }
 
-    /// Takes a place in the session's order, if there is room.
+    /// Queues the request now, if not too many are in flight.
     fn start(self) -> Result<(Attempt<O>, Option<Duration>)> {
         let Call { client, op, deadline } = self;
         let session = client.session();
@@ -101,16 +100,16 @@ impl<O: Operation> IntoFuture for Call<O> {
     }
 }
 
-/// A call under way.
+/// A call in execution.
 struct Attempt<O> {
     client: Client,
     op: O,
     session: Session,
-    /// `None`: there was no room.
+    /// `None` if too many requests were in flight.
     submitted: Option<SubmitResult>,
-    /// A request is queued or sent, and not answered yet.
+    /// A request is queued or sent, and has no reply yet.
     is_out: bool,
-    /// Requests that were queued.
+    /// The number of requests that were queued.
     attempts: u32,
     started: Instant,
 }
@@ -139,7 +138,7 @@ impl<O: Operation> Attempt<O> {
         }
     }
 
-    /// As `run`, inside the span.
+    /// Runs the call inside its span.
     async fn run_in(mut self, span: Span, deadline: Option<Duration>) -> Result<O::Output> {
         let states = self.client.client_shared().states.subscribe();
         let run = async {
@@ -162,10 +161,10 @@ impl<O: Operation> Attempt<O> {
         report::span(self.op.op(), self.op.shown_path())
     }
 
-    /// The deadline has passed.
+    /// Returns the error for an exceeded deadline.
     fn late(&self) -> Error {
-        // What is queued or sent cannot be called back; what waits for room or for its next attempt
-        // will never be made.
+        // A request that is queued or sent cannot be withdrawn; one that waits for a permit or for its
+        // next attempt will never be sent.
         let outcome = match self.op.repeatable() {
             Repeatable::No if self.is_out => Outcome::Unknown,
             _ => Outcome::NotApplied,
@@ -190,7 +189,7 @@ impl<O: Operation> Attempt<O> {
         report::publish(hook, &report);
     }
 
-    /// The usual way is short; what is rare is boxed, so that the future of every call is small.
+    /// Runs the call. Rare paths are boxed, so that the future of every call is small.
     async fn run(&mut self) -> Result<O::Output> {
         let submitted = match self.submitted.take() {
             Some(submitted) => submitted,
@@ -233,7 +232,7 @@ impl<O: Operation> Attempt<O> {
     fn may_retry(&self, error: &Error) -> bool {
         let is_safe = error.outcome() == Outcome::NotApplied
             || (self.op.repeatable() == Repeatable::Yes && error.outcome() == Outcome::Unknown);
-        // Who gives up some time does not wait for a quorum, which may take days.
+        // A call with a limited number of retries does not wait for a quorum, which may take days.
         let waits_for_quorum = || self.client.retry_policy().is_endless();
         let may_pass =
             error.is_retriable() || (*error.kind() == ErrorKind::ReadOnly && waits_for_quorum());
@@ -242,12 +241,12 @@ impl<O: Operation> Attempt<O> {
 }
 
 async fn receive(submitted: SubmitResult) -> Result<Answer> {
-    // The session's task goes without a word only with the runtime that drove it.
+    // The session's task disappears without a reply only together with its runtime.
     let lost = |_| Err(Error::unknown(ErrorKind::ConnectionLoss));
     submitted?.await.unwrap_or_else(lost)
 }
 
-/// The retries of a call, or of several that are one to the user.
+/// The retries of a call, or of several calls that appear as one to the user.
 pub(crate) struct Retries {
     attempts: Attempts,
     failed: u32,
@@ -255,7 +254,7 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// For a call that begins now.
+    /// Creates the retries of a call that begins now.
     pub(crate) fn begin(policy: RetryPolicy) -> Self {
         Retries::since(Instant::now(), policy)
     }
@@ -264,7 +263,7 @@ impl Retries {
         Retries { attempts: Attempts::new(policy, Rng::new()), failed: 0, started }
     }
 
-    /// Waits until the next attempt is due; false if there shall be none.
+    /// Waits until the next attempt is due; returns false if there is to be none.
     pub(crate) async fn pause(&mut self, error: &Error) -> bool {
         self.failed = self.failed.saturating_add(1);
         let Some(pause) = self.attempts.pause_after(self.failed, self.started.elapsed()) else {

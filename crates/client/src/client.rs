@@ -1,4 +1,4 @@
-//! The client that programs hold: cheap to clone, to be used from any task.
+//! The client: cheap to clone, and usable from any task.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::watches::WatchTable;
 
 /// A client of a ZooKeeper service.
 ///
-/// A *managed* client ([`Client::connect`]) opens the next session whenever one has expired, and
-/// says so in its [events](Client::events). A client *bound* to a session
-/// ([`Session::client`], [`Client::bound_to`]) ends with it, which is what everything needs that
-/// rests on ephemerals.
+/// A *managed* client ([`Client::connect`]) opens a new session whenever one has expired, and
+/// reports that in its [events](Client::events). A client *bound* to a session
+/// ([`Session::client`], [`Client::bound_to`]) ends with it; use one for everything that depends on
+/// ephemerals.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -79,7 +79,7 @@ impl Client {
         Client::options().connect(servers).await
     }
 
-    /// Options to connect with.
+    /// Returns the default options, to be changed and connected with.
     #[must_use]
     pub fn options() -> Options {
         Options::default()
@@ -95,7 +95,7 @@ impl Client {
         })
     }
 
-    /// A handle to the same sessions that sees the whole tree.
+    /// Creates a client of the same sessions without a chroot.
     pub(crate) fn of_managed(managed: Arc<Managed>) -> Self {
         let bound = Client::bound(managed.session());
         Client { scope: Scope::Managed(managed), chroot: "".into(), ..bound }
@@ -113,13 +113,13 @@ impl Client {
         }
     }
 
-    /// The same namespace and settings, bound to one session.
+    /// Returns a client with the same namespace and settings, bound to one session.
     #[must_use]
     pub fn bound_to(&self, session: &Session) -> Client {
         Client { scope: Scope::Bound(session.clone()), ..self.clone() }
     }
 
-    /// The session of the moment. It may not be connected, or even have expired just now.
+    /// Returns the current session. It may be disconnected, or may even have expired just now.
     #[must_use]
     pub fn session(&self) -> Session {
         match &self.scope {
@@ -128,8 +128,8 @@ impl Client {
         }
     }
 
-    /// A session that is connected: waits for it, and in a managed client for the next one if
-    /// need be. Fails when there will be none any more.
+    /// Waits for a connected session and returns it. If the session of a managed client expires, waits for the next
+    /// one. Fails if there will be no session any more.
     pub async fn connected_session(&self) -> Result<Session> {
         let session = match &self.scope {
             Scope::Managed(managed) => return managed.connected_session().await,
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// The current connection state.
+    /// Returns the current connection state.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
         match &self.scope {
@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Every change of the connection from now on.
+    /// Returns a stream of all changes of the connection from now on.
     #[must_use]
     pub fn events(&self) -> ConnectionEvents {
         match &self.scope {
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// The same client seen from `path`: that is the root of all its paths.
+    /// Returns a client for which `path` is the root of all paths.
     pub fn namespace(&self, path: &str) -> Result<Client> {
         let inside = ZnodePath::new(&self.chroot, path);
         inside.check()?;
@@ -169,33 +169,32 @@ impl Client {
         Ok(Client { chroot: chroot.into(), ..self.clone() })
     }
 
-    /// The path that is the root of this client's paths; empty if it is the tree's own root.
+    /// Returns the path that is the root of this client's paths; empty if it is the root of the tree.
     #[must_use]
     pub fn chroot(&self) -> &str {
         &self.chroot
     }
 
-    /// The same client with another retry policy.
+    /// Returns the same client with another retry policy.
     #[must_use]
     pub fn with_retry(&self, policy: RetryPolicy) -> Client {
         Client { retry: policy, ..self.clone() }
     }
 
-    /// The same client with a deadline for calls that set none.
+    /// Returns the same client with a deadline for calls that set none.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Client {
         Client { deadline: Some(deadline), ..self.clone() }
     }
 
-    /// The same client with another default ACL, see [`Options::default_acl`]. Fails if it has no entry.
+    /// Returns the same client with another default ACL, see [`Options::default_acl`]. Fails if the ACL is empty.
     pub fn with_default_acl(&self, acl: impl Into<Vec<Acl>>) -> Result<Client> {
         let default_acl: Arc<[Acl]> = acl.into().into();
         options::check_default_acl(&default_acl)?;
         Ok(Client { default_acl, ..self.clone() })
     }
 
-    /// A client whose writes fail unless the znode `guard` exists: the node of a lock or of a
-    /// leader.
+    /// Returns a client whose writes fail unless the znode `guard` exists, such as the node of a lock or of a leader.
     #[must_use]
     pub fn fenced_by(&self, guard: &str) -> Fenced {
         Fenced::new(self.clone(), guard)
@@ -209,9 +208,9 @@ impl Client {
         }
     }
 
-    /// Takes another list of servers. The connection moves if its server is no longer among them,
-    /// or if this client is chosen at random to move, which keeps the load even. Requests that were sent are
-    /// answered first, unless that takes longer than a third of the session timeout.
+    /// Replaces the list of servers. The connection moves to another server if its server is not in the new list, or
+    /// if this client is chosen at random to move, which keeps the load even. It first waits for the replies to
+    /// requests that were sent, at most a third of the session timeout.
     pub fn update_servers(&self, servers: &str) -> Result<()> {
         let servers: ConnectString = servers
             .parse()
@@ -223,7 +222,7 @@ impl Client {
         Ok(())
     }
 
-    /// The servers that the client uses at present: those that it was given, at the start or by
+    /// Returns the servers that the client uses at present: the initial ones, those of
     /// [`update_servers`](Client::update_servers), or the members that it
     /// [follows](crate::Options::follow_membership).
     #[must_use]
@@ -250,7 +249,7 @@ impl Client {
         self.retry.clone()
     }
 
-    /// Whether another session follows when one expires.
+    /// Whether a new session is opened when one expires.
     #[must_use]
     pub fn is_managed(&self) -> bool {
         matches!(self.scope, Scope::Managed(_))
@@ -268,17 +267,17 @@ impl Client {
 
 /// Operations.
 impl Client {
-    /// Data and stat of a znode.
+    /// Reads the data and stat of a znode.
     pub fn get(&self, path: &str) -> Call<Get> {
         Call::new(self, Get { path: self.path(path) })
     }
 
-    /// The stat of a znode, or `None` if there is none.
+    /// Reads the stat of a znode; `None` if the znode does not exist.
     pub fn exists(&self, path: &str) -> Call<Exists> {
         Call::new(self, Exists { path: self.path(path) })
     }
 
-    /// Names of a znode's children, and its stat.
+    /// Reads the names of a znode's children, and its stat.
     pub fn children(&self, path: &str) -> Call<GetChildren> {
         Call::new(self, GetChildren { path: self.path(path) })
     }
@@ -298,8 +297,7 @@ impl Client {
         DeleteCall::new(self, self.path(path))
     }
 
-    /// All of these writes, or none. A failure says which of them was the cause, see
-    /// [`Error::failed_op`].
+    /// Executes all of these writes, or none. A failure says which write caused it, see [`Error::failed_op`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -320,18 +318,18 @@ impl Client {
         TransactionCall::new(self, ops.into_iter().map(own).collect())
     }
 
-    /// Several reads in one request.
+    /// Executes several reads in one request.
     pub fn read_many(&self, reads: impl IntoIterator<Item = Read>) -> Call<ReadMany> {
         let reads = reads.into_iter().map(|read| read.below(&self.chroot)).collect();
         Call::new(self, ReadMany { reads })
     }
 
-    /// A persistent watch: a stream of all changes of a znode.
+    /// Adds a persistent watch: a stream of all changes of a znode.
     pub fn watch(&self, path: &str) -> Call<AddWatch> {
         Call::new(self, AddWatch { path: self.path(path), table: WatchTable::Persistent })
     }
 
-    /// The ACL of a znode, and its stat.
+    /// Reads the ACL of a znode, and its stat.
     pub fn acl(&self, path: &str) -> Call<GetAcl> {
         Call::new(self, GetAcl { path: self.path(path) })
     }
@@ -341,27 +339,27 @@ impl Client {
         Call::new(self, SetAcl { path: self.path(path), acl: acl.into(), version: -1 })
     }
 
-    /// Waits until the server knows all that was written, by anybody, before this call.
+    /// Waits until the server has applied all writes, of any client, that preceded this call.
     pub fn sync(&self, path: &str) -> Call<Sync> {
         Call::new(self, Sync { path: self.path(path) })
     }
 
-    /// The number of znodes below a znode.
+    /// Counts the znodes below a znode.
     pub fn count_descendants(&self, path: &str) -> Call<CountDescendants> {
         Call::new(self, CountDescendants { path: self.path(path) })
     }
 
-    /// The session's own ephemerals below `path`.
+    /// Lists the session's own ephemerals below `path`.
     pub fn ephemerals(&self, path: &str) -> Call<Ephemerals> {
         Call::new(self, Ephemerals { path: self.path(path) })
     }
 
-    /// The identities under which the server has authenticated this session.
+    /// Lists the identities under which the server has authenticated this session.
     pub fn who_am_i(&self) -> Call<WhoAmI> {
         Call::new(self, WhoAmI)
     }
 
-    /// The ensemble's configuration.
+    /// Reads the ensemble's configuration.
     pub fn config(&self) -> Call<GetConfig> {
         Call::new(self, GetConfig)
     }
@@ -371,7 +369,7 @@ impl Client {
         Call::new(self, Reconfig::default())
     }
 
-    /// Presents credentials, now and on every later connection. Wrong ones end the session.
+    /// Sends credentials, now and on every later connection. Wrong credentials end the session.
     pub fn authenticate(&self, scheme: &str, secret: impl Into<Bytes>) -> Call<AddCredentials> {
         let (scheme, secret) = (scheme.to_owned(), secret.into());
         let remembered = Credentials { scheme: scheme.clone(), secret: secret.clone() };
@@ -384,8 +382,7 @@ impl Client {
         Call::new(self, AddCredentials { scheme, secret })
     }
 
-    /// Makes sure that a znode and all above it exist; what is missing gets this lifetime and no
-    /// data.
+    /// Creates a znode and its ancestors if they do not exist, with this lifetime and without data.
     pub async fn ensure(&self, path: &str, lifetime: Lifetime) -> Result<()> {
         let mut retries = Retries::begin(self.retry_policy());
         let mut missing = vec![path.to_owned()];
@@ -403,7 +400,7 @@ impl Client {
                         None => Box::pin(self.create_chroot(lifetime)).await?,
                     }
                 }
-                // It may be there now; the next look will tell.
+                // The znode may exist now; the next iteration checks.
                 Err(error)
                     if error.outcome() == Outcome::Unknown
                         && error.is_retriable()
@@ -414,14 +411,14 @@ impl Client {
         Ok(())
     }
 
-    /// Makes sure that the root of this client's paths exists.
+    /// Creates the root of this client's paths if it does not exist.
     pub(crate) async fn create_chroot(&self, lifetime: Lifetime) -> Result<()> {
         let outside = Client { chroot: "".into(), ..self.clone() };
         outside.ensure(&self.chroot, lifetime).await
     }
 
-    /// Runs a task in the runtime in which the client was made. This may be called outside of any runtime, for
-    /// example where something is dropped. The task ends with that runtime.
+    /// Spawns a task in the runtime in which the client was created. This may be called outside of any runtime, for
+    /// example in a `Drop` implementation. The task ends with that runtime.
     pub fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,

@@ -1,8 +1,8 @@
-//! Files that configure Apache's clients: what `zkCli -client-configuration` takes.
+//! Configuration files of Apache's clients, as for `zkCli -client-configuration`.
 //!
-//! In: a properties file. Out: the [`TlsSettings`] that it means, if it wants TLS, and who logs in. The
-//! names are Apache's, with or without `zookeeper.` in front. Names that are not known have no effect, as in
-//! Apache: such a file also holds what concerns only Java. Apache: `ZKClientConfig`, `ClientX509Util`.
+//! In: a properties file. Out: the [`TlsSettings`], if TLS is enabled, and the login. The names are Apache's,
+//! with or without the prefix `zookeeper.`. Unknown names are ignored, as in Apache: such a file also contains
+//! settings that concern only Java. Apache: `ZKClientConfig`, `ClientX509Util`.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,54 +12,54 @@ use herdsman_tls::{Password, Protocol, Revocation, Secret, StoreSettings, TlsErr
 
 use crate::sasl::{HostNames, JaasLogin, ServerPrincipals};
 
-/// The largest file that is read: a mistake, if there is more.
+/// The largest file that is read. A larger file is a mistake.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What a client configuration file says, as far as this client does it.
+/// The settings of a client configuration file that this client supports.
 #[derive(Clone, Debug, Default)]
 pub struct ClientConfiguration {
-    /// TLS, if the file has `client.secure=true`. Without that line the connection is plain, whatever
-    /// else the file says about TLS; that is Apache's rule.
+    /// TLS, if the file contains `client.secure=true`. Without that line the connection is plain, even if the
+    /// file has other settings of TLS, as in Apache.
     pub tls: Option<TlsSettings>,
-    /// The login, if the file names a JAAS file (`java.security.auth.login.config`; Apache's programs take
-    /// that as a system property only) and does not have `sasl.client=false`.
+    /// The login, if the file names a JAAS file (`java.security.auth.login.config`; Apache's programs read
+    /// that from a system property only) and does not contain `sasl.client=false`.
     pub login: Option<JaasLogin>,
-    /// What the servers are called in Kerberos.
+    /// The Kerberos principals of the servers.
     pub servers: ServerPrincipals,
 }
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
-    /// It is not there, or not ours to read.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", .file.display())]
     Unreadable {
-        /// Which file.
+        /// The path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is something else.
-    #[error("{} is larger than {FILE_BYTES_MAX} bytes, which no client configuration is", .file.display())]
+    /// The file is too large for a client configuration.
+    #[error("{} is too large for a client configuration: the limit is {FILE_BYTES_MAX} bytes", .file.display())]
     TooLarge {
-        /// Which file.
+        /// The path of the file.
         file: PathBuf,
     },
-    /// It is no properties file.
+    /// An escape sequence is not valid.
     #[error("line {line}: after \\u there must be four hexadecimal digits, as in \\u00e9")]
     Escape {
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
     },
-    /// A value that is none.
+    /// A value is not valid.
     #[error("{key}: {source}")]
     Value {
         /// The setting.
         key: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         source: TlsError,
     },
-    /// Something that this client does not do, and leaving it out would weaken the protection.
+    /// A setting that this client does not support and that would weaken security if it were ignored.
     #[error(
         "{key}=true is not supported: remove the line, or check revocation with ssl.crl=true and ssl.crl.file"
     )]
@@ -73,7 +73,7 @@ impl ClientConfiguration {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or a setting in it has a value that is none.
+    /// The file cannot be read, or a setting has an invalid value.
     pub fn read(file: &Path) -> Result<Self, ConfigurationError> {
         let unreadable = |source| ConfigurationError::Unreadable { file: file.to_owned(), source };
         let opened = std::fs::File::open(file).map_err(unreadable)?;
@@ -85,10 +85,10 @@ impl ClientConfiguration {
         Self::from_bytes(&bytes)
     }
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// A setting has a value that is none.
+    /// A setting has an invalid value.
     pub fn parse(text: &str) -> Result<Self, ConfigurationError> {
         Self::from_bytes(text.as_bytes())
     }
@@ -106,7 +106,7 @@ impl ClientConfiguration {
 struct ClientProperties(Properties);
 
 impl ClientProperties {
-    /// What is set and not empty. The name with its prefix counts first.
+    /// Returns a value that is set and not empty. The name with the prefix has precedence.
     fn text(&self, key: &str) -> Option<&str> {
         let value = self.0.get(&format!("zookeeper.{key}")).or_else(|| self.0.get(key));
         value.map(|entry| entry.value.as_str()).filter(|value| !value.is_empty())
@@ -128,7 +128,7 @@ impl ClientProperties {
         Some(JaasLogin { file: file.into(), section })
     }
 
-    /// A file of Apache's is read with Apache's defaults.
+    /// Returns the principals, with Apache's defaults.
     fn servers(&self) -> ServerPrincipals {
         const CANONICAL: &str = "sasl.client.canonicalize.hostname";
         let plain = ServerPrincipals::default();
@@ -165,7 +165,7 @@ impl ClientProperties {
 
     fn store(&self, keys: &StoreKeys) -> Result<Option<StoreSettings>, ConfigurationError> {
         let Some(location) = self.text(keys.location) else { return Ok(None) };
-        // As in Apache, the file counts before the setting.
+        // As in Apache, the file has precedence over the setting.
         let password = match (self.text(keys.password_path), self.text(keys.password)) {
             (Some(file), _) => Password::InFile(file.into()),
             (None, Some(password)) => Password::Given(Secret::new(password.to_owned())),
@@ -176,7 +176,7 @@ impl ClientProperties {
         Ok(Some(StoreSettings { location: location.into(), password, kind }))
     }
 
-    /// Those that are enabled; else the one that is named and what is older.
+    /// Returns the enabled protocols; else those up to the named one.
     fn protocols(&self) -> Result<Vec<Protocol>, ConfigurationError> {
         const ENABLED: &str = "ssl.enabledProtocols";
         const NEWEST: &str = "ssl.protocol";
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_in_apache() {
+    fn defaults_are_those_of_apache() {
         let settings = tls("client.secure=TRUE\nssl.keyStore.location=\nssl.protocol=TLSv1.2");
         assert!(settings.key_store.is_none() && settings.trust_store.is_none());
         assert!(settings.verify_server_host);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_named_with_what_servers_are_called() {
+    fn logins_and_principals_are_read() {
         let parse = |text: String| ClientConfiguration::parse(&text).unwrap();
         let jaas = "java.security.auth.login.config=/etc/zk/jaas.conf\n";
         let login = parse(jaas.to_owned()).login.unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn revocation_lists_are_checked_when_asked_for() {
+    fn revocation_lists_are_checked_if_enabled() {
         let revocation = tls("client.secure=true\nssl.crl=true\nssl.crl.file=/a.crl").revocation;
         assert_eq!(revocation, Revocation::Checked { crl_file: Some("/a.crl".into()) });
         assert_eq!(
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_none_is_named_with_its_setting() {
+    fn errors_name_the_setting() {
         for (line, start) in [
             ("ssl.keyStore.location=a\nssl.keyStore.type=ZIP", "ssl.keyStore.type: ZIP is not"),
             ("ssl.enabledProtocols=TLSv1.3,TLSv1", "ssl.enabledProtocols: TLSv1 is not"),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named() {
         let error = ClientConfiguration::read(Path::new("/nowhere/client.properties")).unwrap_err();
         assert!(
             error.to_string().starts_with("cannot read /nowhere/client.properties: "),

@@ -1,13 +1,13 @@
-//! The text by which a client is told where the ensemble is: `host:port,host:port/chroot`.
+//! Connect strings, which name the servers of the ensemble: `host:port,host:port/chroot`.
 //!
 //! In: a connect string, or its parts. Out: a list of servers that is never empty, and a chroot
 //! that is empty or a valid path. No name is resolved here, so a host that does not exist is only
-//! found out when the client connects. Order and repetitions stay as written.
+//! detected when the client connects. Order and repetitions are kept.
 //!
-//! Apache: `ConnectStringParser`. What it reads correctly means the same here. It also lets
-//! mistakes pass, which are errors here: it drops empty entries (`a,,b`), reads `a:` as port 2181,
-//! takes any number for a port, and cuts a bare IPv6 address at its last colon, so that `::1`
-//! becomes port 1 of a host named `:`.
+//! Apache: `ConnectStringParser`. What it parses correctly means the same here. It also accepts
+//! mistakes that are errors here: it drops empty entries (`a,,b`), reads `a:` as port 2181, accepts
+//! any number as a port, and splits a bare IPv6 address at its last colon, so that `::1` becomes
+//! port 1 of a host named `:`.
 
 mod host_port;
 #[cfg(test)]
@@ -20,13 +20,13 @@ use herdsman_proto::path;
 
 pub use host_port::HostPort;
 
-/// Where the ensemble is: its servers, and the znode that the client takes for its root.
+/// The servers of an ensemble, and the znode that the client uses as its root.
 ///
 /// The text form is a list of servers separated by commas, then optionally a chroot, which is
 /// everything from the first slash on. (So the chroot is written once, at the end: in `a/app,b/app`
-/// it would be `/app,b/app`.) Spaces around servers do not matter. A server without a port has
-/// [port 2181](HostPort::PORT_DEFAULT). IPv6 addresses belong in brackets; a bare one is accepted
-/// if it can be read in one way only.
+/// it would be `/app,b/app`.) Spaces around servers are ignored. A server without a port has
+/// [port 2181](HostPort::PORT_DEFAULT). IPv6 addresses must be in brackets; a bare one is accepted
+/// if it is not ambiguous.
 ///
 /// ```
 /// use herdsman_client::ConnectString;
@@ -54,7 +54,7 @@ pub struct ConnectString {
 }
 
 impl ConnectString {
-    /// A connect string from its parts. The chroots `""` and `"/"` both mean none.
+    /// Creates a connect string from its parts. The chroots `""` and `"/"` both mean none.
     ///
     /// ```
     /// use herdsman_client::{ConnectString, HostPort};
@@ -65,7 +65,7 @@ impl ConnectString {
     /// ```
     ///
     /// # Errors
-    /// There is no host, or the chroot is no valid path.
+    /// There is no host, or the chroot is not a valid path.
     pub fn new(
         hosts: impl IntoIterator<Item = HostPort>,
         chroot: &str,
@@ -77,14 +77,14 @@ impl ConnectString {
         Ok(Self { hosts, chroot: checked_chroot(chroot)?.to_owned() })
     }
 
-    /// The servers in the order in which they were written; at least one.
+    /// Returns the servers in the order in which they were written; at least one.
     #[must_use]
     pub fn hosts(&self) -> &[HostPort] {
         &self.hosts
     }
 
-    /// The znode that the client takes for its root, such as `/apps/shop`; empty if there is none,
-    /// so that the chroot followed by a path is always the path on the server.
+    /// Returns the znode that the client uses as its root, such as `/apps/shop`; empty if there is
+    /// none, so that the chroot followed by a path is always the path on the server.
     #[must_use]
     pub fn chroot(&self) -> &str {
         &self.chroot
@@ -126,7 +126,7 @@ pub enum ConnectStringError {
     /// It looks like a URL.
     #[error("a connect string has no scheme; leave out \"{scheme}://\"")]
     Scheme {
-        /// What stands before `://`.
+        /// The text before `://`.
         scheme: String,
     },
     /// Two commas in a row, or one at either end.
@@ -160,15 +160,15 @@ pub enum ConnectStringError {
         /// The port in it; empty if there is a colon and nothing after it.
         port: String,
     },
-    /// Several colons or brackets, but no IPv6 address.
+    /// There are several colons or brackets, but the text is not an IPv6 address.
     #[error("{address:?} in {entry:?} is not an IPv6 address; expected \"[address]:port\"")]
     InvalidIpv6 {
         /// The server as it was written.
         entry: String,
-        /// What should have been an address.
+        /// The text that should be an address.
         address: String,
     },
-    /// An IPv6 address without brackets whose end may or may not be a port.
+    /// An IPv6 address without brackets whose last part may or may not be a port.
     #[error(
         "{entry:?} is an IPv6 address, or one with a port at its end; write \"[address]:port\""
     )]
@@ -199,8 +199,8 @@ pub enum ConnectStringError {
     },
 }
 
-/// `zk://a,b/c` is how some other programs write it. Left to the rest of the parser it would be a
-/// host `zk` without a port, and the message would lead nowhere.
+/// Rejects `zk://a,b/c`, the form of some other programs. The rest of the parser would read it as a host
+/// `zk` without a port, and the error message would be misleading.
 fn reject_scheme(text: &str) -> Result<(), ConnectStringError> {
     match text.split_once("://") {
         Some((scheme, _)) if !scheme.contains(['/', ',']) => {

@@ -1,8 +1,8 @@
-//! What can go wrong, and whether the operation happened all the same.
+//! Errors, and whether the failed operation was applied.
 //!
-//! The one question a caller must be able to answer after a failure is "did it happen?". Every
-//! [`Error`] answers it with an [`Outcome`]; a connection that broke between request and reply is
-//! [`Outcome::Unknown`] and nothing in this crate hides that.
+//! After a failure a caller must be able to find out whether the operation was applied. Every
+//! [`Error`] says so with an [`Outcome`]; a connection that was lost between request and reply is
+//! [`Outcome::Unknown`], and nothing in this crate hides that.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Whether a failed operation changed the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It happened, although there is an error to report.
+    /// The operation was applied, although there is an error to report.
     Applied,
-    /// It did not happen and will not.
+    /// The operation was not applied and will not be.
     NotApplied,
-    /// It may have happened, or may still happen: the request was sent and the answer is missing.
+    /// The operation may have been applied, or may still be: the request was sent and the reply is missing.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ pub enum ErrorKind {
     /// The ACL does not allow it.
     #[error("not allowed by the ACL")]
     NoAuth,
-    /// The ACL of the request is empty or names somebody its scheme does not know.
+    /// The ACL of the request is empty or contains an id that is not valid in its scheme.
     #[error("the ACL is not valid")]
     InvalidAcl,
     /// The server refused the credentials; the session is over.
@@ -57,8 +57,8 @@ pub enum ErrorKind {
     /// The server is read-only at present.
     #[error("the server is read-only")]
     ReadOnly,
-    /// There is no such watch.
-    #[error("there is no such watch")]
+    /// The watch does not exist.
+    #[error("the watch does not exist")]
     NoWatcher,
     /// The session is attached to another server.
     #[error("the session has moved to another server")]
@@ -72,60 +72,59 @@ pub enum ErrorKind {
     /// The lock or leadership that guards the write is no longer held.
     #[error("the lock or leadership that guards this write is no longer held")]
     Deposed,
-    /// The connection broke, or there was none for a whole session timeout.
+    /// The connection was lost, or there was none for a whole session timeout.
     #[error("the connection was lost")]
     ConnectionLoss,
-    /// No server could be reached in time; the text says what was tried last.
+    /// No server could be reached in time; the text describes the last attempt.
     #[error("no server could be reached: {0}")]
     ConnectFailed(String),
     /// The files of the TLS settings cannot be used; the text says which and why.
     #[error("TLS: {0}")]
     Tls(String),
-    /// The call's own deadline passed.
-    #[error("the deadline passed")]
+    /// The deadline of the call was exceeded.
+    #[error("the deadline was exceeded")]
     DeadlineExceeded,
-    /// As many requests as allowed are under way, and the caller did not want to wait.
-    #[error("too many requests are under way")]
+    /// The maximum number of requests is in flight, and the caller did not want to wait.
+    #[error("too many requests are in flight")]
     Busy,
     /// The server dropped the request because it was overloaded.
     #[error("the server is overloaded")]
     Throttled,
-    /// The path breaks the rules for znode paths.
+    /// The path violates the rules for znode paths.
     #[error("the path is not valid: {0}")]
     InvalidPath(String),
-    /// An argument makes no sense; the text says which.
+    /// An argument is not valid; the text says which.
     #[error("{0}")]
     InvalidArgument(String),
     /// The request, or its reply, is larger than this client allows.
-    #[error("a request or reply of {bytes} bytes is over the limit of {limit}")]
+    #[error("a request or reply of {bytes} bytes exceeds the limit of {limit} bytes")]
     TooLarge {
         /// Encoded size.
         bytes: usize,
         /// Largest size allowed.
         limit: usize,
     },
-    /// The server does not know the operation, or has it switched off.
-    #[error("the server does not offer this operation")]
+    /// The server does not know the operation, or it is disabled.
+    #[error("the server does not support this operation, or it is disabled")]
     Unimplemented,
-    /// Local sessions own no ephemerals.
+    /// Local sessions cannot own ephemerals.
     #[error("the session is local to its server and cannot own ephemerals")]
     EphemeralOnLocalSession,
     /// The reconfiguration was refused.
     #[error("the reconfiguration was refused: {0:?}")]
     Reconfig(ErrorCode),
-    /// The data of a znode is not what its reader expects; the text says why. Only typed reads
-    /// decode data.
+    /// The data of a znode cannot be decoded; the text says why. Only typed reads decode data.
     #[error("the data cannot be decoded: {0}")]
     InvalidData(String),
-    /// An answer could not be read.
-    #[error("the answer could not be read: {0}")]
+    /// A reply could not be decoded.
+    #[error("the reply cannot be decoded: {0}")]
     Protocol(DecodeError),
-    /// Any other code of the server.
-    #[error("the server answered with error {0}")]
+    /// Any other error code of the server.
+    #[error("the server replied with error {0}")]
     Server(i32),
 }
 
-/// A failed operation: why, on which znode, and whether it happened.
+/// A failed operation: the reason, the znode, and whether it was applied.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -137,7 +136,7 @@ pub enum ErrorKind {
 /// match zk.create("/once", "").await {
 ///     Ok(created) => println!("created {}", created.path),
 ///     Err(error) if error.is_node_exists() => println!("another client was faster"),
-///     // The reply was lost: only a look at the znode can tell.
+///     // The reply was lost: check whether the znode exists.
 ///     Err(error) if error.outcome() == Outcome::Unknown => drop(zk.exists("/once").await?),
 ///     Err(error) => return Err(error.into()),
 /// }
@@ -149,7 +148,7 @@ pub struct Error {
     outcome: Outcome,
     op: &'static str,
     path: Option<Box<str>>,
-    /// In a box of their own, since most errors have none of them.
+    /// Boxed, because most errors have no details.
     details: Option<Box<Details>>,
 }
 
@@ -173,19 +172,19 @@ impl PartialEq for Source {
 impl Eq for Source {}
 
 impl Error {
-    /// A failure that changed nothing.
+    /// Creates an error of an operation that was not applied.
     #[must_use]
     pub fn not_applied(kind: ErrorKind) -> Self {
         Error::new(kind, Outcome::NotApplied)
     }
 
-    /// A failure of which nobody knows whether it changed something.
+    /// Creates an error of an operation that may have been applied.
     #[must_use]
     pub fn unknown(kind: ErrorKind) -> Self {
         Error::new(kind, Outcome::Unknown)
     }
 
-    /// An argument that makes no sense.
+    /// Creates the error for an argument that is not valid.
     #[must_use]
     pub fn invalid_argument(text: impl Into<String>) -> Self {
         Error::not_applied(ErrorKind::InvalidArgument(text.into()))
@@ -195,12 +194,12 @@ impl Error {
         Error { kind, outcome, op: "", path: None, details: None }
     }
 
-    /// Adds the operation and its path, unless they are known already. Some operations have no path.
+    /// Adds the operation and its path, unless the error has them already. Some operations have no path.
     pub(crate) fn at(self, op: OpCode, path: &str) -> Self {
         self.at_named(op.name(), path)
     }
 
-    /// As [`Error::at`], for what is not an operation of the protocol.
+    /// Like [`Error::at`], for names that are not operations of the protocol.
     pub(crate) fn at_named(mut self, op: &'static str, path: &str) -> Self {
         if self.op.is_empty() {
             self.op = op;
@@ -217,7 +216,7 @@ impl Error {
         self
     }
 
-    /// What more there is to say about it.
+    /// Adds a reason.
     pub(crate) fn because(mut self, reason: Option<&str>) -> Self {
         if let Some(reason) = reason {
             self.details.get_or_insert_default().reason = Some(reason.to_owned());
@@ -225,7 +224,7 @@ impl Error {
         self
     }
 
-    /// The error of another library that led to this one.
+    /// Adds the error of another library that led to this one.
     #[cfg(feature = "json")]
     pub(crate) fn caused_by(
         mut self,
@@ -245,25 +244,25 @@ impl Error {
         self
     }
 
-    /// Why it failed.
+    /// Returns why the operation failed.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
 
-    /// Whether it happened.
+    /// Returns whether the operation was applied.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// The path of the operation, if it has one; of a transaction, that of the write that failed.
+    /// Returns the path of the operation, if it has one; of a transaction, that of the write that failed.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// Which operation of a transaction failed, counted from 0.
+    /// Returns the index of the operation of a transaction that failed, counted from 0.
     #[must_use]
     pub fn failed_op(&self) -> Option<usize> {
         self.details.as_ref()?.failed_op
@@ -330,8 +329,8 @@ impl Error {
         self.kind == ErrorKind::Deposed
     }
 
-    /// The same call may succeed later, for nothing is wrong with the call itself. Whether it is
-    /// *safe* to repeat it depends on [`Error::outcome`] and on the operation.
+    /// The same call may succeed later, because the call itself is valid. Whether it is *safe* to
+    /// repeat it depends on [`Error::outcome`] and on the operation.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         matches!(
@@ -411,7 +410,7 @@ impl<T> Optional<T> for Result<T> {
 }
 
 impl ErrorKind {
-    /// The kind for an error number of a reply.
+    /// Returns the kind for an error code of a reply.
     pub(crate) fn from_code(code: i32) -> Self {
         let Some(known) = ErrorCode::from_code(code) else {
             return ErrorKind::Server(code);
@@ -450,7 +449,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_what_where_and_whether() {
+    fn an_error_shows_operation_path_and_outcome() {
         let error = Error::unknown(ErrorKind::ConnectionLoss).at(OpCode::Create2, "/a");
         assert_eq!(
             error.to_string(),
@@ -467,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_that_is_known_stays() {
+    fn the_first_location_is_kept() {
         let error = Error::not_applied(ErrorKind::NoNode).at(OpCode::GetData, "/a");
         assert_eq!(
             error.at(OpCode::Create2, "/b").to_string(),
@@ -478,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_asked_for_by_one_method() {
+    fn each_kind_has_its_own_method() {
         type Question = fn(&Error) -> bool;
         let questions: [(Question, ErrorKind); 10] = [
             (Error::is_no_node, ErrorKind::NoNode),

@@ -1,4 +1,4 @@
-//! Writes that carry a check of a lock node, so that a deposed holder cannot write.
+//! Writes with a check of a lock's node, so that a former holder cannot write.
 
 use bytes::Bytes;
 use herdsman_proto::Stat;
@@ -7,12 +7,12 @@ use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::{Created, Op, OpResult};
 
-/// A client whose every write is a transaction that begins with "the lock node still exists". A
-/// holder that was paused for longer than its session lasts, and does not know it yet, gets
-/// [`ErrorKind::Deposed`] and has changed nothing.
+/// A client that sends every write in a transaction which first checks that the lock's node exists. A
+/// holder that was paused for longer than its session timeout, and has not noticed yet, gets
+/// [`ErrorKind::Deposed`] and changes nothing.
 ///
-/// The guard must be a znode whose name no later holder reuses, such as the sequential one of a fair
-/// lock; otherwise add a znode that tells holders apart, see [`Fenced::and`] and [`Fenced::at_version`].
+/// The guard must be a znode whose name no later holder reuses, such as the sequential node of a fair
+/// lock; otherwise add a znode that distinguishes holders, see [`Fenced::and`] and [`Fenced::at_version`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,15 +47,15 @@ impl Fenced {
         Fenced { client, guards: Vec::new() }.and(guard)
     }
 
-    /// Writes only while this znode exists, too.
+    /// Adds another guard: writes fail unless this znode exists, too.
     #[must_use]
     pub fn and(mut self, guard: &str) -> Self {
         self.guards.push(Guard { path: guard.to_owned(), version: None });
         self
     }
 
-    /// Writes only while the data of the guard that was named last has this version: for a guard that outlives its
-    /// holders, such as a counter that each new holder increments.
+    /// Requires that the data of the last guard has this version: for a guard that outlives its holders, such as a
+    /// counter that each new holder increments.
     #[must_use]
     pub fn at_version(mut self, version: i32) -> Self {
         if let Some(guard) = self.guards.last_mut() {
@@ -85,7 +85,7 @@ impl Fenced {
         self.single(Op::delete(path)).await.map(drop)
     }
 
-    /// All of these writes or none, and none if the lock node has gone.
+    /// Executes all of these writes, or none, and none if the lock's node is gone.
     pub async fn transaction(&self, ops: impl IntoIterator<Item = Op>) -> Result<Vec<OpResult>> {
         let checks = self.guards.len();
         let guarded = self.guards.iter().map(Guard::check).chain(ops);
@@ -99,7 +99,7 @@ impl Fenced {
         Ok(results)
     }
 
-    /// The client without the check, for reads.
+    /// Returns the client without the check, for reads.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
@@ -121,7 +121,8 @@ impl Guard {
     }
 }
 
-/// A guard that could not be checked, by its ACL for instance, says nothing about its holder.
+/// Converts the error of a failed check. A guard that could not be checked, for example because of its ACL, says
+/// nothing about the holder.
 fn deposed(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NoNode | ErrorKind::BadVersion => {
@@ -132,6 +133,6 @@ fn deposed(error: Error) -> Error {
 }
 
 fn unexpected(result: &OpResult) -> Error {
-    tracing::error!(?result, "a transaction answered with another kind of result");
+    tracing::error!(?result, "unexpected kind of result in the reply to a transaction");
     Error::new(ErrorKind::Server(0), crate::error::Outcome::Applied)
 }

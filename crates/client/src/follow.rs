@@ -1,11 +1,11 @@
 //! Keeps a client's list of servers equal to the membership of the ensemble.
 //!
 //! In: the text of `/zookeeper/config`, which changes with each reconfiguration. Out: lists of servers for the
-//! session's task, which moves the connection if it has to (`hosts.rs`). A member whose line names no client port is
+//! session's task, which moves the connection if necessary (`hosts.rs`). A member whose line names no client port is
 //! left out; if no member names one, the list stays as it is.
 //!
-//! A membership may name addresses that this client cannot reach. So when no server has answered for a session timeout,
-//! the servers that the program has initial are tried again.
+//! A membership may name addresses that this client cannot reach. So when no server has responded for a session
+//! timeout, the initial servers of the program are tried again.
 //!
 //! Apache has no such option; its programs call `getConfig`, `ConfigUtils.getClientConfigStr` and `updateServerList`.
 
@@ -24,7 +24,7 @@ use crate::session::ClientShared;
 use crate::state::ConnectionState;
 use crate::watch::Watch;
 
-/// Between two attempts to read the membership.
+/// The pause between two attempts to read the membership.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Which of a member's client ports to use.
@@ -47,7 +47,7 @@ pub(crate) async fn follow(managed: Weak<Managed>, initial: ConnectString, port:
         };
         let read = client.get(path::CONFIG).watch().await;
         let client_shared = client.client_shared();
-        // A handle would keep the session alive after the program has dropped its own.
+        // A client handle would keep the session alive after the program has dropped its own.
         drop(client);
         match read {
             Ok((node, changed)) => {
@@ -62,7 +62,7 @@ pub(crate) async fn follow(managed: Weak<Managed>, initial: ConnectString, port:
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "the membership cannot be read");
+                tracing::debug!(%error, "cannot read the membership");
                 drop(client_shared);
                 sleep(PAUSE).await;
             }
@@ -70,7 +70,7 @@ pub(crate) async fn follow(managed: Weak<Managed>, initial: ConnectString, port:
     }
 }
 
-/// What came first.
+/// What happened first.
 enum WaitResult {
     Changed,
     Lost,
@@ -82,20 +82,20 @@ async fn changed_or_lost(
 ) -> WaitResult {
     let lost = states.wait_for(|state| *state == ConnectionState::Lost || state.is_final());
     tokio::select! {
-        // Also if the watch is over: then the membership is read again.
+        // Also if the watch has ended: then the membership is read again.
         _ = changed => WaitResult::Changed,
         _ = lost => WaitResult::Lost,
     }
 }
 
-/// Waits for a connection; `false` if there will be none any more.
+/// Waits for a connection; returns `false` if there will be none.
 async fn connected(states: &mut watch::Receiver<ConnectionState>) -> bool {
     let is_over = |state: ConnectionState| state.is_final() && state != ConnectionState::Expired;
     let state = states.wait_for(|state| state.is_connected() || is_over(*state)).await;
     state.is_ok_and(|state| state.is_connected())
 }
 
-/// A client that sees the whole tree, and whose calls end with the connection.
+/// Returns a client without a chroot and without retries.
 fn whole_tree(managed: Arc<Managed>) -> Client {
     Client::of_managed(managed).with_retry(RetryPolicy::never())
 }
@@ -111,11 +111,11 @@ fn replace(client_shared: &ClientShared, servers: ConnectString) {
     });
 }
 
-/// The members' client ports; `None` if none is named.
+/// Returns the client addresses of the members; `None` if no member names one.
 fn servers_of(text: &[u8], port: ClientPort, chroot: &str) -> Option<ConnectString> {
     let text = std::str::from_utf8(text).ok()?;
     let membership = Membership::parse_text(text)
-        .inspect_err(|reason| tracing::warn!("{} {reason}; not followed", path::CONFIG))
+        .inspect_err(|reason| tracing::warn!("{} {reason}; ignoring it", path::CONFIG))
         .ok()?;
     let mut servers = Vec::new();
     for member in membership.members.values() {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_membership_is_not_followed() {
+    fn invalid_memberships_are_ignored() {
         for text in ["", "version=0", "server.1=nonsense", "server.1=a:1:2;0"] {
             check(text, ClientPort::Plain, None);
         }

@@ -1,19 +1,19 @@
-//! Which server to try next.
+//! Selects the server to try next.
 //!
-//! In: the servers of a connect string, a source of randomness, and word of what came of the last
-//! attempt. Out: the next server, and whether to pause first. Nothing is connected, resolved or
-//! waited for here; [`Backoff`](crate::backoff::Backoff) knows how long a pause is.
+//! In: the servers of a connect string, a source of randomness, and the result of the last attempt.
+//! Out: the next server, and whether to pause first. Nothing is connected, resolved or waited for
+//! here; [`Backoff`](crate::backoff::Backoff) decides how long a pause is.
 //!
-//! Servers are tried in rounds. A round is a fresh shuffle in which each server comes once, and the
-//! server of the last good connection comes last, because it is the one that has just failed us.
+//! Servers are tried in rounds. A round is a new shuffle in which each server appears once, and the
+//! server of the last connection comes last, because it has just failed.
 //!
 //! Preferred servers come first in each round, in the order of preference; only servers of the same rank are shuffled.
 //!
-//! When the list of servers changes, each client decides alone, by lot, whether to move, so that
-//! all clients together end up spread evenly again (ZOOKEEPER-1355). Apache:
-//! `StaticHostProvider.updateServerList`, whose probabilities are kept. Apache goes round one list
-//! that was shuffled once; with a shuffle for each round a dead server's clients spread over all
-//! that are left.
+//! When the list of servers changes, each client decides at random whether to move, so that the
+//! clients are spread evenly again (ZOOKEEPER-1355). Apache:
+//! `StaticHostProvider.updateServerList`, whose probabilities are kept. Apache cycles through one list
+//! that was shuffled once; with a shuffle for each round the clients of a dead server spread over all
+//! remaining servers.
 
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ use crate::connect_string::{ConnectString, HostPort};
 pub(crate) struct Hosts {
     /// Every server once, in the order of this round; never empty.
     round: Vec<HostPort>,
-    /// How many of the round have been handed out.
+    /// How many servers of the round have been tried.
     tried: usize,
-    /// The server that we are connected to or are trying; always one of the round.
+    /// The server that the client is connected to or is trying; always one of the round.
     current: Option<HostPort>,
-    /// The servers that are better than all others, the best first.
+    /// The preferred servers, the best first.
     preferred: Arc<[HostPort]>,
     rng: Rng,
 }
@@ -38,26 +38,26 @@ pub(crate) struct Hosts {
 /// The server to try, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NextHost {
-    /// There is no reason to wait.
+    /// Try this server at once.
     Now(HostPort),
-    /// Every server was tried in vain: pause before this one, with which a new round begins.
+    /// Every server has failed: pause before this one, with which a new round begins.
     AfterPause(HostPort),
 }
 
-/// What a new list of servers means for the present connection, or the attempt at one.
+/// Whether the current connection or attempt moves to another server because of a new list of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum MoveDecision {
-    /// Go on with it, if there is one.
+    /// Keep the connection or attempt, if there is one.
     Stay,
-    /// Its server is not in the list any more.
+    /// Move, because its server is no longer in the list.
     MoveFromRemoved,
-    /// Its server is still there, but others have come and it is this client's lot to move.
+    /// Move, because there are new servers and this client was chosen at random.
     MoveForBalance,
 }
 
 impl Hosts {
-    /// A server that is listed twice counts once.
+    /// Creates the list. A server that is listed twice counts once.
     pub(crate) fn new(servers: &ConnectString, preferred: Arc<[HostPort]>, mut rng: Rng) -> Self {
         let round = shuffled(servers, &mut rng);
         let mut hosts = Self { round, tried: 0, current: None, preferred, rng };
@@ -65,10 +65,10 @@ impl Hosts {
         hosts
     }
 
-    /// The server to try next. What was handed out before has failed, or is lost.
+    /// Returns the server to try next. The previous one has failed, or its connection was lost.
     pub(crate) fn next(&mut self) -> NextHost {
-        let round_was_in_vain = self.tried == self.round.len();
-        if round_was_in_vain {
+        let round_has_failed = self.tried == self.round.len();
+        if round_has_failed {
             self.rng.shuffle(&mut self.round);
             self.put_preferred_first();
             self.tried = 0;
@@ -76,28 +76,28 @@ impl Hosts {
         let host = self.round[self.tried].clone();
         self.tried += 1;
         self.current = Some(host.clone());
-        if round_was_in_vain { NextHost::AfterPause(host) } else { NextHost::Now(host) }
+        if round_has_failed { NextHost::AfterPause(host) } else { NextHost::Now(host) }
     }
 
-    /// The server that was handed out last serves us. Once it is lost a new round begins, in which
-    /// it comes last.
+    /// Records that the last server has accepted the session. When the connection is lost a new round
+    /// begins, in which this server comes last.
     pub(crate) fn succeeded(&mut self) {
         self.rng.shuffle(&mut self.round);
         self.begin_round();
     }
 
-    /// This server is tried instead of the next one. If it fails a new round begins, in which it comes last.
+    /// Selects a server to try instead of the next one. If it fails a new round begins, in which it comes last.
     pub(crate) fn choose(&mut self, host: &HostPort) {
         self.current = Some(host.clone());
         self.begin_round();
     }
 
-    /// Whether this is the server that was handed out or chosen last.
+    /// Whether this is the current server.
     pub(crate) fn is_at(&self, host: &HostPort) -> bool {
         self.current.as_ref() == Some(host)
     }
 
-    /// The servers that are preferred to the one that serves us, the best first.
+    /// Returns the servers that are preferred to the current one, the best first.
     pub(crate) fn better(&self) -> Vec<HostPort> {
         let Some(current) = &self.current else {
             return Vec::new();
@@ -107,8 +107,8 @@ impl Hosts {
         listed.cloned().collect()
     }
 
-    /// Takes a new list of servers, and says whether the present connection or attempt may stay. If
-    /// not, it counts as lost, and what [`next`](Self::next) gives is the server to move to.
+    /// Replaces the list of servers, and decides whether the current connection or attempt is kept. If
+    /// not, it counts as lost, and [`next`](Self::next) returns the server to move to.
     pub(crate) fn replace(&mut self, servers: &ConnectString) -> MoveDecision {
         let before = std::mem::replace(&mut self.round, shuffled(servers, &mut self.rng));
         let decision = self.decide(before.len());
@@ -120,8 +120,8 @@ impl Hosts {
         decision
     }
 
-    /// Without a current server any order will do: an even choice among all keeps the load even. A client that prefers
-    /// some servers does not move for balance.
+    /// Decides whether to move. Without a current server the order does not matter: a uniform choice keeps the load
+    /// even. A client with preferred servers does not move for balance.
     fn decide(&mut self, count_before: usize) -> MoveDecision {
         let Some(current) = &self.current else {
             return MoveDecision::Stay;
@@ -132,9 +132,9 @@ impl Hosts {
         if !self.preferred.is_empty() {
             return MoveDecision::Stay;
         }
-        // A server that stays shall keep before/now of its clients, so that it has one share of
-        // what is now the larger number of shares. If there are not more servers than before, it
-        // keeps them all, and gets some of those of the servers that left.
+        // A server that stays should keep the fraction before/now of its clients, which is its share
+        // of the larger number of servers. If there are not more servers than before, it keeps all
+        // its clients, and gets some of those of the servers that left.
         let stay_probability = count_before as f64 / self.round.len() as f64;
         if self.rng.f64() < stay_probability {
             MoveDecision::Stay
@@ -143,24 +143,24 @@ impl Hosts {
         }
     }
 
-    /// Orders the round for a client that has to move: newcomers, which have no clients yet, are
-    /// mixed with the servers that stayed such that either get what they lack of an even share.
+    /// Orders the round for a client that has to move: new servers, which have no clients yet, are
+    /// mixed with the servers that stayed such that all get an even share.
     fn order_for_move(&mut self, before: &[HostPort]) {
         let (mut stayed, mut newcomers): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.round).into_iter().partition(|host| before.contains(host));
         let probability = newcomer_probability(before.len(), stayed.len(), newcomers.len());
         while !(stayed.is_empty() && newcomers.is_empty()) {
-            let by_lot = self.rng.f64() < probability;
-            let newcomer = stayed.is_empty() || (by_lot && !newcomers.is_empty());
+            let is_drawn = self.rng.f64() < probability;
+            let newcomer = stayed.is_empty() || (is_drawn && !newcomers.is_empty());
             let next = if newcomer { newcomers.pop() } else { stayed.pop() };
             self.round.extend(next);
         }
     }
 
-    /// How many servers are better.
+    /// Returns the number of servers that are better than this one.
     fn rank(&self, host: &HostPort) -> usize {
-        let place = self.preferred.iter().position(|preferred| preferred == host);
-        place.unwrap_or(self.preferred.len())
+        let position = self.preferred.iter().position(|preferred| preferred == host);
+        position.unwrap_or(self.preferred.len())
     }
 
     fn put_preferred_first(&mut self) {
@@ -171,7 +171,7 @@ impl Hosts {
         }
     }
 
-    /// Nothing of the round has been handed out; the current server comes last.
+    /// Begins a new round; the current server comes last.
     fn begin_round(&mut self) {
         self.tried = 0;
         self.put_preferred_first();
@@ -182,7 +182,7 @@ impl Hosts {
     }
 }
 
-/// The probability with which a client that has to move goes to a newcomer.
+/// Returns the probability with which a client that has to move goes to a new server.
 ///
 /// With n servers before and m now, of which k stayed, let each server have had 1/n of the clients.
 /// If m ≥ n, the servers that stayed have enough. Otherwise each of them lacks 1/m − 1/n, and the
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_better_depends_on_the_server_that_serves() {
+    fn better_servers_depend_on_the_current_one() {
         let better = |hosts: &Hosts| {
             let better = hosts.better();
             better.iter().map(|host| host.host().to_owned()).collect::<Vec<_>>()
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(better(&hosts), ["b"]);
         assert_eq!(connect(&mut hosts), "b", "the better one first, although it was lost before");
         hosts.choose(&"b".parse().unwrap());
-        assert_eq!([now(&mut hosts), now(&mut hosts)], ["a", "c"], "what was chosen comes last");
+        assert_eq!([now(&mut hosts), now(&mut hosts)], ["a", "c"], "the chosen one comes last");
         hosts.succeeded();
         assert_eq!(better(&hosts), ["b", "a"]);
         assert_eq!(hosts.replace(&servers("a,b,c,x")), MoveDecision::Stay);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn no_client_with_preferences_moves_for_an_even_load() {
+    fn clients_with_preferences_do_not_move_for_balance() {
         for seed in 0..100 {
             let mut hosts = hosts_with("a,b", "a", seed);
             connect(&mut hosts);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_server_is_called_again_at_once_and_then_with_pauses() {
+    fn a_single_server_is_tried_again_at_once_and_then_with_pauses() {
         let mut hosts = hosts("a", 1);
         connect(&mut hosts);
         now(&mut hosts);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_moved_has_no_preference_any_more() {
+    fn after_a_move_new_servers_are_no_longer_preferred() {
         let mut targets = BTreeMap::new();
         for seed in 0..9_000 {
             let mut hosts = hosts("a,b", seed);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_told_to_move_once() {
+    fn a_connection_moves_only_once() {
         let mut hosts = hosts("a", 1);
         connect(&mut hosts);
         assert_eq!(hosts.replace(&servers("b")), MoveDecision::MoveFromRemoved);
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_under_way_is_judged_like_a_connection() {
+    fn an_attempt_is_treated_like_a_connection() {
         let mut hosts = hosts("a", 1);
         now(&mut hosts);
         assert_eq!(hosts.replace(&servers("b,c")), MoveDecision::MoveFromRemoved);

@@ -1,4 +1,4 @@
-//! Typed data: znodes that hold values of the program's own types, as JSON. In the feature `json`, which
+//! Typed data: values of the program's own types, stored in znodes as JSON. Needs the feature `json`, which
 //! is on by default.
 //!
 //! ```
@@ -41,7 +41,7 @@ use crate::watches::WatchTable;
 /// A znode's data, decoded, and its stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonNode<T> {
-    /// The value that the data holds.
+    /// The decoded value.
     pub value: T,
     /// The stat, whose `version` is that of the value.
     pub stat: Stat,
@@ -49,12 +49,12 @@ pub struct JsonNode<T> {
 
 /// Typed operations.
 impl Client {
-    /// The value that a znode holds as JSON, and its stat.
+    /// Reads the value that a znode contains as JSON, and its stat.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidData`] if the data is not JSON or not a `T`: the error names the path, what
-    /// was expected and where in the data; its source is the `serde_json::Error`. Besides, all that
-    /// [`Client::get`] can fail with.
+    /// was expected, and the position in the data; its source is the `serde_json::Error`. Also the
+    /// errors of [`Client::get`].
     pub fn get_json<T>(&self, path: &str) -> Call<GetJson<T>>
     where
         T: DeserializeOwned + Send + 'static,
@@ -67,22 +67,22 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`], before anything is sent, if the value cannot be written as JSON.
-    /// Besides, all that [`Client::set`] can fail with.
+    /// Also the errors of [`Client::set`].
     pub fn set_json<T: Serialize + ?Sized>(&self, path: &str, value: &T) -> Call<Set> {
         Call::new(self, Set::new(self.path(path), encode(value)))
     }
 
-    /// Creates a znode that holds a value as JSON.
+    /// Creates a znode that contains a value as JSON.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`], before anything is sent, if the value cannot be written as JSON.
-    /// Besides, all that [`Client::create`] can fail with.
+    /// Also the errors of [`Client::create`].
     pub fn create_json<T: Serialize + ?Sized>(&self, path: &str, value: &T) -> CreateCall {
         CreateCall::new(self, Create::new(self.path(path), encode(value)))
     }
 }
 
-/// A read of a value that a znode holds as JSON.
+/// Reads a value that a znode contains as JSON.
 pub struct GetJson<T> {
     get: Get,
     value: PhantomData<fn() -> T>,
@@ -149,7 +149,7 @@ impl<T: DeserializeOwned + Send + 'static> Watchable for GetJson<T> {
     }
 }
 
-/// The data of a write.
+/// Encodes the data of a write.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Bytes> {
     serde_json::to_vec(value).map(Bytes::from).map_err(|error| {
         let text = format!("the value cannot be written as JSON: {error}");

@@ -1,14 +1,14 @@
 //! An async client for Herdsman and Apache ZooKeeper 3.5 and newer.
 //!
-//! * **Order.** Requests of one client reach the server in the order in which they were made, many
-//!   of them under way at once. See [`Call`].
-//! * **Honesty.** An error says whether the operation was applied, was not, or may have been. See
-//!   [`Outcome`]. Only what is safe is repeated, as the [retry policy](retry) says.
-//! * **Sessions.** A [`Session`] ends when it ends; a managed [`Client`] opens the next one and says
-//!   so in its [events](Client::events).
+//! * **Order.** Requests of one client reach the server in the order in which they were made, with many in flight at
+//!   once. See [`Call`].
+//! * **Known outcomes.** An error says whether the operation was applied, was not applied, or may have been applied.
+//!   See [`Outcome`]. Only operations that are safe to repeat are retried, as the [retry policy](retry) allows.
+//! * **Sessions.** A [`Session`] is not replaced when it ends; a managed [`Client`] opens a new one and reports that
+//!   in its [events](Client::events).
 //! * **Watches are values.** A one-shot [`Watch`] is a future, a [`PersistentWatch`] a stream that
 //!   reports gaps. Dropping either removes it on the server.
-//! * **Cancellation.** Any future may be dropped at any time; the connection does not mind.
+//! * **Cancellation.** Any future may be dropped at any time without harm to the connection.
 //! * **Typed data.** [`Client::get_json`] and [`Client::set_json`] read and write values of the
 //!   program's own types.
 //! * **Without async.** With [`blocking::Wait`] in scope, every call can block the thread instead.
@@ -16,8 +16,7 @@
 //!   to [`Options::on_call`].
 //! * **Servers.** A client tries [preferred](Options::prefer) servers first and returns to them, and can
 //!   [follow the membership](Options::follow_membership) of the ensemble.
-//! * **Protection.** Connections go through TLS ([`Options::tls`]) and log in with SASL
-//!   ([`Options::sasl`], [`Options::log_in`]) where the servers want it.
+//! * **Security.** TLS ([`Options::tls`]) and SASL logins ([`Options::sasl`], [`Options::log_in`]).
 //!
 //! # Spans
 //! With a subscriber that enables spans of target `herdsman_client::call` at level DEBUG, each request has a span

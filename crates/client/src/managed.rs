@@ -1,4 +1,4 @@
-//! One session after the other: what stands behind a managed client.
+//! The consecutive sessions of a managed client.
 
 use std::sync::{Arc, Weak};
 
@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::session::{ClientShared, Session, SessionShared};
 use crate::state::{ConnectionState, OnExpiry};
 
-/// The session of the day, and what survives it.
+/// The current session, and the state that outlives it.
 #[derive(Debug)]
 pub(crate) struct Managed {
     pub(crate) client_shared: Arc<ClientShared>,
@@ -40,7 +40,7 @@ impl Managed {
         self.current.borrow().clone()
     }
 
-    /// Closes the session of the day. If that has just expired, its successor is closed too.
+    /// Closes the current session. If that has just expired, closes the next one, too.
     pub(crate) async fn close(&self) -> Result<()> {
         let mut sessions = self.current.subscribe();
         loop {
@@ -52,7 +52,7 @@ impl Managed {
         }
     }
 
-    /// A session that is connected, or why there will be none.
+    /// Waits for a connected session; fails if there will be none.
     pub(crate) async fn connected_session(&self) -> Result<Session> {
         let mut sessions = self.current.subscribe();
         loop {
@@ -72,8 +72,8 @@ impl Managed {
     }
 }
 
-/// Opens the next session whenever one has expired. Holds no handle itself, so that dropping the
-/// last client ends it.
+/// Opens the next session whenever one has expired. Keeps no strong reference, so that dropping the
+/// last client ends this task.
 async fn replace_expired_sessions(managed: Weak<Managed>, mut shared: Arc<SessionShared>) {
     while shared.ended().await == ConnectionState::Expired {
         let Some(managed) = managed.upgrade() else {

@@ -1,5 +1,4 @@
-//! What an operation is, apart from how it is sent: a request, the watch it sets, and how its answer
-//! is read.
+//! Operations: the request, the watch it sets, and how its reply is decoded. Sending is elsewhere.
 
 use bytes::Bytes;
 use herdsman_proto::{DecodeError, OpCode, Reader, Request, path};
@@ -15,12 +14,12 @@ pub trait Operation: sealed::Sealed {}
 
 impl<T: sealed::Sealed> Operation for T {}
 
-/// Whether an operation may simply be made again when nobody knows whether it happened.
+/// Whether an operation may be repeated when it is unknown whether it was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeatable {
-    /// A second time changes nothing.
+    /// A second execution changes nothing.
     Yes,
-    /// A second time may change something, or fail because of the first.
+    /// A second execution may change something, or fail because of the first.
     No,
 }
 
@@ -28,26 +27,26 @@ pub(crate) mod sealed {
     use super::{OpCode, Repeatable, Request, Result, WatchTable};
     use crate::request_queue::Answer;
 
-    /// The inside of an operation.
+    /// The implementation of an operation.
     pub trait Sealed: Send + Sync + 'static {
-        /// What it gives.
+        /// The result of the operation.
         type Output: Send + 'static;
 
-        /// The op, for errors.
+        /// The op code, for errors.
         fn op(&self) -> OpCode;
         /// The path as its caller wrote it, for errors.
         fn shown_path(&self) -> &str;
-        /// What is sent.
+        /// The request to send.
         fn request(&self) -> Request<'_>;
-        /// The watch that is set, and on which path.
+        /// The watch that the operation sets: its table and path.
         fn watch(&self) -> Option<(WatchTable, &ZnodePath)> {
             None
         }
-        /// Arguments that make no sense.
+        /// Fails if an argument is not valid.
         fn check(&self) -> Result<()>;
         /// See [`Repeatable`].
         fn repeatable(&self) -> Repeatable;
-        /// Reads the answer.
+        /// Decodes the reply.
         fn decode(&self, answer: Answer) -> std::result::Result<Self::Output, ReplyError>;
     }
 
@@ -59,7 +58,7 @@ pub(crate) mod sealed {
 pub struct ZnodePath {
     full: String,
     chroot_bytes: usize,
-    /// The caller wrote nothing at all, which is no path, not even below a chroot.
+    /// The caller wrote an empty string, which is not a path, not even below a chroot.
     is_blank: bool,
 }
 
@@ -85,7 +84,7 @@ impl ZnodePath {
         }
     }
 
-    /// A path that the server has answered with, as the caller sees it.
+    /// Converts a path from a reply to one as the caller sees it.
     pub(crate) fn show(&self, full: &str) -> String {
         match full.get(self.chroot_bytes..) {
             None | Some("") => path::ROOT.to_owned(),
@@ -102,27 +101,27 @@ impl ZnodePath {
         self.chroot_bytes
     }
 
-    /// The same path with something before its last component.
+    /// Returns the same path with a prefix before its last component.
     pub(crate) fn with_name_prefix(&self, prefix: &str) -> Self {
         let at = self.full.rfind('/').map_or(0, |slash| slash + 1);
         let full = format!("{}{prefix}{}", &self.full[..at], &self.full[at..]);
         ZnodePath { full, ..*self }
     }
 
-    /// The parent as the caller sees it, and the last component.
+    /// Returns the parent as the caller sees it, and the last component.
     pub(crate) fn parent_and_name(&self) -> (String, String) {
         let (parent, name) = path::split(self.shown()).unwrap_or(("", self.shown()));
         let parent = if parent.is_empty() { path::ROOT } else { parent };
         (parent.to_owned(), name.to_owned())
     }
 
-    /// The rules for znode paths.
+    /// Checks the rules for znode paths.
     pub(crate) fn check(&self) -> Result<()> {
         // What the caller wrote must be a path by itself, not only below the chroot.
         if path::is_valid(self.shown()) { Ok(()) } else { Err(self.not_valid()) }
     }
 
-    /// The rules, for a name that the server will append digits to. It may be empty before that.
+    /// Checks the rules for a path whose name the server will append digits to. The name may be empty before that.
     pub(crate) fn check_sequential(&self) -> Result<()> {
         let numbered = format!("{}0", self.shown());
         if !self.is_blank && path::is_valid(&numbered) { Ok(()) } else { Err(self.not_valid()) }
@@ -130,7 +129,7 @@ impl ZnodePath {
 
     fn not_valid(&self) -> Error {
         let text = if self.shown().starts_with('/') {
-            "components must not be empty, \".\" or \"..\", nor hold control characters"
+            "components must not be empty, \".\" or \"..\", and must not contain control characters"
         } else {
             "it must start with /"
         };
@@ -139,12 +138,12 @@ impl ZnodePath {
     }
 }
 
-/// Fails unless `path` keeps the rules for znode paths. Asks no server.
+/// Fails unless `path` follows the rules for znode paths. Does not contact a server.
 pub fn check_path(path: &str) -> Result<()> {
     ZnodePath::new("", path).check()
 }
 
-/// What the session needs to know of an operation.
+/// Converts an operation to what is submitted to the session.
 pub(crate) fn submission<'a, O: Operation>(op: &'a O, client: &Client) -> Submission<'a> {
     let watch = op.watch().map(|(table, path)| WatchRequest {
         path: path.full(),
@@ -164,17 +163,17 @@ fn watch_lifetime(table: WatchTable, client: &Client) -> WatchLifetime {
     }
 }
 
-/// Adds to a failure where it happened, unless it knows better.
+/// Adds the operation and the path to an error that has none.
 pub(crate) fn locate<O: Operation>(op: &O, error: Error) -> Error {
     error.at(op.op(), op.shown_path())
 }
 
-/// Why an answer gave no output.
+/// Why a reply has no output.
 #[derive(Debug)]
 pub enum ReplyError {
-    /// The operation went well, but its answer makes no sense.
+    /// The operation succeeded, but its reply cannot be decoded.
     Malformed(DecodeError),
-    /// The answer holds a failure.
+    /// The reply contains an error.
     Failure(Error),
 }
 
@@ -195,7 +194,7 @@ impl From<ReplyError> for Error {
     }
 }
 
-/// A buffer of the body, without copying it.
+/// Reads a buffer of the body, without copying it.
 pub(crate) fn read_data(
     body: &Bytes,
     reader: &mut Reader<'_>,
@@ -203,7 +202,7 @@ pub(crate) fn read_data(
     Ok(reader.buffer()?.map(|data| body.slice_ref(data)).unwrap_or_default())
 }
 
-/// The one-shot watch that a read has set.
+/// Takes the one-shot watch that a read has set.
 pub(crate) fn one_shot(answer: &mut Answer) -> std::result::Result<crate::Watch, DecodeError> {
     match answer.watch.take() {
         Some(ConfirmedWatch::OneShot(watch)) => Ok(watch),

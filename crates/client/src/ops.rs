@@ -1,4 +1,4 @@
-//! The operations of the protocol, one file a family.
+//! The operations of the protocol, grouped by file.
 
 mod auth;
 mod create;
@@ -25,5 +25,5 @@ pub use transaction::{Op, OpResult, Transaction, TransactionCall};
 pub use watch::AddWatch;
 pub use write::{Set, SetAcl};
 
-/// A version that matches any.
+/// The version that matches any version.
 pub(crate) const ANY_VERSION: i32 = -1;

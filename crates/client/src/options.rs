@@ -20,7 +20,7 @@ use crate::retry::RetryPolicy;
 use crate::sasl::SaslLogin;
 use crate::session::Session;
 
-/// Settings of a client, each with a sane default.
+/// Settings of a client, each with a sensible default.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,17 +55,17 @@ pub struct Options {
     pub(crate) login: Option<SaslLogin>,
 }
 
-/// Whether a server that is cut off from its quorum will do.
+/// Whether to use a read-only server, which has lost its quorum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadOnlyServers {
-    /// Only a server that can write will do.
+    /// Use only servers that accept writes.
     #[default]
     Refused,
-    /// A read-only server will do until one that can write is found.
+    /// Use a read-only server until one that accepts writes is found.
     Accepted,
 }
 
-/// Credentials of a scheme, presented on every new connection.
+/// Credentials of a scheme, sent on every new connection.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) scheme: String,
@@ -78,7 +78,7 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// `jute.maxbuffer` of servers that were told nothing else.
+/// The default `jute.maxbuffer` of servers.
 const REQUEST_BYTES_MAX: usize = (1 << 20) - 1;
 
 impl Default for Options {
@@ -109,56 +109,55 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The session timeout to ask for; the servers may settle on another one, see
-    /// [`Session::timeout`]. Default 30 s.
+    /// Sets the session timeout to request; the servers may negotiate another one, see [`Session::timeout`].
+    /// Default 30 s.
     #[must_use]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long [`Options::connect`] waits for the first session. Default 30 s.
+    /// Sets how long [`Options::connect`] waits for the first session. Default 30 s.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Whether a server without a quorum will do for reads.
+    /// Sets whether to use read-only servers. Default: they are refused.
     #[must_use]
     pub fn read_only_servers(mut self, read_only: ReadOnlyServers) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// Requests that may be under way at once; further ones wait for an answer to arrive.
-    /// Default 1024.
+    /// Limits the number of requests in flight; further ones wait for a reply to arrive. Default 1024.
     #[must_use]
     pub fn in_flight_max(mut self, requests: usize) -> Self {
         self.in_flight_max = requests;
         self
     }
 
-    /// The largest request; a larger one fails with
-    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge). Default 1 MiB − 1, which is what servers
-    /// take unless their `jute.maxbuffer` says otherwise: above that they hang up without a word, and
-    /// everything under way is lost.
+    /// Limits the size of a request; a larger one fails with
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge). Default 1 MiB − 1, the default
+    /// `jute.maxbuffer` of servers: they close the connection without a reply when a request is larger,
+    /// and everything in flight is lost.
     #[must_use]
     pub fn request_bytes_max(mut self, bytes: usize) -> Self {
         self.request_bytes_max = bytes;
         self
     }
 
-    /// The largest reply; a larger one is skipped, and its call fails with
-    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge). Default 64 MiB, for lists of children can
-    /// be much larger than any request.
+    /// Limits the size of a reply; a larger one is skipped, and its call fails with
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge). Default 64 MiB, because lists of children
+    /// can be much larger than any request.
     #[must_use]
     pub fn reply_bytes_max(mut self, bytes: usize) -> Self {
         self.reply_bytes_max = bytes;
         self
     }
 
-    /// Presents credentials on every connection; the scheme's own form, for `digest`
+    /// Sends credentials on every connection. Their form depends on the scheme; for `digest` it is
     /// `user:password`.
     #[must_use]
     pub fn credentials(mut self, scheme: impl Into<String>, secret: impl Into<Bytes>) -> Self {
@@ -166,26 +165,26 @@ impl Options {
         self
     }
 
-    /// How often, and after which pauses, a call that failed through no fault of its own is made
-    /// again. See [`crate::retry`].
+    /// Sets how often, and after which pauses, a call that failed for a temporary reason is retried.
+    /// See [`crate::retry`].
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// A deadline for every call that sets none of its own. Default: none, a call ends when its
-    /// answer arrives or the connection has been gone for a session timeout.
+    /// Sets a deadline for every call that has none of its own. Default: none; a call ends when its
+    /// reply arrives or the connection has been lost for a session timeout.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// The ACL of every znode that is created without one of its own
-    /// ([`CreateCall::acl`](crate::ops::CreateCall::acl), [`Op::acl`](crate::Op::acl)): alone, in
-    /// transactions, as a missing parent, and by everything that creates znodes through this client
-    /// or its clones. Default: [`Acl::open`], everybody may do everything.
+    /// Sets the ACL of every znode that is created without its own ACL
+    /// ([`CreateCall::acl`](crate::ops::CreateCall::acl), [`Op::acl`](crate::Op::acl)): by single
+    /// creations, in transactions, as missing parents, and by everything that creates znodes through
+    /// this client or its clones. Default: [`Acl::open`], all permissions for everyone.
     ///
     /// Connecting fails with
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the list is empty. With
@@ -218,10 +217,10 @@ impl Options {
     /// Calls `hook` with a report of every call that has ended, for metrics. Default: none, which costs
     /// nothing.
     ///
-    /// The hook runs in the task that awaits the call, before that gets the result, so it should be
+    /// The hook runs in the task that awaits the call, before the task gets the result, so it should be
     /// quick. A panic in it is logged and does not affect the call. A call that takes several requests (a
-    /// creation with parents, a recursive deletion) makes a report for each. A call whose future is
-    /// dropped makes none.
+    /// creation with parents, a recursive deletion) is reported once for each request. A call whose future
+    /// is dropped is not reported.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -252,14 +251,14 @@ impl Options {
         self
     }
 
-    /// Goes on with a session of which id and password are known, instead of opening a new one.
+    /// Resumes a session with this id and password instead of opening a new one.
     #[must_use]
     pub fn resume(mut self, session: SessionId, password: Password) -> Self {
         self.resumed = Some((session, password));
         self
     }
 
-    /// Opens connections in another way than by TCP to the named host.
+    /// Sets another way to open connections than TCP to the named host.
     #[must_use]
     pub fn dial(mut self, dial: Arc<dyn Dial>) -> Self {
         self.dial = dial;
@@ -274,7 +273,7 @@ impl Options {
     /// For this the members must name their client ports (`server.1=zk1:2888:3888;2181`; with TLS the
     /// second one, which Apache has from 3.10 on), and the client must be able to reach them at these
     /// addresses: not through a proxy, and not through address translation. A member that names none is
-    /// left out. If no member does, the connect string stays in force.
+    /// left out. If no member names one, the connect string stays in effect.
     ///
     /// Only for managed clients.
     #[must_use]
@@ -283,8 +282,8 @@ impl Options {
         self
     }
 
-    /// Servers to use before all others of the list, in order of preference: `zk1:2181,zk2:2181`, for example those
-    /// in the client's own data center, or an observer on its own machine. They are tried first. A client that had
+    /// Sets servers to use before all others of the list, in order of preference: `zk1:2181,zk2:2181`, for example
+    /// those in the client's data center, or an observer on its own machine. They are tried first. A client that had
     /// to use another server returns when a preferred one serves again, after a [delay](Options::return_delay). The
     /// order is strict: all clients with the same first entry use that server while it serves, so vary the order to
     /// spread the load.
@@ -301,9 +300,9 @@ impl Options {
     /// the members name their client addresses. A client with preferred servers does not change servers just to
     /// balance load when the list changes.
     ///
-    /// Whether a server serves is asked with the four-letter word `srvr`, which servers allow by default; one that
-    /// does not allow it counts as serving. If a server looks available but does not take the session, the delay
-    /// doubles each time, up to 16 times, until a return succeeds.
+    /// The client uses the four-letter word `srvr` to find out whether a server serves clients. Servers allow it by
+    /// default; one that does not allow it counts as serving. If a server looks available but does not accept the
+    /// session, the delay doubles each time, up to 16 times, until a return succeeds.
     ///
     /// `connect` and `start` fail with `InvalidArgument` if the text is empty or cannot be read.
     ///
@@ -326,7 +325,7 @@ impl Options {
         self
     }
 
-    /// How long to wait before looking for a better [preferred](Options::prefer) server, and between attempts. Each
+    /// Sets the delay before looking for a better [preferred](Options::prefer) server, and between attempts. Each
     /// wait is random, from 0.5 to 1.5 times this, so that clients do not all return at once to a server that was
     /// restarted. Default 30 s.
     #[must_use]
@@ -343,12 +342,12 @@ impl Options {
         ClientPort::Plain
     }
 
-    /// Speaks TLS, and nothing else. The certificate of a server must be for its host as it stands in
+    /// Uses TLS for all connections. The certificate of a server must be for its host as written in
     /// the connect string, unless the settings say otherwise.
     ///
-    /// The files are read when the client is started, and that fails if they cannot be used. They are
-    /// looked at again before each new connection: what has changed is read, and if it cannot be used,
-    /// what was read before stays and the log says why.
+    /// The files are read when the client is started, which fails if they cannot be used. They are
+    /// checked again before each new connection: files that have changed are read again, and if they
+    /// cannot be used, the previous contents stay in use and the log says why.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -368,12 +367,12 @@ impl Options {
         self
     }
 
-    /// Logs in with SASL (DIGEST-MD5) on every connection, before anything else is asked. The server
-    /// has to prove that it knows the password, too. A login that fails is final: the client ends with
+    /// Logs in with SASL (DIGEST-MD5) on every connection, before any other request. The server has
+    /// to prove that it knows the password, too. A login that fails is final: the client ends with
     /// [`ErrorKind::AuthFailed`](crate::ErrorKind::AuthFailed).
     ///
-    /// The password itself is not sent, but who records the login can guess at it: use
-    /// [TLS](Options::tls) where others can listen.
+    /// The password itself is not sent, but an attacker who records the login can try to guess it: use
+    /// [TLS](Options::tls) on networks that are not trusted.
     #[cfg(feature = "sasl")]
     #[must_use]
     pub fn sasl(self, username: impl Into<String>, password: impl Into<String>) -> Self {
@@ -382,12 +381,13 @@ impl Options {
         self.log_in(SaslLogin::Password(credentials))
     }
 
-    /// Logs in with SASL on every connection, with a password or with Kerberos, before anything else is
-    /// asked. The server has to prove itself, too. A login that fails is final: the client ends with
-    /// [`ErrorKind::AuthFailed`](crate::ErrorKind::AuthFailed). Only when no server of a Kerberos realm
-    /// answers is it tried again.
+    /// Logs in with SASL on every connection, with a password or with Kerberos, before any other request.
+    /// The server has to authenticate itself, too. A login that fails is final: the client ends with
+    /// [`ErrorKind::AuthFailed`](crate::ErrorKind::AuthFailed). It is retried only if no server of the
+    /// Kerberos realm responds.
     ///
-    /// Kerberos takes the feature `kerberos` of this crate; without it, every such login fails and says so.
+    /// Kerberos needs the feature `kerberos` of this crate; without it, every such login fails with an error
+    /// that says so.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -407,7 +407,7 @@ impl Options {
         self
     }
 
-    /// A managed client: connected, and opening the next session whenever one has expired.
+    /// Connects and returns a managed client, which opens a new session whenever one has expired.
     pub async fn connect(self, servers: &str) -> Result<Client> {
         let connect_timeout = self.connect_timeout;
         let client = self.start(servers)?;
@@ -415,15 +415,15 @@ impl Options {
         Ok(client)
     }
 
-    /// A managed client at once; it connects in the background, and calls wait for it. Outside of a tokio
-    /// runtime, the background is the thread of [`blocking`](crate::blocking); without that feature, this
-    /// fails.
+    /// Returns a managed client at once; it connects in the background, and calls wait for the connection.
+    /// Outside of a tokio runtime, the client uses the background thread of [`blocking`](crate::blocking);
+    /// without that feature, this fails.
     pub fn start(self, servers: &str) -> Result<Client> {
         let servers = self.checked(servers)?;
         Client::managed(servers, self)
     }
 
-    /// One session, which ends when it ends.
+    /// Connects and returns one session, which is not replaced when it ends.
     pub async fn connect_session(self, servers: &str) -> Result<Session> {
         if self.follow_membership {
             return Err(Error::invalid_argument("only a managed client can follow the membership"));
@@ -453,7 +453,7 @@ impl Options {
     }
 }
 
-/// Servers refuse an empty ACL, but only when something is created.
+/// Fails for an empty ACL, which servers would refuse only when a znode is created.
 pub(crate) fn check_default_acl(acl: &[Acl]) -> Result<()> {
     match acl.is_empty() {
         true => Err(Error::invalid_argument("default_acl must have at least one entry")),

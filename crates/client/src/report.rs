@@ -1,11 +1,11 @@
-//! What is reported for each call: a span and, when it has ended, an event of `tracing`, both at level DEBUG with the
-//! target `herdsman_client::call`, and the program's own hook, for metrics.
+//! Reports of calls: a span and, when the call has ended, an event of `tracing`, both at level DEBUG with the target
+//! `herdsman_client::call`, and a call of the program's own hook, for metrics.
 //!
 //! The fields and events of the span are described in the documentation of the crate. The event at the end repeats
 //! them, with `elapsed` in place of `elapsed_us`, for logs that show no spans; it is not in the span.
 //!
-//! When nobody asks for any of them, all together cost three branches: not even the clock is read, and the future of
-//! the call is no larger.
+//! If none of them is enabled, they cost three branches: not even the clock is read, and the future of the call is not
+//! larger.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,22 +25,22 @@ use crate::state::ConnectionState;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CallReport<'a> {
-    /// The operation, by the name it has in errors: `getData`, `create2`, `multi`, ….
+    /// The name of the operation as in errors: `getData`, `create2`, `multi`, ….
     pub op: &'static str,
     /// The path as the caller wrote it, if the operation has one; of a transaction, that of its first
     /// write.
     pub path: Option<&'a str>,
-    /// How it ended; the error says whether it happened all the same.
+    /// The result; an error says whether the operation was applied.
     pub result: Result<(), &'a Error>,
-    /// From the moment of the call until its result was taken. For a call that was sent first and awaited
+    /// The time from the call until its result was taken. For a call that was sent first and awaited
     /// later, this includes the time between the reply and the await.
     pub elapsed: Duration,
-    /// How often the request was queued for a server: 1 unless it was tried again, and 0 if it never
-    /// was, for instance because an argument is not valid.
+    /// How often the request was queued for a server: 1 without retries, and 0 if it was never queued,
+    /// for instance because an argument is not valid.
     pub attempts: u32,
 }
 
-/// The hook of a program.
+/// A program's hook for reports of calls.
 #[derive(Clone)]
 pub(crate) struct OnCall(Arc<dyn Fn(&CallReport<'_>) + Send + Sync>);
 
@@ -56,15 +56,15 @@ impl fmt::Debug for OnCall {
     }
 }
 
-/// The target of the log lines.
+/// The target of spans and events.
 const TARGET: &str = "herdsman_client::call";
 
-/// Whether log lines of calls are wanted.
+/// Whether events of calls are enabled.
 pub(crate) fn is_logged() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
 }
 
-/// The span of a call; disabled if nobody wants it.
+/// Creates the span of a call, which may be disabled.
 pub(crate) fn span(op: OpCode, path: &str) -> Span {
     tracing::debug_span!(
         target: TARGET,
@@ -78,7 +78,7 @@ pub(crate) fn span(op: OpCode, path: &str) -> Span {
     )
 }
 
-/// Adds to the span of a call how it has ended.
+/// Records the result in the span of a call.
 pub(crate) fn record(span: &Span, report: &CallReport<'_>) {
     match report.result {
         Ok(()) => span.record("outcome", "ok"),
@@ -90,7 +90,7 @@ pub(crate) fn record(span: &Span, report: &CallReport<'_>) {
     span.record("elapsed_us", elapsed_us).record("attempts", report.attempts);
 }
 
-/// Runs a call in its span, and logs there what becomes of the connection meanwhile.
+/// Runs a call in its span, and logs changes of the connection there.
 pub(crate) async fn run_in<T>(
     span: Span,
     mut states: watch::Receiver<ConnectionState>,
@@ -105,7 +105,7 @@ pub(crate) async fn run_in<T>(
     };
     let call = async {
         tokio::select! {
-            // What has happened to the connection comes before what it means for the call.
+            // A change of the connection is logged before its effect on the call.
             biased;
             never = log_states => match never {},
             result = call => result,
@@ -114,7 +114,7 @@ pub(crate) async fn run_in<T>(
     call.instrument(span).await
 }
 
-/// The path for reports: none if the operation has none.
+/// Returns the path for reports; `None` if the operation has no path.
 pub(crate) fn shown(path: &str) -> Option<&str> {
     (!path.is_empty()).then_some(path)
 }
@@ -137,7 +137,7 @@ pub(crate) fn publish(hook: Option<&OnCall>, report: &CallReport<'_>) {
     let Some(OnCall(hook)) = hook else {
         return;
     };
-    // The call may belong to a task that must go on, such as a deletion in the background.
+    // The call may belong to a task that must continue, such as a deletion in the background.
     if panic::catch_unwind(AssertUnwindSafe(|| hook(report))).is_err() {
         tracing::error!(
             op,

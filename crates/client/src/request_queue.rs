@@ -1,10 +1,10 @@
-//! Requests that wait for the connection, in the order in which they were made.
+//! The queue of requests for the connection, in the order in which they were made.
 //!
 //! In: requests from any task, encoded at the moment of the call: that moment decides their order.
-//! Out: bytes for the connection and, for each request, the pending that waits for its reply.
+//! Out: bytes for the connection and, for each request, a [`PendingRequest`] that waits for the reply.
 //!
-//! Limit: a request holds a permit from the call to its answer, so at most `in_flight_max` are here
-//! and on the wire together. Callers wait for a permit, or are told [`ErrorKind::Busy`].
+//! Limit: a request holds a permit from the call to its reply, so at most `in_flight_max` are in the
+//! queue and on the wire together. Callers wait for a permit, or get [`ErrorKind::Busy`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::watches::{ConfirmedWatch, ExpectedWatch, WatchTable};
 
-/// A successful answer.
+/// A successful reply.
 #[derive(Debug)]
 pub struct Answer {
-    /// What follows the header.
+    /// The bytes after the header.
     pub(crate) body: Bytes,
     /// The watch that the request has set.
     pub(crate) watch: Option<ConfirmedWatch>,
 }
 
-/// What an answer is for.
+/// What to do with a reply.
 #[derive(Debug)]
 pub(crate) enum ReplyTo {
     Caller(oneshot::Sender<Result<Answer>>),
-    /// Credentials presented again, watches set again: nobody waits.
+    /// The reply is not needed, for example to credentials sent again.
     Discard,
-    /// A watch was removed; older servers need a second, blunter request.
+    /// A watch was removed; older servers need a second request, which removes all watches of the path.
     WatchRemoval {
         path: String,
         table: WatchTable,
@@ -51,12 +51,12 @@ pub(crate) struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// A request that the connection itself has made.
+    /// Creates a request of the connection itself.
     pub(crate) fn unattended(xid: Xid, op: OpCode) -> Self {
         PendingRequest { xid, op, to: ReplyTo::Discard, expected: None, _permit: None }
     }
 
-    /// Tells the caller that there will be no answer. `sent`: the server may have seen the request.
+    /// Fails the request. `sent`: the server may have received it.
     pub(crate) fn fail(self, kind: ErrorKind, sent: Sent) {
         let outcome = match sent {
             Sent::Yes if changes_tree(self.op) => Outcome::Unknown,
@@ -67,13 +67,13 @@ impl PendingRequest {
 
     pub(crate) fn answer(self, answer: Result<Answer>) {
         if let ReplyTo::Caller(send) = self.to {
-            // A caller that no longer waits drops the answer, and with it a watch.
+            // If the caller no longer waits, the reply is dropped, and with it a watch.
             let _ = send.send(answer);
         }
     }
 }
 
-/// Whether bytes of a request may have left.
+/// Whether bytes of a request may have been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Yes,
@@ -100,11 +100,11 @@ fn changes_tree(op: OpCode) -> bool {
     )
 }
 
-/// The queue.
+/// The queue of a session's requests.
 #[derive(Debug)]
 pub(crate) struct RequestQueue {
     inner: Mutex<Inner>,
-    /// Something was put into an empty queue.
+    /// Notified when a request is added to an empty queue.
     ready: Notify,
     permits: Arc<Semaphore>,
     request_bytes_max: usize,
@@ -115,7 +115,7 @@ struct Inner {
     bytes: Vec<u8>,
     requests: VecDeque<PendingRequest>,
     last_xid: i32,
-    /// Set once: nothing is taken any more.
+    /// Set once: the queue accepts no more requests.
     closed: Option<ErrorKind>,
 }
 
@@ -136,17 +136,17 @@ impl RequestQueue {
         }
     }
 
-    /// Room for one more request, if there is some and nobody waits for it.
+    /// Returns a permit for one request, if one is free and no other task waits for it.
     pub(crate) fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
     }
 
-    /// Room for one more request; those who ask first get it first.
+    /// Waits for a permit for one request; first come, first served.
     pub(crate) async fn permit(&self) -> OwnedSemaphorePermit {
         self.permits.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// Puts a request behind all others.
+    /// Adds a request at the end.
     pub(crate) fn push(
         &self,
         request: &Request<'_>,
@@ -158,20 +158,20 @@ impl RequestQueue {
         Ok(receive)
     }
 
-    /// Says goodbye behind all other requests, and takes no more.
+    /// Adds the request that closes the session, after which the queue accepts no more requests.
     pub(crate) fn push_close_session(&self) -> Result<oneshot::Receiver<Result<Answer>>> {
         let (send, receive) = oneshot::channel();
         self.put(&Request::CloseSession, ReplyTo::Caller(send), None, None)?;
         Ok(receive)
     }
 
-    /// A removal holds no permit: there are never more of them than there were watches.
+    /// Adds the removal of a watch. It needs no permit: there are never more removals than there were watches.
     pub(crate) fn remove_watch(&self, path: &str, table: WatchTable) {
         let to = ReplyTo::WatchRemoval { path: path.to_owned(), table };
         self.put_removal(path, table.watcher_type(), to);
     }
 
-    /// Servers before 3.9 know no type for persistent watches alone.
+    /// Adds the removal of all watches of a path: servers before 3.9 have no type for persistent watches alone.
     pub(crate) fn remove_all_watches(&self, path: &str) {
         self.put_removal(path, WatcherType::Any, ReplyTo::Discard);
     }
@@ -199,7 +199,7 @@ impl RequestQueue {
         encode(&mut inner.bytes, xid, request, self.request_bytes_max)?;
         inner.requests.push_back(PendingRequest { xid, op, to, expected, _permit: permit });
         if op == OpCode::CloseSession {
-            // Under the same lock: nothing may come behind a goodbye.
+            // Under the same lock: no request may follow this one.
             inner.closed = Some(ErrorKind::Closed);
         }
         drop(inner);
@@ -209,12 +209,12 @@ impl RequestQueue {
         Ok(())
     }
 
-    /// Nothing is taken any more.
+    /// Whether the queue accepts no more requests.
     pub(crate) fn is_closed(&self) -> bool {
         self.inner.lock().closed.is_some()
     }
 
-    /// Resolves when there may be something to take. Cancel-safe.
+    /// Resolves when there may be requests to take. Cancel-safe.
     pub(crate) async fn ready(&self) {
         self.ready.notified().await;
     }
@@ -227,13 +227,13 @@ impl RequestQueue {
         requests.append(&mut inner.requests);
     }
 
-    /// Fails all that waits here; none of it was sent.
+    /// Fails all queued requests, none of which was sent.
     pub(crate) fn fail_all(&self, kind: &ErrorKind) {
         let requests = self.empty(None);
         fail_unsent(requests, kind);
     }
 
-    /// Fails all that waits here and all that comes later.
+    /// Fails all queued requests and all later ones.
     pub(crate) fn close(&self, kind: &ErrorKind) {
         let requests = self.empty(Some(kind));
         fail_unsent(requests, kind);
@@ -249,15 +249,15 @@ impl RequestQueue {
     }
 }
 
-/// Outside the queue's lock: a pending that goes may put a watch removal into the queue.
+/// Called without the queue's lock: dropping a request may add a watch removal to the queue.
 fn fail_unsent(requests: VecDeque<PendingRequest>, kind: &ErrorKind) {
     for pending in requests {
         pending.fail(kind.clone(), Sent::No);
     }
 }
 
-/// Appends a request's frame, or nothing if it is too large. As in servers, the limit is on what
-/// follows the frame's length.
+/// Appends a request's frame, or nothing if it is too large. As in servers, the limit does not include
+/// the length field of the frame.
 pub(crate) fn encode(
     out: &mut Vec<u8>,
     xid: Xid,

@@ -1,12 +1,12 @@
 //! Whether and when a failed operation is tried again.
 //!
 //! In: a policy chosen by the user, the number of failed attempts, the time since the first. Out:
-//! a pause, or the end of trying. Time is passed in and nothing sleeps here.
+//! a pause, or no further attempt. Time is passed in and nothing sleeps here.
 //!
-//! Deliberately not here: *which* errors are worth another attempt. That is the client's decision.
-//! It repeats an operation only if the error says that the operation was not applied, or if the
-//! operation is safe to repeat (a read, say). An operation that may or may not have happened is
-//! reported to the caller under every policy.
+//! Deliberately not here: *which* errors are retried. That is the client's decision. It repeats an
+//! operation only if the error says that the operation was not applied, or if the operation is safe
+//! to repeat (such as a read). With every policy, a write that may or may not have been applied is
+//! reported to the caller.
 //!
 //! Curator has the same policies (`RetryNTimes`, `ExponentialBackoffRetry`, `RetryUntilElapsed`,
 //! `RetryForever`). Its exponential pauses keep a minimum of one base; ours have full jitter.
@@ -17,26 +17,26 @@ use fastrand::Rng;
 
 use crate::backoff::{PAUSE_MIN, doubled, full_jitter};
 
-/// How often and with what pauses a failed operation is tried again.
+/// How often and with what pauses a failed operation is retried.
 ///
-/// A policy is a plain value: it counts nothing by itself and can be shared by any number of
-/// operations. Which errors are retried is not its concern: only those that say that the operation
-/// was not applied, or those of operations that are safe to repeat.
+/// A policy is a plain value without state and can be shared by any number of operations. It does not
+/// decide which errors are retried: those that say that the operation was not applied, and those of
+/// operations that are safe to repeat.
 ///
 /// ```
 /// use std::time::Duration;
 /// use herdsman_client::retry::RetryPolicy;
 ///
-/// // At once or not at all.
+/// // No retries.
 /// let never = RetryPolicy::never();
 /// // At most three retries, a second apart.
 /// let steady = RetryPolicy::n_times(3, Duration::from_secs(1));
 /// // At most ten retries after up to 100 ms, 200 ms, 400 ms, then at most 500 ms.
 /// let patient = RetryPolicy::exponential(Duration::from_millis(100), 10)
 ///     .pause_max(Duration::from_millis(500));
-/// // As many as fit into 30 s.
+/// // As many retries as fit into 30 s.
 /// let limited = RetryPolicy::until_elapsed(Duration::from_secs(30), Duration::from_secs(1));
-/// // Until it works or the caller drops the operation.
+/// // Until it succeeds or the caller drops the operation.
 /// let stubborn = RetryPolicy::forever(Duration::from_secs(1));
 /// # let _ = (never, steady, patient, limited, stubborn);
 /// ```
@@ -47,7 +47,7 @@ pub struct RetryPolicy {
     pause_max: Duration,
 }
 
-/// When trying ends.
+/// When there are no further attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Limit {
     Retries(u32),
@@ -55,7 +55,7 @@ enum Limit {
     Never,
 }
 
-/// What lies between two attempts.
+/// The pause between two attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pause {
     Fixed(Duration),
@@ -68,43 +68,42 @@ impl RetryPolicy {
     /// [`pause_max`](Self::pause_max) says otherwise.
     pub const EXPONENTIAL_PAUSE_MAX: Duration = Duration::from_secs(10);
 
-    /// The first failure is the answer.
+    /// Never retries.
     #[must_use]
     pub const fn never() -> Self {
         Self::n_times(0, Duration::ZERO)
     }
 
-    /// At most `retries` attempts after the first, with the same pause before each. The pause may
-    /// be zero.
+    /// Retries at most `retries` times, with the same pause before each retry. The pause may be zero.
     #[must_use]
     pub const fn n_times(retries: u32, pause: Duration) -> Self {
         let limit = Limit::Retries(retries);
         Self { limit, pause: Pause::Fixed(pause), pause_max: Duration::MAX }
     }
 
-    /// At most `retries` attempts after the first, with growing random pauses: the first is drawn
-    /// evenly from 0 (in fact 1 ms) to `base`, the next from 0 to twice that, and so on, up to
-    /// [`EXPONENTIAL_PAUSE_MAX`](Self::EXPONENTIAL_PAUSE_MAX). Many clients that fail together so
-    /// do not return together. With a `base` of zero every pause is zero.
+    /// Retries at most `retries` times, with growing random pauses: the first is drawn uniformly
+    /// from 0 (in fact 1 ms) to `base`, the next from 0 to twice that, and so on, up to
+    /// [`EXPONENTIAL_PAUSE_MAX`](Self::EXPONENTIAL_PAUSE_MAX). So many clients that fail together do
+    /// not retry together. With a `base` of zero every pause is zero.
     #[must_use]
     pub const fn exponential(base: Duration, retries: u32) -> Self {
         let limit = Limit::Retries(retries);
         Self { limit, pause: Pause::Jittered(base), pause_max: Self::EXPONENTIAL_PAUSE_MAX }
     }
 
-    /// As many attempts as begin within `total` of the first one, with the same pause before each
-    /// (at least 1 ms, so that it is no busy loop). The last pause is cut short so that there is a
-    /// last attempt when `total` is over. An attempt that is under way is not cut short by this.
+    /// Retries until `total` has elapsed since the first attempt began, with the same pause before each
+    /// retry (at least 1 ms, to avoid a busy loop). The last pause is shortened so that there is a last
+    /// attempt when `total` has elapsed. An attempt in progress is not cancelled.
     #[must_use]
     pub const fn until_elapsed(total: Duration, pause: Duration) -> Self {
         let limit = Limit::Elapsed(total);
         Self { limit, pause: Pause::Fixed(pause), pause_max: Duration::MAX }
     }
 
-    /// Attempts without end, with the same pause before each (at least 1 ms, so that it is no busy
+    /// Retries without a limit, with the same pause before each retry (at least 1 ms, to avoid a busy
     /// loop). Ends only with success, with an error that is not retried, or when the caller drops
-    /// the operation. Waits for the end of read-only service, too: under other policies a write that a
-    /// read-only server refuses fails at once.
+    /// the operation. Also retries writes that a read-only server refuses, until a quorum is back: with
+    /// other policies they fail at once.
     #[must_use]
     pub const fn forever(pause: Duration) -> Self {
         Self { limit: Limit::Never, pause: Pause::Fixed(pause), pause_max: Duration::MAX }
@@ -114,8 +113,8 @@ impl RetryPolicy {
         self.limit == Limit::Never
     }
 
-    /// No pause is longer than this. Meant for [`exponential`](Self::exponential), where it bounds
-    /// the doubling, but true of every policy.
+    /// Limits the length of pauses. Meant for [`exponential`](Self::exponential), where it limits the
+    /// doubling, but effective for every policy.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -132,7 +131,7 @@ impl RetryPolicy {
 }
 
 /// [`exponential`](RetryPolicy::exponential) with a base of 100 ms and 5 retries: the pauses add up
-/// to 3.1 s at most, which outlasts the usual election of a leader.
+/// to 3.1 s at most, which is longer than a typical leader election.
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self::exponential(Duration::from_millis(100), 5)
@@ -151,9 +150,8 @@ impl Attempts {
         Self { policy, rng }
     }
 
-    /// How long to wait before the next attempt, or `None` if there shall be none. Of the attempts
-    /// so far all `failed_attempts` have failed (1 after the first failure), and the first began
-    /// `elapsed` ago.
+    /// Returns how long to wait before the next attempt, or `None` if there is to be none. All
+    /// `failed_attempts` so far have failed (1 after the first failure), and the first began `elapsed` ago.
     pub(crate) fn pause_after(
         &mut self,
         failed_attempts: u32,
@@ -163,8 +161,8 @@ impl Attempts {
             Limit::Retries(retries) if failed_attempts > retries => None,
             Limit::Retries(_) => Some(self.pause(failed_attempts)),
             Limit::Elapsed(total) if elapsed >= total => None,
-            // Cut after the minimum is applied: the pause then reaches the end of the total, and
-            // there is no further one.
+            // Shortened after the minimum is applied: the pause then ends with the total, and there is
+            // no further one.
             Limit::Elapsed(total) => {
                 Some(self.pause(failed_attempts).max(PAUSE_MIN).min(total - elapsed))
             }
@@ -195,7 +193,7 @@ mod tests {
         Attempts::new(policy, Rng::with_seed(1))
     }
 
-    /// The policy's answer after each (failed attempts, elapsed ms), in ms.
+    /// Checks the pause in ms for each (failed attempts, elapsed ms).
     fn check(policy: &RetryPolicy, rows: &[(u32, u32, Option<u32>)]) {
         let mut attempts = attempts(policy.clone());
         for &(failed, elapsed_ms, expected_ms) in rows {

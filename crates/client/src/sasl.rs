@@ -1,8 +1,8 @@
 //! Logins with SASL: the settings of [`Options::log_in`](crate::Options::log_in).
 //!
-//! A password makes a DIGEST-MD5 login, a Kerberos ticket or key a GSSAPI login. Which of them it is can
-//! also stand in a JAAS file, as Apache's clients read it ([`JaasLogin`]). Kerberos is there if this crate is
-//! built with its feature `kerberos`. Apache: `ZooKeeperSaslClient`, `SaslServerPrincipal`.
+//! Logins with a password use DIGEST-MD5, logins with a Kerberos ticket or key use GSSAPI. Both can also be
+//! configured in a JAAS file, as for Apache's clients ([`JaasLogin`]). Kerberos needs the feature `kerberos` of
+//! this crate. Apache: `ZooKeeperSaslClient`, `SaslServerPrincipal`.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,48 +12,48 @@ pub use herdsman_sasl::gssapi::InitiatorKeys;
 pub use herdsman_sasl::{Credentials, JaasError, LoginError, Secret};
 use herdsman_sasl::{JaasFile, Login};
 
-/// How a client proves who it is.
+/// How a client authenticates itself.
 #[derive(Clone, Debug)]
 pub enum SaslLogin {
-    /// With a name and a password: DIGEST-MD5.
+    /// DIGEST-MD5, with a user name and a password.
     Password(Credentials),
-    /// With a ticket: Kerberos.
+    /// GSSAPI, with a Kerberos ticket or key.
     Kerberos(KerberosSettings),
 }
 
-/// A login with Kerberos. By default, with the user's ticket as `kinit` leaves it, to servers that are called
-/// `zookeeper/<host>`.
+/// A login with Kerberos. By default it uses the user's ticket as stored by `kinit`, and server principals of
+/// the form `zookeeper/<host>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KerberosSettings {
-    /// Tickets, or keys to get them with. Both are looked for at each login, so that it does not matter
-    /// when they expire.
+    /// Tickets, or keys to get them with. Both are read again at each login, so that they may expire
+    /// and be renewed.
     pub keys: InitiatorKeys,
-    /// What the servers are called.
+    /// The principals of the servers.
     pub servers: ServerPrincipals,
 }
 
-/// What servers are called in Kerberos. The defaults are Apache's, but for `host_names`.
+/// The Kerberos principals of servers. The defaults are Apache's, except for `host_names`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerPrincipals {
-    /// One name for all of them, if they have one (`zookeeper.server.principal`).
+    /// The principal of all servers, if they share one (`zookeeper.server.principal`).
     pub principal: Option<String>,
-    /// Else the first part of their names (`zookeeper.sasl.client.username`).
+    /// Otherwise the first part of their principals (`zookeeper.sasl.client.username`).
     pub service: String,
-    /// The realm of a name that says none (`zookeeper.server.realm`); the host's, as `krb5.conf` has it, or
-    /// else the client's, if this is not set.
+    /// The realm of a principal without one (`zookeeper.server.realm`). If it is not set, the realm of the
+    /// host according to `krb5.conf`, or else that of the client.
     pub realm: Option<String>,
-    /// The second part of their names (`zookeeper.sasl.client.canonicalize.hostname`).
+    /// The second part of their principals (`zookeeper.sasl.client.canonicalize.hostname`).
     pub host_names: HostNames,
 }
 
-/// What a server's host is called.
+/// Which host name is used in a server's principal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostNames {
-    /// As in the connect string.
+    /// The host as in the connect string.
     #[default]
     AsDialled,
-    /// What the name service calls the address that was reached, if that name leads back to it. This is
-    /// Apache's default; it makes the name service part of what is trusted.
+    /// The name that DNS returns for the server's address, if that name resolves to the address. This is
+    /// Apache's default; it requires trust in DNS.
     Canonical,
 }
 
@@ -76,7 +76,7 @@ impl Default for ServerPrincipals {
 }
 
 impl ServerPrincipals {
-    /// What the server is called that was reached at this host and address. May ask the name service.
+    /// Returns the principal of the server at this host and address. May query DNS.
     pub(crate) fn of(&self, host: &str, address: Option<IpAddr>) -> String {
         let realm = self.realm.as_deref().unwrap_or_default();
         match &self.principal {
@@ -96,7 +96,7 @@ impl ServerPrincipals {
     }
 }
 
-/// A login that a section of a JAAS file describes.
+/// A login that is configured in a section of a JAAS file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JaasLogin {
     /// The file (`java.security.auth.login.config`).
@@ -105,61 +105,61 @@ pub struct JaasLogin {
     pub section: String,
 }
 
-/// Why a JAAS file is no use.
+/// Why a JAAS file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JaasLoginError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", .file.display())]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is no JAAS file.
+    /// The file is not a JAAS file.
     #[error("{}: {source}", .file.display())]
     Malformed {
-        /// Which.
+        /// The path of the file.
         file: PathBuf,
-        /// What is wrong.
+        /// The syntax error.
         source: JaasError,
     },
-    /// A section of it is of no use.
+    /// The section is missing or cannot be used.
     #[error("{}: {source}", .file.display())]
     Section {
-        /// Which file.
+        /// The path of the file.
         file: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the section.
         source: LoginError,
     },
-    /// A section has no user name and password to log in with.
+    /// The section has no user name and password.
     #[error("{}: section `{section}` has no username and password to log in with", .file.display())]
     NoCredentials {
-        /// Which file.
+        /// The path of the file.
         file: PathBuf,
-        /// Which.
+        /// The section.
         section: String,
     },
 }
 
 impl JaasLogin {
-    /// The section that clients use unless they are told otherwise.
+    /// The default section of clients.
     pub const SECTION: &'static str = "Client";
 
-    /// Reads the file. What the servers are called matters if the section is for Kerberos.
+    /// Reads the file. `servers` is used if the section is for Kerberos.
     ///
     /// # Errors
-    /// The file cannot be read, or the section is not there or not complete.
+    /// The file cannot be read, or the section is missing or incomplete.
     pub fn read(&self, servers: ServerPrincipals) -> Result<SaslLogin, JaasLoginError> {
         let file = || self.file.clone();
         let text = std::fs::read_to_string(&self.file)
             .map_err(|source| JaasLoginError::Unreadable { file: file(), source })?;
         let jaas = JaasFile::parse(&text)
             .map_err(|source| JaasLoginError::Malformed { file: file(), source })?;
-        let useless = |source| JaasLoginError::Section { file: file(), source };
-        match Login::from_file(&jaas, &self.section).map_err(useless)? {
+        let unusable = |source| JaasLoginError::Section { file: file(), source };
+        match Login::from_file(&jaas, &self.section).map_err(unusable)? {
             Login::Kerberos(login) => {
-                let keys = login.initiator_keys().map_err(useless)?;
+                let keys = login.initiator_keys().map_err(unusable)?;
                 Ok(SaslLogin::Kerberos(KerberosSettings { keys, servers }))
             }
             Login::Digest(login) => match login.credentials {
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_called_by_their_hosts_unless_they_have_a_name() {
+    fn principals_contain_the_host_unless_one_is_set() {
         let plain = ServerPrincipals::default();
         let of = |servers: &ServerPrincipals| servers.of("A.example", None);
         assert_eq!(of(&plain), "zookeeper/a.example@");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_says_how_to_log_in() {
+    fn a_section_selects_the_kind_of_login() {
         let digest = "org.apache.zookeeper.server.auth.DigestLoginModule";
         let password = format!("Client {{ {digest} required username=ann password=tulip; }};");
         assert!(matches!(read(&password), Ok(SaslLogin::Password(c)) if c.username == "ann"));
@@ -214,8 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_use_is_named() {
-        for (text, said) in [
+    fn errors_name_the_file() {
+        for (text, expected) in [
             ("Server { };", "no section `Client`"),
             ("Client {", "line 1: "),
             (
@@ -224,7 +224,7 @@ mod tests {
             ),
         ] {
             let error = read(text).unwrap_err().to_string();
-            assert!(error.starts_with('/') && error.contains(said), "{error}");
+            assert!(error.starts_with('/') && error.contains(expected), "{error}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! One session: from the handshake that opens it to the moment the servers end it.
+//! One session: from the handshake that opens it until it expires or is closed.
 //!
-//! In: requests, in program order. Out: answers, watch events, and the state of the connection.
-//! A task of its own ([`task`]) finds servers, reconnects and keeps the session alive; what is here
-//! is the handle that programs hold. When the last handle is dropped, the session is closed.
+//! In: requests, in program order. Out: replies, watch events, and the state of the connection.
+//! A background task ([`task`]) finds servers, reconnects and keeps the session alive; this module
+//! contains the handle that programs use. When the last handle is dropped, the session is closed.
 //!
-//! Deliberately not here: retries and the next session. Those are the [`Client`]'s.
+//! Deliberately not here: retries and the next session. Those belong to [`Client`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,26 +37,26 @@ mod transport;
 
 pub(crate) use transport::Connector;
 
-/// What the consecutive sessions of one client share.
+/// The state shared by the consecutive sessions of one client.
 #[derive(Debug)]
 pub(crate) struct ClientShared {
     pub(crate) watches: Arc<Watches>,
     pub(crate) credentials: Mutex<Vec<Credentials>>,
     pub(crate) servers: watch::Sender<ConnectString>,
-    /// How servers are reached, and as whom.
+    /// How connections to servers are opened, secured and authenticated.
     pub(crate) connector: Arc<Connector>,
-    /// Every change of every session.
+    /// Publishes every change of every session.
     pub(crate) states: StatePublisher,
-    /// Whether another session follows when one expires.
+    /// Whether a new session is opened when one expires.
     pub(crate) on_expiry: OnExpiry,
-    /// Where their tasks run.
+    /// The runtime of their tasks.
     pub(crate) runtime: Handle,
-    /// Newest txn that one of them has seen, so that the next one does not go back in time.
+    /// The newest txn that one of them has seen, so that the next one does not see an older state.
     pub(crate) last_zxid: AtomicI64,
 }
 
 impl ClientShared {
-    /// Fails if TLS files cannot be used, and where there is no runtime to run in.
+    /// Fails if the TLS files cannot be used, or if there is no runtime.
     pub(crate) fn new(
         servers: ConnectString,
         options: &Options,
@@ -80,7 +80,7 @@ impl ClientShared {
     }
 }
 
-/// The runtime from which a client is started; without one, that of the clients that are used without async.
+/// Returns the current runtime; without one, the background runtime of blocking clients.
 fn runtime() -> Result<Handle> {
     if let Ok(current) = Handle::try_current() {
         return Ok(current);
@@ -96,7 +96,7 @@ fn runtime() -> Result<Handle> {
     ))
 }
 
-/// What the session's task and its handles share.
+/// The state shared by the session's task and its handles.
 #[derive(Debug)]
 pub(crate) struct SessionShared {
     pub(crate) queue: Arc<RequestQueue>,
@@ -104,21 +104,21 @@ pub(crate) struct SessionShared {
     pub(crate) options: Options,
     pub(crate) states: StatePublisher,
     identity: Mutex<SessionIdentity>,
-    /// The last handle is gone, or somebody closed the session.
+    /// The last handle was dropped, or the session was closed.
     closing: Notify,
-    /// Why the last attempt to connector a server led nowhere.
+    /// Why the last attempt to reach a server failed.
     last_failure: Mutex<Option<String>>,
-    /// Why a server refused our login, or we refused the server.
+    /// Why a server refused the client's login, or the client refused the server.
     login_failure: Mutex<Option<String>>,
 }
 
-/// Who we are to the servers.
+/// The session as the servers know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionIdentity {
     pub(crate) session: SessionId,
     pub(crate) password: Password,
     pub(crate) timeout: Duration,
-    /// A request sent at this time was answered.
+    /// A request sent at this time got a reply, so the session was alive then.
     pub(crate) last_confirmed: Instant,
 }
 
@@ -129,13 +129,13 @@ impl SessionShared {
 
     pub(crate) fn publish(&self, state: ConnectionState, event: ConnectionEvent) {
         tracing::debug!(?event, "connection");
-        // The client's states is changed inside of the session's, so that who waits for a session to
-        // connect then finds the client connected.
+        // The client's state is changed within the session's, so that a task that waits for the session
+        // to connect then finds the client connected.
         self.states
             .publish(state, event, || self.client_shared.states.publish(state, event, || {}));
     }
 
-    /// What a session that has ended with [`ConnectionState::AuthFailed`] leaves for its callers.
+    /// Returns the error of a session that has ended with [`ConnectionState::AuthFailed`].
     pub(crate) fn auth_failure(&self) -> Error {
         let reason = self.login_failure.lock();
         Error::not_applied(ErrorKind::AuthFailed).because(reason.as_deref())
@@ -158,7 +158,7 @@ impl SessionShared {
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use herdsman_client::{ConnectionState, ErrorKind};
 ///
-/// // What rests on ephemerals belongs to one session and ends with it.
+/// // Everything that depends on ephemerals belongs to one session and ends with it.
 /// let session = zk.connected_session().await?;
 /// let bound = zk.bound_to(&session);
 /// bound.create("/worker", "").ephemeral().await?;
@@ -167,7 +167,7 @@ impl SessionShared {
 /// assert_eq!(session.ended().await, ConnectionState::Expired);
 /// let error = bound.get("/worker").await.unwrap_err();
 /// assert_eq!(*error.kind(), ErrorKind::SessionExpired);
-/// // The managed client goes on in the next one.
+/// // The managed client continues with the next one.
 /// assert_eq!(zk.exists("/worker").await?, None);
 /// # Ok(()) }
 /// ```
@@ -176,14 +176,14 @@ pub struct Session {
     handle: Arc<SessionHandle>,
 }
 
-/// What all handles share.
+/// The state behind all handles; dropping it closes the session.
 struct SessionHandle {
     shared: Arc<SessionShared>,
 }
 
 impl Drop for SessionHandle {
     fn drop(&mut self) {
-        // The task sends the goodbye if it can; nobody is left to wait for the answer.
+        // The task sends the request if it can; no caller is left to wait for the reply.
         drop(self.shared.queue.push_close_session());
         self.shared.closing.notify_one();
     }
@@ -196,7 +196,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session of its own, without a successor.
+    /// Starts a session that is not replaced when it expires.
     pub(crate) fn start_alone(servers: ConnectString, options: Options) -> Result<Self> {
         let client_shared = ClientShared::new(servers, &options, OnExpiry::End)?;
         Ok(Session::start(Arc::new(client_shared), options))
@@ -231,45 +231,45 @@ impl Session {
         &self.handle.shared
     }
 
-    /// The session's id; [`SessionId::NONE`] before it is established.
+    /// Returns the session's id; [`SessionId::NONE`] before it is established.
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.shared().identity().session
     }
 
-    /// The password with which another client could go on with this session.
+    /// Returns the password with which another client can resume this session.
     #[must_use]
     pub fn password(&self) -> Password {
         self.shared().identity().password
     }
 
-    /// The timeout that the servers have settled on; before that, the one asked for.
+    /// Returns the timeout negotiated with the servers; before that, the requested one.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.shared().identity().timeout
     }
 
-    /// When the last request was sent that a server has answered: the session was alive then, and
-    /// [`Session::timeout`] later the servers may end it. The answer itself came later than this,
+    /// Returns when the last request that got a reply was sent: the session was alive then, and
+    /// [`Session::timeout`] later the servers may end it. The reply itself came later than this,
     /// but servers count from the request.
     #[must_use]
     pub fn last_heard(&self) -> Instant {
         self.shared().identity().last_confirmed
     }
 
-    /// How things stand.
+    /// Returns the current state.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
         self.shared().states.state()
     }
 
-    /// Every change from now on.
+    /// Returns a stream of all changes from now on.
     #[must_use]
     pub fn events(&self) -> ConnectionEvents {
         ConnectionEvents::new(&self.shared().states, OnExpiry::End)
     }
 
-    /// Waits for a state.
+    /// Waits for a state that `wanted` accepts, and returns it.
     pub async fn wait_for(
         &self,
         mut wanted: impl FnMut(ConnectionState) -> bool,
@@ -279,28 +279,28 @@ impl Session {
         reached.map_or(ConnectionState::Closed, |state| *state)
     }
 
-    /// Resolves when the session is over.
+    /// Waits until the session has ended, and returns its final state.
     pub async fn ended(&self) -> ConnectionState {
         self.shared().ended().await
     }
 
-    /// A client all of whose operations belong to this session: when it is over, they fail.
+    /// Returns a client bound to this session: when the session has ended, its operations fail.
     #[must_use]
     pub fn client(&self) -> Client {
         Client::bound(self.clone())
     }
 
-    /// Ends the session on the servers: its ephemerals go at once. Requests that were made before
-    /// are answered first, later ones fail. Closing what is over already is fine.
+    /// Ends the session on the servers, which delete its ephemerals at once. Requests that were made
+    /// before get their replies first, later ones fail. Closing a session that has ended already is fine.
     ///
-    /// On this side the session is over in any case when this returns. An error means that no
-    /// server has confirmed it: they may keep its ephemerals until the session timeout has passed.
+    /// On the client the session has ended in any case when this returns. An error means that no
+    /// server has confirmed it: the servers may keep its ephemerals for up to the session timeout.
     pub async fn close(&self) -> Result<()> {
-        let goodbye = self.shared().queue.push_close_session();
+        let closing = self.shared().queue.push_close_session();
         self.shared().closing.notify_one();
-        let answered = match goodbye {
-            Ok(receive) => receive.await.unwrap_or_else(|_| Err(lost_goodbye())).map(drop),
-            // Closed already, by somebody else or by the servers.
+        let answered = match closing {
+            Ok(receive) => receive.await.unwrap_or_else(|_| Err(lost_reply())).map(drop),
+            // Already closed, by another handle or by the servers.
             Err(_) => Ok(()),
         };
         match self.ended().await {
@@ -328,13 +328,13 @@ impl Session {
         }
     }
 
-    /// Puts a request into the session's order now, if there is room.
+    /// Queues a request now, if not too many are in flight.
     pub(crate) fn try_submit(&self, request: &Submission<'_>) -> Option<SubmitResult> {
         let permit = self.shared().queue.try_permit()?;
         Some(self.submit_with(request, permit))
     }
 
-    /// Puts a request into the session's order as soon as there is room.
+    /// Queues a request as soon as not too many are in flight.
     pub(crate) async fn submit(&self, request: &Submission<'_>) -> SubmitResult {
         let permit = self.shared().queue.permit().await;
         self.submit_with(request, permit)
@@ -354,7 +354,7 @@ impl Session {
     }
 }
 
-/// A queued request: its answer will come here.
+/// The receiver of a queued request's reply, or why the request was not queued.
 pub(crate) type SubmitResult = Result<oneshot::Receiver<Result<Answer>>>;
 
 /// A request and the watch it sets.
@@ -363,7 +363,7 @@ pub(crate) struct Submission<'a> {
     pub(crate) watch: Option<WatchRequest<'a>>,
 }
 
-/// Which watch a request sets.
+/// The watch that a request sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WatchRequest<'a> {
     pub(crate) path: &'a str,
@@ -372,6 +372,6 @@ pub(crate) struct WatchRequest<'a> {
     pub(crate) chroot_bytes: usize,
 }
 
-fn lost_goodbye() -> Error {
+fn lost_reply() -> Error {
     Error::unknown(ErrorKind::ConnectionLoss)
 }

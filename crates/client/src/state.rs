@@ -9,37 +9,37 @@ use tokio::sync::{broadcast, watch};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
-/// How things stand between a client and its servers.
+/// The state of the connection between a client and its servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// No server has answered yet.
+    /// No server has accepted a session yet.
     Connecting,
-    /// All is well.
+    /// Connected to a server that accepts writes.
     Connected,
-    /// Connected to a server that is cut off from its quorum and answers reads only.
+    /// Connected to a read-only server, which has lost its quorum.
     ReadOnly,
-    /// The connection is gone; the session, its ephemerals and locks may still live.
+    /// The connection was lost; the session, its ephemerals and locks may still exist.
     Suspended,
-    /// No contact for a whole session timeout: the servers may have ended the session. Trust
-    /// nothing that depends on it. It may still turn out to be alive.
+    /// No contact for a whole session timeout: the servers may have ended the session. Do not rely
+    /// on anything that depends on it. The session may still turn out to be alive.
     Lost,
     /// The servers have ended the session.
     Expired,
-    /// The servers refused the credentials. The session is over.
+    /// The servers refused the credentials, which ends the session.
     AuthFailed,
     /// Closed by its owner.
     Closed,
 }
 
 impl ConnectionState {
-    /// A server answers at present.
+    /// Whether there is a connection to a server.
     #[must_use]
     pub fn is_connected(self) -> bool {
         matches!(self, ConnectionState::Connected | ConnectionState::ReadOnly)
     }
 
-    /// The session is over for good.
+    /// Whether the session has ended.
     #[must_use]
     pub fn is_final(self) -> bool {
         use ConnectionState::{AuthFailed, Closed, Expired};
@@ -47,7 +47,7 @@ impl ConnectionState {
     }
 }
 
-/// A change of the connection, in the order in which they happen.
+/// A change of the connection. Events are reported in the order in which they happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionEvent {
@@ -57,27 +57,27 @@ pub enum ConnectionEvent {
         /// Its id.
         session: SessionId,
     },
-    /// The connection is gone; the session may live on.
+    /// The connection was lost; the session may still exist.
     Suspended,
-    /// The same session goes on, on the same or another server.
+    /// The same session continues, on the same or another server.
     Reconnected {
         /// Its id.
         session: SessionId,
     },
-    /// Connected, but the server answers reads only.
+    /// Connected to a read-only server.
     ReadOnly,
     /// No contact for a whole session timeout.
     Lost,
-    /// The session is over; what it owned is gone.
+    /// The servers have ended the session and deleted its ephemerals.
     Expired,
     /// The credentials were refused.
     AuthFailed,
-    /// Closed by its owner; nothing follows.
+    /// Closed by its owner; no further event follows.
     Closed,
 }
 
 impl ConnectionEvent {
-    /// The final state that it leads to, if it is the last of its session.
+    /// Returns the final state that this event leads to, if it is the last of its session.
     fn final_state(self) -> Option<ConnectionState> {
         match self {
             ConnectionEvent::Expired => Some(ConnectionState::Expired),
@@ -88,10 +88,10 @@ impl ConnectionEvent {
     }
 }
 
-/// Changes that a slow subscriber may be behind; older ones are skipped for it.
+/// How many changes are kept for a slow subscriber; it misses older ones.
 const EVENTS_KEPT: usize = 64;
 
-/// Where a session task, or several one after the other, publishes its state.
+/// Publishes the state of a session, or of the consecutive sessions of a client.
 #[derive(Debug)]
 pub(crate) struct StatePublisher {
     now: watch::Sender<ConnectionState>,
@@ -110,9 +110,9 @@ impl StatePublisher {
         *self.now.borrow()
     }
 
-    /// Publishes a change, and runs `also` as part of it. To other threads all of it happens at once:
-    /// whoever has seen the new state subscribes behind the event, and whoever has seen the event sees
-    /// the new state.
+    /// Publishes a change, and runs `also` as part of it, atomically for other threads: a thread that has
+    /// seen the new state subscribes after the event, and a thread that has seen the event sees the new
+    /// state.
     pub(crate) fn publish(
         &self,
         state: ConnectionState,
@@ -122,7 +122,7 @@ impl StatePublisher {
         self.now.send_modify(|now| {
             *now = state;
             also();
-            // Nobody listening is fine.
+            // Fails only without subscribers.
             let _ = self.events.send(event);
         });
     }
@@ -133,7 +133,7 @@ impl StatePublisher {
 }
 
 /// A stream of [`ConnectionEvent`]s from the moment of subscription on. A subscriber that falls more
-/// than 64 events behind misses the oldest ones. It ends behind the event that nothing can follow.
+/// than 64 events behind misses the oldest ones. The stream ends after the last possible event.
 #[derive(Debug)]
 pub struct ConnectionEvents {
     inner: BroadcastStream<ConnectionEvent>,
@@ -141,7 +141,7 @@ pub struct ConnectionEvents {
     has_ended: bool,
 }
 
-/// What the end of a session means to a stream of events.
+/// What follows when a session expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnExpiry {
     End,
@@ -157,11 +157,11 @@ impl OnExpiry {
 impl ConnectionEvents {
     pub(crate) fn new(states: &StatePublisher, on_expiry: OnExpiry) -> Self {
         let inner = BroadcastStream::new(states.events.subscribe());
-        // Asked behind the subscription: the end is either seen here or arrives there.
+        // Read after subscribing: the end is either seen here or arrives as an event.
         ConnectionEvents { inner, on_expiry, has_ended: on_expiry.is_end(states.state()) }
     }
 
-    /// The next change; `None` when nothing can follow. Cancel-safe.
+    /// Waits for the next change; `None` if there can be no more. Cancel-safe.
     pub async fn next(&mut self) -> Option<ConnectionEvent> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

@@ -1,4 +1,4 @@
-//! Watches as values: one to await, one as a stream. Dropping either removes it on the server.
+//! Watches as values: a future and a stream. Dropping either removes it on the server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,23 +13,22 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::watches::Registration;
 
-/// Something happened to a watched znode.
+/// A change of a watched znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent {
-    /// What happened.
+    /// The kind of change.
     pub kind: EventType,
-    /// To which znode, as the client's namespace sees it.
+    /// The path of the znode in the client's namespace.
     pub path: String,
-    /// The change's own position in the order of all changes. Servers before 3.9 do not say, nor
-    /// does any server of a change that it found when the watch was set again after a reconnect.
+    /// The zxid of the change. `None` from servers before 3.9, and for a change that a server found
+    /// when the watch was set again after a reconnect.
     pub zxid: Option<Zxid>,
 }
 
 /// A one-shot watch: resolves when the change happens, once.
 ///
-/// It survives a reconnection, and reports a change that happened meanwhile. When the session ends
-/// first, it resolves to the error that says how: [`ErrorKind::SessionExpired`] or
-/// [`ErrorKind::Closed`].
+/// It survives a reconnect, and reports a change that happened meanwhile. When the session ends
+/// first, it resolves to the error [`ErrorKind::SessionExpired`] or [`ErrorKind::Closed`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,7 +40,7 @@ pub struct WatchEvent {
 /// zk.create("/config", "v1").await?;
 /// let (node, changed) = zk.get("/config").watch().await?;
 /// assert_eq!(node.data, "v1");
-/// zk.set("/config", "v2").await?; // anybody may have done this
+/// zk.set("/config", "v2").await?; // could be another client
 /// assert_eq!(changed.await?.kind, EventType::NodeDataChanged);
 /// # Ok(()) }
 /// ```
@@ -67,29 +66,29 @@ impl Future for Watch {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let received = Pin::new(&mut self.receive).poll(context);
         received.map(|event| {
-            // The sender is dropped without a message only with the runtime that drove the client.
+            // The sender is dropped without a message only together with the client's runtime.
             let event = event.unwrap_or(Err(Error::not_applied(ErrorKind::Closed)));
             event.map_err(|error| error.at_named("watch", self.registration.shown_path()))
         })
     }
 }
 
-/// What a persistent watch reports.
+/// An update of a persistent watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WatchUpdate {
     /// A change.
     Event(WatchEvent),
-    /// Changes may have been missed: the connection was gone, or the reader was too slow. The watch
-    /// is in place again, so what is read after this update misses nothing.
+    /// Changes may have been missed: the connection was lost, or the reader was too slow. The watch
+    /// is set again, so reads after this update together with later updates miss no change.
     Gap,
 }
 
 /// A persistent watch: a stream of changes.
 ///
-/// It survives reconnections, and in a managed client the end of a session; both are reported as
-/// [`WatchUpdate::Gap`]. At most 1024 updates, with paths of
-/// 256 KiB together, wait for a slow reader; then it gets a gap instead.
+/// It survives reconnects, and in a managed client the end of a session; both are reported as
+/// [`WatchUpdate::Gap`]. At most 1024 updates, with paths of 256 KiB in total, are queued for a slow
+/// reader; beyond that it gets a gap instead.
 /// The stream ends when the client is closed, or with the session for a client bound to one.
 ///
 /// ```
@@ -105,7 +104,7 @@ pub enum WatchUpdate {
 ///     match update {
 ///         WatchUpdate::Event(event) if event.path == "/app/a" => break,
 ///         WatchUpdate::Event(event) => println!("{:?} {}", event.kind, event.path),
-///         // Something may have been missed: read everything again.
+///         // Changes may have been missed: read everything again.
 ///         WatchUpdate::Gap => drop(zk.children("/app").await?),
 ///         _ => {}
 ///     }
@@ -120,10 +119,10 @@ pub struct PersistentWatch {
     _registration: Registration,
 }
 
-/// What waits for the reader of a persistent watch.
+/// The queued updates of a persistent watch.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    /// Bytes of paths.
+    /// The size of their paths.
     pub(crate) bytes: AtomicUsize,
     /// Updates were left out.
     pub(crate) overflowed: AtomicBool,
@@ -147,7 +146,7 @@ impl PersistentWatch {
         PersistentWatch { receive, backlog, _registration: registration }
     }
 
-    /// The next update; `None` at the end. Cancel-safe.
+    /// Waits for the next update; `None` at the end. Cancel-safe.
     pub async fn next(&mut self) -> Option<WatchUpdate> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
@@ -160,7 +159,7 @@ impl Stream for PersistentWatch {
         let received = self.receive.poll_recv(context);
         if let Poll::Ready(Some(update)) = &received {
             self.backlog.bytes.fetch_sub(update.path_bytes(), Ordering::AcqRel);
-            // This gap stands for everything that was dropped before this store: the reader reads again after it.
+            // This gap covers all updates dropped before this store: the reader reads everything again after it.
             if *update == WatchUpdate::Gap && self.receive.is_empty() {
                 self.backlog.overflowed.store(false, Ordering::Release);
             }

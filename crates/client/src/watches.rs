@@ -1,17 +1,17 @@
-//! Which watches this client has, and who waits for them.
+//! The registry of a client's watches.
 //!
-//! In: expectations made when a request that sets a watch is sent, their confirmation by the reply,
-//! events from the server, watch values that are dropped. Out: events to those who wait, and what
-//! the server must be told: watches to set again on a new connection, watches to remove.
+//! In: requests that are about to set a watch, their replies, events from the server, watch values
+//! that are dropped. Out: events for local watchers, and requests to the server: watches to set again
+//! on a new connection, watches to remove.
 //!
-//! The server keeps at most one watch for a connection, path and [`WatchTable`]; here several local
+//! The server keeps at most one watch for a connection, path and [`WatchTable`]; several local
 //! watchers share it. Invariants: a watch is removed on the server only when no local watcher is
-//! left *and* no request that would set it is under way, for that request would lose its watch.
-//! A registry outlives its session in a managed client: persistent watches go on in the next one.
-//! Locks: the queue's is taken inside the registry's, never the other way round.
+//! left *and* no request that would set it is in flight, because that request would lose its watch.
+//! In a managed client the registry outlives a session: persistent watches continue in the next one.
+//! Locks: the queue's lock is taken inside the registry's, never the other way round.
 //!
-//! Apache: `ZKWatchManager`. There a persistent watch silently misses what happened while the
-//! connection was gone; here its stream reports a gap.
+//! Apache: `ZKWatchManager`. There a persistent watch silently misses changes that happen without a
+//! connection; here its stream reports a gap.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -30,12 +30,12 @@ use crate::watch::{Backlog, PersistentWatch, Watch, WatchEvent, WatchUpdate};
 
 mod reset;
 
-/// Updates that a persistent watch holds for a slow reader; when it is full the reader gets a gap.
+/// How many updates a persistent watch queues for a slow reader; beyond that the reader gets a gap.
 const UPDATES_MAX: usize = 1024;
-/// Bytes of their paths. One update may be longer.
+/// The size of their paths. A single update may exceed it.
 const UPDATE_BYTES_MAX: usize = 256 << 10;
 
-/// The server's tables of watches.
+/// The tables in which a server keeps watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchTable {
     /// Set by getData and exists, one shot.
@@ -61,7 +61,7 @@ impl WatchTable {
     }
 }
 
-/// What the read that set a one-shot watch saw.
+/// Whether the znode existed when a one-shot watch was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existence {
     Present,
@@ -78,17 +78,17 @@ pub(crate) struct Watches {
 struct Inner {
     paths: HashMap<Arc<str>, [Entry; TABLES]>,
     next_id: u64,
-    /// Where removals go: the queue of the session of the day.
-    outlet: Weak<RequestQueue>,
+    /// The queue of the current session, for removals.
+    removal_queue: Weak<RequestQueue>,
 }
 
-/// One path in one table.
+/// The watchers of one path in one table.
 #[derive(Debug, Default)]
 struct Entry {
     watchers: Vec<Watcher>,
-    /// Requests under way that set this watch.
+    /// How many requests that set this watch are in flight.
     expected: usize,
-    /// The server has it, as far as we know.
+    /// The server has the watch, as far as the client knows.
     on_server: bool,
 }
 
@@ -101,16 +101,16 @@ impl Entry {
 /// How long a watch lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchLifetime {
-    /// As long as the session in which it was set.
+    /// Until the session in which it was set ends.
     Session,
-    /// Through one session after the other.
+    /// Until the client is closed, across sessions.
     Client,
 }
 
 #[derive(Debug)]
 struct Watcher {
     id: u64,
-    /// Length of the chroot to cut off the paths of events.
+    /// The length of the chroot, which is removed from the paths of events.
     chroot_bytes: usize,
     lifetime: WatchLifetime,
     to: Recipient,
@@ -123,12 +123,12 @@ enum Recipient {
 }
 
 impl Watches {
-    /// Removals go to this queue from now on.
+    /// Sets the queue for removals.
     pub(crate) fn attach(&self, queue: &Arc<RequestQueue>) {
-        self.inner.lock().outlet = Arc::downgrade(queue);
+        self.inner.lock().removal_queue = Arc::downgrade(queue);
     }
 
-    /// A request that sets a watch is about to be sent.
+    /// Registers that a request that sets a watch is about to be sent.
     pub(crate) fn expect(
         self: &Arc<Self>,
         path: &str,
@@ -142,30 +142,30 @@ impl Watches {
         ExpectedWatch { watches: self.clone(), path, table, lifetime, chroot_bytes, settled: false }
     }
 
-    /// Hands an event to everybody whom it concerns.
+    /// Passes an event to all watchers of the path.
     pub(crate) fn dispatch(&self, kind: EventType, path: &str, zxid: Zxid) {
         let zxid = (zxid != ZXID_OF_LATE_EVENTS).then_some(zxid);
         let mut inner = self.inner.lock();
         for table in fired_tables(kind) {
             inner.fire(path, *table, |chroot_bytes| event(kind, path, zxid, chroot_bytes));
         }
-        inner.tell(path, WatchTable::Persistent, kind, path, zxid);
+        inner.notify(path, WatchTable::Persistent, kind, path, zxid);
         if kind != EventType::NodeChildrenChanged {
             for ancestor in ancestors(path) {
-                inner.tell(ancestor, WatchTable::Recursive, kind, path, zxid);
+                inner.notify(ancestor, WatchTable::Recursive, kind, path, zxid);
             }
         }
         inner.forget_if_idle(path);
     }
 
-    /// The connection is gone, and with it all watches on the server.
+    /// Records that the connection was lost, and with it all watches on the server.
     pub(crate) fn disconnected(&self) {
         for entry in self.inner.lock().paths.values_mut().flatten() {
             entry.on_server = false;
         }
     }
 
-    /// Changes may have been missed; everything is being watched again.
+    /// Reports to persistent watches that changes may have been missed; all watches are set again.
     pub(crate) fn report_gap(&self) {
         for watcher in self.inner.lock().paths.values().flatten().flat_map(|entry| &entry.watchers)
         {
@@ -173,12 +173,12 @@ impl Watches {
         }
     }
 
-    /// The session is over: watches that belong to it end, the others wait for the next session.
+    /// Ends the watches that belong to the session; the others wait for the next session.
     pub(crate) fn session_ended(&self, reason: &ErrorKind) {
         self.end(reason, |watcher| watcher.lifetime == WatchLifetime::Client);
     }
 
-    /// There will be no next session: all watches end.
+    /// Ends all watches, because there will be no next session.
     pub(crate) fn close(&self, reason: &ErrorKind) {
         self.end(reason, |_| false);
     }
@@ -194,45 +194,46 @@ impl Watches {
         inner.paths.retain(|_, entries| !entries.iter().all(Entry::is_idle));
     }
 
-    /// Whether anything is watched on `path`, or about to be.
+    /// Whether there is a watcher on `path`, or a request in flight that sets a watch.
     pub(crate) fn is_watched(&self, path: &str) -> bool {
         self.inner.lock().paths.contains_key(path)
     }
 
     fn remove(&self, path: &str, table: WatchTable, id: u64) {
-        self.let_go(path, table, |entry| entry.watchers.retain(|watcher| watcher.id != id));
+        self.release(path, table, |entry| entry.watchers.retain(|watcher| watcher.id != id));
     }
 
     fn withdraw(&self, path: &str, table: WatchTable) {
-        self.let_go(path, table, |entry| entry.expected -= 1);
+        self.release(path, table, |entry| entry.expected -= 1);
     }
 
-    fn let_go(&self, path: &str, table: WatchTable, change: impl FnOnce(&mut Entry)) {
+    fn release(&self, path: &str, table: WatchTable, change: impl FnOnce(&mut Entry)) {
         let mut inner = self.inner.lock();
         if let Some(entries) = inner.paths.get_mut(path) {
             change(&mut entries[table as usize]);
         }
-        let outlet = inner.settle(path, table);
-        if let Some(queue) = &outlet {
-            // Under the lock, so that a request that sets the watch anew comes behind the removal.
+        let removal_queue = inner.settle(path, table);
+        if let Some(queue) = &removal_queue {
+            // Under the lock, so that a request that sets the watch again is queued after the removal.
             queue.remove_watch(path, table);
         }
         drop(inner);
-        // Only now: should this be the last hold on the queue, what it contains comes back here.
-        drop(outlet);
+        // Dropped without the lock: if this is the last reference to the queue, dropping its requests calls this
+        // function again.
+        drop(removal_queue);
     }
 }
 
 impl Inner {
-    /// After a watcher has gone: the queue to tell if the server's watch has become useless.
+    /// Called when a watcher is gone: returns the queue for a removal if the watch on the server is no longer needed.
     fn settle(&mut self, path: &str, table: WatchTable) -> Option<Arc<RequestQueue>> {
         let entry = &mut self.paths.get_mut(path)?[table as usize];
-        let useless = entry.is_idle() && entry.on_server;
-        if useless {
+        let is_unused = entry.is_idle() && entry.on_server;
+        if is_unused {
             entry.on_server = false;
         }
         self.forget_if_idle(path);
-        if useless { self.outlet.upgrade() } else { None }
+        if is_unused { self.removal_queue.upgrade() } else { None }
     }
 
     fn forget_if_idle(&mut self, path: &str) {
@@ -249,13 +250,13 @@ impl Inner {
         entry.on_server = false;
         for watcher in entry.watchers.drain(..) {
             if let Recipient::OneShot { send, .. } = watcher.to {
-                // A receiver that has gone needs no event.
+                // Fails only if the receiver was dropped.
                 let _ = send.send(Ok(event(watcher.chroot_bytes)));
             }
         }
     }
 
-    fn tell(
+    fn notify(
         &self,
         watched: &str,
         table: WatchTable,
@@ -286,10 +287,10 @@ impl Inner {
 }
 
 impl Watcher {
-    /// A stream simply ends.
+    /// Ends the watch: a one-shot watch gets the reason, a stream simply ends.
     fn end(self, reason: &ErrorKind) {
         if let Recipient::OneShot { send, .. } = self.to {
-            // A receiver that has gone needs no reason.
+            // Fails only if the receiver was dropped.
             let _ = send.send(Err(Error::not_applied(reason.clone())));
         }
     }
@@ -304,18 +305,18 @@ impl Watcher {
         let bytes = update.path_bytes();
         let waiting = backlog.bytes.fetch_add(bytes, Ordering::AcqRel);
         let fits = waiting == 0 || waiting + bytes <= UPDATE_BYTES_MAX;
-        // Once something was left out, the reader gets a gap at the end of its queue, which stands
-        // for this update too.
+        // Once an update was left out, the reader gets a gap at the end of its queue, which covers
+        // this update too.
         if !fits || send.try_send(update).is_err() {
             backlog.bytes.fetch_sub(bytes, Ordering::AcqRel);
             backlog.overflowed.store(true, Ordering::Release);
-            // The reader may have emptied the queue between the two and gone to sleep.
+            // The reader may have emptied the queue in between and be waiting again.
             let _ = send.try_send(WatchUpdate::Gap);
         }
     }
 }
 
-/// The one-shot tables that an event empties on the server.
+/// Returns the one-shot tables from which the server removes a watch with this event.
 fn fired_tables(kind: EventType) -> &'static [WatchTable] {
     match kind {
         EventType::NodeCreated | EventType::NodeDataChanged => &[WatchTable::Data],
@@ -324,7 +325,7 @@ fn fired_tables(kind: EventType) -> &'static [WatchTable] {
     }
 }
 
-/// The path itself and all above it.
+/// Returns the path itself and its ancestors.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let above = path.rmatch_indices('/').map(move |(at, _)| &path[..at.max(1)]);
     std::iter::once(path).chain(above.filter(move |above| *above != path || path != ROOT))
@@ -341,7 +342,7 @@ fn below_chroot(path: &str, chroot_bytes: usize) -> &str {
     }
 }
 
-/// A request is under way that sets a watch. Dropped without confirmation, it was not set.
+/// A watch whose request is in flight. If it is dropped without confirmation, the watch was not set.
 #[derive(Debug)]
 pub(crate) struct ExpectedWatch {
     watches: Arc<Watches>,
@@ -360,7 +361,7 @@ pub enum ConfirmedWatch {
 }
 
 impl ExpectedWatch {
-    /// The reply says that the watch is set.
+    /// Called when the reply says that the watch is set.
     pub(crate) fn confirm(mut self, existence: Existence) -> ConfirmedWatch {
         self.settled = true;
         match self.table {
@@ -402,7 +403,7 @@ impl Drop for ExpectedWatch {
     }
 }
 
-/// A place in the registry; dropping it gives it up.
+/// The registration of a watcher; dropping it removes the watcher.
 #[derive(Debug)]
 pub(crate) struct Registration {
     watches: Arc<Watches>,
@@ -413,7 +414,7 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// The watched path as the caller wrote it.
+    /// Returns the watched path as the caller wrote it.
     pub(crate) fn shown_path(&self) -> &str {
         below_chroot(&self.path, self.chroot_bytes)
     }

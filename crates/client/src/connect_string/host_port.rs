@@ -12,8 +12,7 @@ use super::ConnectStringError;
 
 /// A server's host name or IP address, and its client port.
 ///
-/// Two values are equal if they are spelled alike: no name is resolved and no address is brought
-/// into another form.
+/// Two values are equal if they are spelled alike: no name is resolved and no address is normalized.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPort {
     host: String,
@@ -24,7 +23,7 @@ impl HostPort {
     /// The port of a server that is written without one.
     pub const PORT_DEFAULT: u16 = 2181;
 
-    /// A server by its parts. An IPv6 address is given without brackets.
+    /// Creates a server from its parts. An IPv6 address is given without brackets.
     ///
     /// # Errors
     /// The host is neither a host name nor an address, or the port is 0.
@@ -43,13 +42,13 @@ impl HostPort {
         Ok(Self { host, port })
     }
 
-    /// The host name or address; an IPv6 address stands without brackets.
+    /// Returns the host name or address; an IPv6 address has no brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The client port, never 0.
+    /// Returns the client port, which is never 0.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -91,7 +90,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// A name or an IPv4 address: nothing with more than one colon comes here.
+/// Parses an entry with at most one colon: a name or an IPv4 address, and perhaps a port.
 fn parse_named(
     entry: &str,
     host: &str,
@@ -123,8 +122,8 @@ fn parse_bracketed(entry: &str, opened: &str) -> Result<HostPort, ConnectStringE
     Ok(HostPort { host: address.to_owned(), port })
 }
 
-/// The last part of `fe80::1:2181` may be a port or a piece of the address, and guessing wrong
-/// would send the client to another machine. So both readings are tried, and exactly one must hold.
+/// The last part of `fe80::1:2181` may be a port or a part of the address, and a wrong guess would
+/// connect the client to another machine. So both are tried, and exactly one must be valid.
 fn parse_bare_ipv6(entry: &str) -> Result<HostPort, ConnectStringError> {
     let with_port = entry
         .rsplit_once(':')
@@ -149,15 +148,15 @@ fn checked_port(entry: &str, port: &str) -> Result<u16, ConnectStringError> {
     })
 }
 
-/// Digits only: the standard library would let a plus sign pass.
+/// Parses a port of digits only: the standard library would accept a plus sign.
 fn read_port(text: &str) -> Option<u16> {
     let digits_only = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| digits_only && *port != 0)
 }
 
 fn is_host(text: &str) -> bool {
-    // Resolvers take digits and dots for an address, in odd ways if it is not a whole one ("10.1"
-    // is 10.0.0.1), so that must be an address that everyone reads alike.
+    // Resolvers read digits and dots as an address, in surprising ways if it is not complete ("10.1"
+    // is 10.0.0.1), so such text must be a complete address.
     if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return text.parse::<Ipv4Addr>().is_ok();
     }

@@ -1,4 +1,4 @@
-//! What is a connect string, and what is refused with which words.
+//! Which connect strings are accepted, and which are rejected with which message.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ fn check(text: &str, expected: &[(&str, u16)], chroot: &str) {
     assert_eq!(parse(&parsed.to_string()), Ok(parsed), "{text:?} survives a round trip");
 }
 
-/// The message must quote the offending piece and say what is expected instead.
+/// Checks that the message quotes the invalid part and says what is expected instead.
 fn check_error(text: &str, piece: &str, expected: &str) {
     let message = match parse(text) {
         Ok(parsed) => panic!("{text:?} was read as {parsed:?}"),

@@ -1,4 +1,4 @@
-//! Credentials presented on a connection that is in use.
+//! Credentials sent on an established connection.
 
 use bytes::Bytes;
 use herdsman_proto::{OpCode, Request};
@@ -8,7 +8,7 @@ use crate::operation::sealed::Sealed;
 use crate::operation::{Repeatable, ReplyError};
 use crate::request_queue::Answer;
 
-/// Presents credentials.
+/// Sends credentials.
 #[derive(Clone)]
 pub struct AddCredentials {
     pub(crate) scheme: String,

@@ -1,4 +1,4 @@
-//! Creation of znodes: of every kind, with parents, and such that a lost reply leaves no orphan.
+//! Creation of znodes: of every kind, with parents, and protected against a lost reply.
 
 use std::future::{IntoFuture, ready};
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub enum Lifetime {
     /// Until it is deleted.
     #[default]
     Persistent,
-    /// As long as the session that created it.
+    /// Until the session that created it ends.
     Ephemeral,
-    /// Until its last child has gone.
+    /// Until its last child is deleted.
     Container,
     /// Until it has had no change and no children for this long.
     Ttl(Duration),
@@ -36,14 +36,14 @@ pub enum Lifetime {
 /// A znode that was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// Its path, with the number that a sequential znode was given.
+    /// Its path, with the number that the server has appended to the name of a sequential znode.
     pub path: String,
     /// Its stat.
     pub stat: Stat,
 }
 
 impl Created {
-    /// The last component of the path.
+    /// Returns the last component of the path.
     #[must_use]
     pub fn name(&self) -> &str {
         path::split(&self.path).map_or(self.path.as_str(), |(_, name)| name)
@@ -54,7 +54,7 @@ impl Created {
 #[derive(Clone, Debug)]
 pub struct Create {
     pub(crate) path: ZnodePath,
-    /// What to write; a value that could not be encoded fails the call.
+    /// The data; an error if the value could not be encoded, which fails the call.
     data: Result<Bytes>,
     /// `None`: the default of the client that makes the request.
     acl: Option<Arc<[Acl]>>,
@@ -79,7 +79,7 @@ impl Create {
         self.acl = Some(acl.into());
     }
 
-    /// The ACL unless another one was chosen.
+    /// Sets the ACL unless another one was set.
     pub(crate) fn set_default_acl(&mut self, acl: &Arc<[Acl]>) {
         self.acl.get_or_insert_with(|| acl.clone());
     }
@@ -160,7 +160,7 @@ impl Sealed for Create {
 pub struct CreateCall {
     call: Call<Create>,
     parents: Option<Lifetime>,
-    /// A prefix of the name that only this call can have chosen.
+    /// A prefix of the name that is unique to this call.
     protection: Option<String>,
 }
 
@@ -170,74 +170,74 @@ impl CreateCall {
         CreateCall { call: Call::new(client, op), parents: None, protection: None }
     }
 
-    /// The znode goes with the session.
+    /// The znode is deleted when the session ends.
     pub fn ephemeral(self) -> Self {
         self.lifetime(Lifetime::Ephemeral)
     }
 
-    /// The znode goes when its last child has gone.
+    /// The znode is deleted when its last child has been deleted.
     pub fn container(self) -> Self {
         self.lifetime(Lifetime::Container)
     }
 
-    /// The znode goes when it has been left alone for this long. Servers need
+    /// The znode is deleted when it has had no change and no children for this long. Servers need
     /// `zookeeper.extendedTypesEnabled` for it.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.lifetime(Lifetime::Ttl(ttl))
     }
 
-    /// How long the znode lives.
+    /// Sets how long the znode lives.
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
         self.call.op.lifetime = lifetime;
         self
     }
 
-    /// The server appends a number that grows with each child of the parent.
+    /// The server appends a number to the name that increases with each child of the parent.
     pub fn sequential(mut self) -> Self {
         self.call.op.sequential = true;
         self
     }
 
-    /// Who may do what with the znode. Without this it gets the client's default ACL
+    /// Sets the ACL of the znode. Without this it gets the client's default ACL
     /// ([`Options::default_acl`](crate::Options::default_acl)), as missing parents always do.
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.call.op.set_acl(acl.into());
         self
     }
 
-    /// Creates missing parents, as persistent znodes. Costs nothing when they are there.
+    /// Creates missing parents, as persistent znodes. Costs nothing if they exist.
     pub fn parents(mut self) -> Self {
         self.parents = Some(Lifetime::Persistent);
         self
     }
 
-    /// Creates missing parents, as containers, which go when they are empty.
+    /// Creates missing parents, as containers, which are deleted when they are empty.
     pub fn container_parents(mut self) -> Self {
         self.parents = Some(Lifetime::Container);
         self
     }
 
-    /// Makes the creation survive a lost reply: the name gets a unique prefix (`_c_<uuid>-`, as
-    /// Curator's), by which the znode is found again. If the call fails all the same, or its future
-    /// is dropped, the znode is deleted in the background as long as the session lives.
+    /// Makes the creation survive a lost reply: the name gets a unique prefix (`_c_<uuid>-`, as in
+    /// Curator), by which the znode is found again. If the call fails nevertheless, or its future is
+    /// dropped, the znode is deleted in the background while the session lives.
     pub fn protected(self) -> Self {
         self.protected_by(format!("_c_{}-", Uuid::new_v4()))
     }
 
-    /// As [`CreateCall::protected`], with a prefix of the caller's choice, for layouts other than
-    /// Curator's. It must be unique, for example hold a UUID.
+    /// Like [`CreateCall::protected`], with a prefix chosen by the caller, for layouts other than
+    /// Curator's. It must be unique, for example contain a UUID.
     pub fn protected_by(mut self, unique_prefix: String) -> Self {
         self.protection = Some(unique_prefix);
         self
     }
 
-    /// Gives up after this time.
+    /// Fails after this time.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.call = self.call.deadline(deadline);
         self
     }
 
-    /// Sends it now; the reply can be awaited later.
+    /// Sends the request now; the reply can be awaited later.
     pub fn send(mut self) -> Reply<Created> {
         if self.parents.is_none() && self.protection.is_none() {
             return self.call.send();
@@ -248,7 +248,7 @@ impl CreateCall {
             }
             self.call.op.path = self.call.op.path.with_name_prefix(prefix);
         }
-        // The deadline is one for all requests that this takes together.
+        // One deadline applies to all requests of this call together.
         let deadline = self.call.deadline.take();
         let late = Error::unknown(ErrorKind::DeadlineExceeded);
         let late = operation::locate(&self.call.op, late);
@@ -262,7 +262,7 @@ impl CreateCall {
     }
 }
 
-/// `parent` and `name` as one path.
+/// Joins `parent` and `name` to one path.
 pub(crate) fn join(parent: &str, name: &str) -> String {
     let parent = parent.strip_suffix('/').unwrap_or(parent);
     format!("{parent}/{name}")

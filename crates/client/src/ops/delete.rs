@@ -1,4 +1,4 @@
-//! Deletion of znodes: one, a whole subtree, or in the background until it is done.
+//! Deletion of znodes: a single one, a subtree, or in the background until it succeeds.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -59,9 +59,9 @@ pub struct DeleteCall {
     recursive: bool,
 }
 
-/// Between attempts of a deletion in the background.
+/// The pause between attempts of a deletion in the background.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(200);
-/// Deletions of a subtree that are under way at once.
+/// How many requests for a subtree are in flight at once.
 const PIPELINE: usize = 128;
 
 impl DeleteCall {
@@ -70,27 +70,27 @@ impl DeleteCall {
         DeleteCall { call: Call::new(client, op), recursive: false }
     }
 
-    /// Only if the data has this version.
+    /// Deletes the znode only if the data has this version.
     pub fn version(mut self, version: i32) -> Self {
         self.call.op.version = version;
         self
     }
 
-    /// With everything below it. Not atomic: others may see part of the subtree, and what they
-    /// create meanwhile is deleted too. A znode that is missing is fine. It takes many requests, the
-    /// first of which is made when the reply is first awaited.
+    /// Deletes the whole subtree. Not atomic: other clients may see a part of the subtree, and what they
+    /// create meanwhile is deleted too. A missing znode is not an error. Takes many requests, the first
+    /// of which is sent when the reply is first awaited.
     pub fn recursive(mut self) -> Self {
         self.recursive = true;
         self
     }
 
-    /// Gives up after this time.
+    /// Fails after this time.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.call = self.call.deadline(deadline);
         self
     }
 
-    /// Sends it now; the reply can be awaited later.
+    /// Sends the request now; the reply can be awaited later.
     pub fn send(self) -> Reply<()> {
         if !self.recursive {
             return self.call.send();
@@ -119,9 +119,9 @@ impl DeleteCall {
         Ok(())
     }
 
-    /// Deletes it whatever happens to the connection: tries until it is done, or the session or the
-    /// client that it belongs to is over. For what must not be left behind; may be called anywhere,
-    /// also where something is dropped.
+    /// Deletes the znode in the background: retries until it is deleted, or until the session or client
+    /// that the call belongs to ends. For znodes that must not be left behind; may be called anywhere, also
+    /// in a `Drop` implementation.
     pub fn in_background(self) {
         let retrying = self.call.client.with_retry(RetryPolicy::forever(BACKGROUND_PAUSE));
         let call = Call { client: retrying.clone(), deadline: None, ..self.call };
@@ -129,10 +129,10 @@ impl DeleteCall {
         let first = delete.clone().send();
         retrying.clone().spawn(async move {
             let mut result = first.await;
-            // A deletion that may have happened is not repeated by the call itself, but here the
-            // missing znode is just what is wanted.
+            // The call itself does not repeat a deletion that may have been applied, but here a missing
+            // znode is a success.
             while let Err(error) = &result
-                && (error.is_retriable() || is_failure_inside(error))
+                && (error.is_retriable() || is_internal_failure(error))
                 && retrying.may_still_succeed(error)
             {
                 tokio::time::sleep(BACKGROUND_PAUSE).await;
@@ -140,7 +140,7 @@ impl DeleteCall {
             }
             match result {
                 Err(error) if !error.is_no_node() => {
-                    tracing::debug!(%error, "deletion in the background given up");
+                    tracing::debug!(%error, "deletion in the background failed");
                 }
                 _ => {}
             }
@@ -148,8 +148,8 @@ impl DeleteCall {
     }
 }
 
-/// The server has failed, before or after the deletion.
-fn is_failure_inside(error: &Error) -> bool {
+/// Whether this is an internal error of the server, which may have happened before or after the deletion.
+fn is_internal_failure(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Server(_)) && error.outcome() == Outcome::Unknown
 }
 
@@ -178,17 +178,18 @@ async fn delete_tree(client: &Client, root: &str) -> Result<()> {
     }
 }
 
-/// What others deleted first is gone, what they have filled again is listed again.
+/// Ignores errors because of other clients: a znode they have deleted is gone, and one that has new children is listed
+/// again.
 fn tolerate(deleted: Result<()>) -> Result<()> {
     match deleted {
         Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NotEmpty) => Ok(()),
-        // May or may not have happened: the next listing will tell.
+        // The deletion may or may not have been applied: the next listing shows it.
         Err(error) if error.is_connection_loss() => Ok(()),
         other => other,
     }
 }
 
-/// Every path of the subtree, parents before their children.
+/// Lists the paths of the subtree, parents before their children.
 async fn list_tree(client: &Client, root: &str) -> Result<Vec<String>> {
     let mut all = vec![root.to_owned()];
     let mut listed = 0;

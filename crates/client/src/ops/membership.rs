@@ -1,4 +1,4 @@
-//! The ensemble's members: reading and changing them.
+//! Reading and changing the membership of the ensemble.
 
 use bytes::Bytes;
 use herdsman_proto::request::ReconfigRequest;
@@ -43,7 +43,7 @@ fn decode_config(body: &Bytes) -> std::result::Result<Node, DecodeError> {
     Ok(Node { data: read_data(body, reader)?, stat: Stat::decode(reader)? })
 }
 
-/// Changes the members: `server.N=…` lines that join, ids that leave, or a whole new list.
+/// Changes the members: `server.N=…` lines to add, ids to remove, or a whole new list.
 #[derive(Clone, Debug, Default)]
 pub struct Reconfig {
     joining: Vec<String>,
@@ -53,7 +53,7 @@ pub struct Reconfig {
 }
 
 impl Call<Reconfig> {
-    /// A server that joins, or changes: `server.4=host:2888:3888;2181`.
+    /// Adds or changes a server: `server.4=host:2888:3888;2181`.
     pub fn join(self, server: impl Into<String>) -> Self {
         self.map(|mut op| {
             op.joining.push(server.into());
@@ -61,7 +61,7 @@ impl Call<Reconfig> {
         })
     }
 
-    /// A server that leaves.
+    /// Removes a server.
     pub fn leave(self, id: i64) -> Self {
         self.map(|mut op| {
             op.leaving.push(id.to_string());
@@ -69,7 +69,7 @@ impl Call<Reconfig> {
         })
     }
 
-    /// The whole new list, instead of changes.
+    /// Sets the whole new list, instead of changes.
     pub fn members(self, servers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.map(|mut op| {
             op.members.extend(servers.into_iter().map(Into::into));
@@ -77,7 +77,7 @@ impl Call<Reconfig> {
         })
     }
 
-    /// Only if the present configuration has this version.
+    /// Changes the members only if the current configuration has this version.
     pub fn from_version(self, version: i64) -> Self {
         self.map(|op| Reconfig { from_version: Some(version), ..op })
     }

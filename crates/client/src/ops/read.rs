@@ -1,5 +1,5 @@
-//! Reads of a single znode. Each is answered by the server the client is connected to, from what
-//! that server knows; [`Sync`] before it makes sure that it knows everything.
+//! Reads of a single znode. They are served by the server that the client is connected to, from that
+//! server's state, which may be behind the leader's; [`Sync`] before a read makes the server catch up.
 
 use bytes::Bytes;
 use herdsman_proto::acl::Id;
@@ -16,7 +16,7 @@ use crate::watches::WatchTable;
 /// A znode's data and stat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its data: a view of the reply, not copied. Who keeps small data for long should copy it
+    /// Its data: a view of the reply, not a copy. To keep small data for long, copy it
     /// ([`Bytes::copy_from_slice`]), so that the rest of the reply can be freed.
     pub data: Bytes,
     /// Its stat.
@@ -26,25 +26,25 @@ pub struct Node {
 /// The children of a znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Children {
-    /// Their names, without the path, in no order.
+    /// Their names, without the path, in no particular order.
     pub names: Vec<String>,
     /// The stat of the parent.
     pub stat: Stat,
 }
 
-/// Data and stat of a znode.
+/// Reads the data and stat of a znode.
 #[derive(Clone, Debug)]
 pub struct Get {
     pub(crate) path: ZnodePath,
 }
 
-/// Whether a znode exists.
+/// Checks whether a znode exists.
 #[derive(Clone, Debug)]
 pub struct Exists {
     pub(crate) path: ZnodePath,
 }
 
-/// The children of a znode.
+/// Reads the children of a znode.
 #[derive(Clone, Debug)]
 pub struct GetChildren {
     pub(crate) path: ZnodePath,
@@ -102,7 +102,7 @@ macro_rules! watchable {
         }
 
         impl Call<$op> {
-            /// Also sets a watch, which resolves at the next change of what was read.
+            /// Also sets a watch, which resolves at the next change of the data read.
             pub fn watch(self) -> Call<Watched<$op>> {
                 self.map(Watched)
             }
@@ -203,7 +203,7 @@ macro_rules! plain_read {
     (@check $self:ident) => { Ok(()) };
 }
 
-/// The ACL of a znode.
+/// Reads the ACL of a znode.
 #[derive(Clone, Debug)]
 pub struct GetAcl {
     pub(crate) path: ZnodePath,
@@ -217,7 +217,7 @@ plain_read!(
     |_, reader| Ok((reader.vector(Acl::decode)?, Stat::decode(reader)?))
 );
 
-/// The number of znodes below a znode.
+/// Counts the znodes below a znode.
 #[derive(Clone, Debug)]
 pub struct CountDescendants {
     pub(crate) path: ZnodePath,
@@ -231,7 +231,7 @@ plain_read!(
     |_, reader| Ok(u32::try_from(reader.int()?).unwrap_or_default())
 );
 
-/// The session's own ephemerals below a path.
+/// Lists the session's own ephemerals below a path.
 #[derive(Clone, Debug)]
 pub struct Ephemerals {
     pub(crate) path: ZnodePath,
@@ -243,13 +243,13 @@ plain_read!(
     OpCode::GetEphemerals,
     |op| Request::Read(ReadRequest::GetEphemerals { prefix: Some(op.path.full().into()) }),
     |op, reader| {
-        // Servers compare texts, so that /a finds /ab too.
+        // Servers compare strings, so that /a also matches /ab.
         let below = |full: &&String| op.path.is_prefix_of(full);
         Ok(names(reader)?.iter().filter(below).map(|full| op.path.show(full)).collect())
     }
 );
 
-/// Waits until the server has caught up with all that was written before.
+/// Waits until the server has applied all earlier writes.
 #[derive(Clone, Debug)]
 pub struct Sync {
     pub(crate) path: ZnodePath,
@@ -263,7 +263,7 @@ plain_read!(
     |_, _| Ok(())
 );
 
-/// Who the server thinks we are.
+/// Lists the identities under which the server has authenticated the session.
 #[derive(Clone, Debug)]
 pub struct WhoAmI;
 

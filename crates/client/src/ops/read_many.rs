@@ -52,7 +52,7 @@ impl Read {
     }
 }
 
-/// ReadKind one of several reads gives.
+/// The result of one of several reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
@@ -62,8 +62,8 @@ pub enum ReadResult {
     Children(Vec<String>),
 }
 
-/// Several reads in one request, all answered from the same state of the tree. Needs a server of
-/// version 3.6 or newer.
+/// Several reads in one request, all of the same state of the tree. Needs a server of version 3.6 or
+/// newer.
 #[derive(Clone, Debug)]
 pub struct ReadMany {
     pub(crate) reads: Vec<Read>,

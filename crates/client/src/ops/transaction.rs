@@ -1,4 +1,4 @@
-//! Transactions: several writes, all or none.
+//! Transactions: several writes, of which all are applied, or none.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Op {
         Op(OpKind::Create(Create::new(ZnodePath::new("", path), Ok(data.into()))))
     }
 
-    /// Creates a znode that holds a value as JSON. The transaction fails with
+    /// Creates a znode that contains a value as JSON. The transaction fails with
     /// [`ErrorKind::InvalidArgument`] if the value cannot be encoded.
     #[cfg(feature = "json")]
     #[must_use]
@@ -72,7 +72,7 @@ impl Op {
         Op(OpKind::Check { path: ZnodePath::new("", path), version: ANY_VERSION })
     }
 
-    /// Only if the data has this version. Means nothing to a creation.
+    /// Requires that the data has this version. Has no effect on a creation.
     #[must_use]
     pub fn version(mut self, expected: i32) -> Self {
         match &mut self.0 {
@@ -84,7 +84,7 @@ impl Op {
         self
     }
 
-    /// How long a created znode lives. Means nothing to other writes.
+    /// Sets how long a created znode lives. Has no effect on other writes.
     #[must_use]
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
         if let OpKind::Create(create) = &mut self.0 {
@@ -93,13 +93,13 @@ impl Op {
         self
     }
 
-    /// A created znode goes with the session.
+    /// A created znode is deleted when the session ends.
     #[must_use]
     pub fn ephemeral(self) -> Self {
         self.lifetime(Lifetime::Ephemeral)
     }
 
-    /// A created znode gets a number behind its name.
+    /// The server appends a number to the name of a created znode.
     #[must_use]
     pub fn sequential(mut self) -> Self {
         if let OpKind::Create(create) = &mut self.0 {
@@ -108,7 +108,7 @@ impl Op {
         self
     }
 
-    /// Who may do what with a created znode. Without this it gets the default ACL of the client that
+    /// Sets the ACL of a created znode. Without this it gets the default ACL of the client that
     /// commits the transaction ([`Options::default_acl`](crate::Options::default_acl)).
     #[must_use]
     pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
@@ -125,7 +125,7 @@ impl Op {
         self
     }
 
-    /// The ACL of a created znode, unless another one was chosen.
+    /// Sets the ACL of a created znode, unless another one was set.
     pub(crate) fn with_default_acl(mut self, acl: &Arc<[Acl]>) -> Self {
         if let OpKind::Create(create) = &mut self.0 {
             create.set_default_acl(acl);
@@ -175,7 +175,7 @@ impl Op {
     }
 }
 
-/// What one write of a transaction has done.
+/// The result of one write of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpResult {
@@ -185,7 +185,7 @@ pub enum OpResult {
     Set(Stat),
     /// The znode was deleted.
     Deleted,
-    /// The check held.
+    /// The check succeeded.
     Checked,
 }
 
@@ -201,13 +201,13 @@ impl TransactionCall {
         TransactionCall { call: Call::new(client, Transaction { ops }) }
     }
 
-    /// Gives up after this time. What was sent has an unknown outcome then.
+    /// Fails after this time. A transaction that was sent then has an unknown outcome.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.call = self.call.deadline(deadline);
         self
     }
 
-    /// Sends it now; the reply can be awaited later.
+    /// Sends the request now; the reply can be awaited later.
     pub fn send(self) -> Reply<Vec<OpResult>> {
         let client = self.call.client.clone();
         let reply = self.call.send();
@@ -234,13 +234,13 @@ impl IntoFuture for TransactionCall {
     }
 }
 
-/// Servers before 3.7 do not tell the stat of what a transaction creates. No znode has this one: a
-/// creation has a zxid.
+/// The stat in replies of servers before 3.7, which do not return the stat of a znode created in a transaction. No
+/// znode has this stat: every creation has a zxid.
 fn missing_stat() -> Stat {
     Stat::default()
 }
 
-/// A znode that has gone again keeps a stat of zeros.
+/// Reads the stat of a created znode; a stat of zeros if the znode is gone again.
 async fn look_up(client: &Client, path: &str) -> Result<Stat> {
     let stat = client.exists(path).await.map_err(|error| error.with_outcome(Outcome::Applied))?;
     Ok(stat.unwrap_or_else(missing_stat))
@@ -291,8 +291,8 @@ impl Sealed for Transaction {
     }
 }
 
-/// The operation that made the others fail; those before it say 0, those behind it only that
-/// something has failed.
+/// Returns the error of the operation that made the transaction fail. Operations before it have the code 0; those
+/// after it have a code that only says that another one has failed.
 fn cause(op: &Op, index: usize, code: i32) -> Option<Error> {
     let is_bystander = code == 0 || code == ErrorCode::RuntimeInconsistency.code();
     let error = || Error::not_applied(ErrorKind::from_code(code));
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_creation_without_a_stat_is_read_as_older_servers_tell_it() {
+    fn a_creation_without_a_stat_is_read_from_older_servers() {
         let ops = vec![Op::check("/a").below("/root"), Op::create("/a/b", "").below("/root")];
         let mut body = Vec::new();
         MultiHeader::result(OpCode::Check).encode(&mut body);

@@ -10,8 +10,8 @@ use crate::request_queue::Answer;
 use crate::watch::PersistentWatch;
 use crate::watches::{ConfirmedWatch, WatchTable};
 
-/// Adds a persistent watch: every change of the znode, until it is dropped. Needs a server of
-/// version 3.6 or newer.
+/// Adds a persistent watch, which reports every change of the znode until it is dropped. Needs a
+/// server of version 3.6 or newer.
 #[derive(Clone, Debug)]
 pub struct AddWatch {
     pub(crate) path: ZnodePath,
@@ -19,8 +19,8 @@ pub struct AddWatch {
 }
 
 impl Call<AddWatch> {
-    /// Also every change of the znodes below it. Their parents' changes of children are not
-    /// reported: the creation and deletion of the children themselves say as much.
+    /// Also reports every change of the znodes below it. Changes of a znode's list of children are not
+    /// reported: the creations and deletions of the children themselves are.
     pub fn recursive(self) -> Self {
         self.map(|op| AddWatch { table: WatchTable::Recursive, ..op })
     }

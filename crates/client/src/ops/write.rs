@@ -14,13 +14,13 @@ use crate::request_queue::Answer;
 #[derive(Clone, Debug)]
 pub struct Set {
     pub(crate) path: ZnodePath,
-    /// What to write; a value that could not be encoded fails the call.
+    /// The data; an error if the value could not be encoded, which fails the call.
     pub(crate) data: Result<Bytes>,
     pub(crate) version: i32,
 }
 
 impl Call<Set> {
-    /// Only if the data has this version.
+    /// Replaces the data only if it has this version.
     pub fn version(self, version: i32) -> Self {
         self.map(|op| Set { version, ..op })
     }
@@ -69,7 +69,7 @@ pub struct SetAcl {
 }
 
 impl Call<SetAcl> {
-    /// Only if the ACL has this version (`aversion` of the stat).
+    /// Replaces the ACL only if it has this version (`aversion` of the stat).
     pub fn version(self, version: i32) -> Self {
         self.map(|op| SetAcl { version, ..op })
     }

@@ -1,7 +1,7 @@
-//! The handshake: opens a session or goes on with one, on one server, and logs in where that is wanted.
+//! The handshake with one server: opens or resumes a session, and logs in if that is configured.
 //!
-//! In: how servers are reached, one of them, and who we are. Out: a connection on which requests can be
-//! made, or why there is none.
+//! In: a [`Connector`], a server, and the parameters of the session. Out: a connection that is ready for
+//! requests, or an error.
 
 use std::io;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::connect_string::HostPort;
 use crate::options::ReadOnlyServers;
 use crate::request_queue;
 
-/// What the client says about itself.
+/// The parameters of a connect request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HandshakeParams {
     pub(super) session: SessionId,
@@ -29,29 +29,29 @@ pub(super) struct HandshakeParams {
     pub(super) read_only: ReadOnlyServers,
 }
 
-/// A server took us.
+/// A connection on which a server has accepted the session.
 pub(super) struct Attached {
     pub(super) transport: Transport,
-    /// Bytes that came behind the answer.
+    /// Bytes received after the response.
     pub(super) received: BytesMut,
     pub(super) response: ConnectResponse,
-    /// When it was asked.
-    pub(super) asked: Instant,
+    /// When the connect request was sent.
+    pub(super) requested: Instant,
 }
 
-/// Why an attempt led nowhere.
+/// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AttachError {
-    #[error("the session is over")]
+    #[error("the session has expired")]
     Expired,
-    /// It hung up instead of answering: it is not serving, or it is behind what we have seen.
-    #[error("the server closed the connection instead of answering")]
+    /// The server is not serving, or its state is older than what this client has seen.
+    #[error("the server closed the connection without a response")]
     Refused,
-    #[error("no answer in time")]
+    #[error("timed out")]
     Timeout,
     #[error("{}", describe(.0))]
     Io(#[from] io::Error),
-    #[error("the answer is not ZooKeeper's: {0}")]
+    #[error("the response is not one of ZooKeeper: {0}")]
     Unreadable(#[from] herdsman_proto::DecodeError),
     #[cfg_attr(feature = "tls", error("this port speaks TLS, which the client does not use"))]
     #[cfg_attr(
@@ -59,19 +59,19 @@ pub(super) enum AttachError {
         error("this port speaks TLS, which this client was built without")
     )]
     SpeaksTls,
-    /// The server does not believe us, or we not the server.
+    /// The server has not accepted the client's login, or has not authenticated itself.
     #[cfg(feature = "sasl")]
     #[error("{0}")]
     Login(#[from] LoginFailure),
 }
 
-/// Longest answer to a handshake that is believed.
-const ANSWER_BYTES_MAX: usize = 1 << 10;
+/// The longest response to a connect request that is accepted.
+const RESPONSE_BYTES_MAX: usize = 1 << 10;
 
-/// Longest answer to a four-letter word that is read.
+/// The longest answer to a four-letter word that is read.
 const WORD_BYTES_MAX: u64 = 4 << 10;
 
-/// One attempt at one server.
+/// Tries to attach the session to one server.
 pub(super) async fn attach(
     connector: &Connector,
     host: HostPort,
@@ -97,7 +97,7 @@ async fn shake_hands(
         read_only: Some(us.read_only == ReadOnlyServers::Accepted),
     };
     request.encode_frame(&mut hello);
-    let asked = Instant::now();
+    let requested = Instant::now();
     transport.send(&hello).await?;
     let mut received = BytesMut::with_capacity(4 << 10);
     let response = read_response(&mut transport, &mut received).await?;
@@ -108,18 +108,18 @@ async fn shake_hands(
     if let Some(login) = connector.login() {
         log_in(login, &host, &mut transport, &mut received).await?;
     }
-    Ok(Attached { transport, received, response, asked })
+    Ok(Attached { transport, received, response, requested })
 }
 
 async fn read_response(
     transport: &mut Transport,
     received: &mut BytesMut,
 ) -> Result<ConnectResponse, AttachError> {
-    let frame = read_frame(transport, received, ANSWER_BYTES_MAX).await?;
+    let frame = read_frame(transport, received, RESPONSE_BYTES_MAX).await?;
     Ok(ConnectResponse::decode(&frame)?)
 }
 
-/// The next frame, of limited size; what comes behind it stays in `received`.
+/// Reads the next frame, of limited size; bytes after it stay in `received`.
 pub(super) async fn read_frame(
     transport: &mut Transport,
     received: &mut BytesMut,
@@ -131,7 +131,7 @@ pub(super) async fn read_frame(
             let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= bytes_max);
             let bytes = match bytes {
                 Some(bytes) => bytes,
-                // An alert, most likely: the server did not understand our hello.
+                // Most likely a TLS alert: the server did not understand the connect request.
                 None if starts_like_tls(received) => return Err(AttachError::SpeaksTls),
                 None => return Err(herdsman_proto::DecodeError::Length(length).into()),
             };
@@ -151,34 +151,34 @@ fn starts_like_tls(received: &[u8]) -> bool {
     matches!(received, [20..=24, 3, ..])
 }
 
-/// Whether a server would open a new session for anybody. The session made to find out is closed.
+/// Whether a server opens new sessions. The session opened to find out is closed.
 pub(super) async fn is_serving(
     connector: &Connector,
     host: HostPort,
     us: HandshakeParams,
     time_limit: Duration,
 ) -> bool {
-    let stranger = HandshakeParams {
+    let new_session = HandshakeParams {
         session: SessionId::NONE,
         password: [0; 16],
         last_zxid: Zxid::ZERO,
         read_only: ReadOnlyServers::Refused,
         ..us
     };
-    let Ok(mut attached) = attach(connector, host, stranger, time_limit).await else {
+    let Ok(mut attached) = attach(connector, host, new_session, time_limit).await else {
         return false;
     };
-    let mut goodbye = Vec::new();
+    let mut frame = Vec::new();
     let request = herdsman_proto::Request::CloseSession;
-    if request_queue::encode(&mut goodbye, herdsman_proto::Xid(1), &request, usize::MAX).is_ok() {
+    if request_queue::encode(&mut frame, herdsman_proto::Xid(1), &request, usize::MAX).is_ok() {
         // If this fails the servers end the session after its timeout.
-        let _ = attached.transport.send(&goodbye).await;
+        let _ = attached.transport.send(&frame).await;
     }
     true
 }
 
-/// Whether a server has a quorum and takes writes, asked by a four-letter word.
-pub(super) async fn takes_writes(
+/// Whether a server has a quorum and accepts writes, according to the four-letter word `isro`.
+pub(super) async fn accepts_writes(
     connector: &Connector,
     host: &HostPort,
     time_limit: Duration,
@@ -187,8 +187,8 @@ pub(super) async fn takes_writes(
     answer.is_some_and(|answer| answer.starts_with(b"rw"))
 }
 
-/// Whether a server takes clients and is not read-only, asked with `srvr`. A server that answers that the word is not
-/// allowed counts as serving; one that sends nothing does not.
+/// Whether a server serves clients and is not read-only, according to the four-letter word `srvr`. A server that does
+/// not allow the word counts as serving; one that sends nothing does not.
 pub(super) async fn serves(connector: &Connector, host: &HostPort, time_limit: Duration) -> bool {
     let Some(answer) = ask(connector, host, b"srvr", time_limit).await else {
         return false;
@@ -198,7 +198,7 @@ pub(super) async fn serves(connector: &Connector, host: &HostPort, time_limit: D
     !answer.is_empty() && !is_excluded.iter().any(|text| answer.contains(text))
 }
 
-/// The answer to a four-letter word.
+/// Returns the answer to a four-letter word.
 async fn ask(
     connector: &Connector,
     host: &HostPort,

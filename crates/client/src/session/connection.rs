@@ -1,11 +1,11 @@
 //! One connection to one server, from the handshake's end until it breaks.
 //!
-//! In: the session's queue, bytes from the server, time. Out: bytes to the server, answers to
-//! callers, events to watches. Requests are answered in the order they were sent; an answer out of
-//! order means that we do not understand each other, and ends the connection.
+//! In: the session's queue, bytes from the server, time. Out: bytes to the server, replies to
+//! callers, events to watches. Servers reply in the order in which requests were sent; a reply out of
+//! order is a protocol error and ends the connection.
 //!
-//! A server that says nothing for two thirds of the session timeout is given up, so that a third is
-//! left to find another one. Apache: `ClientCnxn.SendThread`.
+//! The connection is closed when the server has sent nothing for two thirds of the session timeout, so
+//! that a third is left to find another server. Apache: `ClientCnxn.SendThread`.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -34,25 +34,25 @@ use crate::watches::{Existence, WatchTable};
 /// Why a connection ended.
 #[derive(Debug)]
 pub(super) enum ConnectionEnd {
-    /// The session may go on elsewhere.
+    /// The connection is lost; the session may continue on another one.
     Broken(String),
-    /// The server has confirmed the goodbye.
+    /// The server has confirmed the end of the session.
     Closed,
-    /// The server does not believe who we are.
+    /// The server has rejected credentials.
     AuthFailed,
 }
 
-/// A planned change to another server: the connection is left once everything sent is answered.
+/// A planned change to another server: the connection is closed once all replies have arrived.
 #[derive(Clone, Copy)]
 struct PlannedMove {
-    /// It is left at this moment at the latest.
+    /// The connection is closed at this moment at the latest.
     at: Instant,
     why: &'static str,
 }
 
-/// Room for what is read next: a new buffer has this much,
+/// The size of a new read buffer.
 const READ_BYTES: usize = 64 << 10;
-/// and is replaced when less than this is left.
+/// A buffer with less free space than this is replaced.
 const READ_BYTES_MIN: usize = 8 << 10;
 
 /// A connection in use.
@@ -64,32 +64,32 @@ pub(super) struct Connection {
     serves_as: ConnectionState,
 }
 
-/// What was said and is not answered yet.
+/// The state of the protocol: buffers, requests without a reply, and timers.
 struct ProtocolState {
     shared: Arc<SessionShared>,
     inbox: BytesMut,
     outbox: Vec<u8>,
     written: usize,
-    /// Bytes were written that the transport may still hold back.
+    /// Bytes were written that the transport may still buffer.
     unflushed: bool,
     in_flight: VecDeque<PendingRequest>,
-    /// Credentials are answered out of turn.
+    /// Replies to credentials are not in the order of the other replies.
     auths: VecDeque<PendingRequest>,
     set_watches_pending: usize,
     last_zxid: Zxid,
-    /// When requests were taken from the queue, and the last of each batch.
+    /// The last request of each batch taken from the queue, and when it was taken.
     batches: VecDeque<(Xid, Instant)>,
     heard: Instant,
     sent: Instant,
-    /// When the oldest ping was sent that is not answered.
+    /// When the oldest ping without a reply was sent.
     pinged: Option<Instant>,
-    /// Bytes to come of a reply that is too large.
+    /// Bytes still to come of a reply that is too large.
     to_skip: usize,
     timeout: Duration,
 }
 
 impl Connection {
-    /// Prepares what goes before all requests: credentials and the watches of earlier connections.
+    /// Prepares what is sent before all requests: credentials and the watches of earlier connections.
     pub(super) fn new(task: &SessionTask, attached: Attached) -> Self {
         let now = Instant::now();
         let mut protocol = ProtocolState {
@@ -120,7 +120,7 @@ impl Connection {
         Connection { transport: Some(attached.transport), protocol, timer, search, serves_as }
     }
 
-    /// Serves until the connection ends.
+    /// Runs until the connection ends.
     pub(super) async fn run(&mut self, task: &mut SessionTask) -> ConnectionEnd {
         let end = match self.transport.take() {
             Some(mut transport) => {
@@ -184,7 +184,7 @@ impl Connection {
                 host = ServerSearch::found(search), if moving.is_none() => {
                     task.found = Some(host);
                     if *serves_as == ConnectionState::ReadOnly {
-                        Err(ConnectionEnd::Broken("a server that takes writes was found".to_owned()))
+                        Err(ConnectionEnd::Broken("a server that accepts writes was found".to_owned()))
                     } else {
                         moving = Some(protocol.plan_move("a preferred server was found"));
                         Ok(())
@@ -197,7 +197,7 @@ impl Connection {
         }
     }
 
-    /// Tells everybody who still waits that no answer will come.
+    /// Fails all requests that have no reply.
     pub(super) fn fail_all(self, end: &ConnectionEnd) {
         let kind = match end {
             ConnectionEnd::Broken(_) => ErrorKind::ConnectionLoss,
@@ -211,21 +211,21 @@ impl Connection {
     }
 }
 
-/// What was done for bytes to get out.
-enum Sending {
+/// The result of [`send`].
+enum SendProgress {
     Wrote(usize),
     Flushed,
 }
 
-/// Writes some of these bytes; if there are none, sees to it that earlier ones go out. Cancel-safe.
+/// Writes some of these bytes; if there are none, flushes earlier ones. Cancel-safe.
 async fn send(
     write: &mut (dyn AsyncWrite + Send + Unpin),
     bytes: &[u8],
-) -> std::io::Result<Sending> {
+) -> std::io::Result<SendProgress> {
     if bytes.is_empty() {
-        write.flush().await.map(|()| Sending::Flushed)
+        write.flush().await.map(|()| SendProgress::Flushed)
     } else {
-        write.write(bytes).await.map(Sending::Wrote)
+        write.write(bytes).await.map(SendProgress::Wrote)
     }
 }
 
@@ -236,7 +236,7 @@ fn must_move(task: &mut SessionTask) -> bool {
     }
 }
 
-/// Resolves when a move cannot wait any longer; never, if there is none.
+/// Resolves when a planned move is due; never, if none is planned.
 async fn overdue(moving: Option<PlannedMove>) -> &'static str {
     let Some(PlannedMove { at, why }) = moving else {
         return std::future::pending().await;
@@ -273,12 +273,12 @@ impl ProtocolState {
         PlannedMove { at: Instant::now() + self.timeout / 3, why }
     }
 
-    /// Nobody waits for anything that was sent.
+    /// Whether all replies have arrived.
     fn is_answered(&self) -> bool {
         self.in_flight.is_empty() && self.auths.is_empty()
     }
 
-    /// Takes what has been queued.
+    /// Takes all requests from the queue.
     fn take_queued(&mut self) {
         self.written = 0;
         let before = self.in_flight.len();
@@ -298,20 +298,20 @@ impl ProtocolState {
 
     fn on_sent(
         &mut self,
-        sent: std::io::Result<Sending>,
+        sent: std::io::Result<SendProgress>,
         needs_flush: bool,
     ) -> Result<(), ConnectionEnd> {
         match sent {
-            Ok(Sending::Wrote(0)) => {
-                Err(ConnectionEnd::Broken("the server takes no more".to_owned()))
+            Ok(SendProgress::Wrote(0)) => {
+                Err(ConnectionEnd::Broken("cannot write any more".to_owned()))
             }
-            Ok(Sending::Wrote(bytes)) => {
+            Ok(SendProgress::Wrote(bytes)) => {
                 self.written += bytes;
                 self.unflushed = needs_flush;
                 self.sent = Instant::now();
                 Ok(())
             }
-            Ok(Sending::Flushed) => {
+            Ok(SendProgress::Flushed) => {
                 self.unflushed = false;
                 Ok(())
             }
@@ -330,8 +330,8 @@ impl ProtocolState {
         }
     }
 
-    /// When something is due: a ping after a third of the timeout without a word from us, giving
-    /// up after two thirds without a word from the server.
+    /// When the timer fires next: for a ping after a third of the timeout without a request, and to give
+    /// up after two thirds of it without a byte from the server.
     fn next_deadline(&self) -> Instant {
         (self.sent + self.timeout / 3).min(self.heard + self.timeout * 2 / 3)
     }
@@ -339,19 +339,19 @@ impl ProtocolState {
     fn on_timer(&mut self) -> Result<(), ConnectionEnd> {
         let now = Instant::now();
         if now >= self.heard + self.timeout * 2 / 3 {
-            return Err(ConnectionEnd::Broken("the server has fallen silent".to_owned()));
+            return Err(ConnectionEnd::Broken("timed out: the server has sent nothing".to_owned()));
         }
         if now >= self.sent + self.timeout / 3 {
             self.sent = now;
             self.pinged.get_or_insert(now);
-            // Behind what is being written, in front of what is queued.
+            // After the bytes that are being written, before queued requests.
             return request_queue::encode(&mut self.outbox, Xid::PING, &Request::Ping, usize::MAX)
                 .map_err(|error| ConnectionEnd::Broken(error.to_string()));
         }
         Ok(())
     }
 
-    /// Handles every whole frame of the inbox.
+    /// Handles every complete frame of the inbox.
     fn receive(&mut self) -> Result<(), ConnectionEnd> {
         self.skip();
         while let Some(length) = self.inbox.first_chunk::<4>() {
@@ -382,7 +382,7 @@ impl ProtocolState {
         Ok(())
     }
 
-    /// A reply that is too large to be kept: its request fails, and the rest of it is skipped.
+    /// Fails the request of a reply that is too large, and skips the rest of the reply.
     fn on_oversized(&mut self, bytes: usize) -> Result<(), ConnectionEnd> {
         let limit = self.shared.options.reply_bytes_max;
         self.inbox.advance(4);
@@ -394,7 +394,7 @@ impl ProtocolState {
         };
         let mut pending = self.take_pending(xid)?;
         self.note_answer(xid, zxid);
-        // The watch is set all the same; confirmed and dropped, it is removed again.
+        // The server has set the watch nevertheless; confirming and dropping it removes it again.
         drop(pending.expected.take().map(|expected| expected.confirm(Existence::Present)));
         let outcome = if error == 0 { Outcome::Applied } else { Outcome::NotApplied };
         pending.answer(Err(Error::new(ErrorKind::TooLarge { bytes, limit }, outcome)));
@@ -430,11 +430,12 @@ impl ProtocolState {
     fn on_event(&self, zxid: Zxid, body: &[u8]) {
         match WatchedEvent::decode(&mut Reader::new(body)) {
             Ok((kind, path)) => self.shared.client_shared.watches.dispatch(kind, &path, zxid),
-            Err(error) => tracing::warn!(%error, "an event that we do not know"),
+            Err(error) => tracing::warn!(%error, "cannot decode a watch event"),
         }
     }
 
-    /// What is read from now on misses nothing that the watches will report.
+    /// Reports a gap once all watches are set again: what is read from now on, together with the watches, misses no
+    /// change.
     fn on_watches_set(&mut self) {
         self.set_watches_pending = self.set_watches_pending.saturating_sub(1);
         if self.set_watches_pending == 0 {
@@ -473,17 +474,20 @@ impl ProtocolState {
         Ok(())
     }
 
-    /// The request that is answered, which must be the oldest.
+    /// Takes the request that a reply belongs to, which must be the oldest.
     fn take_pending(&mut self, xid: Xid) -> Result<PendingRequest, ConnectionEnd> {
         match self.in_flight.pop_front() {
             Some(pending) if pending.xid == xid => Ok(pending),
             Some(pending) => {
-                let text = format!("answer to request {} instead of {}", xid.0, pending.xid.0);
-                // The request that waits was sent; its fate is as unknown as that of the others.
+                let text = format!("reply to request {} instead of {}", xid.0, pending.xid.0);
+                // The oldest request was sent, too; its outcome is as unknown as that of the others.
                 self.in_flight.push_front(pending);
                 Err(ConnectionEnd::Broken(text))
             }
-            None => Err(ConnectionEnd::Broken(format!("answer to request {}, never made", xid.0))),
+            None => Err(ConnectionEnd::Broken(format!(
+                "reply to request {}, which was never sent",
+                xid.0
+            ))),
         }
     }
 
@@ -494,14 +498,14 @@ impl ProtocolState {
         }
     }
 
-    /// What was sent at this moment has been answered, so the session was alive then. The arrival of
-    /// the answer would not do: the server counts from the request.
+    /// Records that a request sent at this moment got a reply, so the session was alive then. The arrival of
+    /// the reply would be too late: the server counts from the request.
     fn confirm_alive(&self, sent: Instant) {
         self.shared.identity.lock().last_confirmed = sent;
     }
 
     fn settle(&self, mut pending: PendingRequest, error: i32, body: Bytes) {
-        // A znode that does not exist is an answer to exists, and its watch is set all the same.
+        // For `exists`, a missing znode is not an error, and the watch is set nevertheless.
         let is_missing = pending.op == OpCode::Exists && error == ErrorCode::NoNode.code();
         if error == 0 || is_missing {
             let existence = if is_missing { Existence::Missing } else { Existence::Present };
@@ -512,7 +516,7 @@ impl ProtocolState {
         if let ReplyTo::WatchRemoval { path, table } = &pending.to {
             self.remove_all_on_old_server(path, *table, error);
         }
-        // A server that failed inside may have failed before or after the change.
+        // After an internal error of the server, the change may or may not have been applied.
         let outcome = match ErrorCode::from_code(error) {
             Some(
                 ErrorCode::SystemError | ErrorCode::ConnectionLoss | ErrorCode::OperationTimeout,

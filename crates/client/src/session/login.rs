@@ -1,9 +1,9 @@
-//! The SASL login: the first words on a connection whose session stands.
+//! The SASL login: the first request on a connection after the handshake.
 //!
-//! In: who we are, and the open connection. Out: both sides are who they say, or why not. The rules of the
-//! mechanisms are in `herdsman-sasl`; this is how their tokens travel. Apache: `ZooKeeperSaslClient`. How we
-//! differ: Apache's client takes a server that accepts the login without a proof, and goes on without a
-//! login if the server knows no SASL; we end.
+//! In: the credentials, and the open connection. Out: both sides are authenticated, or an error. The rules of the
+//! mechanisms are in `herdsman-sasl`; this module transports their tokens. Apache: `ZooKeeperSaslClient`. How we
+//! differ: Apache's client trusts a server that accepts the login without a proof, and continues without a
+//! login if the server does not support SASL; this client gives up.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,27 +21,29 @@ use crate::connect_string::HostPort;
 use crate::request_queue;
 use crate::sasl::SaslLogin;
 
-/// Requests are numbered from 1, so that this is nobody else's.
+/// The xid of login requests. Other requests are numbered from 1.
 const LOGIN_XID: Xid = Xid(0);
-/// What an answer has before its token: a header, and a length.
-const ANSWER_HEAD_BYTES: usize = ReplyHeader::BYTES + 4;
+/// The size of what precedes the token in a reply: a header and a length.
+const REPLY_HEAD_BYTES: usize = ReplyHeader::BYTES + 4;
 
-/// Why there is no login. All of these are final: the next server would say the same.
+/// Why a login failed. All of these are final: the next server would reply the same.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoginFailure {
-    #[error("the server refuses the SASL login of {username:?}: {answer}")]
-    Refused { username: String, answer: String },
-    #[error("the server refuses the Kerberos login: {answer}")]
-    KerberosRefused { answer: String },
-    #[error("the server takes no SASL logins; it needs a JAAS file with a section for its clients")]
+    #[error("the server rejected the SASL login of {username:?}: {reason}")]
+    Refused { username: String, reason: String },
+    #[error("the server rejected the Kerberos login: {reason}")]
+    KerberosRefused { reason: String },
+    #[error(
+        "the server does not accept SASL logins: it needs a JAAS file with a section for clients"
+    )]
     NotOffered,
     #[error("the SASL login failed: {0}")]
     Exchange(SaslError),
-    #[error("there is no randomness for a SASL login: {0}")]
+    #[error("cannot get random bytes for a SASL login: {0}")]
     NoRandomness(#[from] getrandom::Error),
 }
 
-/// A realm whose servers do not answer now may answer later; everything else is final.
+/// A realm whose servers do not respond now may respond later; everything else is final.
 impl From<SaslError> for AttachError {
     fn from(error: SaslError) -> Self {
         match error {
@@ -53,7 +55,7 @@ impl From<SaslError> for AttachError {
     }
 }
 
-/// Logs in, or says why not.
+/// Logs in.
 pub(super) async fn log_in(
     settings: &SaslLogin,
     host: &HostPort,
@@ -77,7 +79,7 @@ pub(super) async fn log_in(
     }
 }
 
-/// A login, and what is sent first.
+/// Starts a login; returns it and the first token to send.
 async fn begin(
     settings: &SaslLogin,
     host: &HostPort,
@@ -105,7 +107,7 @@ async fn begin(
     }
 }
 
-/// Does something with a login. Kerberos reads files and asks servers of the realm.
+/// Runs a step of a login, for Kerberos on a blocking thread: it reads files and contacts servers of the realm.
 async fn advance<T: Send + 'static>(
     mut login: ClientLogin,
     act: impl FnOnce(&mut ClientLogin) -> Result<T, SaslError> + Send + 'static,
@@ -125,8 +127,8 @@ async fn advance<T: Send + 'static>(
     }
 }
 
-/// On a thread where it is allowed to wait. Who has no more time_limit leaves it there; how long it takes at
-/// most is set in `krb5.conf`.
+/// Runs `act` on a thread that may block. After a timeout of the attempt it continues there; its maximum duration is
+/// set in `krb5.conf`.
 async fn may_wait<T: Send + 'static>(
     act: impl FnOnce() -> Result<T, SaslError> + Send + 'static,
 ) -> Result<T, AttachError> {
@@ -140,7 +142,7 @@ fn nonce() -> Result<Nonce, LoginFailure> {
     Ok(Nonce::from_random(random))
 }
 
-/// Sends a token; the server's next one is the answer. No token is an empty one.
+/// Sends a token and returns the server's next one, which is empty if the reply has none.
 async fn ask(
     transport: &mut Transport,
     received: &mut BytesMut,
@@ -155,11 +157,11 @@ async fn ask(
         SaslLogin::Password(_) => CHALLENGE_BYTES_MAX,
         SaslLogin::Kerberos(_) => gssapi::TOKEN_BYTES_MAX,
     };
-    let frame = read_frame(transport, received, ANSWER_HEAD_BYTES + token_bytes_max).await?;
+    let frame = read_frame(transport, received, REPLY_HEAD_BYTES + token_bytes_max).await?;
     let mut reader = Reader::new(&frame);
     let (xid, _, error) = ReplyHeader::decode(&mut reader)?;
     if xid != LOGIN_XID {
-        let text = format!("the answer to request {} comes before that to the login", xid.0);
+        let text = format!("reply to request {} instead of the login", xid.0);
         return Err(io::Error::new(io::ErrorKind::InvalidData, text).into());
     }
     match error {
@@ -172,12 +174,12 @@ fn refused(settings: &SaslLogin, code: i32) -> LoginFailure {
     use ErrorCode::{AuthFailed, SessionClosedRequireAuth};
     let is_usual =
         matches!(ErrorCode::from_code(code), Some(AuthFailed | SessionClosedRequireAuth));
-    let answer = |usual: &str| if is_usual { usual.to_owned() } else { format!("error {code}") };
+    let reason = |usual: &str| if is_usual { usual.to_owned() } else { format!("error {code}") };
     match settings {
         SaslLogin::Password(credentials) => LoginFailure::Refused {
             username: credentials.username.clone(),
-            answer: answer("the user name or the password is wrong"),
+            reason: reason("the user name or the password is wrong"),
         },
-        SaslLogin::Kerberos(_) => LoginFailure::KerberosRefused { answer: answer("see its log") },
+        SaslLogin::Kerberos(_) => LoginFailure::KerberosRefused { reason: reason("see its log") },
     }
 }

@@ -1,8 +1,8 @@
-//! How fast servers are called one after the other.
+//! The delay between connection attempts.
 //!
-//! In: what came of each connection and attempt. Out: the pause before the next attempt. Time is an
-//! argument. A server that greets and hangs up, or hangs up at once, must not be called in a tight
-//! loop; one that served for a while and then broke is no reason to wait.
+//! In: how long each connection lasted, and the next server. Out: the pause before the next attempt. Time is an
+//! argument. A server that closes connections at once, even after a handshake, must not be tried in a tight
+//! loop; after a connection that has lasted for a while there is no reason to wait.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::backoff::{self, Backoff};
 use crate::connect_string::HostPort;
 use crate::hosts::NextHost;
 
-/// A connection that has lasted this long is no sign of trouble when it breaks.
+/// After a connection that has lasted this long, the next attempt is made without a pause.
 const PROVEN_AFTER: Duration = Duration::from_secs(1);
 
-/// The reconnect_delay of attempts.
+/// Decides the delay between connection attempts.
 pub(super) struct ReconnectDelay {
     backoff: Backoff,
-    /// The last connection broke so soon that the next attempt waits, even at another server.
+    /// The last connection was lost so soon that the next attempt waits, even at another server.
     broke_at_once: bool,
 }
 
@@ -30,7 +30,7 @@ impl ReconnectDelay {
         }
     }
 
-    /// A connection has ended.
+    /// Records how long a connection has lasted.
     pub(super) fn connection_lasted(&mut self, time: Duration) {
         self.broke_at_once = time < PROVEN_AFTER;
         if !self.broke_at_once {
@@ -38,7 +38,7 @@ impl ReconnectDelay {
         }
     }
 
-    /// How long to wait before this server is called.
+    /// Returns the next server and how long to wait before it is tried.
     pub(super) fn pause_before(&mut self, next: NextHost) -> (HostPort, Duration) {
         match next {
             NextHost::Now(host) if !std::mem::take(&mut self.broke_at_once) => {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_in_vain_is_followed_by_a_pause() {
+    fn an_unsuccessful_round_is_followed_by_a_pause() {
         let mut reconnect_delay = ReconnectDelay::new(Rng::with_seed(1));
         let NextHost::Now(host) = now() else { unreachable!("made above") };
         assert!(!reconnect_delay.pause_before(NextHost::AfterPause(host)).1.is_zero());

@@ -1,5 +1,5 @@
-//! While connected: the search for a better server. From a read-only server, for one that takes writes; from any other,
-//! for one that is preferred.
+//! The search for a better server while connected: from a read-only server, for one that accepts writes; from any
+//! other, for a preferred one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,25 +15,25 @@ use crate::connect_string::HostPort;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Whatever delay was asked for, no server is asked in a tight loop.
+/// The shortest pause, so that servers are never probed in a tight loop.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// The longest delay, instead of one that cannot be computed with.
+/// The longest delay, which avoids overflows.
 const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A search under way; dropping it ends it.
+/// A search in progress; dropping it stops it.
 pub(super) struct ServerSearch {
     search: Pin<Box<dyn Future<Output = HostPort> + Send>>,
 }
 
 impl ServerSearch {
-    /// For a server that takes writes.
+    /// Searches for a server that accepts writes.
     pub(super) fn for_writes(connector: Arc<Connector>, hosts: &[HostPort]) -> Self {
         ServerSearch { search: Box::pin(search_for_writes(connector, hosts.to_vec())) }
     }
 
-    /// For the first of these servers that serves clients. They are asked again and again, about this long after each
-    /// other.
+    /// Searches for the first of these servers that serves clients. They are probed again and again, with about this
+    /// delay in between.
     pub(super) fn for_preferred(
         connector: Arc<Connector>,
         hosts: Vec<HostPort>,
@@ -42,7 +42,7 @@ impl ServerSearch {
         ServerSearch { search: Box::pin(search_for_preferred(connector, hosts, delay)) }
     }
 
-    /// The server that was found; never, where nothing is searched. Cancel-safe.
+    /// Resolves with the server that was found; never, without a search. Cancel-safe.
     pub(super) async fn found(search: &mut Option<ServerSearch>) -> HostPort {
         match search {
             Some(search) => search.search.as_mut().await,
@@ -51,14 +51,14 @@ impl ServerSearch {
     }
 }
 
-/// Asks one server after the other, more and more rarely. Apache: `ClientCnxn.pingRwServer`.
+/// Probes one server after the other, with growing pauses. Apache: `ClientCnxn.pingRwServer`.
 async fn search_for_writes(connector: Arc<Connector>, mut hosts: Vec<HostPort>) -> HostPort {
     Rng::new().shuffle(&mut hosts);
     let mut pause = PAUSE_FIRST;
     loop {
         for host in &hosts {
             sleep(pause).await;
-            if attach::takes_writes(&connector, host, PROBE_TIMEOUT).await {
+            if attach::accepts_writes(&connector, host, PROBE_TIMEOUT).await {
                 return host.clone();
             }
             pause = (pause * 2).min(PAUSE_MAX);
@@ -66,7 +66,7 @@ async fn search_for_writes(connector: Arc<Connector>, mut hosts: Vec<HostPort>) 
     }
 }
 
-/// A random delay, so that the clients of a server that was started again do not all return at once.
+/// Probes the servers after random delays, so that not all clients of a restarted server return at once.
 async fn search_for_preferred(
     connector: Arc<Connector>,
     hosts: Vec<HostPort>,

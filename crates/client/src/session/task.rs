@@ -1,13 +1,13 @@
-//! A session's task: finds a server, serves until the connection breaks, finds the next one, until
-//! the session is over.
+//! A session's task: finds a server, runs the connection until it is lost, finds the next server, and so on
+//! until the session has ended.
 //!
-//! In: the session's queue and its owner's wish to close. Out: published states, answered requests.
-//! Invariant: what was queued or sent when a connection broke is failed before the next one is
-//! used, so a later request never overtakes an earlier one that somebody still believes in.
+//! In: the session's queue and requests to close it. Out: published states, completed requests.
+//! Invariant: requests that were queued or sent when a connection was lost fail before the next one is
+//! used, so a later request never overtakes an earlier one whose caller is still waiting.
 //!
-//! A session is over when a server says so, when its owner closes it, or when servers open new
-//! sessions for others while they refuse this one for longer than its timeout: then their data is
-//! older than what we have seen, for example because it was restored from a backup.
+//! A session has ended when a server says so, when its owner closes it, or when servers open new
+//! sessions but refuse this one for longer than its timeout: then their data is older than what this
+//! client has seen, for example because it was restored from a backup.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,40 +29,40 @@ use crate::error::ErrorKind;
 use crate::hosts::Hosts;
 use crate::state::{ConnectionEvent, ConnectionState, OnExpiry};
 
-/// Runs the session until it is over.
+/// Runs the session until it has ended.
 pub(super) async fn run(shared: Arc<SessionShared>) {
     let servers = shared.client_shared.servers.borrow().to_string();
     let span = tracing::info_span!("session", servers);
     SessionTask::new(shared).run().instrument(span).await;
 }
 
-/// How often the delay before a return is doubled at most.
+/// How often the delay before a return to a preferred server is doubled at most.
 const RETURN_DOUBLINGS_MAX: u32 = 4;
 
-/// The least time that one server gets to answer a handshake.
+/// The minimum timeout of a handshake with one server.
 const ATTEMPT_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
-/// What the session's task remembers between connections.
+/// The state that the session's task keeps between connections.
 pub(super) struct SessionTask {
     pub(super) shared: Arc<SessionShared>,
     pub(super) hosts: Hosts,
     pub(super) servers: watch::Receiver<ConnectString>,
-    /// Newest txn that an answer has shown us.
+    /// The newest zxid in a reply.
     pub(super) last_zxid: Zxid,
-    /// A better server than the one that we were on: one that takes writes, or that is preferred.
+    /// A better server than the last one: one that accepts writes, or that is preferred.
     pub(super) found: Option<HostPort>,
-    /// The server that was found is being tried.
+    /// The found server that is being tried.
     chosen: Option<HostPort>,
-    /// How often in a row a preferred server that was found did not take us, or did not keep us.
+    /// How often in a row a found preferred server did not accept the session, or closed the connection soon.
     failed_returns: u32,
-    /// When the last one took us.
+    /// When the last preferred server accepted the session.
     returned_at: Option<Instant>,
     reconnect_delay: ReconnectDelay,
-    /// The session was opened by a server with a quorum; a read-only server's is its own.
+    /// The session was opened by a server with a quorum. A session of a read-only server is known to that server only.
     known_to_quorum: bool,
 }
 
-/// Why the session is over.
+/// Why the session has ended.
 enum SessionEnd {
     Closed,
     Expired,
@@ -143,8 +143,7 @@ impl SessionTask {
         self.shared.publish(state, event);
     }
 
-    /// Tries server after server. Whatever is queued meanwhile waits, but no longer than a session
-    /// timeout.
+    /// Tries server after server. Requests queued meanwhile wait, but no longer than a session timeout.
     async fn find_server(&mut self) -> Result<Attached, SessionEnd> {
         let mut lost_at = self.lost_at();
         loop {
@@ -179,12 +178,12 @@ impl SessionTask {
                     return Err(SessionEnd::AuthFailed);
                 }
                 Err(AttachError::Refused) if self.is_refused_for_good(&host).await => {
-                    tracing::warn!(%host, "servers are behind what this session has seen; giving it up");
+                    tracing::warn!(%host, "giving up the session: the servers' data is older than what it has seen");
                     self.shared.client_shared.last_zxid.store(Zxid::ZERO.0, Ordering::Relaxed);
                     return Err(SessionEnd::Expired);
                 }
                 Err(error) => {
-                    tracing::debug!(%host, %error, "no session there");
+                    tracing::debug!(%host, %error, "cannot attach the session");
                     *self.shared.last_failure.lock() = Some(format!("{host}: {error}"));
                 }
             }
@@ -199,13 +198,13 @@ impl SessionTask {
             return (host, Duration::ZERO);
         }
         if self.servers.has_changed().unwrap_or(false) {
-            // Nothing to move away from: the new list is simply the one to try.
+            // There is no connection to move: the new list is simply the one to try.
             let _ = self.hosts.replace(&self.servers.borrow_and_update());
         }
         self.reconnect_delay.pause_before(self.hosts.next())
     }
 
-    /// The search for a better server than the one that serves us, if there can be one.
+    /// Starts the search for a better server than the current one, if there can be one.
     pub(super) fn search(&self, serves_as: ConnectionState) -> Option<ServerSearch> {
         let connector = Arc::clone(&self.shared.client_shared.connector);
         if serves_as == ConnectionState::ReadOnly {
@@ -213,7 +212,7 @@ impl SessionTask {
         }
         let better = self.hosts.better();
         let delay = self.shared.options.return_delay;
-        // More rarely if what was found did not take us.
+        // The delay grows if servers that were found did not accept the session.
         let delay = delay.saturating_mul(1 << self.failed_returns.min(RETURN_DOUBLINGS_MAX));
         (!better.is_empty()).then(|| ServerSearch::for_preferred(connector, better, delay))
     }
@@ -230,7 +229,7 @@ impl SessionTask {
         }
     }
 
-    /// A share of the session timeout, so that all servers can be tried before it is over.
+    /// The timeout of one attempt: a share of the session timeout, so that all servers can be tried within it.
     fn time_limit(&self) -> Duration {
         let servers = u32::try_from(self.servers.borrow().hosts().len()).unwrap_or(u32::MAX);
         (self.shared.identity().timeout / servers.max(1)).max(ATTEMPT_TIMEOUT_MIN)
@@ -241,20 +240,20 @@ impl SessionTask {
         (identity.last_confirmed + identity.timeout).max(Instant::now())
     }
 
-    /// No contact for a session timeout.
+    /// Handles that there was no contact for a session timeout.
     fn report_loss(&mut self) {
         match self.shared.states.state() {
             ConnectionState::Suspended => {
                 self.shared.publish(ConnectionState::Lost, ConnectionEvent::Lost);
             }
-            // A new session that nobody opens: what an earlier one has seen may be the reason.
+            // No server opens a new session: the last zxid of an earlier session may be the reason.
             ConnectionState::Connecting => self.last_zxid = Zxid::ZERO,
             _ => {}
         }
         self.shared.queue.fail_all(&ErrorKind::ConnectionLoss);
     }
 
-    /// The server refuses us, and has for a session timeout, but would take anybody else.
+    /// Whether servers have refused this session for a session timeout although this one opens new sessions.
     async fn is_refused_for_good(&self, host: &HostPort) -> bool {
         self.shared.states.state() == ConnectionState::Lost
             && attach::is_serving(
@@ -266,7 +265,7 @@ impl SessionTask {
             .await
     }
 
-    /// Takes over what the server says about us; returns what to tell the world.
+    /// Stores the server's response; returns the state and event to publish.
     fn accept(&mut self, attached: &Attached) -> (ConnectionState, ConnectionEvent) {
         let response = &attached.response;
         let session = response.session;
@@ -277,7 +276,7 @@ impl SessionTask {
             session,
             password: response.password,
             timeout: Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs())),
-            last_confirmed: attached.asked,
+            last_confirmed: attached.requested,
         };
         drop(identity);
         self.hosts.succeeded();

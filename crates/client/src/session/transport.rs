@@ -1,8 +1,8 @@
 //! Byte streams to a server, plain or through TLS.
 //!
-//! In: how servers are reached ([`Connector`]), and one of them. Out: an open [`Transport`]. Opening includes
-//! the TLS handshake; whoever opens limits the time. A certificate is checked for the host as it stands
-//! in the connect string, also where a program dials in its own way.
+//! In: a [`Connector`], and a server. Out: an open [`Transport`]. Opening includes the TLS handshake; the
+//! caller limits the time. A certificate is checked for the host as written in the connect string, even if
+//! the program opens connections in its own way ([`Dial`]).
 
 use std::future::poll_fn;
 use std::io;
@@ -26,7 +26,7 @@ use crate::sasl::SaslLogin;
 #[cfg(feature = "tls")]
 mod tls;
 
-/// How servers are reached: the way there, its protection, and the login at its end.
+/// Opens connections to servers; has the settings of TLS and the login.
 #[derive(Debug)]
 pub(crate) struct Connector {
     dial: Arc<dyn Dial>,
@@ -40,15 +40,15 @@ pub(crate) struct Connector {
 pub(super) struct Transport {
     pub(super) read: Box<dyn AsyncRead + Send + Unpin>,
     pub(super) write: Box<dyn AsyncWrite + Send + Unpin>,
-    /// What was written goes out with certainty only when it is flushed.
+    /// Written bytes are certain to be sent only after a flush.
     pub(super) needs_flush: bool,
-    /// The address at its end.
-    #[cfg_attr(not(feature = "sasl"), expect(dead_code, reason = "only logins ask for it"))]
+    /// The address of the server.
+    #[cfg_attr(not(feature = "sasl"), expect(dead_code, reason = "only logins use it"))]
     pub(super) peer: Option<IpAddr>,
 }
 
 impl Connector {
-    /// Reads the TLS files, if there are to be any.
+    /// Creates a connector; reads the TLS files, if there are any.
     pub(crate) fn prepare(options: &Options) -> Result<Self> {
         Ok(Connector {
             dial: Arc::clone(&options.dial),
@@ -59,7 +59,7 @@ impl Connector {
         })
     }
 
-    /// The login that each connection begins with.
+    /// Returns the login that each connection begins with.
     #[cfg(feature = "sasl")]
     pub(super) fn login(&self) -> Option<&SaslLogin> {
         self.login.as_ref()
@@ -85,7 +85,7 @@ impl Connector {
 
     async fn dial(&self, host: &HostPort) -> io::Result<TcpStream> {
         let stream = self.dial.dial(host.host(), host.port()).await?;
-        // Requests are small and already gathered; waiting for more only adds latency.
+        // Requests are small and already batched; Nagle's algorithm would only add latency.
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -98,13 +98,13 @@ fn plain(stream: TcpStream) -> Transport {
 }
 
 impl Transport {
-    /// Sends all of this.
+    /// Sends all of these bytes.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write.write_all(bytes).await?;
         self.write.flush().await
     }
 
-    /// Says that nothing more will come. Tried once: who does not take it has gone.
+    /// Shuts down the sending direction. Polls only once, because the server may not be reading any more.
     pub(super) async fn shutdown(&mut self) {
         poll_fn(|context| {
             let _ = Pin::new(&mut self.write).poll_shutdown(context);
@@ -114,7 +114,7 @@ impl Transport {
     }
 }
 
-/// What went wrong.
+/// Describes an I/O error.
 pub(super) fn describe(error: &io::Error) -> String {
     #[cfg(feature = "tls")]
     if let Some(describe) = tls::describe_tls_failure(error) {

@@ -1,4 +1,4 @@
-//! Watches to set again on a new connection, in requests that every server takes.
+//! Sets watches again on a new connection, in requests that every server accepts.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use herdsman_proto::request::{SetWatches, Text};
 
 use super::{Entry, Existence, Recipient, WatchTable, Watches};
 
-/// Paths that one request carries, in bytes: servers refuse requests above 1 MiB, and Apache's
-/// client splits at the same size.
+/// The size of the paths in one request: servers refuse requests above 1 MiB, and Apache's client
+/// splits at the same size.
 const BATCH_BYTES_MAX: usize = 128 << 10;
 
 /// A list of [`SetWatches`].
@@ -22,8 +22,8 @@ enum List {
 }
 
 impl Watches {
-    /// All watches, in requests of bounded size. From now on the server counts as having them: one
-    /// that is dropped before the answer arrives is removed again behind it.
+    /// Returns all watches, in requests of bounded size. From now on they count as set on the server: a
+    /// watch that is dropped before the reply arrives is removed by a later request.
     pub(crate) fn set_again(&self, relative_zxid: Zxid) -> Vec<SetWatches<'static>> {
         let mut batches = Vec::new();
         let mut batch = SetWatches { relative_zxid, ..SetWatches::default() };
@@ -79,8 +79,8 @@ impl List {
 }
 
 impl Entry {
-    /// Data watches are split by what their read saw: the server compares a znode that was missing
-    /// differently.
+    /// Data watches are split by whether the znode existed: the server checks a znode that did not
+    /// exist differently.
     fn belongs_to(&self, list: List) -> bool {
         let wanted = match list {
             List::Data => Existence::Present,

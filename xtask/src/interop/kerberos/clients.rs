@@ -244,7 +244,7 @@ impl World<'_> {
         };
         let other_service = "zookeeper.server.principal=zkquorum/127.0.0.1";
         let done = self.shell(&server, other_service, &["--sasl-kerberos", "ls", "/"])?;
-        refused("a ticket for another service", done, "refuses the Kerberos login")?;
+        refused("a ticket for another service", done, "rejected the Kerberos login")?;
         let nobody = "zookeeper.server.principal=zookeeper/nowhere";
         let done = self.shell(&server, nobody, &["--sasl-kerberos", "ls", "/"])?;
         refused("a service that does not exist", done, "not found in Kerberos database")?;
@@ -255,7 +255,7 @@ impl World<'_> {
         self.kinit(&[])?;
         let theirs = "zookeeper.server.principal=zookeeper/elsewhere";
         let done = self.shell(&server, theirs, &["--sasl-kerberos", "ls", "/"])?;
-        refused("a ticket under another key", done, "refuses the Kerberos login")?;
+        refused("a ticket under another key", done, "rejected the Kerberos login")?;
         server.stop()?;
         if self.program != Program::Herdsman {
             // Where no rule is for a client, Apache's server lets it in under the name that it asks for.
@@ -264,7 +264,7 @@ impl World<'_> {
         let nobody = [("zookeeper.security.auth_to_local", "RULE:[1:$1](nobody)")];
         let server = self.start(self.program, "no-rule", &nobody)?;
         let done = self.shell(&server, "", &["--sasl-kerberos", "ls", "/"])?;
-        refused("a client without a rule", done, "refuses the Kerberos login")?;
+        refused("a client without a rule", done, "rejected the Kerberos login")?;
         let log = server.log()?;
         ensure!(log.contains("no rule of security.auth_to_local is for client@"), "{log}");
         server.stop()

@@ -1,7 +1,7 @@
 //! Creations that take more than one request: with parents, and protected against a lost reply.
 //!
-//! A protected creation runs in a task of its own, which goes on when nobody waits for it any more,
-//! only to remove what it has made. What it hands over is deleted if it is not taken.
+//! A protected creation runs in a background task. If the caller no longer waits, the task continues only to
+//! remove what it has created. A created znode that the caller does not take is deleted.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::operation;
 use crate::retry::RetryPolicy;
 
-/// Between attempts to remove what a failed call may have left behind.
+/// The pause between attempts to remove what a failed call may have left behind.
 const CLEAN_UP_PAUSE: Duration = Duration::from_millis(500);
 
 /// Sends the first request now.
@@ -30,16 +30,16 @@ pub(super) fn run(create: CreateCall) -> Reply<Created> {
     client.clone().spawn(async move {
         let result = create.run(first, || !send.is_closed()).await;
         let result = result.map(|created| Unclaimed { client, created: Some(created) });
-        // If nobody waits for it any more, this drops it.
+        // If the caller no longer waits, this drops the result, which deletes the znode.
         let _ = send.send(result);
     });
     Box::pin(async move {
-        // The task ends without a result only with the runtime that drove it.
+        // The task ends without a result only together with its runtime.
         receive.await.unwrap_or(Err(lost)).and_then(Unclaimed::claim)
     })
 }
 
-/// A znode that its creator has not taken yet, and perhaps never will.
+/// A created znode that the caller has not taken yet; dropping this deletes it.
 struct Unclaimed {
     client: Client,
     created: Option<Created>,
@@ -78,7 +78,7 @@ impl CreateCall {
                 match self.find_created().await {
                     Ok(Some(created)) => return Ok(created),
                     Ok(None) if retries.pause(error).await => {}
-                    // The search says that there is nothing.
+                    // The search has shown that the znode does not exist.
                     Ok(None) => return result,
                     Err(failure) => {
                         let is_over = failure.is_session_expired();
@@ -106,11 +106,11 @@ impl CreateCall {
         self.call.client.ensure(parent, lifetime).await
     }
 
-    /// The znode that an earlier attempt has made, if it belongs to the session of today.
+    /// Finds the znode that an earlier attempt has created, if it belongs to the current session.
     async fn find_created(&self) -> Result<Option<Created>> {
         let client = &self.call.client;
         let (parent, prefix) = self.call.op.path.parent_and_name();
-        // We may be at another server by now, which need not know of the creation yet.
+        // The client may be connected to another server by now, which may not have applied the creation yet.
         client.sync(&parent).await?;
         let children = match client.children(&parent).await {
             Err(error) if error.is_no_node() => return Ok(None),
@@ -125,7 +125,7 @@ impl CreateCall {
         };
         let is_ours = stat.ephemeral_owner == 0 || stat.ephemeral_owner == client.session().id().0;
         if !is_ours {
-            // It goes with the session that made it; nobody must take it for alive till then.
+            // It will be deleted with the session that created it; until then it must not be taken for a live one.
             client.delete(&path).in_background();
             return Ok(None);
         }

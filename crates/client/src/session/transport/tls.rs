@@ -1,5 +1,4 @@
-//! Connections through TLS: files that are read again when they change, the handshake, and its errors in
-//! words.
+//! TLS connections: files that are read again when they change, the handshake, and descriptions of errors.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use crate::connect_string::HostPort;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 
-/// Reads the files, if there are to be any.
+/// Reads the files, if TLS is configured.
 pub(super) fn load(options: &Options) -> Result<Option<Arc<TlsContext>>> {
     let load = |settings| TlsContext::load(settings, Side::Client);
     let tls = options.tls.clone().map(load).transpose();
@@ -24,15 +23,17 @@ pub(super) fn load(options: &Options) -> Result<Option<Arc<TlsContext>>> {
     Ok(tls.map(Arc::new))
 }
 
-/// Reads files that have changed. Files are read on a thread that may wait for a disk.
+/// Reads files that have changed, on a thread that may block.
 pub(super) async fn reload(tls: &Arc<TlsContext>) {
     let context = Arc::clone(tls);
     match tokio::task::spawn_blocking(move || context.reload_if_changed()).await {
         Ok(Ok(Reload::Reloaded)) => tracing::info!("TLS files have changed and were read again"),
         Ok(Err(error)) => {
-            tracing::warn!("TLS files have changed and cannot be used, the old ones stay: {error}");
+            tracing::warn!(
+                "TLS files have changed and cannot be used, the previous ones stay in use: {error}"
+            );
         }
-        // The other error is that of a runtime that ends, and with it this attempt.
+        // `Err` only occurs when the runtime shuts down.
         Ok(Ok(Reload::Unchanged)) | Err(_) => {}
     }
 }
@@ -55,7 +56,7 @@ pub(super) async fn shake_hands(
     Ok(Transport { read, write, needs_flush: true, peer })
 }
 
-/// Why there was no handshake. A plain port hangs up without a word.
+/// Describes why the handshake failed. A port without TLS closes the connection without a reply.
 fn describe(error: &io::Error) -> String {
     let words = describe_io_failure(error);
     match error.kind() {
@@ -64,8 +65,8 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
-/// What went wrong, if TLS did. With TLS 1.3 the server's verdict on our certificate comes after the
-/// handshake, with the first bytes that are read.
+/// Describes the error if it is one of TLS. With TLS 1.3 the server reports that it rejects the client's certificate
+/// after the handshake, with the first bytes that are read.
 pub(super) fn describe_tls_failure(error: &io::Error) -> Option<String> {
     let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(describe_failure(inner))
