@@ -1,8 +1,10 @@
 //! The server's clocks: the only place that reads them.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use herdsman_node::Now;
+use herdsman_runtime::millis;
+pub use herdsman_runtime::wall_ms;
 
 /// Reads the time for the core.
 #[derive(Clone, Copy, Debug)]
@@ -34,17 +36,4 @@ impl Clock {
     pub fn monotonic_ms(&self) -> u64 {
         millis(self.start.elapsed())
     }
-}
-
-/// Milliseconds since 1970.
-#[must_use]
-pub fn wall_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// A duration in whole milliseconds.
-#[must_use]
-pub fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

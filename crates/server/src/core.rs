@@ -29,7 +29,7 @@ use crate::operators::audit::{self, Audit};
 use crate::operators::log_level::LogLevel;
 use crate::operators::slow_requests::SlowRequests;
 use crate::operators::stats::{self, ServerStats};
-use crate::spawn::spawn;
+use herdsman_runtime::spawn;
 
 use tracing::{error, info};
 

@@ -13,14 +13,10 @@ pub mod core;
 pub mod ensemble;
 pub(crate) mod error;
 pub(crate) mod handle;
-mod line_limit;
 pub mod log;
 pub(crate) mod logins;
 pub mod operators;
-pub mod quorum;
-mod reports;
 pub(crate) mod server;
-mod spawn;
 mod start;
 mod ticker;
 

@@ -2,7 +2,7 @@
 //! other servers. Apache: `ServerCnxnFactory.configureSaslLogin`, `SaslQuorumAuthServer`,
 //! `SaslQuorumAuthLearner`.
 
-mod desk;
+mod clients;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use herdsman_sasl::kerberos::{Appended, BadRules, ClientNames, NameRules};
 use herdsman_sasl::{DigestLogin, JaasError, JaasFile, KerberosLogin, Login, LoginError};
 use tracing::warn;
 
-use self::desk::HostNames;
-pub(crate) use self::desk::{ClientDesk, MemberDesk, OwnLogin};
+pub(crate) use self::clients::ClientLogins;
 use crate::error::StartError;
 use herdsman_config::{Config, Mode};
+use herdsman_quorum::logins::{HostNames, MemberLogins, OwnLogin};
 
 /// The user whose password a setting may hold instead of the JAAS file.
 const SUPER: &str = "super";
@@ -81,9 +81,9 @@ pub enum LoginsError {
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
     /// Of clients, here.
-    pub clients: Option<ClientDesk>,
+    pub clients: Option<ClientLogins>,
     /// Of other servers, here.
-    pub servers: Option<MemberDesk>,
+    pub servers: Option<MemberLogins>,
     /// Ours, at other servers.
     pub own: Option<OwnLogin>,
 }
@@ -107,10 +107,10 @@ impl Logins {
         let mut logins = Logins::default();
         // Without its section clients do not log in, as in Apache.
         if file.jaas.section(&config.sasl.login_context).is_some() {
-            logins.clients = Some(file.client_desk(config, rules)?);
+            logins.clients = Some(file.client_logins(config, rules)?);
         }
         if between_servers {
-            logins.servers = Some(file.member_desk(config)?);
+            logins.servers = Some(file.member_logins(config)?);
             logins.own = Some(file.own_login(config)?);
         }
         Ok(logins)
@@ -157,7 +157,11 @@ impl LoginFile {
         }
     }
 
-    fn client_desk(&self, config: &Config, rules: NameRules) -> Result<ClientDesk, LoginsError> {
+    fn client_logins(
+        &self,
+        config: &Config,
+        rules: NameRules,
+    ) -> Result<ClientLogins, LoginsError> {
         let section = &config.sasl.login_context;
         match self.login(section)? {
             Login::Digest(mut login) => {
@@ -166,22 +170,24 @@ impl LoginFile {
                 {
                     login.users.insert(SUPER, secret.clone());
                 }
-                Ok(ClientDesk::Digest(digest_settings(Service::CLIENT_PORT, login)))
+                Ok(ClientLogins::Digest(digest_settings(Service::CLIENT_PORT, login)))
             }
             Login::Kerberos(login) => {
                 let keys = self.acceptor_keys(&login)?;
                 let names = Arc::new(client_names(config, rules)?);
-                Ok(ClientDesk::Kerberos { keys, names })
+                Ok(ClientLogins::Kerberos { keys, names })
             }
         }
     }
 
-    fn member_desk(&self, config: &Config) -> Result<MemberDesk, LoginsError> {
+    fn member_logins(&self, config: &Config) -> Result<MemberLogins, LoginsError> {
         match self.login(&config.quorum_security.server_login_context)? {
-            Login::Digest(login) => Ok(MemberDesk::Digest(digest_settings(Service::QUORUM, login))),
+            Login::Digest(login) => {
+                Ok(MemberLogins::Digest(digest_settings(Service::QUORUM, login)))
+            }
             Login::Kerberos(login) => {
                 let keys = self.acceptor_keys(&login)?;
-                Ok(MemberDesk::Kerberos { keys, hosts: host_names(config) })
+                Ok(MemberLogins::Kerberos { keys, hosts: host_names(config) })
             }
         }
     }

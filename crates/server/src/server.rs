@@ -36,15 +36,16 @@ use crate::logins::Logins;
 use crate::operators::audit::{self, Audit};
 use crate::operators::slow_requests::SlowRequests;
 use crate::operators::stats::ServerStats;
-use crate::quorum::{NetworkSettings, QuorumNetwork};
-use crate::reports::Reports;
-use crate::spawn::spawn;
 use crate::start::certificates::{CertificateWatch, Certificates};
+use crate::start::network::network_settings;
 use crate::start::session_passwords;
 use crate::start::settings;
 use crate::start::startup;
 use crate::ticker::Ticker;
 use herdsman_config::{Config, check_directories};
+use herdsman_quorum::{NetworkSettings, QuorumNetwork};
+use herdsman_runtime::LimitedLog;
+use herdsman_runtime::spawn;
 
 /// Clients get this long to read their last replies when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -353,7 +354,7 @@ impl Parts {
 
 /// The connections with the other members; none alone.
 fn network(config: &Config, certificates: &Certificates, logins: &Logins) -> Option<QuorumNetwork> {
-    let settings = NetworkSettings::from_config(config)?;
+    let settings = network_settings(config)?;
     let protection = certificates.quorum_protection(config, logins);
     Some(QuorumNetwork::new(NetworkSettings { protection, ..settings }))
 }
@@ -396,8 +397,8 @@ fn shared(
         tls,
         logins,
         limit_reports: LimitReports::default(),
-        logins_done: Reports::news(),
-        failed_logins: Reports::default(),
+        logins_done: LimitedLog::news(),
+        failed_logins: LimitedLog::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! recovered and logged before it serves.
 
 pub(crate) mod certificates;
+pub(crate) mod network;
 pub(crate) mod session_passwords;
 pub(crate) mod settings;
 pub(crate) mod startup;

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use tracing::warn;
 
 use crate::core::Core;
-use crate::spawn::spawn;
+use herdsman_runtime::spawn;
 
 /// Sessions come and go, so look at least this often for the next deadline.
 const STEP_MS_MAX: u64 = 100;

@@ -21,8 +21,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("node", &["proto", "tree", "zab"]),
     (
         "server",
-        &["config", "proto", "tree", "zab", "store", "node", "tls", "sasl", "secret", "properties"],
+        &["config", "quorum", "runtime", "proto", "tree", "zab", "store", "node", "tls", "sasl"],
     ),
+    ("runtime", &["proto"]),
+    ("quorum", &["proto", "runtime", "sasl", "tls", "zab"]),
     ("client", &["proto", "tls", "sasl", "properties"]),
     ("recipes", &["client"]),
     ("bench", &["proto", "tls", "protection"]),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use herdsman_tls::TlsContext;
 
 use crate::clients::io_threads::{IoThreads, Shared};
-use crate::clients::listener::{self, ClientPort, Listener};
+use crate::clients::listener::{ClientPort, Listener};
 use crate::clients::wire::handshake::{Speaks, TlsDoor};
 use crate::error::StartError;
 use crate::start::settings;
@@ -95,7 +95,7 @@ impl ClientSockets {
 }
 
 fn bind(endpoint: &mut Endpoint, backlog: Option<u32>) -> Result<TcpListener, StartError> {
-    let listener = listener::bind(endpoint, backlog)
+    let listener = herdsman_runtime::bind(endpoint, backlog)
         .map_err(|source| StartError::Bind { endpoint: endpoint.to_string(), source })?;
     endpoint.port = listener.local_addr()?.port();
     Ok(listener)

@@ -17,7 +17,7 @@ use crate::clients::Client;
 use crate::clients::io_threads::{ACCEPTED_MAX, Accepted, Shared, prepare};
 use crate::clients::wire::Wire;
 use crate::clients::wire::handshake::{Failure, Speaks};
-use crate::spawn::spawn;
+use herdsman_runtime::spawn;
 
 /// One of these threads for so many I/O threads.
 const IO_THREADS_PER_THREAD: usize = 4;

@@ -29,9 +29,9 @@ use crate::core::Core;
 use crate::handle::Caller;
 use crate::log::snapshots::SnapshotDesk;
 use crate::logins::Logins;
-use crate::reports::Reports;
-use crate::spawn::spawn;
 use herdsman_config::Config;
+use herdsman_runtime::LimitedLog;
+use herdsman_runtime::spawn;
 
 /// Accepted connections that may wait for a thread to take them.
 pub(crate) const ACCEPTED_MAX: usize = 1024;
@@ -103,9 +103,9 @@ pub(crate) struct Shared {
     /// What is said about limits that have their effect.
     pub limit_reports: LimitReports,
     /// Clients that prove who they are.
-    pub logins_done: Reports,
+    pub logins_done: LimitedLog,
     /// Clients that do not.
-    pub failed_logins: Reports,
+    pub failed_logins: LimitedLog,
 }
 
 /// A connection on its way to its thread.

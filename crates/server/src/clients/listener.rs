@@ -1,53 +1,22 @@
 //! The client port: accepts connections and gives them to the I/O threads.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use socket2::{Domain, Protocol, Socket, Type};
 use tracing::info;
 
 use crate::clients::io_threads::{IoThreads, Shared};
 use crate::clients::wire::handshake::Speaks;
-use crate::spawn::spawn;
 use herdsman_config::Endpoint;
+use herdsman_runtime::spawn;
 
-/// What the system takes by default in Java; ours is larger because accepting is cheap here.
-const BACKLOG: i32 = 1024;
 /// After a failed accept (no file descriptors left), wait for some to come free.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// Opens the port. Without a host it listens on all addresses, IPv6 and IPv4 in one socket.
-pub(crate) fn bind(endpoint: &Endpoint, backlog: Option<u32>) -> io::Result<TcpListener> {
-    let backlog = backlog.and_then(|backlog| i32::try_from(backlog).ok()).unwrap_or(BACKLOG);
-    let Some(host) = endpoint.host.as_deref() else {
-        let any = SocketAddr::from(([0u16; 8], endpoint.port));
-        return listen(any, backlog).or_else(|_| listen(([0u8; 4], endpoint.port).into(), backlog));
-    };
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, format!("no address for {host}"));
-    for address in (host, endpoint.port).to_socket_addrs()? {
-        match listen(address, backlog) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
-fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    Ok(socket.into())
-}
 
 /// Where clients connect. A change of membership may move it while the server runs; connections that
 /// stand stay. Apache: `ServerCnxnFactory.reconfigure`.
@@ -87,7 +56,7 @@ impl ClientPort {
             host: endpoint.host.clone().filter(|_| !endpoint.is_wildcard()),
             port: endpoint.port,
         };
-        place.next = Some(bind(&wanted, None)?);
+        place.next = Some(herdsman_runtime::bind(&wanted, None)?);
         place.endpoint = Some(endpoint.clone());
         drop(place);
         wake(old);

@@ -25,7 +25,7 @@ use crate::ensemble::role_log::{RoleChange, RoleLog, View};
 use crate::log::commit::CommitQueue;
 use crate::log::disk_keeper::DiskChange;
 use crate::operators::stats::EnsembleStats;
-use crate::quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver, Room};
+use herdsman_quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver, Room};
 
 use leader_link::LeaderLink;
 pub use streams::LogFiles;

@@ -24,11 +24,11 @@ use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
 use crate::clients::bells::ThreadSet;
-use crate::clock::millis;
 use crate::core::Core;
 use crate::log::disk_keeper::{DiskChange, DiskKeeper};
 use crate::log::snapshots::SnapshotPolicy;
-use crate::quorum::Room;
+use herdsman_quorum::Room;
+use herdsman_runtime::millis;
 
 /// Why the thread ends for good; `None`: the server stops while the disk takes nothing.
 type Failure = Option<String>;

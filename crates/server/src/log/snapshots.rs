@@ -25,10 +25,10 @@ use herdsman_tree::Dump;
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
-use crate::clock::millis;
 use crate::core::Core;
-use crate::spawn::spawn;
 use herdsman_config::Purge;
+use herdsman_runtime::millis;
+use herdsman_runtime::spawn;
 
 pub use copy::{CopyError, TreeCopy};
 pub use desk::SnapshotDesk;

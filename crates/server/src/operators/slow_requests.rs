@@ -13,7 +13,7 @@ use herdsman_proto::{OpCode, Reader, SessionId};
 use parking_lot::Mutex;
 use tracing::warn;
 
-use crate::line_limit::LineLimit;
+use herdsman_runtime::LineLimit;
 
 /// Lines in one window.
 const LINES_MAX: u32 = 10;

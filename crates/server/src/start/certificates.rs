@@ -15,10 +15,10 @@ use tracing::{info, warn};
 
 use crate::error::StartError;
 use crate::logins::Logins;
-use crate::quorum::login::QuorumSasl;
-use crate::quorum::security::{Accepts, Dials, QuorumProtection, QuorumTls};
-use crate::spawn::spawn;
 use herdsman_config::{ClientAuth, Config, Mode, Secret, Tls};
+use herdsman_quorum::login::QuorumSasl;
+use herdsman_quorum::security::{Accepts, Dials, QuorumProtection, QuorumTls};
+use herdsman_runtime::spawn;
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -76,8 +76,8 @@ impl Certificates {
                 config.quorum_tls.detection_timeout_ms.max(1).into(),
             ),
         });
-        let sasl = logins.servers.clone().zip(logins.own.clone()).map(|(desk, own)| QuorumSasl {
-            desk,
+        let sasl = logins.servers.clone().zip(logins.own.clone()).map(|(logins, own)| QuorumSasl {
+            logins,
             own,
             required_here: security.server_requires_sasl,
             done_there: security.learner_requires_sasl,

@@ -13,10 +13,10 @@ use herdsman_store::{
 use herdsman_zab::{InitialState, Voting, ZabSettings};
 use tracing::{info, warn};
 
-use crate::clock::millis;
 use crate::error::StartError;
 use crate::operators::stats::ServerStats;
 use herdsman_config::{Config, DynamicFiles, Mode, check_directories};
+use herdsman_runtime::millis;
 
 /// A start that takes longer says how far it is, this often.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use super::Connection;
 use crate::clients::intake::BadLength;
 use crate::clients::outbox::Closing;
 use crate::operators::stats::Counter;
-use crate::reports::Reports;
+use herdsman_runtime::LimitedLog;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +81,7 @@ impl Connection {
     }
 
     /// The counter of such ends, and the kind of report.
-    fn counted_as(&self, ended: &Ended) -> Option<(&Counter, Option<&Reports>)> {
+    fn counted_as(&self, ended: &Ended) -> Option<(&Counter, Option<&LimitedLog>)> {
         let stats = &self.shared.core.stats;
         let reports = &self.shared.limit_reports;
         let (counter, report) = match ended {

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use super::Wire;
 use super::tls::TlsWire;
 use crate::clients::Client;
-use crate::reports::Reports;
+use herdsman_runtime::LimitedLog;
 
 /// What a client port speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct TlsDoor {
     pub handshakes_max: usize,
     pub detection_timeout: Duration,
     under_way: AtomicUsize,
-    warnings: Reports,
+    warnings: LimitedLog,
 }
 
 /// Why there is no wire.
@@ -55,7 +55,7 @@ impl TlsDoor {
         handshakes_max: usize,
         detection_timeout: Duration,
     ) -> Self {
-        let (under_way, warnings) = (AtomicUsize::new(0), Reports::default());
+        let (under_way, warnings) = (AtomicUsize::new(0), LimitedLog::default());
         TlsDoor { context, handshakes_max, detection_timeout, under_way, warnings }
     }
 

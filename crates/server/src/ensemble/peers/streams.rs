@@ -15,7 +15,7 @@ use tracing::warn;
 
 use super::HEARD_EVERY;
 use crate::core::Core;
-use crate::quorum::{StreamSource, StreamStep};
+use herdsman_quorum::{StreamSource, StreamStep};
 
 /// Znodes of a tree that are written down under one guard.
 const NODES_PER_GUARD: usize = 128;

@@ -11,8 +11,8 @@ use tracing::Level;
 
 use super::Line;
 use super::wording::{self, close_reason_in_words, duration};
-use crate::line_limit::LineLimit;
 use crate::operators::stats::EnsembleStats;
+use herdsman_runtime::LineLimit;
 
 /// Kinds of lines, counted for each server that is not listed, that are told in a minute: anybody can connect and claim
 /// to be a server of any number. The rest is for the level `debug`.

@@ -11,8 +11,8 @@ use tracing::Level;
 use super::history::{NewRole, RoleChange};
 use super::wording::{self, duration, reason_in_words};
 use super::{RoleLog, View};
-use crate::line_limit::LineLimit;
 use crate::operators::stats::EnsembleStats;
+use herdsman_runtime::LineLimit;
 
 /// What this server does, as far as it was told.
 #[derive(Debug)]

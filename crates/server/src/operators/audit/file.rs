@@ -28,7 +28,7 @@ use super::line::{Fields, Outcome};
 use crate::clock;
 use crate::operators::stats::Counter;
 use crate::operators::words::java;
-use crate::spawn::spawn;
+use herdsman_runtime::spawn;
 
 /// Bytes of lines that may wait for the thread.
 pub const QUEUE_BYTES_MAX: usize = 16 << 20;

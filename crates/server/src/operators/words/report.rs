@@ -22,8 +22,8 @@ use crate::clients::io_threads::Shared;
 use crate::handle::ServerHandle;
 use crate::operators::metrics::{self, Number};
 use crate::operators::stats::{ConnStats, Series};
-use crate::quorum::LinkReport;
 use herdsman_config::Mode;
+use herdsman_quorum::LinkReport;
 
 pub use dump::Ends;
 

@@ -12,9 +12,9 @@ use herdsman_proto::ServerId;
 use herdsman_proto::membership::Endpoint;
 use parking_lot::{Condvar, Mutex};
 
-use crate::quorum::stream::PeerStream;
-use crate::quorum::threads::{Threads, cut};
-use crate::reports::Reports;
+use crate::stream::PeerStream;
+use crate::threads::{Threads, cut};
+use herdsman_runtime::LimitedLog;
 
 pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 /// Between two calls that failed; doubles up to the second.
@@ -34,7 +34,7 @@ const PROVEN_FOR: Duration = Duration::from_secs(1);
 pub(super) struct Peer {
     pub id: ServerId,
     /// About calls that fail.
-    pub warnings: Reports,
+    pub warnings: LimitedLog,
     state: Mutex<State>,
     changed: Condvar,
     /// Somebody finds out whether the connection works.
@@ -119,7 +119,7 @@ impl Peer {
         };
         Peer {
             id,
-            warnings: Reports::once_a_minute(),
+            warnings: LimitedLog::once_a_minute(),
             state: Mutex::new(state),
             changed: Condvar::new(),
             is_checked: AtomicBool::new(false),

@@ -5,9 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use super::link::{Link, Loss, Piece, Written};
-use crate::clock::millis;
-use crate::quorum::receiver::{StreamSource, StreamStep};
-use crate::quorum::threads::Threads;
+use crate::receiver::{StreamSource, StreamStep};
+use crate::threads::Threads;
+use herdsman_runtime::millis;
 
 /// How often a writer that waits for the other side looks whether it should go on.
 const LOOK: Duration = Duration::from_millis(250);

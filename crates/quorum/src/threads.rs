@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tracing::warn;
 
-use crate::spawn::spawn;
+use herdsman_runtime::spawn;
 
 /// A thread may be about to wait when it is woken for the first time, so it is woken again.
 const WAKE_AGAIN: Duration = Duration::from_millis(10);

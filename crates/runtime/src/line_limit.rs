@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Lines of one kind, so many in a window of time. The rest is counted.
 #[derive(Clone, Debug)]
-pub(crate) struct LineLimit {
+pub struct LineLimit {
     lines_max: u32,
     window: Duration,
     /// When the window began, and lines since then.
@@ -19,11 +19,13 @@ pub(crate) struct LineLimit {
 
 impl LineLimit {
     /// Up to `lines_max` in each window.
+    #[must_use]
     pub const fn new(lines_max: u32, window: Duration) -> Self {
         LineLimit { lines_max, window, began: None, lines: 0, left_out: 0 }
     }
 
     /// Up to so many in a minute.
+    #[must_use]
     pub const fn per_minute(lines_max: u32) -> Self {
         Self::new(lines_max, Duration::from_secs(60))
     }
@@ -43,6 +45,7 @@ impl LineLimit {
     }
 
     /// No window, or one that has ended: the next line is admitted.
+    #[must_use]
     pub fn is_over(&self, now: Duration) -> bool {
         self.began.is_none_or(|began| now.saturating_sub(began) >= self.window)
     }

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use herdsman_proto::{QuorumPacket, Zxid};
 
-use crate::clock;
-
 /// Counters of one link.
 #[derive(Debug)]
 pub(super) struct Traffic {
@@ -41,7 +39,7 @@ pub struct LinkReport {
 impl Traffic {
     pub fn begin() -> Self {
         Traffic {
-            established_ms: clock::wall_ms(),
+            established_ms: herdsman_runtime::wall_ms(),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             requests: AtomicU64::new(0),

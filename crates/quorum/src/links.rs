@@ -28,7 +28,7 @@ use super::incoming::Incoming;
 use super::places::{Place, Places, ServerLimits};
 use super::receiver::{ConnectResult, Receiver, StreamSource};
 use super::stream::PeerStream;
-use crate::reports::Reports;
+use herdsman_runtime::LimitedLog;
 use link::{Ended, Link, Loss, Origin};
 use reader::LinkReader;
 pub use traffic::LinkReport;
@@ -46,8 +46,8 @@ pub(crate) struct Links {
     table: Mutex<BTreeMap<LinkId, Arc<Link>>>,
     next_id: AtomicU64,
     places: Arc<Places>,
-    warnings: Reports,
-    losses: Reports,
+    warnings: LimitedLog,
+    losses: LimitedLog,
 }
 
 impl Links {
@@ -57,8 +57,8 @@ impl Links {
             table: Mutex::default(),
             next_id: AtomicU64::new(1),
             places: Arc::default(),
-            warnings: Reports::default(),
-            losses: Reports::default(),
+            warnings: LimitedLog::default(),
+            losses: LimitedLog::default(),
         }
     }
 

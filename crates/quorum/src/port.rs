@@ -19,8 +19,7 @@ use tracing::info;
 use super::address::resolve;
 use super::context::Context;
 use super::receiver::{PortFailure, PortKind, bind_advice};
-use crate::clients::listener;
-use crate::reports::Reports;
+use herdsman_runtime::LimitedLog;
 
 const BIND_RETRY: Duration = Duration::from_secs(1);
 /// After a failed accept (no file descriptors left), wait for some to come free.
@@ -52,7 +51,7 @@ struct Task {
     endpoint: Endpoint,
     accept: Box<Accept>,
     hope: Hope,
-    warnings: Reports,
+    warnings: LimitedLog,
 }
 
 impl Port {
@@ -72,7 +71,7 @@ impl Port {
             endpoint,
             accept,
             hope,
-            warnings: Reports::default(),
+            warnings: LimitedLog::default(),
         };
         let first = task.bind();
         context.threads.spawn(format!("{}-port", kind.name()), move || {
@@ -180,13 +179,13 @@ impl Task {
 /// Like the client port's, but knows a missing address from a refused one.
 fn bind(endpoint: &Endpoint) -> Result<TcpListener, BindFailure> {
     if endpoint.host.is_none() {
-        return listener::bind(endpoint, None).map_err(BindFailure::Refused);
+        return herdsman_runtime::bind(endpoint, None).map_err(BindFailure::Refused);
     }
     let addresses = resolve(endpoint).map_err(BindFailure::NoAddress)?;
     let mut failure = BindFailure::NoAddress(io::ErrorKind::NotFound.into());
     for address in addresses {
         let exact = Endpoint { host: Some(address.ip().to_string()), port: address.port() };
-        match listener::bind(&exact, None) {
+        match herdsman_runtime::bind(&exact, None) {
             Ok(listener) => return Ok(listener),
             Err(error) => failure = BindFailure::Refused(error),
         }

@@ -9,11 +9,11 @@ use herdsman_zab::Input;
 
 use super::SERVER_LIMITS;
 use super::link::{Link, Loss, Origin};
-use crate::clock::millis;
-use crate::quorum::context::Context;
-use crate::quorum::incoming::{Fill, Incoming};
-use crate::quorum::places::Place;
-use crate::quorum::receiver::{Receiver, Room};
+use crate::context::Context;
+use crate::incoming::{Fill, Incoming};
+use crate::places::Place;
+use crate::receiver::{Receiver, Room};
+use herdsman_runtime::millis;
 
 /// How often a reader that waits for the other side looks whether it should go on.
 const LOOK: Duration = Duration::from_millis(250);

@@ -40,7 +40,7 @@ use super::context::{Context, NoDelay};
 use super::incoming::{Fill, Incoming};
 use super::places::{Place, Places};
 use super::receiver::Receiver;
-use crate::reports::Reports;
+use herdsman_runtime::LimitedLog;
 use peer::Peer;
 
 /// Peers that are no members.
@@ -66,8 +66,8 @@ pub(crate) struct Election {
     context: Arc<Context>,
     peers: Mutex<BTreeMap<ServerId, Arc<Peer>>>,
     places: Arc<Places>,
-    warnings: Reports,
-    news: Reports,
+    warnings: LimitedLog,
+    news: LimitedLog,
 }
 
 impl Election {
@@ -76,8 +76,8 @@ impl Election {
             context,
             peers: Mutex::default(),
             places: Arc::default(),
-            warnings: Reports::default(),
-            news: Reports::news(),
+            warnings: LimitedLog::default(),
+            news: LimitedLog::news(),
         }
     }
 

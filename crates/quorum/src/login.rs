@@ -10,7 +10,7 @@ use herdsman_sasl::{Accepted, ClientStep, SaslError, ServerStep};
 use tracing::{debug, warn};
 
 use super::incoming::{Fill, Incoming};
-use crate::logins::{MemberDesk, OwnLogin};
+use crate::logins::{MemberLogins, OwnLogin};
 
 /// The shortest wait that a socket knows.
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -18,12 +18,14 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// Logins between servers.
 #[derive(Clone, Debug)]
 pub struct QuorumSasl {
-    pub(crate) desk: MemberDesk,
-    pub(crate) own: OwnLogin,
+    /// How other servers log in here.
+    pub logins: MemberLogins,
+    /// How this server logs in to other servers.
+    pub own: OwnLogin,
     /// Who does not log in is not let in (`quorum.auth.serverRequireSasl`).
-    pub(crate) required_here: bool,
+    pub required_here: bool,
     /// This server logs in to others (`quorum.auth.learnerRequireSasl`).
-    pub(crate) done_there: bool,
+    pub done_there: bool,
 }
 
 impl QuorumSasl {
@@ -58,7 +60,7 @@ impl QuorumSasl {
             let problem = "it does not log in, which quorum.auth.serverRequireSasl=true asks for";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }
-        let mut login = self.desk.begin(members).map_err(io::Error::other)?;
+        let mut login = self.logins.begin(members).map_err(io::Error::other)?;
         loop {
             let (_, token) = receive(incoming, by)?;
             match login.step(&token) {
@@ -78,7 +80,7 @@ impl QuorumSasl {
 
     /// Whether a server that has logged in under this name may be that member.
     pub(super) fn is_name_of(&self, name: &str, member: &Member) -> bool {
-        self.desk.is_name_of(name, member)
+        self.logins.is_name_of(name, member)
     }
 
     /// Whether a server that was dialled at this host, and has proven to be there, may be that member.

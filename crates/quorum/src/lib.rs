@@ -56,6 +56,7 @@ mod election;
 mod incoming;
 mod links;
 pub mod login;
+pub mod logins;
 mod places;
 mod port;
 pub mod receiver;

@@ -20,7 +20,7 @@ use herdsman_proto::ServerId;
 use parking_lot::{Condvar, Mutex};
 
 use super::threads::cut;
-use crate::reports::Reports;
+use herdsman_runtime::LimitedLog;
 
 /// How long a newcomer waits for the one that was cut.
 const LEAVE_WAIT: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ pub(crate) struct ServerLimits {
 pub(crate) struct Places {
     taken: Mutex<Taken>,
     freed: Condvar,
-    warnings: Reports,
+    warnings: LimitedLog,
 }
 
 #[derive(Debug, Default)]

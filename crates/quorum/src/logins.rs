@@ -1,58 +1,47 @@
-//! Single logins: where others log in here, and how this server logs in to others. What is set becomes a
+//! Logins between servers: how other servers log in here, and how this server logs in to them. Each login is a state
 //! machine that is stepped with tokens. Apache: `SecurityUtils`.
 
 use std::net::ToSocketAddrs as _;
-use std::sync::Arc;
 
 use herdsman_proto::{Member, Membership};
 use herdsman_sasl::digest_md5::{self, ClientSettings, Nonce, ServerSettings};
 use herdsman_sasl::gssapi::{
     self, Acceptor, AcceptorKeys, Admission, GssapiError, Initiator, InitiatorKeys,
 };
-use herdsman_sasl::kerberos::{ClientNames, PrincipalName};
+use herdsman_sasl::kerberos::PrincipalName;
 use herdsman_sasl::{ClientLogin, ServerLogin};
 
 /// Why a login cannot even begin.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BeginError {
+pub enum BeginError {
+    /// The system has no randomness.
     #[error("there is no randomness: {0}")]
     NoRandomness(#[from] getrandom::Error),
+    /// Kerberos refused.
     #[error(transparent)]
     Kerberos(#[from] GssapiError),
 }
 
-/// Where clients log in.
-#[derive(Clone, Debug)]
-pub(crate) enum ClientDesk {
-    Digest(ServerSettings),
-    Kerberos { keys: AcceptorKeys, names: Arc<ClientNames> },
-}
-
-impl ClientDesk {
-    /// One login.
-    pub fn begin(&self) -> Result<ServerLogin, BeginError> {
-        match self {
-            ClientDesk::Digest(settings) => digest_server(settings),
-            ClientDesk::Kerberos { keys, names } => {
-                kerberos_server(keys, Admission::Clients(Arc::clone(names)))
-            }
-        }
-    }
-}
-
 /// Where other servers log in.
 #[derive(Clone, Debug)]
-pub(crate) enum MemberDesk {
+pub enum MemberLogins {
+    /// With DIGEST-MD5.
     Digest(ServerSettings),
-    Kerberos { keys: AcceptorKeys, hosts: HostNames },
+    /// With Kerberos.
+    Kerberos {
+        /// The key of the service.
+        keys: AcceptorKeys,
+        /// The names under which hosts may log in.
+        hosts: HostNames,
+    },
 }
 
-impl MemberDesk {
+impl MemberLogins {
     /// One login. With Kerberos, of a server whose host is one of these members'.
     pub fn begin(&self, members: &Membership) -> Result<ServerLogin, BeginError> {
         match self {
-            MemberDesk::Digest(settings) => digest_server(settings),
-            MemberDesk::Kerberos { keys, hosts } => {
+            MemberLogins::Digest(settings) => digest_server(settings),
+            MemberLogins::Kerberos { keys, hosts } => {
                 let members = members.members.values().flat_map(|member| &member.addresses);
                 let names: Vec<_> = members.map(|address| hosts.known_as(&address.host)).collect();
                 kerberos_server(keys, Admission::servers(names.iter().map(String::as_str)))
@@ -64,17 +53,26 @@ impl MemberDesk {
     /// password may be any of them.
     pub fn is_name_of(&self, name: &str, member: &Member) -> bool {
         match self {
-            MemberDesk::Digest(_) => true,
-            MemberDesk::Kerberos { hosts, .. } => hosts.has_principal(name, member),
+            MemberLogins::Digest(_) => true,
+            MemberLogins::Kerberos { hosts, .. } => hosts.has_principal(name, member),
         }
     }
 }
 
 /// How this server logs in to others.
 #[derive(Clone, Debug)]
-pub(crate) enum OwnLogin {
+pub enum OwnLogin {
+    /// With DIGEST-MD5.
     Digest(ClientSettings),
-    Kerberos { keys: InitiatorKeys, service: String, hosts: HostNames },
+    /// With Kerberos.
+    Kerberos {
+        /// The key of this server.
+        keys: InitiatorKeys,
+        /// The principal of the other servers, which may contain `_HOST`.
+        service: String,
+        /// The name of the host in that principal.
+        hosts: HostNames,
+    },
 }
 
 impl OwnLogin {
@@ -102,11 +100,22 @@ impl OwnLogin {
     }
 }
 
-fn digest_server(settings: &ServerSettings) -> Result<ServerLogin, BeginError> {
+/// A login with DIGEST-MD5.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn digest_server(settings: &ServerSettings) -> Result<ServerLogin, BeginError> {
     Ok(ServerLogin::Digest(digest_md5::Server::new(settings.clone(), nonce()?)))
 }
 
-fn kerberos_server(keys: &AcceptorKeys, admission: Admission) -> Result<ServerLogin, BeginError> {
+/// A login with Kerberos.
+///
+/// # Errors
+/// The key of the service cannot be used.
+pub fn kerberos_server(
+    keys: &AcceptorKeys,
+    admission: Admission,
+) -> Result<ServerLogin, BeginError> {
     Ok(ServerLogin::Gssapi(gssapi::Server::new(Acceptor::new(keys)?, admission)))
 }
 
@@ -118,7 +127,7 @@ fn nonce() -> Result<Nonce, getrandom::Error> {
 
 /// What a host is called in the names of servers (`kerberos.canonicalizeHostNames`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HostNames {
+pub enum HostNames {
     /// As in the list of members.
     AsWritten,
     /// As the name service has it. That is asked for each login, and may take its time.

@@ -122,7 +122,7 @@ fn silent_strangers_do_not_keep_a_member_out() {
         let mut peer = Raw::connect(server.election());
         let mut hello = Vec::new();
         Hello { server: ServerId(3), addresses: "127.0.0.1:1".to_owned() }.encode(&mut hello);
-        hello.extend_from_slice(&crate::quorum::election::frame_of(&vote(7)));
+        hello.extend_from_slice(&crate::election::frame_of(&vote(7)));
         _ = peer.0.write_all(&hello);
         server.tell(3, 8);
         let mut answer = [0; 4];

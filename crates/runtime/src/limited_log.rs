@@ -1,4 +1,4 @@
-//! Reports about what others do, so few that a flood of it does not fill the disk with a log.
+//! LimitedLog about what others do, so few that a flood of it does not fill the disk with a log.
 
 use std::fmt;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tracing::{debug, info, warn};
 
-use crate::line_limit::LineLimit;
+use crate::LineLimit;
 
 /// What is said in a minute about mistakes; the rest is counted.
 const WARNINGS_MAX: u32 = 10;
@@ -15,20 +15,20 @@ const NEWS_MAX: u32 = 100;
 
 /// One kind of reports.
 #[derive(Debug)]
-pub(crate) struct Reports {
+pub struct LimitedLog {
     start: Instant,
     limit: Mutex<LineLimit>,
 }
 
-impl Default for Reports {
+impl Default for LimitedLog {
     fn default() -> Self {
         Self::at_most(WARNINGS_MAX)
     }
 }
 
-impl Reports {
+impl LimitedLog {
     fn at_most(lines_max: u32) -> Self {
-        Reports { start: Instant::now(), limit: Mutex::new(LineLimit::per_minute(lines_max)) }
+        LimitedLog { start: Instant::now(), limit: Mutex::new(LineLimit::per_minute(lines_max)) }
     }
 
     /// Says one thing a minute: for what goes on being wrong until it is repaired.

@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 use tracing::Span;
 
 /// Starts a named thread.
-pub(crate) fn spawn<T: Send + 'static>(
+pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {

@@ -12,11 +12,11 @@ use herdsman_zab::LinkId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::traffic::{LinkReport, Traffic};
-use crate::clock::millis;
-use crate::quorum::receiver::StreamSource;
-use crate::quorum::settings::NetworkSettings;
-use crate::quorum::stream::PeerStream;
-use crate::quorum::threads::{Threads, cut};
+use crate::receiver::StreamSource;
+use crate::settings::NetworkSettings;
+use crate::stream::PeerStream;
+use crate::threads::{Threads, cut};
+use herdsman_runtime::millis;
 
 /// How long a link that is closed may take to get its queue out.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);

@@ -11,11 +11,11 @@ use herdsman_proto::notification::Hello;
 
 use super::peer::Peer;
 use super::{Election, ROOM_BYTES, connection};
-use crate::quorum::address::{dial_any, election_endpoints, hello_text};
-use crate::quorum::context::NoDelay;
-use crate::quorum::incoming::Incoming;
-use crate::quorum::receiver::Receiver;
-use crate::quorum::stream::PeerStream;
+use crate::address::{dial_any, election_endpoints, hello_text};
+use crate::context::NoDelay;
+use crate::incoming::Incoming;
+use crate::receiver::Receiver;
+use crate::stream::PeerStream;
 
 /// Starts the thread.
 pub(super) fn start(

@@ -12,10 +12,10 @@ use tracing::debug;
 
 use super::Election;
 use super::peer::{Delivery, Peer};
-use crate::quorum::incoming::{Fill, Incoming};
-use crate::quorum::receiver::Receiver;
-use crate::quorum::stream::PeerStream;
-use crate::quorum::threads::cut;
+use crate::incoming::{Fill, Incoming};
+use crate::receiver::Receiver;
+use crate::stream::PeerStream;
+use crate::threads::cut;
 
 /// The longest message.
 const FRAME_BYTES_MAX: usize = 512 * 1024;
