@@ -1,31 +1,31 @@
-//! The number of a request in the header of its txn (`cxid`), by which a learner knows which request a txn
+//! The number of a request in the header of its txn (`cxid`), by which a learner finds the request that a txn
 //! answers.
 //!
-//! Clients number their requests themselves, and some begin anew with each connection. A txn that was
+//! Clients number their requests themselves, and some start again from 1 on each connection. A txn that was
 //! requested on an earlier connection of the same session, at this server or at another one, may still be
-//! on its way when the next connection uses the same number. So only the connection that opened a session
-//! has its own numbers in txns, as in Apache. On every later connection of the session the server that has
-//! it numbers the requests: below zero, where no client's numbers are, with its own id in front.
+//! on its way when the next connection uses the same number. So only on the connection that opened a session
+//! the client's numbers are used in txns, as in Apache. On every later connection of the session, the server
+//! assigns the numbers: negative, which clients' numbers never are, with its own id in front.
 //!
-//! Invariant: two requests of one session that are under way at the same time never have the same cxid.
-//! Apache uses the client's number always, and gives a client that begins anew the answer to another request
+//! Invariant: two requests of one session that are in flight at the same time never have the same cxid.
+//! Apache always uses the client's number, and sends a client that starts again from 1 the answer to another request
 //! when its session has moved.
 
 use herdsman_proto::Xid;
 
-/// Whose numbers the requests of a connection have.
+/// Who numbers the requests of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
-    /// The client's: this is the first connection of its session.
+    /// The client: this is the first connection of its session.
     Client,
-    /// The server's.
+    /// The server.
     Server,
 }
 
 /// Bits of the counter, behind the sign and eight bits for the server's id.
 const COUNTER_BITS: u32 = 23;
 
-/// A server's numbers.
+/// Assigns a server's numbers.
 #[derive(Debug)]
 pub struct Cxids {
     /// The sign and the server's id.
@@ -34,14 +34,14 @@ pub struct Cxids {
 }
 
 impl Cxids {
-    /// Begins somewhere else after each start, because requests from before may still be under way.
+    /// Begins with a different number after each start, because requests from before may still be in flight.
     #[must_use]
     pub fn new(server_id: u8, wall_ms: i64) -> Self {
         let counter = (wall_ms as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         Cxids { prefix: i32::MIN | (i32::from(server_id) << COUNTER_BITS), counter: counter as u32 }
     }
 
-    /// The number of a request that has this one on its connection.
+    /// Returns the cxid for a request that has this xid on its connection.
     pub fn number(&mut self, numbering: Numbering, xid: Xid) -> i32 {
         if numbering == Numbering::Client && xid.0 >= 0 {
             return xid.0;

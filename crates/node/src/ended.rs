@@ -1,11 +1,11 @@
 //! Sessions that are known to be over.
 //!
-//! A server that does not know a session cannot tell whether it ended, is a local one of another server, or
-//! was opened where this server hears of nothing. It must not call the first one open, nor the others
-//! ended. So each server remembers the sessions whose end it has seen.
+//! A server that does not know a session cannot tell whether it ended, is a local session of another server, or
+//! was opened while this server was disconnected. It must not treat the first one as open, nor the others
+//! as ended. So each server remembers the sessions whose end it has seen.
 //!
-//! The number of them is limited; the oldest are forgotten first. A write of an ended session can only come
-//! late: a server hands on none after it has applied the txn that ended the session.
+//! Their number is limited; the oldest are forgotten first. Only late writes of an ended session can arrive:
+//! a server forwards none after it has applied the txn that ended the session.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -23,7 +23,7 @@ pub struct EndedSessions {
 }
 
 impl EndedSessions {
-    /// The session is over.
+    /// Adds a session that is over.
     pub fn insert(&mut self, id: SessionId) {
         if !self.ids.insert(id) {
             return;

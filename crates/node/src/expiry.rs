@@ -1,11 +1,11 @@
 //! Deadlines in buckets of one tick, as Apache keeps them: a session ends at the first multiple of
-//! the tick after it was last heard of plus its timeout. Apache: `ExpiryQueue`.
+//! the tick after its client's last sign of life plus its timeout. Apache: `ExpiryQueue`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use herdsman_proto::SessionId;
 
-/// When sessions end.
+/// The deadlines of sessions.
 #[derive(Debug)]
 pub struct ExpiryQueue {
     tick_ms: u64,
@@ -13,14 +13,14 @@ pub struct ExpiryQueue {
 }
 
 impl ExpiryQueue {
-    /// No deadlines.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new(tick_ms: u64) -> Self {
         assert!(tick_ms > 0, "a tick has a length");
         ExpiryQueue { tick_ms, buckets: BTreeMap::new() }
     }
 
-    /// The bucket in which a deadline falls: rounded up.
+    /// Returns the bucket of a deadline: rounded up.
     #[must_use]
     pub fn bucket(&self, deadline_ms: u64) -> u64 {
         (deadline_ms / self.tick_ms + 1) * self.tick_ms
@@ -37,7 +37,7 @@ impl ExpiryQueue {
         self.buckets.entry(after).or_default().insert(session);
     }
 
-    /// Takes a session out of its bucket.
+    /// Removes a session from its bucket.
     pub fn remove(&mut self, session: SessionId, bucket: u64) {
         if let Some(sessions) = self.buckets.get_mut(&bucket) {
             sessions.remove(&session);
@@ -52,13 +52,13 @@ impl ExpiryQueue {
         self.buckets.clear();
     }
 
-    /// The earliest bucket.
+    /// Returns the earliest bucket.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         self.buckets.keys().next().copied()
     }
 
-    /// A session whose time is up.
+    /// Removes and returns a session whose deadline has passed.
     pub fn take_due(&mut self, now_ms: u64) -> Option<SessionId> {
         let mut entry = self.buckets.first_entry().filter(|entry| *entry.key() <= now_ms)?;
         let due = entry.get_mut().pop_first();
@@ -68,7 +68,7 @@ impl ExpiryQueue {
         due
     }
 
-    /// Buckets with their sessions, earliest first.
+    /// Iterates over the buckets with their sessions, earliest first.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, &BTreeSet<SessionId>)> {
         self.buckets.iter().map(|(&bucket, sessions)| (bucket, sessions))
     }

@@ -1,10 +1,10 @@
-//! A learner's clients: their requests on the way to the leader and back.
+//! A learner's pending requests: those of its clients that were forwarded to the leader, in order.
 //!
-//! In: requests of clients connected here, and what the leader sends back: committed txns, SYNC,
-//! answers about sessions. Out: whom to answer. Each session has a queue, in the order in which its
-//! requests came; an answer leaves only from the front, so answers keep that order. A write is answered
-//! when its txn, known by session and cxid, is applied here. The queue goes with its connection: what is
-//! still under way then gets no reply, and its cxids are never used on another connection (see
+//! In: requests of clients connected here, and the leader's answers: committed txns, SYNC,
+//! answers about sessions. Out: the requests that can be answered. Each session has a queue, in the order in which
+//! its requests arrived; only the request at the front is answered, so answers keep that order. A write is answered
+//! when its txn, found by session and cxid, is applied here. The queue is dropped with its connection: requests
+//! still in flight then get no reply, and their cxids are never used on another connection (see
 //! [`crate::cxids`]).
 //!
 //! Apache: `FollowerRequestProcessor`, `CommitProcessor`, `LearnerSessionTracker`.
@@ -19,20 +19,20 @@ use herdsman_zab::LinkId;
 use crate::io::ConnId;
 use crate::pending::RequestOrigin;
 
-/// A connection that waits for the leader's word about its session.
+/// A connection that waits for the leader's answer about its session.
 #[derive(Clone, Debug)]
 pub struct PendingConnect {
-    /// Which connection.
+    /// The connection.
     pub conn: ConnId,
-    /// The timeout that it gets.
+    /// The negotiated timeout.
     pub timeout_ms: i32,
-    /// What to say about read-only mode; `None` to a client that does not know of it.
+    /// The read-only flag of the response; `None` for a client that does not know the flag.
     pub read_only: Option<bool>,
-    /// What its address proves it to be.
+    /// The ids that its address proves.
     pub ids: Arc<[Id]>,
 }
 
-/// For whom the leader was asked.
+/// On whose behalf the leader was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requester {
     /// A client of this server.
@@ -41,43 +41,43 @@ pub enum Requester {
     Observer(LinkId),
 }
 
-/// Observers have asked the leader for more than can be kept in mind.
+/// Observers have too many requests pending at the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyPending;
 
 /// A request in its session's queue.
 #[derive(Debug)]
 pub enum QueuedRequest {
-    /// A write that went to the leader.
+    /// A write that was forwarded to the leader.
     Write {
-        /// Who asked.
+        /// The client's request.
         origin: RequestOrigin,
         /// Its number in the txn.
         cxid: i32,
     },
-    /// A sync that went to the leader.
+    /// A sync that was forwarded to the leader.
     Sync {
-        /// Who asked.
+        /// The client's request.
         origin: RequestOrigin,
-        /// Echoed.
+        /// Echoed in the reply.
         path: Box<str>,
         /// The leader has answered: everything before it is visible here.
         is_done: bool,
     },
-    /// A read behind one of these.
+    /// A read that follows one of these.
     Read {
-        /// Who asked.
+        /// The client's request.
         origin: RequestOrigin,
-        /// The request, as it came.
+        /// Its body, as it was received.
         body: Box<[u8]>,
     },
-    /// A goodbye to a session of which the leader does not know.
+    /// The end of a session that the leader does not know.
     LocalClose(RequestOrigin),
-    /// Refused here, but not before its turn.
+    /// A request that this server refuses, but not before its turn.
     Refusal {
-        /// Who asked.
+        /// The client's request.
         origin: RequestOrigin,
-        /// What to say.
+        /// The error in the reply.
         code: ErrorCode,
     },
 }
@@ -87,7 +87,7 @@ impl QueuedRequest {
         matches!(self, QueuedRequest::Write { cxid, .. } if *cxid == number)
     }
 
-    /// At the front of its queue it can be answered.
+    /// Whether it can be answered once it is at the front of its queue.
     fn is_ready(&self) -> bool {
         match self {
             QueuedRequest::Read { .. }
@@ -99,8 +99,8 @@ impl QueuedRequest {
     }
 }
 
-/// Unanswered questions of one kind; an observer that asks one more is sent away. This server's own
-/// clients are limited by their lanes.
+/// Unanswered requests of one kind for observers; an observer that sends one more is disconnected. This server's own
+/// clients are limited by their connections.
 const ASKED_MAX: usize = 1 << 16;
 
 /// A session whose client is connected here.
@@ -111,7 +111,7 @@ struct AttachedSession {
     queue: VecDeque<QueuedRequest>,
 }
 
-/// Where a client was last that is not connected here now.
+/// Where a client that is not connected here was last connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastLocation {
     /// At an observer that learns from this server.
@@ -120,28 +120,28 @@ enum LastLocation {
     Here,
 }
 
-/// A learner's clients.
+/// The pending requests of a learner's clients.
 #[derive(Debug)]
 pub struct Forwarding {
     link: LinkId,
     /// The leader confirms with a quorum that it leads before it answers a sync.
     leader_confirms_syncs: bool,
     attached: BTreeMap<SessionId, AttachedSession>,
-    /// New sessions that the leader has been asked for.
+    /// New sessions that were requested from the leader.
     opening: BTreeMap<SessionId, PendingConnect>,
-    /// Old sessions that the leader has been asked about.
+    /// Existing sessions that the leader was asked to revalidate.
     reviving: BTreeMap<SessionId, PendingConnect>,
-    /// The same, in the order of asking, with the timeout and for whom.
+    /// The same and those of observers, in the order of asking, with the timeout and the requester.
     asked: VecDeque<(SessionId, i32, Requester)>,
-    /// Where the clients of other sessions were last.
+    /// Where the clients of other sessions were last connected.
     last_location: BTreeMap<SessionId, LastLocation>,
-    /// Sessions that were heard of since the leader last asked.
+    /// Sessions with signs of life since the leader's last ping.
     touched: BTreeMap<SessionId, i32>,
-    /// Whose syncs the leader has not answered, in order.
+    /// Syncs that the leader has not answered, in order.
     syncs: VecDeque<PendingSync>,
-    /// Syncs that the leader has answered, and from which zxid on that is true here.
+    /// Syncs that the leader has answered, and the zxid that must be applied here first.
     answered_syncs: VecDeque<(Zxid, ClientSync)>,
-    /// Sessions whose queues go on when the outputs of now are carried out.
+    /// Sessions whose queues are continued after the current outputs are carried out.
     postponed: BTreeSet<SessionId>,
 }
 
@@ -154,7 +154,7 @@ enum PendingSync {
     Observer(LinkId),
 }
 
-/// Which one of all the syncs of a session, over all its connections.
+/// Identifies a sync of a session, over all its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ClientSync {
     session: SessionId,
@@ -169,7 +169,7 @@ impl ClientSync {
 }
 
 impl Forwarding {
-    /// No clients yet.
+    /// Starts without clients.
     #[must_use]
     pub fn new(link: LinkId) -> Self {
         Forwarding {
@@ -187,13 +187,13 @@ impl Forwarding {
         }
     }
 
-    /// The way to the leader.
+    /// Returns the link to the leader.
     #[must_use]
     pub fn link(&self) -> LinkId {
         self.link
     }
 
-    /// Learned from the leader's pings: whether it confirms that it leads before it answers a sync.
+    /// Sets whether the leader confirms that it leads before it answers a sync, as its pings show.
     pub fn set_leader_confirms_syncs(&mut self, leader_confirms_syncs: bool) {
         self.leader_confirms_syncs = leader_confirms_syncs;
     }
@@ -204,18 +204,18 @@ impl Forwarding {
         self.leader_confirms_syncs
     }
 
-    /// A client waits for a new session.
+    /// Adds a client that waits for a new session.
     pub fn open(&mut self, session: SessionId, pending: PendingConnect) {
         self.opening.insert(session, pending);
     }
 
-    /// A client waits to go on with a session. Gives a connection that waited for the same.
+    /// Adds a client that waits to continue a session. Returns a connection that waited for the same session.
     pub fn revive(&mut self, session: SessionId, pending: PendingConnect) -> Option<ConnId> {
         self.asked.push_back((session, pending.timeout_ms, Requester::Client));
         self.reviving.insert(session, pending).map(|before| before.conn)
     }
 
-    /// The leader is asked about a session for somebody.
+    /// Notes that the leader is asked about a session for this requester.
     pub fn ask_about(
         &mut self,
         session: SessionId,
@@ -229,37 +229,36 @@ impl Forwarding {
         Ok(())
     }
 
-    /// The leader has answered a question about this session: with which timeout it was asked, and for
-    /// whom.
+    /// Takes the question about this session that the leader has answered: its timeout and its requester.
     pub fn take_asked(&mut self, session: SessionId) -> Option<(i32, Requester)> {
         let index = self.asked.iter().position(|(asked, ..)| *asked == session)?;
         self.asked.remove(index).map(|(_, timeout_ms, requester)| (timeout_ms, requester))
     }
 
-    /// Who waits for this new session.
+    /// Takes the connection that waits for this new session.
     pub fn take_opening(&mut self, session: SessionId) -> Option<PendingConnect> {
         self.opening.remove(&session)
     }
 
-    /// Who waits to go on with this session.
+    /// Takes the connection that waits to continue this session.
     pub fn take_reviving(&mut self, session: SessionId) -> Option<PendingConnect> {
         self.reviving.remove(&session)
     }
 
-    /// The session is established on a connection.
+    /// Notes that a session is established on a connection.
     pub fn attach(&mut self, session: SessionId, conn: ConnId, timeout_ms: i32) {
         let attached = AttachedSession { conn, timeout_ms, queue: VecDeque::new() };
         self.last_location.remove(&session);
         self.attached.insert(session, attached);
     }
 
-    /// The session's client is at an observer. Gives the connection that it had here.
+    /// Notes that the session's client is at an observer. Returns the connection that it had here.
     pub fn attach_elsewhere(&mut self, session: SessionId, observer: LinkId) -> Option<ConnId> {
         self.last_location.insert(session, LastLocation::Observer(observer));
         self.attached.remove(&session).map(|attached| attached.conn)
     }
 
-    /// The session's client has left this observer for here, or for another observer.
+    /// Whether the session's client has left this observer for this server or for another observer.
     #[must_use]
     pub fn has_left(&self, session: SessionId, observer: LinkId) -> bool {
         let last_location = self.last_location.get(&session);
@@ -268,13 +267,13 @@ impl Forwarding {
                 .is_some_and(|last_location| *last_location != LastLocation::Observer(observer))
     }
 
-    /// The connection of a session.
+    /// Returns the connection of a session.
     #[must_use]
     pub fn conn(&self, session: SessionId) -> Option<ConnId> {
         self.attached.get(&session).map(|attached| attached.conn)
     }
 
-    /// The connection is closed; what is still in its queue gets no reply.
+    /// Forgets a closed connection; requests still in its queue get no reply.
     pub fn detach(&mut self, session: SessionId, conn: ConnId) {
         for waiting in [&mut self.opening, &mut self.reviving] {
             waiting.retain(|_, pending| pending.conn != conn);
@@ -285,26 +284,26 @@ impl Forwarding {
         }
     }
 
-    /// The session is over. Gives its connection.
+    /// Forgets a session that is over. Returns its connection.
     pub fn end(&mut self, session: SessionId) -> Option<ConnId> {
         self.touched.remove(&session);
         self.last_location.remove(&session);
         self.attached.remove(&session).map(|attached| attached.conn)
     }
 
-    /// The client of a session that the leader tracks is alive.
+    /// Notes that the client of a session that the leader tracks is alive.
     pub fn touch(&mut self, session: SessionId) {
         if let Some(attached) = self.attached.get(&session) {
             self.touched.insert(session, attached.timeout_ms);
         }
     }
 
-    /// The client of a session is alive, at an observer.
+    /// Notes that the client of a session is alive, at an observer.
     pub fn touch_elsewhere(&mut self, session: SessionId, timeout_ms: i32) {
         self.touched.insert(session, timeout_ms);
     }
 
-    /// Sessions that were heard of and not taken yet, as many as a PING may report.
+    /// Takes sessions with signs of life that were not reported yet, up to the limit of a PING.
     pub fn take_touched(&mut self) -> Vec<(SessionId, i32)> {
         let rest = match self.touched.keys().nth(PING_SESSIONS_MAX) {
             Some(&first) => self.touched.split_off(&first),
@@ -313,13 +312,13 @@ impl Forwarding {
         std::mem::replace(&mut self.touched, rest).into_iter().collect()
     }
 
-    /// There is nothing to report to the leader.
+    /// Whether there is nothing to report to the leader.
     #[must_use]
     pub fn is_touched_empty(&self) -> bool {
         self.touched.is_empty()
     }
 
-    /// Puts a request into its session's queue.
+    /// Appends a request to its session's queue.
     pub fn push(&mut self, session: SessionId, request: QueuedRequest) {
         if let Some(attached) = self.attached.get_mut(&session) {
             if let QueuedRequest::Sync { origin, .. } = &request {
@@ -330,8 +329,8 @@ impl Forwarding {
         }
     }
 
-    /// A txn of this session is about to be applied. Syncs that were asked for before it are done by
-    /// that, since the leader had them first: whatever they wait for has a smaller zxid.
+    /// Marks the syncs as done that precede a write whose txn is about to be applied: the leader received them
+    /// first, so the txns that they wait for have smaller zxids.
     pub fn reach_write(&mut self, session: SessionId, cxid: i32) {
         let Some(attached) = self.attached.get_mut(&session) else { return };
         let is_write = |request: &QueuedRequest| matches!(request, QueuedRequest::Write { .. });
@@ -346,7 +345,7 @@ impl Forwarding {
         }
     }
 
-    /// A txn of this session is applied: the write that asked for it, if it was asked for here.
+    /// Takes the write whose txn is applied, if it was requested here.
     pub fn take_write(&mut self, session: SessionId, cxid: i32) -> Option<RequestOrigin> {
         let queue = &mut self.attached.get_mut(&session)?.queue;
         match queue.front() {
@@ -359,14 +358,14 @@ impl Forwarding {
         }
     }
 
-    /// The connection on which this write was asked for, if it still waits for its txn.
+    /// Returns the connection on which this write was requested, if it still waits for its txn.
     #[must_use]
     pub fn conn_of_write(&self, session: SessionId, cxid: i32) -> Option<ConnId> {
         let attached = self.attached.get(&session)?;
         attached.queue.iter().any(|request| request.is_write(cxid)).then_some(attached.conn)
     }
 
-    /// The leader is asked for a sync for an observer.
+    /// Notes that a sync of an observer is forwarded to the leader.
     pub fn ask_sync(&mut self, observer: LinkId) -> Result<(), TooManyPending> {
         if self.syncs.len() >= ASKED_MAX {
             return Err(TooManyPending);
@@ -375,8 +374,8 @@ impl Forwarding {
         Ok(())
     }
 
-    /// The leader has answered the oldest sync; it is done once `zxid` is applied here, or at the
-    /// observer that asked, whose link this gives.
+    /// Notes that the leader has answered the oldest sync. It is done once `zxid` is applied here, or at the
+    /// observer that sent it, whose link is returned.
     pub fn sync_answered(&mut self, zxid: Zxid) -> Option<LinkId> {
         match self.syncs.pop_front()? {
             PendingSync::Observer(link) => Some(link),
@@ -387,7 +386,7 @@ impl Forwarding {
         }
     }
 
-    /// Everything up to `applied` is visible: sessions whose syncs are done by that.
+    /// Returns the sessions whose syncs are done now that everything up to `applied` is visible.
     pub fn take_done_syncs(&mut self, applied: Zxid) -> Vec<SessionId> {
         let mut done = Vec::new();
         while let Some((zxid, sync)) = self.answered_syncs.front().copied()
@@ -413,13 +412,13 @@ impl Forwarding {
         }
     }
 
-    /// The request at the front of a session's queue, if it can be answered now.
+    /// Takes the request at the front of a session's queue, if it can be answered now.
     pub fn take_ready(&mut self, session: SessionId) -> Option<QueuedRequest> {
         let queue = &mut self.attached.get_mut(&session)?.queue;
         queue.pop_front_if(|request| request.is_ready())
     }
 
-    /// What is ready in a session's queue is answered later.
+    /// Postpones the requests that are ready in a session's queue.
     pub fn postpone(&mut self, session: SessionId) {
         let front = self.attached.get(&session).and_then(|attached| attached.queue.front());
         if front.is_some_and(QueuedRequest::is_ready) {
@@ -427,18 +426,18 @@ impl Forwarding {
         }
     }
 
-    /// Sessions whose queues go on now.
+    /// Takes the sessions whose queues were postponed.
     pub fn take_postponed(&mut self) -> BTreeSet<SessionId> {
         std::mem::take(&mut self.postponed)
     }
 
-    /// Some queue is to go on.
+    /// Whether a queue was postponed.
     #[must_use]
     pub fn has_postponed(&self) -> bool {
         !self.postponed.is_empty()
     }
 
-    /// Requests that wait for the leader.
+    /// Returns the number of requests that wait for the leader.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.attached.values().map(|attached| attached.queue.len()).sum()

@@ -1,4 +1,4 @@
-//! What a node hears and what it asks for: two closed lists.
+//! The inputs and outputs of a node, each a closed list.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::passwords::PasswordFault;
 pub struct ConnId(pub u64);
 
 impl ConnId {
-    /// The connection as the watch tables know it.
+    /// Returns the connection's id in the watch tables.
     #[must_use]
     pub fn watcher(self) -> Watcher {
         Watcher(self.0)
@@ -28,7 +28,7 @@ impl From<Watcher> for ConnId {
     }
 }
 
-/// The time, told from outside.
+/// The time, passed in by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Never goes back; for timeouts.
@@ -37,94 +37,94 @@ pub struct Now {
     pub wall_ms: i64,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
-    /// A connection's first frame.
+    /// A connection's first frame has arrived.
     Connect {
-        /// Which one.
+        /// The connection.
         conn: ConnId,
-        /// What it asks for.
+        /// The request in that frame.
         request: ConnectRequest<'a>,
-        /// What its address proves it to be.
+        /// The ids that its address proves.
         ids: Arc<[Id]>,
     },
-    /// A request that has to take its turn among the writes.
+    /// A request has arrived that has to be ordered with the writes.
     Request {
-        /// From whom.
+        /// The connection on which it came.
         conn: ConnId,
         /// Its number.
         xid: Xid,
-        /// What.
+        /// The decoded request.
         request: ClientRequest<'a>,
-        /// The same as it came, to be handed on to a leader.
+        /// Its body as it was received, to be forwarded to a leader.
         body: &'a [u8],
     },
-    /// A connection has proven to be somebody.
+    /// A connection has authenticated.
     Identified {
-        /// Which one.
+        /// The connection.
         conn: ConnId,
-        /// Everything it has proven so far.
+        /// All ids that it has proven so far.
         ids: Arc<[Id]>,
     },
     /// The session's client is alive.
     Touch {
-        /// On this connection.
+        /// Its connection.
         conn: ConnId,
     },
-    /// A connection is gone.
+    /// A connection is closed or lost.
     Disconnected {
-        /// Which one.
+        /// The connection.
         conn: ConnId,
     },
-    /// Everything up to here is durable.
+    /// Everything up to this txn is durable.
     Flushed {
         /// The last durable txn.
         zxid: Zxid,
     },
-    /// The log can or cannot be written.
+    /// Whether the log can be written has changed.
     Storage(StorageState),
-    /// Something about the other servers, or about what agreement with them asked of the disk.
+    /// An event for agreement with the other servers, from the network or from the disk.
     Peer(herdsman_zab::Input),
-    /// The whole process was stopped for a while and heard nobody: its clients are not to blame.
+    /// The whole process was paused for a while and received nothing: sessions must not expire because of that.
     ProcessPaused,
     /// Time has passed.
     Tick,
 }
 
-/// A request that has to take its turn among the writes.
+/// A request that has to be ordered with the writes.
 #[derive(Clone, Debug)]
 pub enum ClientRequest<'a> {
     /// A write.
     Write(WriteRequest<'a>),
     /// A write that could not be decoded.
     Malformed(OpCode),
-    /// Answer when everything before it is visible.
+    /// A sync: answered when everything before it is visible.
     Sync {
-        /// Echoed.
+        /// Echoed in the reply.
         path: Text<'a>,
     },
-    /// Goodbye.
+    /// Ends the session.
     CloseSession,
-    /// A read that follows something of the above. It is answered when all of it is.
+    /// A read that follows one of the above. It is answered after all of them.
     Read(OpCode),
 }
 
-/// Whether the log takes txns.
+/// Whether the log accepts txns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageState {
     /// It does.
     Writable,
-    /// No room. What is in flight waits; new writes are refused until there is room again.
+    /// The disk is full. Writes in flight wait; new writes are refused until there is room again.
     Full,
-    /// Broken for good: only a restart helps.
+    /// It has failed for good; the server has to be restarted.
     Failed,
 }
 
-/// Something to carry out.
+/// An action for the driver to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// A standalone server's: append a txn to the log and report [`Input::Flushed`] when it is
+    /// Only of a standalone server: append a txn to the log and report [`Input::Flushed`] when it is
     /// durable.
     Append {
         /// Its zxid.
@@ -134,36 +134,35 @@ pub enum Output {
     },
     /// Send frames to a client.
     Send {
-        /// To whom.
+        /// The connection.
         conn: ConnId,
         /// The frames, in [`Outputs::bytes`].
         frames: Range<usize>,
         /// The request this answers; `None` for a watch event.
         answers: Option<Answered>,
     },
-    /// The session of a connection is established; its requests may be read. Comes before the
-    /// frame that tells the client.
+    /// The session of a connection is established; its requests may be read. Precedes the
+    /// frame with the connect response.
     Attached {
-        /// Which one.
+        /// The connection.
         conn: ConnId,
         /// Its session.
         session: SessionId,
         /// The timeout in force.
         timeout_ms: i32,
     },
-    /// Close a connection once what was sent before is out.
+    /// Close a connection once earlier frames are out.
     Close {
-        /// Which one.
+        /// The connection.
         conn: ConnId,
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: CloseReason,
     },
-    /// What agreement with the other servers asks for. Never `Commit`: that is the node's own
-    /// business.
+    /// An action that agreement with the other servers requests. Never `Commit`: the node handles that itself.
     Peer(herdsman_zab::Output),
-    /// After this txn the tree is not what the leader's was.
+    /// After this txn the tree's digest differs from the leader's.
     DigestMismatch {
-        /// Which.
+        /// The txn.
         zxid: Zxid,
     },
 }
@@ -175,11 +174,11 @@ pub struct Answered {
     pub xid: Xid,
     /// Its op, for statistics.
     pub op: OpCode,
-    /// When it came in.
+    /// When it arrived.
     pub since_ms: u64,
     /// The zxid in the reply.
     pub zxid: Zxid,
-    /// The reply says that it failed.
+    /// Whether the reply reports an error.
     pub failed: bool,
 }
 
@@ -192,31 +191,31 @@ pub enum CloseReason {
     SessionInvalid,
     /// The password of the session is wrong.
     WrongPassword {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// What is wrong with it.
+        /// What is wrong with the password.
         fault: PasswordFault,
     },
     /// The session expired while the client was connected.
     SessionExpired,
-    /// The client said goodbye.
+    /// The client closed its session.
     SessionClosed,
     /// The session continues on another connection.
     SessionMoved,
-    /// A write is in flight whose fate is unknown, because the log cannot be written.
+    /// The log cannot be written, so the outcome of a write in flight is unknown.
     StorageUnavailable,
-    /// This server has no leader, or is not meant to serve clients.
+    /// This server has no leader, or is configured not to serve clients.
     NotServing,
-    /// This server serves reads only, and the client wants more.
+    /// This server serves reads only, and the client does not accept that.
     NotReadOnlyClient,
     /// This server serves reads only, and a session of the ensemble cannot go on here.
     GlobalSession,
 }
 
-/// A list of things to carry out, in order.
+/// A list of actions, in order.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    /// What to do.
+    /// The actions.
     pub list: Vec<Output>,
     /// The bytes that the list refers to.
     pub bytes: Vec<u8>,
@@ -226,20 +225,20 @@ impl Outputs {
     /// Outputs that have become this large are carried out before more is added.
     const BYTES_MAX: usize = 1 << 20;
 
-    /// Forgets everything, and keeps the memory unless it is much.
+    /// Clears the lists, and keeps their memory unless it is large.
     pub fn clear(&mut self) {
         self.list.clear();
         self.bytes.clear();
         self.bytes.shrink_to(Self::BYTES_MAX);
     }
 
-    /// They should be carried out now: replies may be large, and there may be hundreds of them.
+    /// Whether the outputs should be carried out now: replies may be large, and there may be hundreds of them.
     #[must_use]
     pub fn is_large(&self) -> bool {
         self.bytes.len() >= Self::BYTES_MAX
     }
 
-    /// Appends bytes and tells where they are.
+    /// Appends bytes and returns their range.
     pub(crate) fn fill(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
         let start = self.bytes.len();
         fill(&mut self.bytes);

@@ -1,15 +1,15 @@
-//! One server's mind: what to do with each thing that happens to it.
+//! The per-server state machine: decides what a server does about each event.
 //!
-//! In: [`Input`], one at a time, with the time. Out: [`Outputs`], a plain list of what the driver
-//! must carry out. No clock, thread, socket or file of its own, so a test or a simulator drives the
+//! In: [`Input`], one at a time, with the time. Out: [`Outputs`], a plain list of actions for the driver.
+//! It has no clock, thread, socket or file of its own, so a test or a simulator drives the
 //! same code as the server does.
 //!
-//! The way of a write: [`Node::step`] prepares it against the tree and what is in flight, and asks
-//! for its bytes to be appended. When the log reports them durable, they are committed;
-//! [`Node::apply`] puts them into the tree and says what to tell whom. Nothing that depends on a
-//! write is ever said before that write is durable.
+//! The path of a write: [`Node::step`] prepares it against the tree and the writes in flight, and requests
+//! that its bytes are appended to the log. When the log reports them durable, they are committed;
+//! [`Node::apply`] puts them into the tree and lists the replies and events. Nothing that depends on a
+//! write is sent before that write is durable.
 //!
-//! Most reads do not come here: the thread that owns a connection answers them from the tree. Those that
+//! Most reads do not pass through here: the thread that owns a connection answers them from the tree. Those that
 //! follow a write of their own session do, see [`reads`].
 
 pub mod cxids;

@@ -1,4 +1,4 @@
-//! The node: sessions, the overlay and what is in flight, moved by one input at a time.
+//! The node: sessions, the overlay and the txns in flight, advanced by one input at a time.
 
 mod commit;
 mod connect;
@@ -30,7 +30,7 @@ use crate::sweeper::{SweepSettings, Sweeper};
 use ensemble::Ensemble;
 pub use ensemble::{membership_in, membership_of};
 
-/// What a node is told once.
+/// The settings of a node; they do not change while the server runs.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// First byte of session ids; 1 for a standalone server.
@@ -41,20 +41,20 @@ pub struct NodeSettings {
     pub session_timeout_ms_min: i32,
     /// Longest session timeout.
     pub session_timeout_ms_max: i32,
-    /// In which steps the driver reports signs of life.
+    /// The interval at which the driver reports signs of life of clients.
     pub touch_step_ms: u64,
     /// Containers and TTL znodes.
     pub sweep: SweepSettings,
-    /// Whether a leader takes clients (`leaderServes`).
+    /// Whether a leader serves clients (`leaderServes`).
     pub leader_serves: LeaderServes,
     /// Whether new sessions of an ensemble are local (`localSessionsEnabled`).
     pub local_sessions: LocalSessions,
     /// How long a server without a leader waits before it serves reads (`readonlymode.enabled`);
-    /// `None`: for ever.
+    /// `None`: it never does.
     pub read_only_after_ms: Option<u64>,
-    /// A leader begins a new epoch after so many txns, well before the counter runs over.
+    /// The number of txns after which a leader begins a new epoch, well before the counter overflows.
     pub epoch_txns_max: u32,
-    /// Which passwords sessions get and have.
+    /// Which session passwords are issued and accepted.
     pub passwords: SessionPasswords,
     /// The fewest voters that a change of membership may leave.
     pub voters_min: usize,
@@ -62,7 +62,7 @@ pub struct NodeSettings {
     pub hash_seed: u64,
 }
 
-/// Whether a leader takes clients.
+/// Whether a leader serves clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeaderServes {
     /// It does.
@@ -72,49 +72,49 @@ pub enum LeaderServes {
     ServersOnly,
 }
 
-/// What becomes of new sessions in an ensemble. A standalone server has no use for local ones.
+/// Whether new sessions of an ensemble are local. A standalone server has no use for local sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LocalSessions {
-    /// The whole ensemble gets to know of every session.
+    /// The whole ensemble knows every session.
     #[default]
     Off,
-    /// Only the server that opened a session knows of it, and it owns no ephemerals.
+    /// Only the server that opened a session knows it, and it cannot own ephemerals.
     Kept,
-    /// The same, until the session wants to own an ephemeral.
+    /// The same, until the session creates an ephemeral.
     Upgraded,
 }
 
-/// As what a server answers.
+/// The role in which a server answers requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServesAs {
-    /// Alone.
+    /// A server that is not part of an ensemble.
     Standalone,
     /// The leader of an ensemble.
     Leader,
     /// A voter that follows.
     Follower,
-    /// Somebody who follows without a vote.
+    /// A server that follows without a vote.
     Observer,
     /// A server without a leader that answers reads.
     ReadOnly,
 }
 
-/// What a node does about requests, with all that it needs for nothing else.
+/// What a node does with requests, and the state that only this role needs.
 #[derive(Debug)]
 enum Role {
-    /// Nothing: there is no leader.
+    /// Serves no requests: there is no leader.
     Idle {
-        /// Since when this server has been looking for one, if it is.
+        /// Since when this server has been looking for a leader, if it does.
         looking_since_ms: Option<u64>,
     },
-    /// Decides them: it is alone, or leads.
+    /// Decides them: it is standalone, or leads.
     Deciding {
         /// Deletes idle containers and TTL znodes.
         sweeper: Sweeper,
     },
     /// Forwards them to the leader.
     Learning(Box<Forwarding>),
-    /// Refuses all that change something: there is no leader.
+    /// Serves reads and refuses everything else: there is no leader.
     ReadOnly,
 }
 
@@ -126,7 +126,7 @@ struct Conn {
     numbering: Numbering,
 }
 
-/// One server's mind.
+/// The per-server state machine.
 #[derive(Debug)]
 pub struct Node {
     settings: NodeSettings,
@@ -138,7 +138,7 @@ pub struct Node {
     storage: StorageState,
     /// The last txn that got a zxid.
     last_proposed: Zxid,
-    /// The last txn that is durable, and with it committed.
+    /// The last committed txn; on a standalone server, the last durable one.
     committed: Zxid,
     events: Events,
     role: Role,
@@ -147,7 +147,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that takes up a recovered tree: its sessions get a whole timeout to come back.
+    /// Starts with a recovered tree: its sessions get a whole timeout to reconnect.
     #[must_use]
     pub fn new(settings: NodeSettings, tree: &Tree, now: Now) -> Self {
         let NodeSettings { server_id, tick_ms, touch_step_ms, sweep, hash_seed, .. } = settings;
@@ -171,45 +171,45 @@ impl Node {
         }
     }
 
-    /// Forgets everything and takes up another tree, which has been put in the place of a standalone
-    /// server's. No connection from before is known any more.
+    /// Forgets everything and starts with another tree, which has replaced the tree of a standalone
+    /// server. All earlier connections are forgotten.
     pub fn start_over(&mut self, tree: &Tree, now: Now) {
         assert!(self.ensemble.is_none(), "a member of an ensemble takes trees from its leader");
         *self = Node::new(self.settings.clone(), tree, now);
     }
 
-    /// Ends sessions that own ephemerals but are not open: their end was lost with a log's tail.
+    /// Ends sessions that own ephemerals but are not open: their end was lost with the end of a log.
     pub fn close_orphans(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
         for session in tree.orphan_ephemeral_owners() {
             self.propose_close(now, session, None, tree, out);
         }
     }
 
-    /// The open sessions.
+    /// Returns the open sessions.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
     }
 
-    /// Whether the log takes txns.
+    /// Returns whether the log accepts txns.
     #[must_use]
     pub fn storage(&self) -> StorageState {
         self.storage
     }
 
-    /// Requests that wait for the log.
+    /// Returns how many requests wait for the log.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Syncs, of clients and of learners, that wait for what was proposed before them.
+    /// Returns how many syncs, of clients and of learners, wait for earlier proposals.
     #[must_use]
     pub fn syncs_waiting(&self) -> usize {
         self.in_flight.syncs()
     }
 
-    /// When [`Input::Tick`] has something to do. Nothing while the log cannot be written.
+    /// Returns when [`Input::Tick`] is due next. Sessions do not expire while the log cannot be written.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let peers = self.zab().and_then(Zab::next_deadline);
@@ -224,13 +224,13 @@ impl Node {
         own.into_iter().chain([peers]).flatten().min()
     }
 
-    /// Something waits for [`Node::apply`].
+    /// Whether something waits for [`Node::apply`].
     #[must_use]
     pub fn wants_tree(&self) -> bool {
         self.has_committed() || self.has_postponed() || self.has_upcoming_role()
     }
 
-    /// The txn that [`Node::apply`] will put into the tree next, if it is known already.
+    /// Returns the txn that [`Node::apply`] will apply next, if there is one.
     #[must_use]
     pub fn next_txn(&self) -> Option<&Entry> {
         self.in_flight.next_txn(self.committed)
@@ -240,8 +240,8 @@ impl Node {
         self.in_flight.has_ready(self.committed)
     }
 
-    /// Whether a sync at this server cannot be answered by a leader that has been replaced. False also at an observer
-    /// that learns from a follower, which does not know.
+    /// Whether a sync at this server is never answered by a leader that has been replaced. False also at an observer
+    /// that learns from a follower, because it cannot know.
     #[must_use]
     pub fn has_linearizable_syncs(&self) -> bool {
         match &self.role {
@@ -251,7 +251,7 @@ impl Node {
         }
     }
 
-    /// As what requests are served at the moment; `None` while there is no leader.
+    /// Returns the role in which requests are served at the moment; `None` while there is no leader.
     #[must_use]
     pub fn serves_as(&self) -> Option<ServesAs> {
         match (&self.role, self.zab()) {
@@ -267,13 +267,13 @@ impl Node {
         }
     }
 
-    /// Whether what is applied is answered: this server has a role, or had one until a moment ago.
+    /// Whether applied txns are answered: this server has a role, or is just leaving it.
     #[must_use]
     pub fn answers(&self) -> bool {
         !matches!(self.role, Role::Idle { .. })
     }
 
-    /// Whether clients are taken at the moment.
+    /// Whether clients are accepted at the moment.
     #[must_use]
     pub fn serves_clients(&self) -> bool {
         match self.role {
@@ -286,7 +286,7 @@ impl Node {
         }
     }
 
-    /// Takes one input. If [`Node::wants_tree`] holds afterwards, call [`Node::apply`].
+    /// Handles one input. If [`Node::wants_tree`] returns true afterwards, call [`Node::apply`].
     pub fn step(&mut self, now: Now, input: Input<'_>, tree: &Tree, out: &mut Outputs) {
         match input {
             Input::Connect { conn, request, ids } => {
@@ -376,7 +376,7 @@ impl Node {
         let savepoint = self.overlay.savepoint();
         let entry = match request {
             ClientRequest::Write(write) => self.prepare(tree, header, caller, &write),
-            // A multi takes its zxid before it is decoded, the others do not.
+            // A multi gets its zxid before it is decoded, other writes do not.
             ClientRequest::Malformed(OpCode::Multi) => {
                 self.overlay.prepare_error(tree, header, ErrorCode::MarshallingError)
             }
@@ -393,7 +393,7 @@ impl Node {
         self.propose(now, entry, out, |entry| Pending::Txn { entry, origin: Some(origin) });
     }
 
-    /// A txn that could not be read back from the log must not get there (ZOOKEEPER-3496).
+    /// Replaces a txn that is too large to be read back from the log by an error (ZOOKEEPER-3496).
     fn within_limit(&mut self, entry: Entry, savepoint: &Savepoint, tree: &Tree) -> Entry {
         if entry.encoded_len() <= tree.options().txn_bytes_max {
             return entry;
@@ -406,9 +406,9 @@ impl Node {
         self.answer_in_turn(Pending::Refusal { origin, code }, tree, out);
     }
 
-    /// Answers at once if nothing is in flight and `out` is not large, else behind it; a sync only when its check is
-    /// passed. A log that cannot be written lets nothing move on, so then it is enough that the connection itself has
-    /// nothing in flight; one that has is being closed.
+    /// Answers at once if nothing is in flight and `out` is not large, else after what is in flight; a sync only when
+    /// its check has passed. While the log cannot be written nothing is committed, so then it is enough that the
+    /// connection itself has nothing in flight; one that has is being closed.
     fn answer_in_turn(&mut self, waiting: Pending, tree: &Tree, out: &mut Outputs) {
         let stuck = self.storage != StorageState::Writable;
         let conn = waiting.conn();
@@ -418,7 +418,7 @@ impl Node {
         if is_first {
             self.answer(waiting, tree, out);
         } else {
-            // Not what was proposed last: a new leader has proposed nothing, and no commit would follow.
+            // Not `last_proposed`: a new leader has proposed nothing in its epoch, and no commit would follow.
             let zxid = self.in_flight.last_zxid().unwrap_or(self.committed);
             self.in_flight.push(zxid, waiting);
         }
@@ -474,8 +474,8 @@ impl Node {
         tree.watches().remove_watcher(conn.watcher());
     }
 
-    /// What is in flight may or may not be in the log one day, so those who wait learn that they
-    /// cannot know: their connections close.
+    /// Notes whether the log can be written. If it cannot, txns in flight may or may not be logged later: the
+    /// connections that wait for them are closed, because the outcome is unknown.
     fn storage_changed(&mut self, state: StorageState, out: &mut Outputs) {
         if self.storage == StorageState::Failed {
             return;
@@ -501,7 +501,7 @@ impl Node {
                 self.sweep(now, tree, out);
             }
             Role::Learning(_) | Role::ReadOnly => self.end_due_sessions(now, tree, out),
-            // Nothing can be ended while nothing can be logged, or by nobody.
+            // No session can be ended while nothing can be logged, or without a role.
             Role::Deciding { .. } | Role::Idle { .. } => {}
         }
     }

@@ -1,11 +1,11 @@
 //! Session passwords: what a client sends to resume its session.
 //!
-//! In: a session's id, and the bytes that a client shows with it. Out: the password, or what is wrong with those
-//! bytes. Servers exchange no passwords, each computes them, so all servers of an ensemble have to agree
-//! on the function. Apache's has no secret in it: whoever reads an id can take the session over. With a key
+//! In: a session's id, and the bytes that a client sends with it. Out: the password, or what is wrong with those
+//! bytes. Servers do not exchange passwords, each computes them, so all servers of an ensemble have to use the same
+//! function. Apache's uses no secret: anyone who reads an id can take the session over. With a key
 //! that the servers share, a password is HMAC-SHA-256(key, id), cut to the 16 bytes that clients expect.
 //!
-//! Clients take the password of every answer to a connect request as their new one. So an ensemble is brought
+//! Clients adopt the password in every connect response. So an ensemble is moved
 //! from one function to the other in three rounds of restarts ([`KeyUse`]), without losing a session.
 //! Apache: `ZooKeeperServer.generatePasswd`, `checkPasswd`.
 
@@ -19,10 +19,10 @@ use sha2::Sha256;
 pub struct SessionKey(Hmac<Sha256>);
 
 impl SessionKey {
-    /// The least length of a secret: a shorter one could be found by trial from a password.
+    /// The minimum length of a secret: a shorter one could be found from a password by brute force.
     pub const BYTES_MIN: usize = 32;
 
-    /// Takes the secret in; `None` if it is shorter than [`Self::BYTES_MIN`].
+    /// Creates a key from a secret; `None` if that is shorter than [`Self::BYTES_MIN`].
     #[must_use]
     pub fn new(secret: &[u8]) -> Option<Self> {
         let mac = (secret.len() >= Self::BYTES_MIN).then(|| Hmac::new_from_slice(secret))?;
@@ -49,7 +49,7 @@ impl SessionKey {
     }
 }
 
-/// How far an ensemble is on its way from Apache's passwords to keyed ones. Servers that are one step apart
+/// A step of the migration from Apache's passwords to keyed ones. Servers that are one step apart
 /// accept each other's sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
@@ -64,14 +64,14 @@ pub enum KeyUse {
 /// Which passwords are issued and accepted.
 #[derive(Clone, Debug, Default)]
 pub enum SessionPasswords {
-    /// Apache's, which follow from the id.
+    /// Apache's, which are computed from the id alone.
     #[default]
     Apache,
     /// With a key.
     Keyed {
         /// The same on all servers of the ensemble.
         key: SessionKey,
-        /// Whether it is the only way.
+        /// Which passwords are issued and accepted with it.
         key_use: KeyUse,
     },
 }
@@ -86,7 +86,7 @@ pub enum PasswordFault {
 }
 
 impl SessionPasswords {
-    /// The password that a session gets.
+    /// Returns the password for a session.
     pub(crate) fn of(&self, session: SessionId) -> Password {
         match self {
             SessionPasswords::Apache | SessionPasswords::Keyed { key_use: KeyUse::Accept, .. } => {
@@ -96,7 +96,7 @@ impl SessionPasswords {
         }
     }
 
-    /// Checks what a client sent.
+    /// Checks the password that a client sent.
     pub(crate) fn check(&self, session: SessionId, password: &[u8]) -> Result<(), PasswordFault> {
         let is_apache = || *password == session.apache_password();
         let accepts_apache = !self.only_keyed();

@@ -1,4 +1,4 @@
-//! Txns on their way to being durable, and what hangs on each: an answer to give afterwards.
+//! Txns that are not committed yet, and the replies to send afterwards.
 
 use std::collections::VecDeque;
 
@@ -8,72 +8,72 @@ use herdsman_zab::Check;
 
 use crate::io::ConnId;
 
-/// The request behind a txn.
+/// The client's request that a reply answers.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestOrigin {
-    /// On which connection.
+    /// Its connection.
     pub conn: ConnId,
     /// Its number.
     pub xid: Xid,
-    /// What it asked for, for statistics.
+    /// Its op, for statistics.
     pub op: OpCode,
-    /// When it came in.
+    /// When it arrived.
     pub since_ms: u64,
 }
 
-/// What waits for a zxid to be durable.
+/// A txn or a reply that waits for a zxid to be committed.
 #[derive(Debug)]
 pub enum Pending {
     /// A txn, to be applied. Without an origin it is the server's own.
     Txn {
         /// The txn.
         entry: Box<Entry>,
-        /// Who asked for it.
+        /// The client's request.
         origin: Option<RequestOrigin>,
     },
     /// A session to be opened.
     Connect {
         /// The createSession txn.
         entry: Box<Entry>,
-        /// For whom.
+        /// The connection that opens it.
         conn: ConnId,
-        /// The client understands the read-only byte.
+        /// The read-only flag of the response, if the client understands it.
         read_only: Option<bool>,
     },
     /// A sync, answered in its turn.
     Sync {
-        /// Who asked.
+        /// The client's request.
         origin: RequestOrigin,
-        /// Echoed.
+        /// Echoed in the reply.
         path: Box<str>,
-        /// What has to be passed before, to show that this server still leads.
+        /// The check that has to pass first, to show that this server still leads.
         check: Check,
     },
-    /// A read behind a write of its session.
+    /// A read that follows a write of its session.
     Read {
-        /// Who asked.
+        /// The client's request.
         origin: RequestOrigin,
-        /// The request, as it came.
+        /// Its body, as it was received.
         body: Box<[u8]>,
     },
-    /// A client's goodbye to its local session: no txn, but its turn.
+    /// The end of a local session: needs no txn, but is answered in its turn.
     LocalClose {
-        /// Who asked.
+        /// The client's request.
         origin: RequestOrigin,
-        /// Which session ends.
+        /// The session that ends.
         session: SessionId,
     },
-    /// An error that takes no zxid but its turn.
+    /// An error that takes no zxid, but is answered in its turn.
     Refusal {
-        /// Who asked.
+        /// The client's request.
         origin: RequestOrigin,
-        /// What to say.
+        /// The error in the reply.
         code: ErrorCode,
     },
 }
 
 impl Pending {
-    /// The connection that waits for it.
+    /// Returns the connection that waits for it.
     #[must_use]
     pub fn conn(&self) -> Option<ConnId> {
         match self {
@@ -96,14 +96,14 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Adds what waits for `zxid`.
+    /// Appends an item that waits for `zxid`.
     pub fn push(&mut self, zxid: Zxid, waiting: Pending) {
         assert!(self.queue.back().is_none_or(|(last, _)| *last <= zxid), "zxids go up");
         self.queue.push_back((zxid, waiting));
     }
 
-    /// The next one that is durable and, if it is a sync, has passed its check. A sync in front of something durable
-    /// needs none: a quorum has acknowledged what came after it.
+    /// Takes the next item that is durable and, if it is a sync, has passed its check. A sync before something durable
+    /// needs no check: a quorum has acknowledged what came after it.
     pub fn pop_ready(&mut self, durable: Zxid) -> Option<Pending> {
         self.ready(durable)?;
         self.queue.pop_front().map(|(_, waiting)| waiting)
@@ -115,18 +115,18 @@ impl InFlight {
         is_ready.then_some(waiting)
     }
 
-    /// This server still led after the check began, and after all checks before it.
+    /// Notes that this server still led after this check began, and after all checks before it.
     pub fn check_passed(&mut self, check: Check) {
         self.passed = check;
     }
 
-    /// Whether no check holds it up.
+    /// Whether it does not wait for a check.
     #[must_use]
     pub fn has_passed(&self, waiting: &Pending) -> bool {
         !matches!(waiting, Pending::Sync { check, .. } if *check > self.passed)
     }
 
-    /// The txn that [`InFlight::pop_ready`] would give next, if it is one.
+    /// Returns the txn that [`InFlight::pop_ready`] would return next, if the next item is one.
     #[must_use]
     pub fn next_txn(&self, durable: Zxid) -> Option<&Entry> {
         match self.ready(durable)? {
@@ -135,19 +135,19 @@ impl InFlight {
         }
     }
 
-    /// What the last one waits for.
+    /// Returns the zxid that the last item waits for.
     #[must_use]
     pub fn last_zxid(&self) -> Option<Zxid> {
         self.queue.back().map(|(zxid, _)| *zxid)
     }
 
-    /// [`InFlight::pop_ready`] would give something.
+    /// Whether [`InFlight::pop_ready`] would return something.
     #[must_use]
     pub fn has_ready(&self, durable: Zxid) -> bool {
         self.ready(durable).is_some()
     }
 
-    /// Nobody is answered any more; only the txns stay, which may be agreed on one day.
+    /// Drops all replies; only the txns stay, which may be agreed on later.
     pub fn forget_origins(&mut self) {
         let txns = std::mem::take(&mut self.queue).into_iter();
         let txns = txns.filter_map(|(zxid, waiting)| match waiting {
@@ -162,36 +162,36 @@ impl InFlight {
         self.queue = txns.collect();
     }
 
-    /// The log was cut after this txn: nothing later will be agreed on.
+    /// Drops everything after this txn: the log was cut there, so nothing later will be agreed on.
     pub fn cut_after(&mut self, zxid: Zxid) {
         self.queue.retain(|(waiting, _)| *waiting <= zxid);
     }
 
-    /// The history has been replaced: nothing of this will be agreed on.
+    /// Drops everything: the history has been replaced, so none of it will be agreed on.
     pub fn clear(&mut self) {
         self.queue.clear();
     }
 
-    /// Nothing is in flight.
+    /// Whether nothing is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// How many are in flight.
+    /// Returns how many items are in flight.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many of them are syncs.
+    /// Returns how many of them are syncs.
     #[must_use]
     pub fn syncs(&self) -> usize {
         let waiting = self.queue.iter().map(|(_, waiting)| waiting);
         waiting.filter(|waiting| matches!(waiting, Pending::Sync { .. })).count()
     }
 
-    /// Connections that wait for something.
+    /// Returns the connections that wait for something.
     pub fn conns(&self) -> impl Iterator<Item = ConnId> + '_ {
         self.queue.iter().filter_map(|(_, waiting)| waiting.conn())
     }

@@ -1,13 +1,13 @@
-//! Reads: answered from the tree, by whoever holds it.
+//! Reads, answered from the tree by any thread that holds its lock.
 //!
-//! Most never come to a node: the thread that owns a connection answers them itself. One that follows a
-//! write of its own session has to see it, and whatever the session asks for next may not overtake the
-//! read; so it goes to the node like the write and is answered in its turn, between two txns.
+//! Most never reach a node: the thread that owns a connection answers them itself. A read that follows a
+//! write of its own session has to see it, and the session's next request must not overtake the
+//! read; so it is passed to the node like the write and answered in its turn, between two txns.
 
 use herdsman_proto::{ErrorCode, OpCode, ReadRequest, Reader, Request, Xid, reply};
 use herdsman_tree::{Tree, read};
 
-/// Appends the reply to a read, and tells what the reply says. Events that `setWatches` finds precede its
+/// Appends the reply to a read, and returns the error in it, if any. Events that `setWatches` finds precede its
 /// reply.
 pub fn answer(
     tree: &Tree,

@@ -1,8 +1,8 @@
-//! Which membership a request for a change leads to. In: the membership in force, whether another
-//! change is under way, the request. Out: the new membership or the error that the client gets.
+//! Computes the membership that results from a reconfig request. In: the membership in force, whether another
+//! change is pending, the request. Out: the new membership or the error for the client.
 //!
-//! Who may ask and whether the new servers are there is decided elsewhere. Apache: the `reconfig` case
-//! of `PrepRequestProcessor.pRequest2Txn`, in the same order.
+//! Permissions, and whether a quorum of the new servers is connected, are checked elsewhere. Apache: the `reconfig`
+//! case of `PrepRequestProcessor.pRequest2Txn`, in the same order.
 
 use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::{ErrorCode, Member, Membership, ServerId, Zxid};
@@ -33,7 +33,7 @@ pub fn plan_reconfig(
     Ok(next)
 }
 
-/// The whole list anew, with commas or line ends between its lines.
+/// Parses a complete new list, with commas or line ends between its lines.
 fn replace(members: &str) -> Result<Membership, ErrorCode> {
     let text = members.replace(',', "\n");
     let mut next = Membership::parse_text(&text).map_err(|_| ErrorCode::BadArguments)?;
@@ -47,7 +47,7 @@ fn replace(members: &str) -> Result<Membership, ErrorCode> {
     Ok(next)
 }
 
-/// Servers that leave and servers that join. Only where a plain majority decides: nobody says to
+/// Removes servers that leave and adds servers that join. Only without groups: the request does not say to
 /// which group a new server belongs.
 fn change(current: &Membership, request: &ReconfigRequest<'_>) -> Result<Membership, ErrorCode> {
     if !current.groups.is_empty() {
@@ -68,7 +68,7 @@ fn parts(list: Option<&str>) -> impl Iterator<Item = &str> {
     list.unwrap_or_default().split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// `server.N=…`, with a client address.
+/// Adds a server from a line `server.N=…`, with a client address.
 fn join(next: &mut Membership, line: &str) -> Result<(), ErrorCode> {
     let (key, value) = line.split_once('=').ok_or(ErrorCode::BadArguments)?;
     let id = key.trim().rsplit('.').next().unwrap_or_default();
@@ -84,7 +84,7 @@ fn join(next: &mut Membership, line: &str) -> Result<(), ErrorCode> {
     Ok(())
 }
 
-/// Two servers cannot listen at one place.
+/// Whether two servers would listen at the same address.
 fn shares_address(one: &Member, other: &Member) -> bool {
     let places = |member: &Member| {
         let peers = member.addresses.iter();

@@ -1,7 +1,7 @@
-//! Which sessions are open, where their clients are connected, and when they end.
+//! The session table: which sessions are open, where their clients are connected, and when they expire.
 //!
-//! Who decides tracks all sessions of the ensemble, and the local ones of its own clients. A learner
-//! tracks its local sessions only: the leader ends the others. All remember which sessions have ended.
+//! A leader or standalone server tracks all sessions of the ensemble, and the local ones of its own clients. A learner
+//! tracks its local sessions only: the leader ends the others. All servers remember which sessions have ended.
 //! Apache: `SessionTrackerImpl`, `UpgradeableSessionTracker`.
 
 use std::collections::BTreeMap;
@@ -14,24 +14,24 @@ use crate::ended::EndedSessions;
 use crate::expiry::ExpiryQueue;
 use crate::io::ConnId;
 
-/// Through whom a session's client speaks.
+/// The connection or learner through which a session's client sends its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionOwner {
     /// A connection to this server.
     Conn(ConnId),
-    /// A learner to which it is connected.
+    /// The learner to which it is connected.
     Learner(LinkId),
-    /// A connection to this server that is closed. Until the client connects again nobody speaks for
-    /// it, least of all a learner that it left before.
+    /// A connection to this server that is closed. Until the client connects again, no connection or learner may send
+    /// its requests, least of all a learner that it left before.
     Closed,
 }
 
-/// Who knows of a session.
+/// Whether the whole ensemble knows a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionScope {
     /// The whole ensemble: a txn opened it, and a txn ends it.
     Global,
-    /// This server only. No txn speaks of it, and it owns no ephemerals.
+    /// Only this server knows it. No txn opens or ends it, and it owns no ephemerals.
     Local,
 }
 
@@ -40,17 +40,17 @@ pub enum SessionScope {
 pub struct Session {
     /// Its timeout.
     pub timeout_ms: i32,
-    /// Through whom its client speaks.
+    /// The connection or learner of its client.
     pub owner: Option<SessionOwner>,
-    /// Its end is on the way.
+    /// Its end is proposed.
     pub closing: bool,
-    /// Who knows of it.
+    /// Whether the whole ensemble knows it.
     pub scope: SessionScope,
     bucket: Option<u64>,
 }
 
 impl Session {
-    /// The connection to this server, if it has one.
+    /// Returns the connection to this server, if it has one.
     #[must_use]
     pub fn conn(&self) -> Option<ConnId> {
         match self.owner {
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// When it ends if its client stays silent, by the driver's clock. Nothing while it is closing.
+    /// Returns when it expires if its client stays silent, by the driver's clock. `None` while it is closing.
     #[must_use]
     pub fn deadline_ms(&self) -> Option<u64> {
         self.bucket
@@ -73,16 +73,16 @@ pub struct Sessions {
     expiry: ExpiryQueue,
     ended: EndedSessions,
     next_id: i64,
-    /// So many sessions are due that they end in several steps: the time of the next one.
+    /// When too many sessions are due to end in one step: the time of the next step.
     none_due_until_ms: u64,
     expired: u64,
-    /// A driver reports signs of life in steps of this, so a deadline is this much longer.
+    /// The interval at which the driver reports signs of life; deadlines are extended by it.
     touch_step_ms: u64,
 }
 
 impl Sessions {
-    /// No sessions. Ids start from the server's id and the time, so that a server that was started
-    /// again does not hand out an id twice.
+    /// Creates an empty table. Ids start from the server's id and the time, so that a restarted server
+    /// does not assign an id twice.
     #[must_use]
     pub fn new(server_id: u8, wall_ms: i64, tick_ms: u64, touch_step_ms: u64) -> Self {
         let low_56 = (((wall_ms << 24) as u64) >> 8) as i64;
@@ -98,7 +98,7 @@ impl Sessions {
         }
     }
 
-    /// An id that no session has.
+    /// Returns an id that no session has.
     pub fn allocate(&mut self) -> SessionId {
         loop {
             let id = SessionId(self.next_id);
@@ -122,7 +122,7 @@ impl Sessions {
         self.track(id, Session { timeout_ms, owner, closing: false, scope, bucket: None }, now_ms);
     }
 
-    /// Starts to track a session that only this server knows of.
+    /// Starts to track a session that only this server knows.
     pub fn open_local(&mut self, id: SessionId, timeout_ms: i32, conn: ConnId, now_ms: u64) {
         let (owner, scope) = (Some(SessionOwner::Conn(conn)), SessionScope::Local);
         self.track(id, Session { timeout_ms, owner, closing: false, scope, bucket: None }, now_ms);
@@ -136,7 +136,7 @@ impl Sessions {
         self.touch(id, now_ms);
     }
 
-    /// The whole ensemble gets to know of a session that was local.
+    /// Makes a local session a session of the whole ensemble.
     pub fn upgrade(&mut self, id: SessionId) {
         if let Some(session) = self.by_id.get_mut(&id) {
             session.scope = SessionScope::Global;
@@ -161,44 +161,44 @@ impl Sessions {
         }
     }
 
-    /// The session, if it is open.
+    /// Returns the session, if it is open.
     #[must_use]
     pub fn get(&self, id: SessionId) -> Option<&Session> {
         self.by_id.get(&id)
     }
 
-    /// Only this server knows of the session.
+    /// Whether only this server knows the session.
     #[must_use]
     pub fn is_local(&self, id: SessionId) -> bool {
         self.get(id).is_some_and(|session| session.scope == SessionScope::Local)
     }
 
-    /// Number of sessions that only this server knows of.
+    /// Returns the number of local sessions.
     #[must_use]
     pub fn local_len(&self) -> usize {
         self.by_id.values().filter(|session| session.scope == SessionScope::Local).count()
     }
 
-    /// Sessions that only this server knows of, those behind this id, in order of their ids.
+    /// Iterates over the local sessions after this id, in order of their ids.
     pub fn local_after(&self, after: SessionId) -> impl Iterator<Item = (SessionId, &Session)> {
         let behind = self.by_id.range((Bound::Excluded(after), Bound::Unbounded));
         let local = behind.filter(|(_, session)| session.scope == SessionScope::Local);
         local.map(|(&id, session)| (id, session))
     }
 
-    /// Number of tracked sessions.
+    /// Returns the number of tracked sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// No session is open.
+    /// Whether no session is tracked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// The client is alive: its deadline moves.
+    /// Notes that the client is alive: its deadline moves.
     pub fn touch(&mut self, id: SessionId, now_ms: u64) {
         let Some(session) = self.by_id.get_mut(&id).filter(|session| !session.closing) else {
             return;
@@ -209,7 +209,7 @@ impl Sessions {
         session.bucket = Some(bucket);
     }
 
-    /// Every client gets its whole timeout again, as after a restart.
+    /// Gives every client its whole timeout again, as after a restart.
     pub fn touch_all(&mut self, now_ms: u64) {
         let all: Vec<_> = self.by_id.keys().copied().collect();
         for id in all {
@@ -217,8 +217,7 @@ impl Sessions {
         }
     }
 
-    /// An open session's client speaks through `owner` from now on. Gives whom it spoke through
-    /// before, or the error if it is over.
+    /// Moves an open session to `owner`. Returns its owner before, or the error if it is over.
     pub fn attach(
         &mut self,
         id: SessionId,
@@ -234,7 +233,7 @@ impl Sessions {
         Ok(before.filter(|&before| before != owner))
     }
 
-    /// The connection is gone; the session lives on until its deadline.
+    /// Detaches a closed connection; the session stays open until its deadline.
     pub fn detach(&mut self, id: SessionId, conn: ConnId) {
         let owner = Some(SessionOwner::Conn(conn));
         if let Some(session) = self.by_id.get_mut(&id).filter(|session| session.owner == owner) {
@@ -242,8 +241,8 @@ impl Sessions {
         }
     }
 
-    /// May somebody write in this session's name? A session that nobody has claimed since this
-    /// server began to decide is claimed by whoever writes first.
+    /// Checks that this connection or learner may send requests of the session. A session that has no owner since
+    /// this server began to decide is assigned to the first that sends one.
     pub fn check(&mut self, id: SessionId, owner: SessionOwner) -> Result<(), ErrorCode> {
         let session = self.by_id.get_mut(&id).filter(|session| !session.closing);
         let session = session.ok_or(ErrorCode::SessionExpired)?;
@@ -254,7 +253,7 @@ impl Sessions {
         }
     }
 
-    /// The session's end is on its way: it takes nothing more and has no deadline.
+    /// Notes that the session's end is proposed: it accepts no requests and has no deadline.
     pub fn set_closing(&mut self, id: SessionId) {
         if let Some(session) = self.by_id.get_mut(&id) {
             session.closing = true;
@@ -264,7 +263,7 @@ impl Sessions {
         }
     }
 
-    /// The session is over, whether it was tracked here or not. Gives what it was.
+    /// Notes that the session is over, whether it was tracked here or not. Returns it if it was tracked.
     pub fn end(&mut self, id: SessionId) -> Option<Session> {
         self.ended.insert(id);
         self.release(id)
@@ -276,20 +275,20 @@ impl Sessions {
         self.ended.contains(id)
     }
 
-    /// Somebody else tracks the session from now on. Gives what it was.
+    /// Stops tracking the session. Returns it if it was tracked.
     pub fn release(&mut self, id: SessionId) -> Option<Session> {
         self.set_closing(id);
         self.by_id.remove(&id)
     }
 
-    /// When the next session may end.
+    /// Returns when the next session may expire.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         self.expiry.next().map(|deadline_ms| deadline_ms.max(self.none_due_until_ms))
     }
 
-    /// A session whose time is up; it is closing from now on. One that is touched before it is taken lives on,
-    /// as if this server had looked a little later: nobody has been told of its end.
+    /// Takes a session whose deadline has passed; it is closing from now on. One that is touched before it is taken
+    /// stays open, as if this server had checked slightly later: its end was not announced yet.
     pub fn take_due(&mut self, now_ms: u64) -> Option<SessionId> {
         if now_ms < self.none_due_until_ms {
             return None;
@@ -302,18 +301,18 @@ impl Sessions {
         Some(id)
     }
 
-    /// How many sessions have ended because their time was up.
+    /// Returns how many sessions have expired.
     #[must_use]
     pub fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// No session ends before this time, so that other requests get their turn.
+    /// Lets no session expire before this time, so that other requests are served first.
     pub fn pause_expiry(&mut self, until_ms: u64) {
         self.none_due_until_ms = until_ms;
     }
 
-    /// Deadlines and the sessions that have them, earliest first.
+    /// Iterates over deadlines and the sessions that have them, earliest first.
     pub fn deadlines(&self) -> impl Iterator<Item = (u64, Vec<SessionId>)> + '_ {
         self.expiry.buckets().map(|(bucket, sessions)| (bucket, sessions.iter().copied().collect()))
     }

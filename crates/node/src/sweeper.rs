@@ -7,19 +7,19 @@ use herdsman_tree::sweep::{SweepPlace, SweepTime};
 
 use crate::io::Now;
 
-/// Containers and TTL znodes that are looked at in one step.
+/// Containers and TTL znodes that are examined in one step.
 const PATHS_PER_STEP: usize = 1000;
 /// Time between two steps.
 const STEP_MS: u64 = 1;
 
-/// How often to look and how fast to delete.
+/// How often to search for idle znodes and how fast to delete them.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepSettings {
-    /// Time between two looks; 0 switches the sweep off.
+    /// Time between two sweeps; 0 switches them off.
     pub interval_ms: u64,
-    /// Deletions in a minute at the most; never more than one in a millisecond.
+    /// Maximum of deletions per minute; never more than one per millisecond.
     pub per_minute_max: u64,
-    /// Containers that never had a child go after this long; `None`: never.
+    /// How long a container that never had a child is kept; `None`: forever.
     pub never_used_ms_max: Option<i64>,
 }
 
@@ -36,7 +36,7 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// The first look comes one interval after `now_ms`.
+    /// Creates a sweeper whose first sweep begins one interval after `now_ms`.
     #[must_use]
     pub fn new(settings: SweepSettings, now_ms: u64) -> Self {
         let next_look_ms = now_ms + settings.interval_ms;
@@ -50,7 +50,7 @@ impl Sweeper {
         }
     }
 
-    /// When there is something to do.
+    /// Returns when [`Sweeper::next`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         if self.settings.interval_ms == 0 {
@@ -59,7 +59,7 @@ impl Sweeper {
         Some(if self.found.is_empty() { self.next_look_ms } else { self.next_delete_ms })
     }
 
-    /// The next znode to delete, if it is time.
+    /// Returns the next znode to delete, if one is due.
     pub fn next(&mut self, tree: &Tree, now: Now) -> Option<Box<str>> {
         let deadline = self.next_deadline()?;
         if now.monotonic_ms < deadline {
@@ -77,7 +77,7 @@ impl Sweeper {
         Some(found)
     }
 
-    /// Looks at some paths. There may be millions, and while they are looked at nothing else is done.
+    /// Examines some paths: there may be millions, and nothing else is done meanwhile.
     fn look(&mut self, tree: &Tree, now: Now) {
         if self.place == SweepPlace::Start {
             self.began_ms = now.monotonic_ms;

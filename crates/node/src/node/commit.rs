@@ -1,4 +1,4 @@
-//! Commit → apply → reply: what happens once a txn is durable.
+//! Commit, apply, reply: what happens once a txn is durable.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::io::{Answered, CloseReason, ConnId, Output, Outputs};
 use crate::pending::{Pending, RequestOrigin};
 use crate::reads;
 
-/// Changes of znodes after which no further txn is applied before readers have had their turn.
+/// Changes of znodes after which no further txn is applied before readers get the lock of the tree.
 const CHANGES_MAX: usize = 1024;
 
 impl Node {
-    /// Puts what is committed into the tree, up to `txns_max` txns, fewer if these change very much or if `out`
+    /// Applies committed txns to the tree, up to `txns_max`, fewer if these make many changes or if `out`
     /// becomes large: readers wait meanwhile. The driver delivers `out` before it lets readers see the tree again: an
-    /// event must reach its watcher before any read that shows the change. It comes with an empty `out`, or nothing
-    /// may be done.
+    /// event must reach its watcher before any read that shows the change. The caller passes an empty `out`, or
+    /// possibly nothing is applied.
     pub fn apply(&mut self, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
         self.answer_postponed(tree, out);
         let mut changes = 0;
@@ -115,9 +115,9 @@ impl Node {
         }
     }
 
-    /// Watchers who may not read the znode hear nothing (CVE-2024-23944).
+    /// Sends events to their watchers, except to those that may not read the znode (CVE-2024-23944).
     fn send_events(&self, events: &Events, tree: &Tree, out: &mut Outputs) {
-        // Ids may be many and long: they are hashed once, however many events there are.
+        // A connection may have many long ids: they are hashed once, not for each event.
         let mut proven: BTreeMap<ConnId, ProvenIds<'_>> = BTreeMap::new();
         for event in events {
             let is_open = event.acl.to_anyone().intersects(Perms::READ);
@@ -182,8 +182,8 @@ impl Node {
     }
 }
 
-/// The session goes on elsewhere. A client never hears of that in a reply, be it to a multi: its connection
-/// closes.
+/// Whether the session has moved to another connection. A client never gets that as a reply, not even in a multi: its
+/// connection is closed.
 fn has_moved(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Failed(code) => *code == Some(ErrorCode::SessionMoved),

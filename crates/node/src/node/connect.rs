@@ -1,4 +1,4 @@
-//! A connection's first frame: a new session, or one taken up again.
+//! A connection's first frame: opens a new session, or resumes one.
 
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ impl Node {
         self.attached(conn, session, timeout_ms, read_only, out);
     }
 
-    /// Judges the password of a session that is taken up again, and closes its old connection. That one goes
-    /// whatever becomes of the new one, as in Apache, unless a secret keeps others from taking it up.
+    /// Checks the password of a session that is resumed, and closes its old connection. That is closed even if the
+    /// new one is refused, as in Apache, unless only keyed passwords are accepted.
     pub(super) fn check_password(
         &self,
         request: &ConnectRequest<'_>,
@@ -103,7 +103,7 @@ impl Node {
         self.propose(now, entry, out, |entry| Pending::Connect { entry, conn, read_only });
     }
 
-    /// How requests are numbered on a connection that takes a session up again. A server that is alone
+    /// Returns how requests are numbered on a connection that resumes a session. A standalone server
     /// never has to find a request by its number.
     pub(super) fn numbering_again(&self) -> Numbering {
         if self.ensemble.is_none() { Numbering::Client } else { Numbering::Server }
@@ -124,7 +124,7 @@ impl Node {
     }
 }
 
-/// Answers "that session is over", which is what clients understand, and closes the connection.
+/// Sends a connect response that reports the session as expired, which clients understand, and closes the connection.
 pub(super) fn refuse_session(
     conn: ConnId,
     read_only: Option<bool>,

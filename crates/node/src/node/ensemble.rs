@@ -1,4 +1,4 @@
-//! The node in an ensemble: what agreement asks for, and what a change of status means.
+//! The node in an ensemble: carries out what agreement requests, and changes roles.
 
 use std::sync::Arc;
 
@@ -25,26 +25,26 @@ use crate::pending::Pending;
 use crate::reconfig::plan_reconfig;
 use crate::sweeper::Sweeper;
 
-/// Agreement, and what it has not been asked yet.
+/// Agreement, and the node's state that depends on it.
 #[derive(Debug)]
 pub(super) struct Ensemble {
     pub(super) zab: Zab,
-    /// What agreement has just asked for.
+    /// Actions that agreement has just requested.
     pub(super) asked: Vec<PeerOutput>,
-    /// A status that begins once everything that is committed by then is applied.
+    /// A role that begins once everything that is committed by then is applied.
     upcoming: Option<(RoleStatus, Now)>,
-    /// What learners have asked of a leader whose role is still upcoming. A driver applies what is committed after
+    /// Requests of learners to a leader whose role has not begun yet. A driver applies what is committed after
     /// every batch of inputs, so these are few.
     deferred: Vec<(LinkId, QuorumPacket)>,
-    /// Set while the role goes on only until everything that was committed in it is applied: those who wait for that
-    /// are answered, above all who asked for the change of membership by which a leader leaves.
+    /// Set while the role continues only until everything that was committed in it is applied, so that these requests
+    /// are answered, above all the change of membership by which a leader leaves.
     leaving: Option<Now>,
-    /// The number of the txn that this server has asked for in its present role, see `ask_for_proof`.
+    /// The cxid of the txn that this server has requested in its current role, see `ask_for_proof`.
     proof: Option<i32>,
 }
 
 impl Ensemble {
-    /// Keeps a learner's packet until this leader's role begins; gives it back if none is upcoming.
+    /// Keeps a learner's packet until this leader's role begins; returns it if this server is not about to lead.
     pub(super) fn defer(&mut self, link: LinkId, packet: QuorumPacket) -> Option<QuorumPacket> {
         if !matches!(self.upcoming, Some((RoleStatus::Leading { .. }, _))) {
             return Some(packet);
@@ -57,14 +57,14 @@ impl Ensemble {
         std::mem::take(&mut self.deferred)
     }
 
-    /// A learner's client wants to see all that was committed before now.
+    /// Handles a sync of a learner's client, which wants to see everything that was committed before now.
     pub(super) fn sync(&mut self, link: LinkId) {
         self.zab.sync(link, &mut self.asked);
     }
 }
 
 impl Node {
-    /// A node of an ensemble. It serves nobody until there is a leader.
+    /// Starts a node of an ensemble. It serves no clients until there is a leader.
     #[must_use]
     pub fn join(
         settings: NodeSettings,
@@ -105,7 +105,7 @@ impl Node {
         self.ensemble.as_ref().is_some_and(|it| it.leaving.is_some() || it.upcoming.is_some())
     }
 
-    /// There is no leader any more, but some of what was committed is not applied.
+    /// Whether this server has lost its leader, but some of what was committed is not applied yet.
     pub(super) fn is_leaving_role(&self) -> bool {
         self.ensemble.as_ref().is_some_and(|ensemble| ensemble.leaving.is_some())
     }
@@ -191,7 +191,7 @@ impl Node {
         self.carry_out(now, out);
     }
 
-    /// What a sync of this server's own client has to wait for; nothing on a standalone server.
+    /// Begins the check that a sync of this server's own client has to wait for; none on a standalone server.
     pub(super) fn begin_check(&mut self, now: Now, out: &mut Outputs) -> Check {
         let Some(Ensemble { zab, asked, .. }) = &mut self.ensemble else { return Check::default() };
         let check = zab.begin_check(asked);
@@ -199,7 +199,7 @@ impl Node {
         check
     }
 
-    /// Turns a request into a txn. A change of membership is not the tree's to judge.
+    /// Turns a request into a txn. A change of membership is checked here, because the tree cannot.
     pub(super) fn prepare(
         &mut self,
         tree: &Tree,
@@ -232,7 +232,7 @@ impl Node {
         }
     }
 
-    /// Passes on what agreement asks for, and keeps what concerns the node itself.
+    /// Passes the actions that agreement requests to the driver, and carries out those that concern the node itself.
     pub(super) fn carry_out(&mut self, now: Now, out: &mut Outputs) {
         let Some(ensemble) = &mut self.ensemble else { return };
         for asked in std::mem::take(&mut ensemble.asked) {
@@ -252,7 +252,7 @@ impl Node {
         self.note_search(now, out);
     }
 
-    /// A leader's own proposals are in flight already, with those who wait for them.
+    /// Passes an append to the driver. A leader's own proposals are in flight already, with their requests.
     fn append(&mut self, zxid: Zxid, payload: Bytes, storage: LogStorage, out: &mut Outputs) {
         if !matches!(self.role, Role::Deciding { .. }) {
             let entry = Entry::decode(&payload).expect("was decoded when it came in");
@@ -277,20 +277,21 @@ impl Node {
         }
     }
 
-    /// There is no leader since then, and nothing is left to apply.
+    /// Leaves the role: there has been no leader since then, and nothing is left to apply.
     fn leave_role(&mut self, since: Now, out: &mut Outputs) {
         self.end_role(out);
         self.ensemble.iter_mut().for_each(|ensemble| ensemble.proof = None);
         self.role = Role::Idle { looking_since_ms: Some(since.monotonic_ms) };
     }
 
-    /// What is in flight may or may not be agreed on one day; those who wait for it cannot know.
+    /// Ends the role and closes all connections: txns in flight may or may not be agreed on later, so the outcome of
+    /// their requests is unknown.
     pub(super) fn end_role(&mut self, out: &mut Outputs) {
         self.role = Role::Idle { looking_since_ms: None };
         self.sessions.forget_all();
         self.in_flight.forget_origins();
         self.overlay = Overlay::new(self.settings.hash_seed);
-        // What still comes from one of them is too late: it must not claim a session in the next role.
+        // A request that still arrives on one of them is too late: it must not claim a session in the next role.
         let mut conns: Vec<_> = self.conns.drain().map(|(conn, _)| conn).collect();
         conns.sort_unstable();
         for conn in conns {
@@ -298,8 +299,8 @@ impl Node {
         }
     }
 
-    /// A server that may not vote asks its leader for a txn of its own, to see that the leader has a quorum now. It
-    /// asks again with every ping until it has its vote, because the leader may not take requests yet.
+    /// Requests a txn from the leader if this server may not vote, to see that the leader has a quorum now. It
+    /// repeats that with every ping until it may vote, because the leader may not accept requests yet.
     pub(super) fn ask_for_proof(&mut self, link: LinkId, out: &mut Outputs) {
         let Some(ensemble) = &mut self.ensemble else { return };
         if ensemble.zab.voting() == Voting::Suspended {
@@ -310,7 +311,7 @@ impl Node {
         }
     }
 
-    /// Whether a txn is one that this server has asked for.
+    /// Allows this server to vote if this txn is the one that it has requested.
     pub(super) fn note_proof(&mut self, header: TxnHeader, out: &mut Outputs) {
         let Some(ensemble) = &mut self.ensemble else { return };
         let is_proof = header.session == SessionId::NONE && ensemble.proof == Some(header.cxid);
@@ -319,7 +320,7 @@ impl Node {
         }
     }
 
-    /// After txns were applied: a new role may begin, and syncs may be done.
+    /// Continues after txns were applied: a new role may begin, and syncs may be done.
     pub(super) fn applied_in_ensemble(&mut self, tree: &mut Tree, out: &mut Outputs) {
         if self.has_committed() || self.has_postponed() {
             return;
@@ -341,7 +342,7 @@ impl Node {
             tree.set_config(membership.to_text().as_bytes(), Zxid(membership.version as i64));
         }
         match status {
-            RoleStatus::Looking => unreachable!("begins at once"),
+            RoleStatus::Looking => unreachable!("it is not deferred"),
             RoleStatus::Leading { epoch } => {
                 let sweeper = Sweeper::new(self.settings.sweep, now.monotonic_ms);
                 self.role = Role::Deciding { sweeper };
@@ -360,13 +361,13 @@ impl Node {
     }
 }
 
-/// The membership that the tree shows: what agreement has to know of a tree.
+/// Returns the membership in the config znode of a tree, for agreement.
 #[must_use]
 pub fn membership_of(tree: &Tree) -> Option<Membership> {
     Membership::parse_text(&String::from_utf8_lossy(tree.config()?)).ok()
 }
 
-/// A request that changes nothing, of no session: the leader refuses it with a txn.
+/// Returns a request without a session that changes nothing: the leader refuses it with an error txn.
 fn ask_for_txn(link: LinkId, cxid: i32) -> PeerOutput {
     let write = WriteRequest::Delete { path: "/zookeeper".into(), version: -1 };
     let mut body = Vec::new();
@@ -381,7 +382,7 @@ fn ask_for_txn(link: LinkId, cxid: i32) -> PeerOutput {
     PeerOutput::Send { link, packet }
 }
 
-/// The membership that a txn brings, if it brings one: what agreement has to know of txns.
+/// Returns the membership that a txn carries, if it carries one, for agreement.
 #[must_use]
 pub fn membership_in(payload: &[u8]) -> Option<Membership> {
     let (_, op) = Entry::decode_header(&mut Reader::new(payload)).ok()?;

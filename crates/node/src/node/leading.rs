@@ -1,4 +1,4 @@
-//! A leader's business with its learners: their clients' requests and sessions.
+//! The leader's side of forwarding: requests and sessions of learners' clients.
 
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, OpCode, QuorumPacket, Reader, Request, SessionId, TxnHeader};
@@ -12,7 +12,7 @@ use crate::io::{CloseReason, Now, Output, Outputs};
 use crate::pending::Pending;
 use crate::sessions::SessionOwner;
 
-/// What a learner hands on.
+/// A request that a learner forwards.
 struct ForwardedRequest<'a> {
     session: SessionId,
     cxid: i32,
@@ -22,7 +22,7 @@ struct ForwardedRequest<'a> {
 }
 
 impl Node {
-    /// Takes a packet that is about clients and not about agreement; gives back any other.
+    /// Handles a packet that concerns clients and not agreement; returns any other.
     pub(super) fn take_session_packet(
         &mut self,
         now: Now,
@@ -57,7 +57,7 @@ impl Node {
             self.take_from_learner(now, link, packet, tree, out);
         } else if from_learner {
             // Learners serve clients as soon as there is a leader, which may still be applying what it has
-            // committed. Nobody would ask again for what is dropped here.
+            // committed. What is dropped here would not be requested again.
             self.ensemble.as_mut().and_then(|ensemble| ensemble.defer(link, packet));
         } else if from_leader && self.is_learning() {
             self.take_from_leader(packet, tree, out);
@@ -71,7 +71,7 @@ impl Node {
         None
     }
 
-    /// This leader's role has begun: what learners have asked for before that is done now.
+    /// Handles the requests that learners sent before this leader's role began.
     pub(super) fn take_deferred(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
         let deferred = self.ensemble.as_mut().map(Ensemble::take_deferred).unwrap_or_default();
         for (link, packet) in deferred {
@@ -151,14 +151,14 @@ impl Node {
             Some(OpCode::CloseSession) => {
                 match self.sessions.check(session, SessionOwner::Learner(link)) {
                     Ok(()) => self.propose_learners_close(now, session, cxid, tree, out),
-                    // From a server that the session has left it would end a session that goes on.
+                    // A server that the session has left must not end it.
                     Err(ErrorCode::SessionMoved) => {
                         let header = self.next_header(now, session, cxid);
                         let code = ErrorCode::SessionMoved;
                         let entry = self.overlay.prepare_error(tree, header, code);
                         self.propose(now, entry, out, own_txn);
                     }
-                    // The txn that ends it is on its way, or the learner has had it.
+                    // The txn that ends it is on its way, or the learner has already received it.
                     Err(_) => {}
                 }
             }
@@ -180,7 +180,7 @@ impl Node {
         out: &mut Outputs,
     ) {
         let Ok(timeout_ms) = Reader::new(body).int() else { return };
-        // An upgrade that comes behind the session's end must not open it again.
+        // An upgrade that arrives after the session's end must not open it again.
         if self.sessions.get(session).is_some_and(|session| session.closing) {
             return;
         }
@@ -205,7 +205,7 @@ impl Node {
         self.propose(now, entry, out, own_txn);
     }
 
-    /// Whatever is wrong with the request becomes a txn too: the learner waits for one.
+    /// Proposes a learner's request. If it is invalid, an error txn is proposed: the learner waits for a txn.
     fn prepare_for_learner(
         &mut self,
         now: Now,
@@ -226,14 +226,14 @@ impl Node {
         self.propose(now, entry, out, own_txn);
     }
 
-    /// The learners that are up to date, if this server leads.
+    /// Returns how many learners are up to date, if this server leads.
     #[must_use]
     pub fn learners(&self) -> usize {
         self.zab().map_or(0, |zab: &Zab| zab.learners().count())
     }
 }
 
-/// A txn for which no client of this server waits.
+/// Wraps a txn for which no client of this server waits.
 fn own_txn(entry: Box<Entry>) -> Pending {
     Pending::Txn { entry, origin: None }
 }

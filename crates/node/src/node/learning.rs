@@ -1,4 +1,4 @@
-//! A learner's business with its clients: everything that changes something goes to the leader.
+//! The learner's side of forwarding: everything that changes something is sent to the leader.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::pending::{Pending, RequestOrigin};
 use crate::sessions::SessionOwner;
 
 impl Node {
-    /// A client's first frame: the leader decides about its session, unless it is a local one.
+    /// Handles a client's first frame: the leader decides about its session, unless it is a local one.
     pub(super) fn connect_at_learner(
         &mut self,
         now: Now,
@@ -62,7 +62,7 @@ impl Node {
         out.list.push(Output::Peer(PeerOutput::Send { link: forwarding.link(), packet }));
     }
 
-    /// A local session goes on over another connection; the leader need not be asked.
+    /// Moves a local session to another connection; the leader need not be asked.
     fn reattach_local(
         &mut self,
         now: Now,
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// A request that has to take its turn among the writes of all servers.
+    /// Forwards or queues a request that has to be ordered with the writes of all servers.
     pub(super) fn forward(
         &mut self,
         origin: RequestOrigin,
@@ -124,7 +124,7 @@ impl Node {
         self.answer_ready(session, tree, out);
     }
 
-    /// How a request takes its turn. A session that needs it is made known to the leader first.
+    /// Decides how a request is queued. A local session that creates an ephemeral is upgraded first.
     fn take_up(
         &mut self,
         session: SessionId,
@@ -137,7 +137,7 @@ impl Node {
             return QueuedRequest::Refusal { origin, code };
         }
         match request {
-            // A multi takes its zxid before it is decoded, and only the leader has zxids.
+            // A multi gets its zxid before it is decoded, and only the leader assigns zxids.
             ClientRequest::Malformed(op) if *op != OpCode::Multi => {
                 QueuedRequest::Refusal { origin, code: ErrorCode::MarshallingError }
             }
@@ -161,7 +161,7 @@ impl Node {
         }
     }
 
-    /// The leader hears of signs of life only for the sessions that it tracks.
+    /// Notes a sign of life. Only those of sessions that the leader tracks are reported to it.
     fn touch_at_learner(
         &mut self,
         session: SessionId,
@@ -176,7 +176,7 @@ impl Node {
         Ok(())
     }
 
-    /// The leader tracks the session from now on. What follows on this link finds it open.
+    /// Passes a local session to the leader, which tracks it from now on. Later requests on this link find it open.
     fn upgrade_at_learner(&mut self, session: SessionId, out: &mut Outputs) {
         let Some(local) = self.sessions.release(session) else { return };
         self.with_forwarding(|forwarding| {
@@ -186,7 +186,7 @@ impl Node {
         });
     }
 
-    /// What the leader says about this learner's clients.
+    /// Handles a packet of the leader that concerns this learner's clients.
     pub(super) fn take_from_leader(
         &mut self,
         packet: QuorumPacket,
@@ -239,7 +239,7 @@ impl Node {
         }
     }
 
-    /// Answers what was asked for here before the write whose txn is applied next.
+    /// Answers what was requested here before the write whose txn is applied next.
     pub(super) fn answer_before_next_txn(&mut self, tree: &Tree, out: &mut Outputs) {
         if !self.is_learning() {
             return;
@@ -250,7 +250,7 @@ impl Node {
         self.answer_ready(session, tree, out);
     }
 
-    /// The request behind a txn, if it was made here.
+    /// Returns the request that a txn answers, if it was made here.
     pub(super) fn origin_at_learner(&mut self, entry: &Entry) -> Option<RequestOrigin> {
         if opens_session(entry) {
             return None;
@@ -259,7 +259,7 @@ impl Node {
         forwarding.take_write(entry.header.session, entry.header.cxid)
     }
 
-    /// A txn was applied: a session may have been opened by it, and its queue may go on.
+    /// Continues after a txn was applied: it may have opened a session, and the session's queue may be ready.
     pub(super) fn applied_at_learner(&mut self, entry: &Entry, tree: &Tree, out: &mut Outputs) {
         let Role::Learning(forwarding) = &mut self.role else { return };
         let session = entry.header.session;
@@ -281,7 +281,7 @@ impl Node {
         }
     }
 
-    /// Goes on with what was ready when there were too many outputs.
+    /// Answers requests that were ready when there were too many outputs.
     pub(super) fn answer_postponed(&mut self, tree: &Tree, out: &mut Outputs) {
         let Role::Learning(forwarding) = &mut self.role else { return };
         for session in forwarding.take_postponed() {
@@ -289,12 +289,12 @@ impl Node {
         }
     }
 
-    /// Something is ready that [`Node::apply`] answers.
+    /// Whether a request is ready that [`Node::apply`] answers.
     pub(super) fn has_postponed(&self) -> bool {
         matches!(&self.role, Role::Learning(forwarding) if forwarding.has_postponed())
     }
 
-    /// Answers what has come to the front of a session's queue, or postpones the rest of it.
+    /// Answers the requests at the front of a session's queue that are ready, or postpones them.
     fn answer_ready(&mut self, session: SessionId, tree: &Tree, out: &mut Outputs) {
         loop {
             let Role::Learning(forwarding) = &mut self.role else { return };
@@ -317,7 +317,7 @@ impl Node {
     }
 }
 
-/// The txn that opens a session has the number 0, which a client may have given to its first write.
+/// Whether a txn opens a session. It has the cxid 0, which a client may also use for its first write.
 fn opens_session(entry: &Entry) -> bool {
     matches!(entry.txn, Txn::CreateSession { .. })
 }

@@ -1,12 +1,12 @@
-//! Local sessions: this server alone knows of them.
+//! Local sessions, which only this server knows.
 //!
-//! Opening, touching and ending one costs no txn, so clients that only read and write znodes put no
-//! load on the ensemble by coming and going. The price: such a session owns no ephemerals and
-//! cannot go on at another server. When it wants an ephemeral it may be upgraded: the txn that opens
-//! it for the whole ensemble goes ahead of the request, in the same order everywhere.
+//! Opening, touching and ending one needs no txn, so clients that only read and write znodes put no
+//! load on the ensemble when they connect and disconnect. The price: such a session owns no ephemerals and
+//! cannot continue at another server. When it creates an ephemeral it may be upgraded: the txn that opens
+//! it for the whole ensemble precedes the request, in the same order everywhere.
 //!
 //! Invariants: a session that is ending is never upgraded, and one that was upgraded ends only by a
-//! txn behind the one that opened it; so no ephemeral outlives its session (ZOOKEEPER-3471). A
+//! txn after the one that opened it; so no ephemeral outlives its session (ZOOKEEPER-3471). A
 //! session is tracked here or by the leader, never by both.
 //!
 //! Apache: `UpgradeableSessionTracker`, `QuorumZooKeeperServer.checkUpgradeSession`. There a race
@@ -25,29 +25,29 @@ use crate::io::{ClientRequest, ConnId, Now, Outputs};
 use crate::pending::{Pending, RequestOrigin};
 use crate::sessions::SessionOwner;
 
-/// Sessions that end in one step because their time is up.
+/// Sessions that expire in one step.
 const ENDED_PER_STEP_MAX: usize = 32;
 /// Changes of znodes in such a step, after which no further session ends in it.
 const CHANGES_PER_STEP_MAX: usize = 1024;
 /// Time between two such steps.
 const EXPIRY_STEP_MS: u64 = 1;
 
-/// What a session is refused, and why.
+/// What a session may not do, and the error that it gets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Refused {
-    /// Everything.
+    /// Set if it may do nothing.
     pub(super) all: Option<ErrorCode>,
-    /// To own ephemerals.
+    /// Set if it may not own ephemerals.
     pub(super) ephemerals: Option<ErrorCode>,
 }
 
 impl Node {
-    /// New sessions are local.
+    /// Whether new sessions are local.
     pub(super) fn opens_local_sessions(&self) -> bool {
         self.ensemble.is_some() && self.settings.local_sessions != LocalSessions::Off
     }
 
-    /// Opens a session that nobody else hears of: its client need not wait.
+    /// Opens a session that only this server knows: its client need not wait.
     pub(super) fn open_local_session(
         &mut self,
         now: Now,
@@ -64,14 +64,14 @@ impl Node {
         session
     }
 
-    /// This request needs a session that the whole ensemble knows of, and this one is local.
+    /// Whether this request needs a session that the whole ensemble knows, and this one is local.
     pub(super) fn wants_upgrade(&self, session: SessionId, request: &ClientRequest<'_>) -> bool {
         self.sessions.is_local(session)
             && matches!(request, ClientRequest::Write(write) if creates_ephemeral(write))
     }
 
-    /// A client's request at the leader: what its session may not do, after an upgrade if one is
-    /// needed and allowed.
+    /// Returns the error if a session of the leader's own client may not create ephemerals. Upgrades it first if that
+    /// is needed and allowed.
     pub(super) fn judge_own_session(
         &mut self,
         now: Now,
@@ -94,8 +94,8 @@ impl Node {
         None
     }
 
-    /// What a learner's client may not do. A session that this leader has not heard of may be local
-    /// to the learner; one with this server's mark would be known here. A learner forwards the writes of
+    /// Returns what a learner's client may not do. A session that this leader does not know may be local
+    /// to the learner; one whose id was assigned by this server would be known here. A learner forwards the writes of
     /// local sessions like all others, so an ended session has to be remembered as such.
     pub(super) fn judge_learners_session(&mut self, session: SessionId, link: LinkId) -> Refused {
         let expired = Some(ErrorCode::SessionExpired);
@@ -117,8 +117,8 @@ impl Node {
         }
     }
 
-    /// A client says goodbye to its local session at the leader: answered in its turn, without a
-    /// txn. From now on the session takes nothing more.
+    /// Closes a local session of the leader's own client: answered in its turn, without a
+    /// txn. From now on the session accepts no requests.
     pub(super) fn close_local_session(
         &mut self,
         session: SessionId,
@@ -130,8 +130,8 @@ impl Node {
         self.answer_in_turn(Pending::LocalClose { origin, session }, tree, out);
     }
 
-    /// The client of a local session said goodbye and did not wait for the answer: whatever waited to
-    /// end the session may be gone with the connection.
+    /// Ends a local session whose client closed it and disconnected before the answer: the request that would have
+    /// ended the session may have been dropped with the connection.
     pub(super) fn forget_closing_local(&mut self, session: SessionId) {
         let closing = self.sessions.get(session).is_some_and(|session| session.closing);
         if closing && self.sessions.is_local(session) {
@@ -142,8 +142,8 @@ impl Node {
         }
     }
 
-    /// Sessions whose time is up: local ones end at once, the others by a txn. When very many are due (a switch
-    /// failed), only some end in a step and the rest in the next ones, between which others are served.
+    /// Ends sessions whose deadline has passed: local ones at once, the others by a txn. When very many are due (a
+    /// switch failed), only some end in a step and the rest in the next ones, between which other requests are served.
     pub(super) fn end_due_sessions(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
         let before = self.overlay.len();
         for ended in 0.. {
@@ -160,8 +160,8 @@ impl Node {
         }
     }
 
-    /// A leader that does not know a local session calls it expired when it wants an ephemeral; the
-    /// server that has the session knows better.
+    /// Corrects the error of a local session that creates an ephemeral: a leader that does not know the session reports
+    /// it as expired, but the server that has it knows the actual reason.
     pub(super) fn explain_refusal(&self, origin: RequestOrigin, outcome: Outcome) -> Outcome {
         let is_local = self
             .conns
@@ -172,7 +172,7 @@ impl Node {
     }
 }
 
-/// The server that made a session's id up.
+/// Returns the id of the server that assigned a session's id.
 fn maker(session: SessionId) -> u8 {
     session.0.to_be_bytes()[0]
 }

@@ -1,15 +1,14 @@
-//! A follower's business with the observers that learn from it: what their clients ask for goes on to
-//! the leader, and the answers come back.
+//! A follower that serves observers: forwards their clients' requests to the leader, and returns the answers.
 //!
-//! A committed txn needs no way back of its own, agreement tells observers of each. The leader's other
-//! answers come in the order of the questions, so [`Forwarding`](crate::forwarding) remembers who has asked.
+//! Committed txns need no separate return path, agreement sends each to the observers. The leader's other
+//! answers come in the order of the questions, so [`Forwarding`](crate::forwarding) stores the requesters.
 //!
 //! To the leader all those clients look like this follower's, so it does not notice when a session moves
 //! between servers behind the same follower. This follower does: it closes its own client's connection,
-//! and a write that an observer hands on for a client that has left it goes back to the observer, which
-//! closes that connection. It must not come behind what the client has written since. The leader gets a
+//! and a write that an observer forwards for a client that has left it is returned to the observer, which
+//! closes that connection. Such a write must not be ordered after what the client has written since. The leader gets a
 //! request in its place that it can only refuse: an Apache observer does not understand the packet that
-//! returns the write, and would wait for a txn with that number for ever, with all its other writes behind it.
+//! returns the write, and would wait forever for a txn with that cxid, with all its other writes queued after it.
 //!
 //! Apache: `ObserverMaster`, `FollowerZooKeeperServer.processObserverRequest`. There a write of a session
 //! that has moved in this way still counts.
@@ -22,7 +21,7 @@ use crate::forwarding::Requester;
 use crate::io::{CloseReason, Now, Output, Outputs};
 
 impl Node {
-    /// What an observer says about its clients.
+    /// Handles a packet of an observer that concerns its clients.
     pub(super) fn take_from_observer(
         &mut self,
         observer: LinkId,
@@ -31,7 +30,7 @@ impl Node {
     ) {
         let Role::Learning(forwarding) = &mut self.role else { return };
         let requester = Requester::Observer(observer);
-        let room = match &packet {
+        let accepted = match &packet {
             QuorumPacket::Request { session, op, .. } => match OpCode::from_code(*op) {
                 Some(OpCode::Sync) => forwarding.ask_sync(observer),
                 _ if forwarding.has_left(*session, observer) => {
@@ -54,7 +53,7 @@ impl Node {
             }
             _ => return,
         };
-        match room {
+        match accepted {
             Ok(()) => {
                 let link = forwarding.link();
                 out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
@@ -63,7 +62,7 @@ impl Node {
         }
     }
 
-    /// The follower that this observer learns from has sent a write back: its session has moved.
+    /// Handles a write that this observer's master has returned: its session has moved.
     pub(super) fn take_back(&mut self, session: SessionId, cxid: i32, out: &mut Outputs) {
         let Role::Learning(forwarding) = &mut self.role else { return };
         if let Some(conn) = forwarding.conn_of_write(session, cxid) {
@@ -78,7 +77,7 @@ impl Node {
         }
     }
 
-    /// The leader's word about a session that an observer asked for.
+    /// Passes the leader's answer about a session to the observer that asked.
     pub(super) fn revalidated_for_observer(
         &mut self,
         observer: LinkId,
@@ -98,7 +97,7 @@ impl Node {
         }
     }
 
-    /// This follower can hand on requests from now on.
+    /// Begins to serve observers: this follower can forward requests from now on.
     pub(super) fn serve_observers(&mut self, now: Now, out: &mut Outputs) {
         if let Some(ensemble) = &mut self.ensemble {
             ensemble.zab.serve_observers(now.monotonic_ms, &mut ensemble.asked);
@@ -107,7 +106,7 @@ impl Node {
     }
 }
 
-/// Sends a write back to its observer, and on to the leader what makes an error txn of the same number.
+/// Returns a write to its observer, and sends the leader a request that becomes an error txn with the same cxid.
 fn send_back(observer: LinkId, leader: LinkId, packet: &QuorumPacket, out: &mut Outputs) {
     let &QuorumPacket::Request { session, cxid, op, .. } = packet else { return };
     let request = |op, body: Vec<u8>| QuorumPacket::Request {

@@ -1,22 +1,21 @@
-//! Read-only service: reads for those who take them from a server that has no leader.
+//! Read-only service: reads for clients that accept a server without a leader.
 //!
 //! A member that has been without a leader for a while (`readonlymode.enabled`) serves clients that
-//! said in their first frame that they accept it. Their sessions are local ones, whatever the
-//! settings say about those: they exist here, own nothing, and end with the service. What changes
-//! something, and `sync`, which no leader could answer, is refused. As soon as there is somebody to
-//! follow or lead, and before its tree takes the place of this one, all these clients are sent away to come back
-//! to the real service. Until then the tree changes only by what the last leader has committed, if the disk is
-//! late with it.
+//! accept this in their first frame. Their sessions are local ones, independent of the
+//! settings for those: they exist only here, own nothing, and end with the service. Writes, and `sync`, which needs
+//! a leader, are refused. As soon as this server follows or leads, and before another tree replaces
+//! this one, all these clients are disconnected so that they reconnect to the normal service. Until then the tree
+//! changes only by txns that the last leader has committed, if the disk is late with them.
 //!
-//! Invariant: a session of the ensemble is never touched here. Its connection closes without an answer,
-//! because this server cannot know whether the session is over; nor can it know what sessions were opened
-//! since it has no leader. A client that is told that its session expired gives it up, with all its
+//! Invariant: a session of the ensemble is never touched here. Its connection is closed without an answer,
+//! because this server cannot know whether the session is over, nor which sessions were opened
+//! since it lost its leader. A client whose session is reported as expired gives it up, with all its
 //! ephemerals, although every other server has it open. So this server reports only those sessions as expired
 //! whose end it has seen.
 //!
-//! Apache: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`. There a read-only server takes new
-//! sessions only with `localSessionsEnabled`, and answers others with a frame that is no handshake. With that
-//! setting it calls every session expired that it does not know; without it, it goes on with such a session
+//! Apache: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`. There a read-only server accepts new
+//! sessions only with `localSessionsEnabled`, and answers others with a frame that is not a handshake. With that
+//! setting it reports every session as expired that it does not know; without it, it continues such a session
 //! as if it were open.
 
 use herdsman_proto::{ErrorCode, ServerState};
@@ -29,7 +28,7 @@ use crate::pending::{Pending, RequestOrigin};
 use crate::sessions::SessionOwner;
 
 impl Node {
-    /// When read-only service begins, unless a leader is found before.
+    /// Returns when read-only service begins, unless a leader is found earlier.
     pub(super) fn read_only_at(&self) -> Option<u64> {
         match self.role {
             Role::Idle { looking_since_ms } => {
@@ -39,14 +38,14 @@ impl Node {
         }
     }
 
-    /// A server without a leader may have waited long enough.
+    /// Begins read-only service if this server has waited long enough for a leader.
     pub(super) fn tick_read_only(&mut self, now: Now) {
         if self.read_only_at().is_some_and(|at_ms| at_ms <= now.monotonic_ms) {
             self.role = Role::ReadOnly;
         }
     }
 
-    /// The search for a leader goes on, or ends. Apache looks at the same moment: when an election is
+    /// Notes whether the search for a leader continues or has ended. As in Apache it ends when an election is
     /// decided, not when this server is up to date.
     pub(super) fn note_search(&mut self, now: Now, out: &mut Outputs) {
         let is_looking = self.zab().is_some_and(|zab: &Zab| zab.state() == ServerState::Looking);
@@ -60,7 +59,7 @@ impl Node {
         }
     }
 
-    /// A request that would change something, or wait for others to.
+    /// Handles a request that is ordered with writes: answers reads and the end of the session, and refuses all others.
     pub(super) fn serve_read_only(
         &mut self,
         origin: RequestOrigin,

@@ -7,8 +7,8 @@ use herdsman_proto::{ConnectRequest, QuorumPacket, SessionId, Txn, Xid, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::{Input as PeerInput, LearnerPort, LinkId, Output as PeerOutput};
 
+use crate::cluster::Cluster;
 use crate::driver::{Driver, address, options, settings};
-use crate::room::Room;
 use crate::words;
 
 fn connect(conn: u64) -> Input<'static> {
@@ -167,30 +167,32 @@ fn a_sweep_in_several_steps_keeps_its_pace() {
 /// Anybody can connect to the port and send what only a leader sends.
 #[test]
 fn garbage_from_a_stranger_ends_no_leaders_term() {
-    let mut room = Room::new(&settings(), 3, &mut |_, _, _, _| {});
-    room.wait(5_000, &mut |_, _, _, _| {});
-    let leader = *room.seats.iter().find(|(_, seat)| seat.leads()).expect("somebody leads").0;
+    let mut cluster = Cluster::new(&settings(), 3, &mut |_, _, _, _| {});
+    cluster.wait(5_000, &mut |_, _, _, _| {});
+    let leader =
+        *cluster.members.iter().find(|(_, member)| member.leads()).expect("somebody leads").0;
     let link = LinkId(u64::MAX);
     let opened = PeerInput::LinkOpened { link, port: LearnerPort::Quorum };
     let packet = QuorumPacket::Proposal { zxid: Zxid(1), payload: "garbage".into() };
     for input in [opened, PeerInput::Packet { link, packet }] {
-        room.step(leader, Input::Peer(input), &mut |_, _, _, _| {});
+        cluster.step(leader, Input::Peer(input), &mut |_, _, _, _| {});
     }
-    assert!(room.seats[&leader].leads());
+    assert!(cluster.members[&leader].leads());
 }
 
 /// All of them in one packet could be more than the leader takes, and the learner would lose its link.
 #[test]
 fn a_learner_reports_very_many_sessions_in_several_packets() {
-    let mut room = Room::new(&settings(), 3, &mut |_, _, _, _| {});
-    room.wait(5_000, &mut |_, _, _, _| {});
-    let follower = *room.seats.iter().find(|(_, seat)| !seat.leads()).expect("somebody follows").0;
+    let mut cluster = Cluster::new(&settings(), 3, &mut |_, _, _, _| {});
+    cluster.wait(5_000, &mut |_, _, _, _| {});
+    let follower =
+        *cluster.members.iter().find(|(_, member)| !member.leads()).expect("somebody follows").0;
     let count = PING_SESSIONS_MAX + 1;
     for conn in 1..=count as u64 {
-        room.step(follower, connect(conn), &mut |_, _, _, _| {});
+        cluster.step(follower, connect(conn), &mut |_, _, _, _| {});
     }
     let mut reported = Vec::new();
-    room.wait(1_000, &mut |place, _, output, _| {
+    cluster.wait(1_000, &mut |place, _, output, _| {
         if let herdsman_node::Output::Peer(PeerOutput::Send { packet, .. }) = output
             && let QuorumPacket::Ping { touched, .. } = packet
             && place == follower

@@ -1,5 +1,5 @@
 //! Stands in for the driver: keeps the time and the log, carries out what the node asks for, and
-//! hands every output on to whoever looks.
+//! passes every output to an observer.
 
 use std::sync::Arc;
 

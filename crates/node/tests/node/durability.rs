@@ -1,5 +1,5 @@
 //! Any inputs, and a log that lags as it likes: nothing is said before it is durable, each
-//! connection gets its answers in order, and nobody waits for ever.
+//! connection gets its answers in order, and no request waits forever.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +21,7 @@ enum Action {
     /// So many more txns become durable.
     Flush(usize),
     Storage(StorageState),
-    /// Time passes, and the node is told so.
+    /// Time passes, and the node gets a tick.
     Tick(u64),
 }
 
@@ -103,7 +103,7 @@ impl Seen {
             }
             Output::Attached { conn, session, .. } => {
                 let opened = self.opened_by.get(session);
-                assert!(opened.is_none_or(|&zxid| zxid <= self.flushed), "told too early");
+                assert!(opened.is_none_or(|&zxid| zxid <= self.flushed), "answered too early");
                 if !self.sessions.contains(session) {
                     self.sessions.push(*session);
                 }
@@ -122,7 +122,11 @@ impl Seen {
                 }
                 if answers.is_some() || xid == Xid::NOTIFICATION {
                     assert!(client.attached, "{conn:?} has no session");
-                    assert!(zxid <= self.flushed, "{zxid} is told, {} is durable", self.flushed);
+                    assert!(
+                        zxid <= self.flushed,
+                        "{zxid} is answered, {} is durable",
+                        self.flushed
+                    );
                 }
             }
             Output::Close { conn, .. } => _ = self.clients.remove(conn),
@@ -134,7 +138,7 @@ impl Seen {
 struct World {
     driver: Driver,
     seen: Seen,
-    /// Which connection is at which place; closed ones until the node has been told.
+    /// Which connection is at which place; closed ones until the node is notified.
     places: [Option<ConnId>; CONNS],
     last_conn: u64,
     storage: StorageState,
@@ -160,12 +164,12 @@ impl World {
             }
         }
         if self.storage != StorageState::Writable {
-            self.check_nobody_waits();
+            self.check_all_answered();
         }
     }
 
     /// Whoever is still connected has its answers.
-    fn check_nobody_waits(&self) {
+    fn check_all_answered(&self) {
         for (conn, client) in &self.seen.clients {
             assert!(client.waiting.is_empty(), "{conn:?} waits for {:?}", client.waiting);
         }
@@ -281,11 +285,11 @@ proptest! {
             world.set_storage(StorageState::Failed);
             world.set_storage(StorageState::Writable);
             prop_assert_eq!(world.driver.node.storage(), StorageState::Failed);
-            world.check_nobody_waits();
+            world.check_all_answered();
         } else {
             world.set_storage(StorageState::Writable);
             world.flush(1_000_000);
-            world.check_nobody_waits();
+            world.check_all_answered();
             world.check_log();
         }
     }

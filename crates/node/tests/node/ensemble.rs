@@ -20,9 +20,9 @@ use herdsman_proto::{ConnectRequest, OpCode, QuorumPacket, Request, SessionId, X
 use herdsman_zab::settings::ObserverMasters;
 use herdsman_zab::{LearnerPort, Output as PeerOutput, RoleStatus};
 
+use crate::cluster::{Cluster, Member, NodeNumber};
 use crate::driver::{WALL_MS, address, settings};
 use crate::golden::{self, check_folder};
-use crate::room::{Place, Room, Seat};
 use crate::transcript::{Transcript, short};
 use crate::words;
 
@@ -35,10 +35,10 @@ fn ensembles() {
 const ELECTION_MS: u64 = 5000;
 
 struct Play {
-    room: Room,
+    cluster: Cluster,
     transcript: Transcript,
     /// Where each connection is, and the number of its last request.
-    conns: BTreeMap<ConnId, (Place, i32)>,
+    conns: BTreeMap<ConnId, (NodeNumber, i32)>,
 }
 
 impl Play {
@@ -46,12 +46,12 @@ impl Play {
         let line = golden::commands(commands).find_map(|line| line.strip_prefix("settings "));
         let (settings, counts, masters) = parse_settings(line.unwrap_or(""));
         let mut transcript = Transcript::default();
-        let see = &mut |place, seat: &Seat, output: &Output, bytes: &[u8]| {
-            tell(&mut transcript, place, seat, output, bytes);
+        let see = &mut |place, member: &Member, output: &Output, bytes: &[u8]| {
+            tell(&mut transcript, place, member, output, bytes);
         };
-        let mut room = Room::with_observers(&settings, counts, masters, see);
-        room.wait(ELECTION_MS, see);
-        let mut play = Play { room, transcript, conns: BTreeMap::new() };
+        let mut cluster = Cluster::with_observers(&settings, counts, masters, see);
+        cluster.wait(ELECTION_MS, see);
+        let mut play = Play { cluster, transcript, conns: BTreeMap::new() };
         for line in golden::commands(commands).filter(|line| !line.starts_with("settings ")) {
             play.transcript.line(&format!("> {line}"));
             play.command(line);
@@ -59,15 +59,15 @@ impl Play {
         play.transcript.text
     }
 
-    fn act(&mut self, act: impl FnOnce(&mut Room, crate::room::Eye<'_>)) {
-        let Play { room, transcript, .. } = self;
-        act(room, &mut |place, seat, output, bytes| {
-            tell(transcript, place, seat, output, bytes);
+    fn act(&mut self, act: impl FnOnce(&mut Cluster, crate::cluster::Observe<'_>)) {
+        let Play { cluster, transcript, .. } = self;
+        act(cluster, &mut |place, member, output, bytes| {
+            tell(transcript, place, member, output, bytes);
         });
     }
 
-    fn step(&mut self, place: Place, input: Input<'_>) {
-        self.act(|room, see| room.step(place, input, see));
+    fn step(&mut self, place: NodeNumber, input: Input<'_>) {
+        self.act(|cluster, see| cluster.step(place, input, see));
     }
 
     fn command(&mut self, line: &str) {
@@ -86,15 +86,15 @@ impl Play {
                 let conn = conn(words[1]);
                 self.step(self.conns[&conn].0, Input::Disconnected { conn });
             }
-            "hold" => self.room.hold(place(words[1])),
-            "release" => self.act(|room, see| room.release(place(words[1]), see)),
-            "delay" => self.room.delay(place(words[1])),
-            "apply" => self.act(|room, see| room.apply(place(words[1]), see)),
-            "cut" => self.act(|room, see| room.cut(place(words[1]), see)),
-            "heal" => self.room.heal(),
+            "hold" => self.cluster.hold(place(words[1])),
+            "release" => self.act(|cluster, see| cluster.release(place(words[1]), see)),
+            "delay" => self.cluster.delay(place(words[1])),
+            "apply" => self.act(|cluster, see| cluster.apply(place(words[1]), see)),
+            "cut" => self.act(|cluster, see| cluster.cut(place(words[1]), see)),
+            "heal" => self.cluster.heal(),
             "wait" => {
                 let wait_ms = words[1].parse().expect("milliseconds");
-                self.act(|room, see| room.wait(wait_ms, see));
+                self.act(|cluster, see| cluster.wait(wait_ms, see));
             }
             "status" => self.status(),
             number => self.request(conn(number), &line[number.len() + 1..]),
@@ -143,7 +143,7 @@ impl Play {
 
     /// Reads do not pass through the node.
     fn read(&mut self, conn: ConnId, request: &herdsman_proto::ReadRequest<'_>) {
-        let tree = &self.room.seats[&self.conns[&conn].0].tree;
+        let tree = &self.cluster.members[&self.conns[&conn].0].tree;
         let (session, watcher) = (SessionId::NONE, conn.watcher());
         let reader = herdsman_tree::read::Reader { session, watcher, ids: &address() };
         let mut out = Vec::new();
@@ -155,7 +155,7 @@ impl Play {
     }
 
     fn status(&mut self) {
-        for (place, Seat { node, tree, .. }) in &self.room.seats {
+        for (place, Member { node, tree, .. }) in &self.cluster.members {
             let global: Vec<_> =
                 tree.sessions().map(|(session, _)| self.transcript.name(session)).collect();
             let line = format!(
@@ -171,9 +171,15 @@ impl Play {
 }
 
 /// Notes an output, unless it is one of the many that keep an ensemble together.
-fn tell(transcript: &mut Transcript, place: Place, seat: &Seat, output: &Output, bytes: &[u8]) {
+fn tell(
+    transcript: &mut Transcript,
+    place: NodeNumber,
+    member: &Member,
+    output: &Output,
+    bytes: &[u8],
+) {
     let line = match output {
-        Output::Peer(output) => tell_for_peers(transcript, seat, output),
+        Output::Peer(output) => tell_for_peers(transcript, member, output),
         other => Some(transcript.output(other, bytes)),
     };
     if let Some(line) = line {
@@ -181,14 +187,18 @@ fn tell(transcript: &mut Transcript, place: Place, seat: &Seat, output: &Output,
     }
 }
 
-fn tell_for_peers(transcript: &mut Transcript, seat: &Seat, output: &PeerOutput) -> Option<String> {
+fn tell_for_peers(
+    transcript: &mut Transcript,
+    member: &Member,
+    output: &PeerOutput,
+) -> Option<String> {
     let line = match output {
         PeerOutput::RoleChanged(RoleStatus::Looking) => "looks for a leader".to_owned(),
         PeerOutput::RoleChanged(RoleStatus::Leading { epoch }) => format!("leads, epoch {epoch}"),
         PeerOutput::RoleChanged(
             RoleStatus::Following { leader, .. } | RoleStatus::Observing { leader, .. },
         ) => format!("follows {leader}"),
-        PeerOutput::Append { zxid, payload, .. } if seat.leads() => {
+        PeerOutput::Append { zxid, payload, .. } if member.leads() => {
             let entry = Entry::decode(payload).expect("our own bytes");
             format!("append {} {}", short(*zxid), transcript.txn(&entry))
         }
@@ -231,11 +241,11 @@ fn conn(text: &str) -> ConnId {
     ConnId(text.parse().unwrap_or_else(|_| panic!("{text} is no command")))
 }
 
-fn place(text: &str) -> Place {
+fn place(text: &str) -> NodeNumber {
     text.parse().expect("a server's number")
 }
 
-fn parse_settings(line: &str) -> (NodeSettings, [Place; 2], ObserverMasters) {
+fn parse_settings(line: &str) -> (NodeSettings, [NodeNumber; 2], ObserverMasters) {
     let (mut settings, mut counts) = (settings(), [3, 0]);
     let mut masters = ObserverMasters::Off;
     for (key, value) in line.split(' ').filter_map(|pair| pair.split_once('=')) {
@@ -261,9 +271,9 @@ fn parse_settings(line: &str) -> (NodeSettings, [Place; 2], ObserverMasters) {
 #[test]
 fn a_leader_that_leaves_proposes_nothing() {
     let settings = NodeSettings { epoch_txns_max: 1, ..settings() };
-    let mut room = Room::new(&settings, 1, &mut |_, _, _, _| {});
-    room.wait(1000, &mut |_, _, _, _| {});
-    let seat = room.seats.get_mut(&1).unwrap();
+    let mut cluster = Cluster::new(&settings, 1, &mut |_, _, _, _| {});
+    cluster.wait(1000, &mut |_, _, _, _| {});
+    let member = cluster.members.get_mut(&1).unwrap();
     let mut out = Outputs::default();
     let password = SessionId::NONE.apache_password();
     let request = ConnectRequest {
@@ -274,14 +284,14 @@ fn a_leader_that_leaves_proposes_nothing() {
         read_only: None,
     };
     let connect = Input::Connect { conn: ConnId(1), request, ids: address() };
-    seat.node.step(at(1000), connect, &seat.tree, &mut out);
+    member.node.step(at(1000), connect, &member.tree, &mut out);
     let zxid = Zxid(Zxid::start_of(1).0 + 1);
-    seat.node.step(at(1001), Input::Flushed { zxid }, &seat.tree, &mut out);
-    assert!(seat.node.wants_tree());
+    member.node.step(at(1001), Input::Flushed { zxid }, &member.tree, &mut out);
+    assert!(member.node.wants_tree());
     // A session is due, and the epoch has no more zxids.
-    seat.node.step(at(60_000), Input::Tick, &seat.tree, &mut out);
-    assert!(!seat.node.serves_clients());
-    seat.node.apply(&mut seat.tree, 10, &mut out);
+    member.node.step(at(60_000), Input::Tick, &member.tree, &mut out);
+    assert!(!member.node.serves_clients());
+    member.node.apply(&mut member.tree, 10, &mut out);
 }
 
 fn at(ms: u64) -> Now {

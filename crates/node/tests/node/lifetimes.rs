@@ -8,11 +8,11 @@ use herdsman_node::{ClientRequest, ConnId, Input, LocalSessions, NodeSettings, O
 use herdsman_proto::{ConnectRequest, Request, SessionId, Xid, Zxid};
 use proptest::prelude::*;
 
+use crate::cluster::{Cluster, Member, NodeNumber};
 use crate::driver::{address, settings};
-use crate::room::{Place, Room, Seat};
 use crate::words;
 
-const SERVERS: Place = 3;
+const SERVERS: NodeNumber = 3;
 /// Requests come on the first few connections only, so that they meet.
 const CONNS: usize = 2;
 /// Longer than every timeout, with an election before it.
@@ -20,17 +20,17 @@ const LONG_MS: u64 = 60_000;
 
 #[derive(Clone, Debug)]
 enum Action {
-    Open(Place),
+    Open(NodeNumber),
     /// Takes up one of the sessions that were ever opened.
-    Reopen(Place, usize),
+    Reopen(NodeNumber, usize),
     /// On one of the connections.
     Write(usize, &'static str),
     Close(usize),
     Gone(usize),
     Touch(usize),
-    Hold(Place),
-    Release(Place),
-    Cut(Place),
+    Hold(NodeNumber),
+    Release(NodeNumber),
+    Cut(NodeNumber),
     Heal,
     Wait(u64),
 }
@@ -66,16 +66,16 @@ fn action() -> impl Strategy<Value = Action> {
 struct Seen {
     sessions: Vec<SessionId>,
     /// Connections that are not closed, and where they are.
-    open: BTreeMap<ConnId, Place>,
+    open: BTreeMap<ConnId, NodeNumber>,
     /// Those among them whose client may send requests.
     attached: Vec<ConnId>,
     session_of: BTreeMap<ConnId, SessionId>,
-    /// Sessions whose end was told to a client, and where.
-    ended: BTreeSet<(Place, SessionId)>,
+    /// Sessions whose end was reported to a client, and where.
+    ended: BTreeSet<(NodeNumber, SessionId)>,
 }
 
 impl Seen {
-    fn see(&mut self, place: Place, output: &Output) {
+    fn see(&mut self, place: NodeNumber, output: &Output) {
         match output {
             Output::Attached { conn, session, .. } => {
                 self.session_of.insert(*conn, *session);
@@ -98,8 +98,8 @@ impl Seen {
 }
 
 impl Seen {
-    /// Whoever owns an ephemeral is a session of the ensemble, and one whose end was told stays ended.
-    fn assert_lifetimes(&self, place: Place, Seat { tree, .. }: &Seat) {
+    /// Every owner of an ephemeral is a session of the ensemble, and one whose end was reported stays ended.
+    fn assert_lifetimes(&self, place: NodeNumber, Member { tree, .. }: &Member) {
         for owner in tree.ephemeral_owners() {
             assert!(tree.has_session(owner), "{owner} owns ephemerals and is not open");
         }
@@ -110,7 +110,7 @@ impl Seen {
 }
 
 struct World {
-    room: Room,
+    cluster: Cluster,
     seen: Seen,
     conns_made: u64,
     xid: i32,
@@ -118,24 +118,24 @@ struct World {
 
 impl World {
     fn new(settings: &NodeSettings) -> Self {
-        let mut room = Room::new(settings, SERVERS, &mut |_, _, _, _| {});
-        room.wait(LONG_MS, &mut |_, _, _, _| {});
-        World { room, seen: Seen::default(), conns_made: 0, xid: 0 }
+        let mut cluster = Cluster::new(settings, SERVERS, &mut |_, _, _, _| {});
+        cluster.wait(LONG_MS, &mut |_, _, _, _| {});
+        World { cluster, seen: Seen::default(), conns_made: 0, xid: 0 }
     }
 
-    fn act(&mut self, act: impl FnOnce(&mut Room, crate::room::Eye<'_>)) {
-        let World { room, seen, .. } = self;
-        act(room, &mut |place, seat: &Seat, output, _| {
+    fn act(&mut self, act: impl FnOnce(&mut Cluster, crate::cluster::Observe<'_>)) {
+        let World { cluster, seen, .. } = self;
+        act(cluster, &mut |place, member: &Member, output, _| {
             seen.see(place, output);
-            seen.assert_lifetimes(place, seat);
+            seen.assert_lifetimes(place, member);
         });
     }
 
-    fn step(&mut self, place: Place, input: Input<'_>) {
-        self.act(|room, see| room.step(place, input, see));
+    fn step(&mut self, place: NodeNumber, input: Input<'_>) {
+        self.act(|cluster, see| cluster.step(place, input, see));
     }
 
-    fn connect(&mut self, place: Place, session: SessionId) {
+    fn connect(&mut self, place: NodeNumber, session: SessionId) {
         self.conns_made += 1;
         let conn = ConnId(self.conns_made);
         self.seen.open.insert(conn, place);
@@ -149,7 +149,7 @@ impl World {
         self.step(place, Input::Connect { conn, request, ids: address() });
     }
 
-    fn attached(&self, at: usize) -> Option<(ConnId, Place)> {
+    fn attached(&self, at: usize) -> Option<(ConnId, NodeNumber)> {
         let conn = *self.seen.attached.get(at)?;
         Some((conn, self.seen.open[&conn]))
     }
@@ -191,25 +191,25 @@ impl World {
                     self.step(place, Input::Touch { conn });
                 }
             }
-            Action::Hold(place) => self.room.hold(place),
-            Action::Release(place) => self.act(|room, see| room.release(place, see)),
-            Action::Cut(place) => self.act(|room, see| room.cut(place, see)),
-            Action::Heal => self.room.heal(),
-            Action::Wait(ms) => self.act(|room, see| room.wait(ms, see)),
+            Action::Hold(place) => self.cluster.hold(place),
+            Action::Release(place) => self.act(|cluster, see| cluster.release(place, see)),
+            Action::Cut(place) => self.act(|cluster, see| cluster.cut(place, see)),
+            Action::Heal => self.cluster.heal(),
+            Action::Wait(ms) => self.act(|cluster, see| cluster.wait(ms, see)),
         }
     }
 
     /// Nobody says anything any more.
     fn fall_silent(&mut self) {
-        self.room.heal();
+        self.cluster.heal();
         for place in 1..=SERVERS {
-            self.act(|room, see| room.release(place, see));
+            self.act(|cluster, see| cluster.release(place, see));
         }
-        self.act(|room, see| room.wait(LONG_MS, see));
+        self.act(|cluster, see| cluster.wait(LONG_MS, see));
         for conn in self.seen.open.keys().copied().collect::<Vec<_>>() {
             self.gone(conn);
         }
-        self.act(|room, see| room.wait(LONG_MS, see));
+        self.act(|cluster, see| cluster.wait(LONG_MS, see));
     }
 }
 
@@ -221,8 +221,8 @@ fn check(local_sessions: LocalSessions, actions: &[Action]) {
         world.take(action);
     }
     world.fall_silent();
-    let first = &world.room.seats[&1].tree;
-    for (place, Seat { node, tree, .. }) in &world.room.seats {
+    let first = &world.cluster.members[&1].tree;
+    for (place, Member { node, tree, .. }) in &world.cluster.members {
         assert!(node.serves_as().is_some(), "server {place} is back");
         assert_eq!(tree.last_zxid(), first.last_zxid(), "server {place} has all");
         assert_eq!(tree.ephemeral_count(), 0, "server {place}");

@@ -1,5 +1,6 @@
 //! What a node promises: whole scenarios as text scripts, and properties over random inputs.
 
+mod cluster;
 mod crowds;
 mod driver;
 mod durability;
@@ -7,7 +8,6 @@ mod ensemble;
 mod golden;
 mod lifetimes;
 mod replies;
-mod room;
 mod script;
 mod transcript;
 #[path = "../../../tree/tests/tree/words.rs"]

@@ -4,8 +4,8 @@ use herdsman_node::{ClientRequest, ConnId, Input, Now, Output, Outputs};
 use herdsman_proto::{ConnectRequest, OpCode, ReadRequest, Request, SessionId, Xid, Zxid};
 use herdsman_tree::Tree;
 
+use crate::cluster::{Cluster, NodeNumber};
 use crate::driver::{Driver, address, options, settings};
-use crate::room::{Place, Room};
 use crate::words;
 
 const CONN: ConnId = ConnId(1);
@@ -128,24 +128,25 @@ fn reads_behind_nothing_are_answered_in_several_steps() {
 }
 
 /// Three servers with a client at one that follows.
-fn ensemble() -> (Room, Place) {
-    let mut room = Room::new(&settings(), 3, &mut |_, _, _, _| {});
-    room.wait(5_000, &mut |_, _, _, _| {});
-    let follower = *room.seats.iter().find(|(_, seat)| !seat.leads()).expect("somebody follows").0;
-    room.step(follower, connect(), &mut |_, _, _, _| {});
-    (room, follower)
+fn ensemble() -> (Cluster, NodeNumber) {
+    let mut cluster = Cluster::new(&settings(), 3, &mut |_, _, _, _| {});
+    cluster.wait(5_000, &mut |_, _, _, _| {});
+    let follower =
+        *cluster.members.iter().find(|(_, member)| !member.leads()).expect("somebody follows").0;
+    cluster.step(follower, connect(), &mut |_, _, _, _| {});
+    (cluster, follower)
 }
 
 #[test]
 fn a_follower_answers_reads_behind_a_write_in_several_steps() {
-    let (mut room, follower) = ensemble();
+    let (mut cluster, follower) = ensemble();
     let mut seen = Seen::default();
-    room.hold(follower);
-    room.step(follower, write(1, &create_large(), &mut Vec::new()), &mut |_, _, _, _| {});
+    cluster.hold(follower);
+    cluster.step(follower, write(1, &create_large(), &mut Vec::new()), &mut |_, _, _, _| {});
     for xid in 2..30 {
-        room.step(follower, get_data(xid, &mut Vec::new()), &mut |_, _, _, _| {});
+        cluster.step(follower, get_data(xid, &mut Vec::new()), &mut |_, _, _, _| {});
     }
-    room.release(follower, &mut |place, _, output, bytes| {
+    cluster.release(follower, &mut |place, _, output, bytes| {
         if place == follower {
             seen.see(output, bytes);
         }
@@ -157,30 +158,30 @@ fn a_follower_answers_reads_behind_a_write_in_several_steps() {
 #[test]
 fn a_follower_answers_reads_behind_a_sync_before_the_next_write() {
     for applies_late in [false, true] {
-        let (mut room, follower) = ensemble();
+        let (mut cluster, follower) = ensemble();
         let mut seen = Seen::default();
-        let see = &mut |_: Place, _: &_, _: &_, _: &_| {};
-        room.step(follower, write(1, &create_large(), &mut Vec::new()), see);
-        room.hold(follower);
+        let see = &mut |_: NodeNumber, _: &_, _: &_, _: &_| {};
+        cluster.step(follower, write(1, &create_large(), &mut Vec::new()), see);
+        cluster.hold(follower);
         let mut body = Vec::new();
         Request::Sync { path: "/x".into() }.encode(&mut body);
         let request = ClientRequest::Sync { path: "/x".into() };
         let sync = Input::Request { conn: CONN, xid: Xid(2), request, body: &body };
-        room.step(follower, sync, see);
+        cluster.step(follower, sync, see);
         for xid in 3..30 {
-            room.step(follower, get_data(xid, &mut Vec::new()), see);
+            cluster.step(follower, get_data(xid, &mut Vec::new()), see);
         }
-        room.step(follower, write(30, "delete /x", &mut Vec::new()), see);
+        cluster.step(follower, write(30, "delete /x", &mut Vec::new()), see);
         if applies_late {
-            room.delay(follower);
+            cluster.delay(follower);
         }
         let mut see = |place, _: &_, output: &Output, bytes: &[u8]| {
             if place == follower {
                 seen.see(output, bytes);
             }
         };
-        room.release(follower, &mut see);
-        room.apply(follower, &mut see);
+        cluster.release(follower, &mut see);
+        cluster.apply(follower, &mut see);
         seen.check(2..31);
         assert!(seen.step_bytes_max > DATA_BYTES, "the reads saw the data");
     }

@@ -3,7 +3,7 @@
 //! Commands: `settings KEY=MS …`, `open CONN [timeout=MS] [old] [seen=ZXID]`, `reopen CONN SESSION
 //! [wrong]`, `CONN REQUEST` (in the notation of `words`, and `sync PATH`, `closeSession`,
 //! `malformed OP`), `identify CONN SCHEME:ID`, `touch CONN`, `gone CONN`, `flush [ZXID]`, `storage
-//! STATE`, `wait MS` (time passes), `tick` (the node is told so), `orphan PATH`, `restart`, `status`.
+//! STATE`, `wait MS` (time passes), `tick` (the node gets a tick), `orphan PATH`, `restart`, `status`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
-//! A few nodes in one room: a network and disks that take no time, unless a test holds them up.
+//! A few nodes in one process, with a network and disks that take no time, unless a test delays them.
 //!
-//! Everything that happens is put in a queue and happens in its order, so a run is the same every
-//! time. Elections, synchronization and broadcast are the real ones. Absent: delays, crashes, files;
+//! All events pass through one queue in their order, so a run is the same every time. Elections, synchronization and broadcast are the real ones. Absent: delays, crashes, files;
 //! the simulator has those.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,20 +21,20 @@ use herdsman_zab::{
 
 use crate::driver::{WALL_MS, options};
 
-/// More happens only if two nodes keep each other busy for ever.
-const HAPPENINGS_MAX: usize = 100_000;
+/// More events happen only if two nodes keep each other busy forever.
+const EVENTS_MAX: usize = 100_000;
 
-/// How long somebody tries to connect to a server that cannot be reached.
+/// How long a node tries to connect to a server that cannot be reached.
 const CONNECT_MS: u64 = 200;
 
 /// A node's number.
-pub type Place = i64;
+pub type NodeNumber = i64;
 
-/// Who looks on: the node, what it asked for, the bytes that this refers to.
-pub type Eye<'a> = &'a mut dyn FnMut(Place, &Seat, &Output, &[u8]);
+/// Observes each output: the node, its state, the output, and the bytes that this refers to.
+pub type Observe<'a> = &'a mut dyn FnMut(NodeNumber, &Member, &Output, &[u8]);
 
 /// A node, its tree and its log, which keeps everything.
-pub struct Seat {
+pub struct Member {
     pub node: Node,
     pub tree: Tree,
     log: Log,
@@ -43,41 +42,41 @@ pub struct Seat {
 
 type Log = Vec<(Zxid, Bytes)>;
 
-pub struct Room {
-    pub seats: BTreeMap<Place, Seat>,
+pub struct Cluster {
+    pub members: BTreeMap<NodeNumber, Member>,
     pub now_ms: u64,
     /// Learner and leader of each link.
-    links: BTreeMap<LinkId, (Place, Place)>,
-    /// What is about to happen, and to whom.
-    queue: VecDeque<(Place, PeerInput)>,
+    links: BTreeMap<LinkId, (NodeNumber, NodeNumber)>,
+    /// Events to come, and their nodes.
+    queue: VecDeque<(NodeNumber, PeerInput)>,
     /// Nodes whose packets to the leader wait, and those packets.
-    held: BTreeMap<Place, Vec<(Place, PeerInput)>>,
-    /// Nodes that reach nobody.
-    cut: BTreeSet<Place>,
+    held: BTreeMap<NodeNumber, Vec<(NodeNumber, PeerInput)>>,
+    /// Nodes that are cut off from all others.
+    cut: BTreeSet<NodeNumber>,
     /// Nodes whose trees wait: another thread will apply what is committed.
-    late: BTreeSet<Place>,
+    late: BTreeSet<NodeNumber>,
     links_made: u64,
-    /// Whose attempt to connect is given up, and when.
-    failing: BTreeMap<Place, u64>,
+    /// Attempts to connect that will be given up: when, and by which node.
+    failing: BTreeMap<NodeNumber, u64>,
     /// Trees on their way.
     trees: BTreeMap<LinkId, Log>,
 }
 
-impl Room {
+impl Cluster {
     /// Voters 1, 2, …, all empty. They look for a leader.
-    pub fn new(settings: &NodeSettings, count: Place, see: Eye<'_>) -> Self {
+    pub fn new(settings: &NodeSettings, count: NodeNumber, see: Observe<'_>) -> Self {
         Self::with_observers(settings, [count, 0], ObserverMasters::Off, see)
     }
 
     /// So many voters and, behind them, observers.
     pub fn with_observers(
         settings: &NodeSettings,
-        [voters, observers]: [Place; 2],
+        [voters, observers]: [NodeNumber; 2],
         observer_masters: ObserverMasters,
-        see: Eye<'_>,
+        see: Observe<'_>,
     ) -> Self {
-        let mut room = Room {
-            seats: BTreeMap::new(),
+        let mut cluster = Cluster {
+            members: BTreeMap::new(),
             now_ms: 0,
             links: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -106,30 +105,30 @@ impl Room {
             let mut peers = peer_settings(ServerId(place), settings.tick_ms);
             peers.observer_masters = observer_masters;
             let node = Node::join(settings, peers, origin, &tree, now(0), &mut out);
-            room.seats.insert(place, Seat { node, tree, log: Log::new() });
+            cluster.members.insert(place, Member { node, tree, log: Log::new() });
             started.push((place, out));
         }
         for (place, mut out) in started {
-            room.carry_out(place, &mut out, see);
+            cluster.carry_out(place, &mut out, see);
         }
-        room.settle(see);
-        room
+        cluster.settle(see);
+        cluster
     }
 
     /// Gives a node an input, and lets happen what follows from it.
-    pub fn step(&mut self, place: Place, input: Input<'_>, see: Eye<'_>) {
+    pub fn step(&mut self, place: NodeNumber, input: Input<'_>, see: Observe<'_>) {
         self.step_alone(place, input, see);
         self.settle(see);
     }
 
     /// Lets time pass; every deadline is met on its millisecond.
-    pub fn wait(&mut self, wait_ms: u64, see: Eye<'_>) {
+    pub fn wait(&mut self, wait_ms: u64, see: Observe<'_>) {
         let until_ms = self.now_ms + wait_ms;
-        for _ in 0..HAPPENINGS_MAX {
+        for _ in 0..EVENTS_MAX {
             let ticks = self
-                .seats
+                .members
                 .iter()
-                .filter_map(|(&place, seat)| Some((seat.node.next_deadline()?, place, false)));
+                .filter_map(|(&place, member)| Some((member.node.next_deadline()?, place, false)));
             let fails = self.failing.iter().map(|(&place, &at_ms)| (at_ms, place, true));
             match ticks.chain(fails).min().filter(|(at_ms, ..)| *at_ms <= until_ms) {
                 Some((at_ms, place, fails)) => {
@@ -152,18 +151,18 @@ impl Room {
     }
 
     /// From now on packets of this node to the leader wait.
-    pub fn hold(&mut self, place: Place) {
+    pub fn hold(&mut self, place: NodeNumber) {
         self.held.entry(place).or_default();
     }
 
     /// They arrive.
-    pub fn release(&mut self, place: Place, see: Eye<'_>) {
+    pub fn release(&mut self, place: NodeNumber, see: Observe<'_>) {
         self.queue.extend(self.held.remove(&place).unwrap_or_default());
         self.settle(see);
     }
 
     /// Nothing passes between this node and the others, and both sides notice.
-    pub fn cut(&mut self, place: Place, see: Eye<'_>) {
+    pub fn cut(&mut self, place: NodeNumber, see: Observe<'_>) {
         self.cut.insert(place);
         self.held.remove(&place);
         let lost =
@@ -176,12 +175,12 @@ impl Room {
     }
 
     /// From now on this node applies nothing.
-    pub fn delay(&mut self, place: Place) {
+    pub fn delay(&mut self, place: NodeNumber) {
         self.late.insert(place);
     }
 
     /// It applies everything again.
-    pub fn apply(&mut self, place: Place, see: Eye<'_>) {
+    pub fn apply(&mut self, place: NodeNumber, see: Observe<'_>) {
         self.late.remove(&place);
         self.apply_alone(place, see);
         self.settle(see);
@@ -192,35 +191,35 @@ impl Room {
         self.cut.clear();
     }
 
-    fn settle(&mut self, see: Eye<'_>) {
-        for _ in 0..HAPPENINGS_MAX {
+    fn settle(&mut self, see: Observe<'_>) {
+        for _ in 0..EVENTS_MAX {
             let Some((place, input)) = self.queue.pop_front() else { return };
             self.step_alone(place, Input::Peer(input), see);
         }
         panic!("the nodes do not come to rest");
     }
 
-    fn step_alone(&mut self, place: Place, input: Input<'_>, see: Eye<'_>) {
+    fn step_alone(&mut self, place: NodeNumber, input: Input<'_>, see: Observe<'_>) {
         let now = now(self.now_ms);
         let mut out = Outputs::default();
-        let Seat { node, tree, .. } = self.seats.get_mut(&place).expect("a known node");
+        let Member { node, tree, .. } = self.members.get_mut(&place).expect("a known node");
         node.step(now, input, tree, &mut out);
         self.carry_out(place, &mut out, see);
         self.apply_alone(place, see);
     }
 
-    fn apply_alone(&mut self, place: Place, see: Eye<'_>) {
+    fn apply_alone(&mut self, place: NodeNumber, see: Observe<'_>) {
         let mut out = Outputs::default();
-        while self.seats[&place].node.wants_tree() && !self.late.contains(&place) {
-            let Seat { node, tree, .. } = self.seats.get_mut(&place).expect("a known node");
+        while self.members[&place].node.wants_tree() && !self.late.contains(&place) {
+            let Member { node, tree, .. } = self.members.get_mut(&place).expect("a known node");
             node.apply(tree, 2, &mut out);
             self.carry_out(place, &mut out, see);
         }
     }
 
-    fn carry_out(&mut self, place: Place, out: &mut Outputs, see: Eye<'_>) {
+    fn carry_out(&mut self, place: NodeNumber, out: &mut Outputs, see: Observe<'_>) {
         for output in &out.list {
-            see(place, &self.seats[&place], output, &out.bytes);
+            see(place, &self.members[&place], output, &out.bytes);
             if let Output::Peer(output) = output {
                 self.carry_out_for_peers(place, output.clone());
             }
@@ -228,7 +227,7 @@ impl Room {
         out.clear();
     }
 
-    fn carry_out_for_peers(&mut self, place: Place, output: PeerOutput) {
+    fn carry_out_for_peers(&mut self, place: NodeNumber, output: PeerOutput) {
         match output {
             PeerOutput::Notify { to, message } => {
                 let from = ServerId(place);
@@ -253,16 +252,16 @@ impl Room {
                 }
             }
             PeerOutput::Append { zxid, payload, .. } => {
-                self.seat(place).log.push((zxid, payload));
+                self.member(place).log.push((zxid, payload));
                 self.queue.push_back((place, PeerInput::Flushed { zxid }));
             }
             PeerOutput::SaveEpoch { kind, epoch } => {
                 self.queue.push_back((place, PeerInput::EpochSaved { kind, epoch }));
             }
             PeerOutput::Truncate { zxid, .. } => {
-                let seat = self.seat(place);
-                seat.log.retain(|(logged, _)| *logged <= zxid);
-                seat.reload();
+                let member = self.member(place);
+                member.log.retain(|(logged, _)| *logged <= zxid);
+                member.reload();
                 self.queue.push_back((
                     place,
                     PeerInput::Truncated { zxid, tree: TreeAfterCut::Reloaded },
@@ -292,15 +291,15 @@ impl Room {
         }
     }
 
-    fn seat(&mut self, place: Place) -> &mut Seat {
-        self.seats.get_mut(&place).expect("a known node")
+    fn member(&mut self, place: NodeNumber) -> &mut Member {
+        self.members.get_mut(&place).expect("a known node")
     }
 
     /// A tree travels as the log that makes it.
-    fn send_tree(&mut self, place: Place, link: LinkId, zxid: Zxid) {
-        let seat = self.seat(place);
-        let last = seat.tree.last_zxid();
-        let log = seat.log.iter().filter(|(logged, _)| *logged <= last).cloned().collect();
+    fn send_tree(&mut self, place: NodeNumber, link: LinkId, zxid: Zxid) {
+        let member = self.member(place);
+        let last = member.tree.last_zxid();
+        let log = member.log.iter().filter(|(logged, _)| *logged <= last).cloned().collect();
         self.trees.insert(link, log);
         if let Some(to) = self.other_end(place, link) {
             let packet = QuorumPacket::Snap { zxid };
@@ -312,7 +311,7 @@ impl Room {
     /// These logs are trees: a learner that has just arrived gets one.
     fn send_log(
         &mut self,
-        place: Place,
+        place: NodeNumber,
         link: LinkId,
         (after, to): (Zxid, Zxid),
         diff: Option<Zxid>,
@@ -320,7 +319,7 @@ impl Room {
         if diff.is_some() {
             return self.queue.push_back((place, PeerInput::LogMissed { link }));
         }
-        let log = self.seat(place).log.clone();
+        let log = self.member(place).log.clone();
         if let Some(learner) = self.other_end(place, link) {
             for (zxid, payload) in log.into_iter().filter(|(zxid, _)| after < *zxid && *zxid <= to)
             {
@@ -334,17 +333,17 @@ impl Room {
         self.queue.push_back((place, PeerInput::LogSent { link, to }));
     }
 
-    fn install_tree(&mut self, place: Place, link: LinkId, zxid: Zxid) {
+    fn install_tree(&mut self, place: NodeNumber, link: LinkId, zxid: Zxid) {
         let log = self.trees.remove(&link).expect("it was sent");
         let zxid = log.last().map_or(zxid, |(last, _)| *last);
-        let seat = self.seat(place);
-        seat.log = log;
-        seat.reload();
-        let in_tree = membership_of(&seat.tree);
+        let member = self.member(place);
+        member.log = log;
+        member.reload();
+        let in_tree = membership_of(&member.tree);
         self.queue.push_back((place, PeerInput::SnapshotInstalled { zxid, in_tree }));
     }
 
-    fn connect(&mut self, learner: Place, leader: Place, port: LearnerPort) {
+    fn connect(&mut self, learner: NodeNumber, leader: NodeNumber, port: LearnerPort) {
         if !self.reaches(learner, leader) {
             self.failing.insert(learner, self.now_ms + CONNECT_MS);
             return;
@@ -357,18 +356,18 @@ impl Room {
         self.queue.push_back((learner, PeerInput::Connected { link }));
     }
 
-    fn reaches(&self, one: Place, other: Place) -> bool {
+    fn reaches(&self, one: NodeNumber, other: NodeNumber) -> bool {
         one != other && !self.cut.contains(&one) && !self.cut.contains(&other)
     }
 
     /// Who is at the other end of a link.
-    pub fn other_end(&self, place: Place, link: LinkId) -> Option<Place> {
+    pub fn other_end(&self, place: NodeNumber, link: LinkId) -> Option<NodeNumber> {
         let (learner, leader) = *self.links.get(&link)?;
         Some(if place == learner { leader } else { learner })
     }
 }
 
-impl Seat {
+impl Member {
     /// The tree, made again from the log.
     fn reload(&mut self) {
         self.tree = Tree::new(room_options());
@@ -386,7 +385,7 @@ fn now(now_ms: u64) -> Now {
     Now { monotonic_ms: now_ms, wall_ms: WALL_MS + now_ms as i64 }
 }
 
-fn membership(voters: Place, observers: Place) -> Membership {
+fn membership(voters: NodeNumber, observers: NodeNumber) -> Membership {
     let members = (1..=voters + observers).map(|id| {
         let role = if id > voters { "observer" } else { "participant" };
         format!("server.{id}=10.0.0.{id}:2888:3888:{role}\n")
