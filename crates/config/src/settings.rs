@@ -34,7 +34,7 @@ pub static TABLE: [Group; 11] = [
     Group { title: "TLS for clients", settings: tls::CLIENTS },
     Group { title: "More TLS for clients", settings: tls::CLIENTS_ONLY },
     Group { title: "TLS between servers", settings: tls::SERVERS },
-    Group { title: "Without meaning here", settings: operations::WITHOUT_MEANING },
+    Group { title: "Accepted but ignored", settings: operations::WITHOUT_MEANING },
 ];
 
 /// All rows of the table.

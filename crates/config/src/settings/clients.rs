@@ -44,48 +44,48 @@ pub(super) static LIMITS: &[Setting] = settings! {
     "maxCnxns", Property LooseInt => limits.connections_max, Is("0"), "connections", Acted,
         "Connections in all; 0 sets no limit.";
     "jute.maxbuffer", Bare LooseInt => limits.frame_bytes_max, Is("1048575"), "bytes", Acted,
-        "Size of a request, and so of the data of a znode.";
+        "Largest size of a request, and so of the data of a znode.";
     "jute.maxbuffer.extrasize", Property LooseInt => raw.frame_extra_bytes, Derived("jute.maxbuffer"), "bytes", Acted,
-        "What a record from a disk or a peer may have on top of jute.maxbuffer, at least 1024.";
+        "How much larger than jute.maxbuffer a record from a disk or from another server may be, at least 1024.";
     "globalOutstandingLimit", Property LooseInt => limits.outstanding_max, Is("1000"), "requests", Acted,
         "Requests in flight beyond which a connection with requests of its own is not read.";
     "largeRequestThreshold", Property LooseInt => raw.large_request_bytes, Is("-1"), "bytes", Acted,
         "Size from which a request counts as large; -1 is off.";
     "largeRequestMaxBytes", Property LooseInt => raw.large_requests_bytes, Is("104857600"), "bytes", Acted,
-        "Sum of all large requests in flight; one above it has its connection closed.";
+        "Limit on the bytes of all large requests in flight; the connection of a request that exceeds it is closed.";
     "herdsman.requestsPerConnectionMax", PropertyOrBare LooseInt => limits.requests_per_connection_max, Is("1024"), "requests", Acted,
         "Requests of one connection in flight beyond which it is not read; 0 sets no limit.";
     "herdsman.requestBytesPerConnectionMax", PropertyOrBare LooseLong => limits.request_bytes_per_connection_max, Is("4194304"), "bytes", Acted,
         "Size of its requests in flight beyond which a connection is not read; 0 sets no limit.";
     "herdsman.requestBytesMax", PropertyOrBare LooseLong => limits.request_bytes_max, Is("268435456"), "bytes", Acted,
-        "Size of all requests in flight, and of frames above 64 KiB that arrive, beyond which connections with such are not read; 0 sets no limit.";
+        "Size of all requests in flight, and of frames above 64 KiB that are arriving, beyond which connections with such requests are not read; 0 sets no limit.";
     "herdsman.replyBytesMax", PropertyOrBare LooseLong => limits.reply_bytes_max, Is("67108864"), "bytes", Acted,
-        "Size of a reply to a read; a larger one, such as the names of very many children, is answered with MarshallingError instead. At most 1 GiB, which 0 means, too.";
+        "Size of a reply to a read; a larger one, such as the names of very many children, is answered with MarshallingError instead. At most 1 GiB; 0 also means 1 GiB.";
     "herdsman.unreadBytesPerConnectionMax", PropertyOrBare LooseLong => limits.unread_bytes_per_connection_max, Is("16777216"), "bytes", Acted,
         "Replies and events that may wait for a client that does not read them; beyond it the connection is closed. 0 sets no limit.";
     "herdsman.unreadBytesMax", PropertyOrBare LooseLong => limits.unread_bytes_max, Is("268435456"), "bytes", Acted,
         "Replies and events that may wait for all clients together; beyond it the connections with the most unread bytes are closed. 0 sets no limit.";
     "herdsman.watchesPerSessionMax", PropertyOrBare LooseInt => limits.watches_per_session_max, Is("0"), "watches", Acted,
-        "Watches of one session, a persistent one that is not recursive counts twice; one more is refused with QuotaExceeded. 0 sets no limit.";
+        "Watches of one session (a persistent watch that is not recursive counts twice); one more is refused with QuotaExceeded. 0 sets no limit.";
     "throttled_op_wait_time", Property LooseInt => request_throttle.op_wait_ms_max, Is("0"), "ms", Acted,
         "Requests that waited longer are answered with ThrottledOp; 0 is off.";
     "request_throttle_max_requests", Property LooseInt => request_throttle.requests_max, Is("0"), "requests", Acted,
         "Requests in flight beyond which new ones wait; 0 is off.";
     "request_throttle_stall_time", Property LooseInt => kept, Is("100"), "ms",
         Ignored("a connection is read again as soon as there is room, without a waiting time"),
-        "How long such a request waits before it looks again.";
+        "How long such a request waits before it tries again.";
     "request_throttle_drop_stale", Property Flag => kept, Is("true"), "",
-        Ignored("requests wait unread in their connection, and go with it"),
+        Ignored("requests wait unread in their connection, and are dropped with it"),
         "Whether a request that went stale while it waited is dropped.";
     "request_stale_connection_check", Property Flag => kept, Is("true"), "",
-        Ignored("requests wait unread in their connection, and go with it"),
+        Ignored("requests wait unread in their connection, and are dropped with it"),
         "Whether a request of a closed connection is stale.";
     "request_stale_latency_check", Property Flag => kept, Is("false"), "",
         Ignored("throttled_op_wait_time bounds the wait"),
         "Whether a request older than its session's timeout is stale.";
     "request_throttler.shutdownTimeout", Property LooseInt => kept, Is("10000"), "ms",
-        Ignored("a shutdown answers nothing that it did not finish"),
-        "How long Apache's throttler finishes requests at shutdown.";
+        Ignored("at shutdown, unfinished requests are not answered"),
+        "How long Apache's throttler may take to finish requests at shutdown.";
     "connection_throttle_tokens", Property LooseInt => connection_throttle.tokens_max, Is("0"), "tokens", Acted,
         "Size of the token bucket that new connections draw from; 0 is off.";
     "connection_throttle_fill_time", Property LooseInt => connection_throttle.fill_ms, Is("1"), "ms", Acted,

@@ -27,7 +27,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "electionAlg", File Int => raw.election_alg, Is("3"), "", Ensemble,
         "Election algorithm; there is only number 3.";
     "peerType", File Word => raw.peer_type, Is("participant"), "", Ensemble,
-        "participant or observer; the list of servers has the last word.";
+        "participant or observer; the list of servers takes precedence.";
     "quorumListenOnAllIPs", File Bool => quorum.listen_on_all_addresses, Is("false"), "", Ensemble,
         "Whether quorum and election ports listen on all addresses.";
     "observerMasterPort", File Int => raw.observer_master_port, Is("0"), "", Ensemble,
@@ -35,7 +35,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "syncEnabled", File Bool => quorum.observer_sync, Is("true"), "", Ensemble,
         "Whether an observer keeps a log and snapshots.";
     "observer.syncEnabled", Property Flag => raw.observer_sync_override, Unset, "", Ensemble,
-        "The same; it counts before syncEnabled.";
+        "The same; takes precedence over syncEnabled.";
     "multiAddress.enabled", Property Bool => quorum.multi_address, Is("false"), "", Ensemble,
         "Whether a member may have several addresses.";
     "multiAddress.reachabilityCheckTimeoutMs", Property Int => quorum.multi_address_timeout_ms, Is("1000"), "ms", Ensemble,
@@ -43,17 +43,17 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "multiAddress.reachabilityCheckEnabled", Property Bool => quorum.multi_address_check, Is("true"), "", Ensemble,
         "Whether addresses are tried before one is used.";
     "oraclePath", File Text => quorum.oracle_path, Unset, "", NotYet,
-        "File whose content 1 lets one of two servers go on alone.";
+        "File whose content 1 allows one of two servers to continue alone.";
     "sslQuorum", File Bool => quorum_security.tls, Is("false"), "", Ensemble,
         "Whether servers speak TLS with each other.";
     "portUnification", File Bool => quorum_security.port_unification, Is("false"), "", Ensemble,
-        "Whether the ports between servers take plain connections, too.";
+        "Whether the ports between servers also accept plain connections.";
     "sslQuorumReloadCertFiles", File Bool => quorum_security.reload_certificates, Is("false"), "", Ensemble,
         "Whether changed certificate files are read again.";
     "quorum.auth.enableSasl", File Bool => quorum_security.sasl, Is("false"), "", Ensemble,
         "Whether servers may log in to each other with SASL.";
     "quorum.auth.serverRequireSasl", File Bool => quorum_security.server_requires_sasl, Is("false"), "", Ensemble,
-        "Whether a server refuses others that do not; needs learnerRequireSasl.";
+        "Whether a server refuses servers that do not log in; needs learnerRequireSasl.";
     "quorum.auth.learnerRequireSasl", File Bool => quorum_security.learner_requires_sasl, Is("false"), "", Ensemble,
         "Whether a learner joins only with SASL; needs enableSasl.";
     "quorum.auth.learner.saslLoginContext", File Text => quorum_security.learner_login_context, Is("QuorumLearner"), "", Ensemble,
@@ -62,10 +62,10 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "JAAS section of a server.";
     "quorum.auth.kerberos.servicePrincipal", File Text => quorum_security.kerberos_principal, Is("zkquorum/localhost"), "", Ensemble,
         "Kerberos principal of the servers; `_HOST` stands for the host.";
-    "quorum.cnxn.threads.size", File Int => kept, Is("20"), "threads", Ignored("each connection has threads of its own"),
+    "quorum.cnxn.threads.size", File Int => kept, Is("20"), "threads", Ignored("each connection has its own threads"),
         "Threads for election connections.";
     "leaderServes", Property NotNo => quorum_tuning.leader_serves, Is("yes"), "", Acted,
-        "Whether the leader takes clients.";
+        "Whether the leader accepts clients.";
     "cnxTimeout", Property Int => quorum_tuning.connect_timeout_ms, Is("5000"), "ms", Ensemble,
         "Time to connect to a peer for an election.";
     "quorumCnxnTimeoutMs", Property LooseInt => quorum_tuning.read_timeout_ms, Is("-1"), "ms", Ensemble,
@@ -109,9 +109,9 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "learner.asyncSending", PropertyOrBare Flag => kept, Is("false"), "", Ignored("sending does not block"),
         "Whether a learner sends in another thread.";
     "forward_learner_requests_to_commit_processor_disabled", Property Flag => kept, Is("false"), "",
-        Ignored("there is no commit processor"), "A short cut in Apache's leader.";
+        Ignored("there is no commit processor"), "A shortcut in Apache's leader.";
     "follower.skipLearnerRequestToNextProcessor", Property Flag => kept, Is("false"), "",
-        Ignored("there is no commit processor"), "A short cut in Apache's follower.";
+        Ignored("there is no commit processor"), "A shortcut in Apache's follower.";
     "forceSnapshotSync", Property Flag => kept, Is("false"), "", Ignored("for Apache's tests"),
         "Whether learners always get a snapshot.";
     "messageTracker.Enabled", Property Flag => kept, Is("false"), "", Ignored("a log level does this"),

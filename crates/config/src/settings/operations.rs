@@ -8,13 +8,13 @@ use crate::setting::Status::{Acted, Ignored, NotYet, NotYetUnless};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "4lw.commands.whitelist", Property Text => raw.four_letter_words, Is(""), "", Acted,
-        "Four-letter words that are answered, with commas between; `*` is all of them, `srvr` always is.";
+        "Four-letter words that are answered, comma-separated; `*` allows all of them, and `srvr` is always answered.";
     "readonlymode.enabled", Bare Flag => raw.read_only_mode, Is("false"), "", Acted,
         "Whether a server without a leader serves reads to clients that accept it; also allows `isro`.";
     "admin.enableServer", Property NotFalse => admin.enabled, Is("true"), "", Acted,
         "Whether the admin server runs.";
     "admin.serverAddress", Property Text => admin.address, Is("127.0.0.1"), "", Acted,
-        "Address it listens on. Apache's default is 0.0.0.0, which lets the whole network in.";
+        "Address it listens on. Apache's default is 0.0.0.0, which the whole network can reach.";
     "admin.serverPort", Property LooseInt => raw.admin_port, Is("8080"), "", Acted,
         "Port it listens on.";
     "admin.idleTimeout", Property LooseInt => admin.idle_timeout_ms, Is("30000"), "ms", Acted,
@@ -24,11 +24,11 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "admin.httpVersion", Property LooseInt => kept, Is("11"), "", Ignored("it speaks HTTP/1.1"),
         "HTTP version it speaks.";
     "admin.portUnification", Property Flag => admin.port_unification, Is("false"), "", Acted,
-        "Whether its port takes both HTTP and HTTPS, with the files of ssl.quorum.";
+        "Whether its port accepts both HTTP and HTTPS, with the files of ssl.quorum.";
     "admin.forceHttps", Property Flag => admin.https_only, Is("false"), "", Acted,
-        "Whether it takes HTTPS only, with the files of ssl.quorum; plain HTTP is answered with 403.";
+        "Whether it accepts HTTPS only, with the files of ssl.quorum; plain HTTP is answered with 403.";
     "admin.needClientAuth", Property Flag => admin.client_certificates, Is("false"), "", Acted,
-        "Whether those who come by HTTPS must show a certificate. Without HTTPS the port stays closed.";
+        "Whether HTTPS clients must present a certificate. Without HTTPS the port stays closed.";
     "admin.snapshot.enabled", Property Flag => admin.snapshots, Is("true"), "", Acted,
         "Whether a snapshot can be fetched from it.";
     "admin.restore.enabled", Property Flag => admin.restores, Is("true"), "", Acted,
@@ -38,9 +38,9 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "herdsman.admin.writers", PropertyOrBare Word => admin.writers, Is("logged-in"), "", Acted,
         "Who may write through its REST interface and its console: logged-in, anybody or nobody.";
     "herdsman.admin.hostNames", PropertyOrBare Text => admin.host_names, Is(""), "", Acted,
-        "Names by which browsers may call it, with commas between, besides localhost, addresses and its names in this file.";
+        "Host names under which browsers may use it, comma-separated, besides localhost, addresses and its names in this file.";
     "metricsProvider.className", File Text => metrics.provider, Derived("built in"), "", Acted,
-        "Java class that publishes metrics; the Prometheus one gives an HTTP port.";
+        "Java class that publishes metrics; the Prometheus one opens an HTTP port.";
     "metricsProvider.httpHost", File Text => metrics.http_host, Is("0.0.0.0"), "", Acted,
         "Address of the metrics port.";
     "metricsProvider.httpPort", File Port => metrics.http_port, Unset, "", Acted,
@@ -59,14 +59,14 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Its password.";
     "metricsProvider.ssl.trustStore.type", File Text => metrics.trust_store_kind, Derived("by extension"), "", Acted,
         "PEM, PKCS12 or JKS.";
-    "metricsProvider.ssl.enabledProtocols", File Text => metrics.protocols, Derived("all that are known"), "", Acted,
-        "Protocols that are spoken on it, with commas between.";
-    "metricsProvider.ssl.ciphersuites", File Text => metrics.cipher_suites, Derived("all that are known"), "", Acted,
-        "Cipher suites that are spoken on it, with commas between.";
+    "metricsProvider.ssl.enabledProtocols", File Text => metrics.protocols, Derived("all supported"), "", Acted,
+        "Protocols that it accepts, comma-separated.";
+    "metricsProvider.ssl.ciphersuites", File Text => metrics.cipher_suites, Derived("all supported"), "", Acted,
+        "Cipher suites that it accepts, comma-separated.";
     "metricsProvider.ssl.need.client.auth", File Flag => metrics.needs_certificates, Is("true"), "", Acted,
-        "Whether those who ask there must show a certificate.";
+        "Whether its clients must present a certificate.";
     "metricsProvider.ssl.want.client.auth", File Flag => metrics.wants_certificates, Is("true"), "", Acted,
-        "Whether they are asked for one.";
+        "Whether its clients are asked for a certificate.";
     "metricsProvider.exportJvmInfo", File Text => kept, Is("true"), "", Ignored("there is no JVM"),
         "Whether metrics of the JVM are published.";
     "metricsProvider.numWorkerThreads", File Text => kept, Is("10"), "threads", Ignored("metrics need no threads"),
@@ -74,9 +74,9 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "metricsProvider.*", File Secret => kept, Unset, "", NotYet,
         "Further settings of the metrics provider.";
     "audit.enable", Property Flag => logging.audit, Is("false"), "", Acted,
-        "Whether an audit log is written: a line for each change, with who asked for it and what became of it.";
+        "Whether an audit log is written: a line for each change, with the client that requested it and the result.";
     "herdsman.auditFile", PropertyOrBare Text => logging.audit_file, Is(""), "", Acted,
-        "File that it is appended to; without one it is part of the server's log, under the target `audit`.";
+        "File to which the audit log is appended; without one it is part of the server's log, under the target `audit`.";
     "audit.impl.class", Property Text => kept, Unset, "", Ignored("Java classes are not loaded"),
         "Java class that writes it.";
     "herdsman.slowRequestMs", PropertyOrBare LooseInt => logging.slow_request_ms, Is("1000"), "ms", Acted,
@@ -99,7 +99,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "How many paths are written to the log.";
 };
 
-const ONE_STACK: &str = "there is one network stack, with threads of its own choice";
+const ONE_STACK: &str = "there is one network stack, which chooses its own threads";
 const ONE_TABLE: &str = "there is one kind of watch table, and it needs no cleaner";
 const NO_JVM: &str = "there is no JVM";
 const NO_CACHE: &str = "replies are not cached";

@@ -21,7 +21,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "skipACL", Property OnlyYes => access.skip_acl, Is("no"), "", Acted,
         "Whether ACLs are not checked at all.";
     "enableEagerACLCheck", Property Flag => kept, Is("false"), "",
-        Ignored("the leader checks every write, whoever has done so before"),
+        Ignored("the leader checks every write in any case"),
         "Whether a server checks ACLs before it forwards a write to the leader.";
 };
 
@@ -45,8 +45,8 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
     "letAnySaslUserDoX", Property Text => access.any_sasl_user, Unset, "", Acted,
         "The name in an ACL that stands for every SASL user.";
     "IPAuthenticationProvider.usexforwardedfor", Property Flag => kept, Is("false"), "",
-        Ignored("whoever asks can write that header; the address is that of the connection"),
-        "Whether the admin server believes X-Forwarded-For.";
+        Ignored("any client can set that header; the address is that of the connection"),
+        "Whether the admin server trusts X-Forwarded-For.";
     "allowSaslFailedClients", Property Flag => access.tolerate_failed_sasl, Is("false"), "", Acted,
         "Whether a client whose SASL login failed may go on without.";
     "sessionRequireClientSASLAuth", Property Flag => raw.sasl_required, Is("false"), "", Acted,
@@ -68,19 +68,19 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
     "kerberos.canonicalizeHostNames", Property Flag => sasl.canonical_hosts, Is("false"), "", Acted,
         "Whether host names of servers are made canonical for Kerberos.";
     "kerberos.minReLoginTimeMs", Property LooseLong => kept, Is("60000"), "ms",
-        Ignored("tickets are got when a login needs them, and there is no thread that renews them"),
+        Ignored("tickets are fetched when a login needs them, and no thread renews them"),
         "The shortest time between two Kerberos logins.";
     "security.auth_to_local", Property Text => sasl.name_rules, Is("DEFAULT"), "", Acted,
         "Rules from Kerberos principals to user names.";
     "requireKerberosConfig", Property OnlyTrue => sasl.kerberos_config_required, Is("false"), "", Acted,
-        "Whether the Kerberos configuration must be there.";
+        "Whether the Kerberos configuration must exist.";
     "kinit", Property Path => kept, Derived("/usr/bin/kinit"), "",
-        Ignored("tickets are got when a login needs them, and there is no thread that renews them"),
+        Ignored("tickets are fetched when a login needs them, and no thread renews them"),
         "Program that renews the Kerberos ticket.";
     "requireClientAuthScheme", Property Text => kept, Unset, "",
         Ignored("Apache's server does not read it either"),
-        "Seen in guides for SASL.";
+        "Appears in guides to SASL.";
     "jaasLoginRenew", Property LooseInt => kept, Unset, "ms",
         Ignored("Apache's server does not read it either"),
-        "Seen in guides for SASL.";
+        "Appears in guides to SASL.";
 };

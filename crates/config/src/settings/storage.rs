@@ -19,20 +19,20 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "fsync.warningthresholdms", PropertyOrBare LooseLong => storage.sync_warning_ms, Is("1000"), "ms", Acted,
         "A sync that takes longer than this is reported in the log.";
     "flushDelay", Property LooseLong => storage.flush_delay_ms, Is("0"), "ms", Acted,
-        "How long a change may wait for others to share its sync; 0 does not wait.";
+        "How long a change may wait for other changes to share its sync; 0 does not wait.";
     "maxBatchSize", Property LooseInt => storage.batch_requests_max, Is("1000"), "requests", Acted,
         "How many changes one sync covers at most; 0 or less sets no limit.";
     "maxWriteQueuePollTime", Property LooseLong => kept, Derived("flushDelay / 3"), "ms",
         Ignored("a batch ends by flushDelay or maxBatchSize"),
         "How long Apache's sync thread waits for the next change.";
     "preAllocSize", Property LooseDecimal => raw.preallocate_kib, Is("65536"), "KiB", Acted,
-        "How much a log file grows at once, filled with zeros; 0 does not grow it ahead.";
+        "How much a log file grows at once, filled with zeros; 0 turns preallocation off.";
     "snapCount", Property LooseInt => raw.snapshot_txns, Is("100000"), "txns", Acted,
         "Changes between two snapshots, at least 2; the actual number is random between half of it and all of it. If not set, 100,000 or a quarter of the number of znodes, whichever is more.";
     "snapSizeLimitInKb", Property LooseLong => raw.snapshot_log_kib, Is("4194304"), "KiB", Acted,
-        "Log size that also brings on a snapshot, randomised in the same way; 0 or less is off.";
+        "Log size that also triggers a snapshot, randomised in the same way; 0 or less is off.";
     "txnLogSizeLimitInKb", Property LooseLong => raw.log_file_kib, Is("-1"), "KiB", Acted,
-        "Size of what is written at which a new log file is begun; 0 or less is off.";
+        "Amount written after which a new log file is started; 0 or less is off.";
     "snapshot.compression.method", Property Text => raw.compression, Is(""), "", Acted,
         "Compression of new snapshots: nothing, `gz` or `snappy`; all three are always read.";
     "snapshot.trust.empty", Property Flag => storage.trust_empty_snapshot, Is("false"), "", Acted,
@@ -42,8 +42,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "serializeLastProcessedZxid.enabled", Property Flag => storage.last_zxid_in_snapshots, Is("true"), "", Acted,
         "Whether snapshots end with the last zxid they hold; releases before 3.9 do not expect it.";
     "herdsman.acceptLossAfter", Bare Text => raw.accept_loss_after, Is(""), "zxid", Acted,
-        "Gives up whatever a damaged log holds after this txn; for one start, as the refused start told. \
-         A member of an ensemble then does not vote before a leader has brought it up to date.";
+        "Gives up everything that a damaged log contains after this txn. Set it for one start, to the value that the refused start printed. A member of an ensemble then does not vote until a leader has brought it up to date.";
     "autopurge.purgeInterval", File Word => raw.purge_interval, Is("1"), "h", Acted,
         "Time between removals of old snapshots and logs; 0 or less is off. Also with ms, s, m, h or d. Apache's default is 0.";
     "autopurge.snapRetainCount", File Int => raw.snapshots_kept, Is("3"), "files", Acted,

@@ -9,11 +9,11 @@ macro_rules! tls {
     ($prefix:literal, $area:ident, $verify_clients:literal) => {
         settings! {
             concat!($prefix, "protocol"), Property Text => $area.protocol, Is("TLSv1.3"), "", Acted,
-                "The newest protocol that is spoken: TLSv1.3 or TLSv1.2.";
+                "The newest accepted protocol: TLSv1.3 or TLSv1.2.";
             concat!($prefix, "enabledProtocols"), Property Text => $area.protocols, Derived("protocol and those before it"), "", Acted,
-                "Protocols that are spoken, with commas between.";
-            concat!($prefix, "ciphersuites"), Property Text => $area.cipher_suites, Derived("all that are known"), "", Acted,
-                "Cipher suites that are spoken, with commas between.";
+                "Accepted protocols, comma-separated.";
+            concat!($prefix, "ciphersuites"), Property Text => $area.cipher_suites, Derived("all supported"), "", Acted,
+                "Accepted cipher suites, comma-separated.";
             concat!($prefix, "keyStore.location"), Property Path => $area.key_store, Unset, "", Acted,
                 "File of the server's key and certificate.";
             concat!($prefix, "keyStore.password"), Property Secret => $area.key_store_password, Unset, "", Acted,
@@ -36,20 +36,20 @@ macro_rules! tls {
             concat!($prefix, "hostnameVerification"), Property Flag => $area.verify_hosts, Is("true"), "", Acted,
                 "Whether the name in a peer's certificate must match its host.";
             concat!($prefix, "clientHostnameVerification"), Property Flag => $area.verify_client_hosts, Is($verify_clients), "", Acted,
-                "Whether that holds for those who connect to us, too.";
+                "Whether this also applies to certificates of clients and servers that connect to this one.";
             concat!($prefix, "allowReverseDnsLookup"), Property Flag => kept, Is("false"), "",
-                Ignored("a name that an address claims proves nothing; a certificate between servers may name any member"),
+                Ignored("a name found by reverse lookup proves nothing; a certificate between servers may name any member"),
                 "Whether a host name may be found by reverse lookup.";
             concat!($prefix, "crl"), Property Flag => $area.revocation, Is("false"), "", Acted,
                 "Whether revocation lists are consulted: those in a PEM trust store, and crl.file.";
             concat!($prefix, "crl.file"), Property Path => $area.revocation_lists, Unset, "", Acted,
                 "File of revocation lists, PEM or DER. Herdsman's own setting.";
             concat!($prefix, "ocsp"), Property Flag => kept, Is("false"), "", NotYetUnless("false"),
-                "Whether revocation is asked for online.";
+                "Whether revocation is checked online.";
             concat!($prefix, "clientAuth"), Property Word => $area.client_auth, Is("need"), "", Acted,
-                "Whether those who connect must show a certificate: none, want or need.";
+                "Whether the connecting side must present a certificate: none, want or need.";
             concat!($prefix, "handshakeDetectionTimeoutMillis"), Property LooseInt => $area.detection_timeout_ms, Is("5000"), "ms", Acted,
-                "How long a port for both TLS and plain waits to see which it is.";
+                "How long a port for both TLS and plain connections waits for the first bytes.";
         }
     };
 }
@@ -61,13 +61,13 @@ pub(super) static CLIENTS: &[Setting] = tls!("ssl.", tls, "false");
 /// TLS for clients beyond what both kinds have.
 pub(super) static CLIENTS_ONLY: &[Setting] = settings! {
     "ssl.authProvider", Property Text => kept, Is("x509"), "", Ignored("there is one scheme for certificates: x509"),
-        "Scheme that makes a user of a client certificate.";
+        "Scheme that derives a user from a client certificate.";
     "ssl.sslProvider", Property Text => kept, Is("JDK"), "", Ignored("there is one TLS library"),
         "TLS library of Apache's Netty stack.";
-    "fips-mode", Property Flag => kept, Is("true"), "", Ignored("only safe protocols and suites are spoken, and hosts are verified with it or without"),
+    "fips-mode", Property Flag => kept, Is("true"), "", Ignored("only safe protocols and suites are accepted, and hosts are verified either way"),
         "Whether only FIPS algorithms and checks are used.";
     "client.portUnification", Property Flag => client_tls.port_unification, Is("false"), "", Acted,
-        "Whether the TLS client port takes plain connections, too.";
+        "Whether the TLS client port also accepts plain connections.";
     "client.certReload", Property Flag => client_tls.reload_certificates, Is("false"), "", Acted,
         "Whether changed certificate files are read again.";
     "netty.server.outstandingHandshake.limit", Property LooseInt => client_tls.handshakes_max, Is("-1"), "handshakes", Acted,

@@ -63,7 +63,7 @@ static TABLE: [Word; 19] = [
     }),
     word(
         b"dump",
-        "Sessions and connections by the time they end, and all ephemerals.",
+        "Sessions and connections by the time they expire, and all ephemerals.",
         |shared, _| dump::dump(shared),
     ),
     Word {
@@ -78,20 +78,18 @@ static TABLE: [Word; 19] = [
     },
     Word {
         not_serving: Some("This ZooKeeper instance is not currently serving requests"),
-        ..word(
-            b"hash",
-            "Digests of the tree in the recent past, to compare servers.",
-            |shared, _| status::hash(shared),
-        )
+        ..word(b"hash", "Recent digests of the tree, to compare servers.", |shared, _| {
+            status::hash(shared)
+        })
     },
     Word {
         not_serving: Some("null"),
-        ..word(b"isro", "`rw`, or `ro` from a server that serves reads only.", |shared, _| {
+        ..word(b"isro", "`ro` if this server is read-only, otherwise `rw`.", |shared, _| {
             let is_read_only = role(shared) == Some(ServesAs::ReadOnly);
             if is_read_only { "ro" } else { "rw" }.to_owned()
         })
     },
-    word(b"mntr", "All metrics, one in a line.", |shared, _| monitor::mntr(shared)),
+    word(b"mntr", "All metrics, one per line.", |shared, _| monitor::mntr(shared)),
     Word { not_serving: None, ..word(b"ruok", "`imok`.", |_, _| "imok".to_owned()) },
     word(b"srst", "Sets counters and summaries of the server to 0.", |shared, _| {
         status::srst(shared)
@@ -107,12 +105,12 @@ static TABLE: [Word; 19] = [
     },
     word(b"wchc", "Watches for data by session. Can be long.", |shared, _| watches::wchc(shared)),
     word(b"wchp", "Watches for data by path. Can be long.", |shared, _| watches::wchp(shared)),
-    word(b"wchs", "How many connections watch how many paths for data.", |shared, _| {
+    word(b"wchs", "Numbers of connections that watch data and of watched paths.", |shared, _| {
         watches::wchs(shared)
     }),
     Word {
         not_serving: None,
-        ..word(&TELNET_CLOSE, "Nothing: telnet sends it when it is interrupted.", |_, _| {
+        ..word(&TELNET_CLOSE, "No answer: telnet sends it when it is interrupted.", |_, _| {
             String::new()
         })
     },

@@ -9,7 +9,7 @@ const fn metric(name: &'static str, about: &'static str, source: Source) -> Metr
 
 /// What this server measures.
 pub(crate) const TABLE: &[Metric] = &[
-    metric("avg_latency", "Mean time to answer a request, ms.", Ratio(|now| now.latency.mean())),
+    metric("avg_latency", "Average time to answer a request, ms.", Ratio(|now| now.latency.mean())),
     metric("max_latency", "Longest time, ms.", Gauge(|now| now.latency.max.cast_signed())),
     metric("min_latency", "Shortest time, ms.", Gauge(|now| now.latency.min.cast_signed())),
     metric("packets_received", "Frames from clients.", Gauge(|now| now.packets_received as i64)),
@@ -21,7 +21,7 @@ pub(crate) const TABLE: &[Metric] = &[
         Gauge(|now| now.outstanding as i64),
     ),
     metric("uptime", "Time since the start, ms.", Gauge(|now| now.uptime_ms as i64)),
-    metric("znode_count", "Znodes, the root twice.", Gauge(|now| now.znodes as i64)),
+    metric("znode_count", "Znodes, with the root counted twice.", Gauge(|now| now.znodes as i64)),
     metric("watch_count", "Watches.", Gauge(|now| now.watches as i64)),
     metric("ephemerals_count", "Ephemeral znodes.", Gauge(|now| now.ephemerals as i64)),
     metric(
@@ -43,7 +43,7 @@ pub(crate) const TABLE: &[Metric] = &[
     metric("max_file_descriptor_count", "Files that may be open.", Gauge(|now| now.open_files_max)),
     metric(
         "connection_drop_probability",
-        "Chance that a new session is refused.",
+        "Probability that a new session is refused.",
         Ratio(|now| now.drop_probability),
     ),
     metric(
@@ -63,12 +63,12 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "outstanding_tls_handshake",
-        "TLS handshakes under way.",
+        "TLS handshakes in progress.",
         Gauge(|now| now.tls_handshakes as i64),
     ),
     metric(
         "tls_handshake_exceeded",
-        "TLS connections refused because too many handshakes were under way.",
+        "TLS connections refused because too many handshakes were in progress.",
         Counter(|stats| &stats.tls_handshakes_refused),
     ),
     metric(
@@ -79,12 +79,12 @@ pub(crate) const TABLE: &[Metric] = &[
     metric("auth_failed_count", "Credentials refused.", Gauge(|now| now.auth_failed as i64)),
     metric(
         "ensemble_auth_success",
-        "Clients that looked for this ensemble by name.",
+        "Clients of the ensemble scheme that named this ensemble.",
         Counter(|stats| &stats.ensemble_auth_fitted),
     ),
     metric(
         "ensemble_auth_fail",
-        "Clients that looked for another ensemble.",
+        "Clients of the ensemble scheme that named another ensemble.",
         Counter(|stats| &stats.ensemble_auth_failed),
     ),
     metric(
@@ -92,8 +92,8 @@ pub(crate) const TABLE: &[Metric] = &[
         "Clients of the ensemble scheme without a name to compare.",
         Counter(|stats| &stats.ensemble_auth_skipped),
     ),
-    metric("non_mtls_remote_conn_count", "Counted by TLS ports: none.", Gauge(|_| 0)),
-    metric("non_mtls_local_conn_count", "Counted by TLS ports: none.", Gauge(|_| 0)),
+    metric("non_mtls_remote_conn_count", "Always 0.", Gauge(|_| 0)),
+    metric("non_mtls_local_conn_count", "Always 0.", Gauge(|_| 0)),
     metric("quorum_size", "Servers with a vote.", OfMember(|member| member.voters as i64)),
     metric(
         "linearizable_syncs",
@@ -128,7 +128,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "leader_uptime",
-        "Time since this server leads, ms.",
+        "Time since this server became the leader, ms.",
         OfLeader(|leader| leader.led_ms as i64),
     ),
     metric(
@@ -151,7 +151,7 @@ pub(crate) const TABLE: &[Metric] = &[
     metric("watch_bytes", "Bytes of watch events.", Counter(|stats| &stats.watch_bytes)),
     metric(
         "connection_request_count",
-        "Connections that asked for a session.",
+        "Connections that requested a session.",
         Counter(|stats| &stats.connection_requests),
     ),
     metric(
@@ -171,17 +171,17 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "connection_token_deficit",
-        "Tokens missing when a session was asked for.",
+        "Tokens missing when a session was requested.",
         Summary(|stats| &stats.connection_token_deficit),
     ),
     metric(
         "sessionless_connections_expired",
-        "Connections that asked for no session in time.",
+        "Connections that did not request a session in time.",
         Counter(|stats| &stats.sessionless_expired),
     ),
     metric(
         "stale_sessions_expired",
-        "Sessions ended because their client was silent.",
+        "Sessions expired because nothing was received from their client.",
         Counter(|stats| &stats.sessions_expired),
     ),
     metric(
@@ -201,7 +201,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "snapshot_rate_limited_count",
-        "Snapshots asked of the admin port too soon after one.",
+        "Snapshots requested from the admin port too soon after another.",
         Counter(|stats| &stats.snapshots_too_soon),
     ),
     metric(
@@ -211,17 +211,17 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "restore_rate_limited_count",
-        "Restores asked of the admin port too soon after one.",
+        "Restores requested from the admin port too soon after another.",
         Counter(|stats| &stats.restores_too_soon),
     ),
     metric(
         "digest_mismatches_count",
-        "Digests found wrong behind a leader.",
+        "Digests that differ from the leader's.",
         Counter(|stats| &stats.digest_mismatches),
     ),
     metric(
         "unrecoverable_error_count",
-        "Failures of the log that only a restart mends.",
+        "Failures of the log that only a restart repairs.",
         Counter(|stats| &stats.unrecoverable_errors),
     ),
     metric("readlatency", "Time to answer a read, ms.", Detailed(|stats| &stats.read_latency)),
@@ -253,32 +253,32 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "node_created_watch_count",
-        "Watchers told of one creation.",
+        "Watchers notified of one creation.",
         Summary(|stats| &stats.watchers_of_created),
     ),
     metric(
         "node_deleted_watch_count",
-        "Watchers told of one deletion.",
+        "Watchers notified of one deletion.",
         Summary(|stats| &stats.watchers_of_deleted),
     ),
     metric(
         "node_changed_watch_count",
-        "Watchers told of one change of data.",
+        "Watchers notified of one change of data.",
         Summary(|stats| &stats.watchers_of_changed),
     ),
     metric(
         "node_children_watch_count",
-        "Watchers told of one change of children.",
+        "Watchers notified of one change of children.",
         Summary(|stats| &stats.watchers_of_children),
     ),
     metric(
         "looking_count",
-        "Times that a leader was looked for.",
+        "Times that this server looked for a leader.",
         Counter(|stats| &stats.ensemble.searches),
     ),
     metric(
         "election_time",
-        "Time to find out who leads, ms; not of observers.",
+        "Time to find the leader, ms; not for observers.",
         Summary(|stats| &stats.ensemble.election),
     ),
     metric(
@@ -303,7 +303,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "quit_leading_due_to_disloyal_voter",
-        "Times that leading was given up because voters turned away.",
+        "Times that this leader stepped down because voters left it.",
         Counter(|stats| &stats.ensemble.deserted),
     ),
     metric(
@@ -318,12 +318,12 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "diff_count",
-        "Learners that this leader sent what they lacked.",
+        "Learners to which this leader sent the missing txns.",
         Counter(|stats| &stats.ensemble.diffs),
     ),
     metric(
         "snap_count",
-        "Learners that this leader sent the whole tree.",
+        "Learners to which this leader sent the whole tree.",
         Counter(|stats| &stats.ensemble.snapshots),
     ),
     metric(
@@ -343,7 +343,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "quorum_ack_latency",
-        "Time from a leader's proposal to the quorum that has it, ms.",
+        "Time from a leader's proposal until a quorum has it, ms.",
         Detailed(|stats| &stats.ensemble.quorum_ack),
     ),
     metric(

@@ -9,7 +9,7 @@ use super::{Counter, Histogram, Series, SharedDistribution, SharedSeries};
 /// Counters of a member of an ensemble.
 #[derive(Debug, Default)]
 pub struct EnsembleStats {
-    /// Times that a leader was looked for.
+    /// Elections in which this server took part.
     pub searches: Counter,
     /// From the beginning of a search to its decision.
     pub election: SharedDistribution,
@@ -21,7 +21,7 @@ pub struct EnsembleStats {
     pub unavailable: SharedDistribution,
     /// The same, of those searches that ended with leading.
     pub leader_unavailable: SharedDistribution,
-    /// Times that leading was given up because voters turned away.
+    /// Times that this leader stepped down because voters left it.
     pub deserted: Counter,
     /// Txns proposed by this leader.
     pub proposals: Counter,
