@@ -3,3 +3,5 @@
 
 pub(crate) mod peers;
 pub mod role_log;
+
+pub use herdsman_quorum::LinkReport;

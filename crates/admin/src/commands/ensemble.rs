@@ -2,8 +2,8 @@
 
 use herdsman_proto::ServerId;
 use herdsman_proto::membership::{Member, PeerAddress, Role};
+use herdsman_server::ensemble::LinkReport;
 use herdsman_server::operators::words::report::MemberReport;
-use herdsman_server::quorum::LinkReport;
 
 use super::Answer;
 use super::json::Json;
