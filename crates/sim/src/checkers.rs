@@ -12,7 +12,7 @@ use herdsman_tree::Tree;
 
 use crate::chronicle::{Chronicle, has_effect};
 use crate::client::Op;
-use crate::world::{Mirror, Place};
+use crate::world::{Mirror, ServerIndex};
 
 mod agreement;
 mod digests;
@@ -43,7 +43,7 @@ pub enum Fact<'a> {
     /// A leader has proposed a txn.
     Proposed {
         /// Which server.
-        place: Place,
+        place: ServerIndex,
         /// Its zxid.
         zxid: Zxid,
         /// Fingerprint of its bytes.
@@ -54,16 +54,16 @@ pub enum Fact<'a> {
     /// A server leads.
     Established {
         /// Which.
-        place: Place,
+        place: ServerIndex,
         /// In which epoch.
         epoch: u32,
         /// What it has logged.
         log: &'a Mirror,
     },
     /// A server has done all that its last input asked for, and its disk neither cuts nor replaces the log.
-    GoesBy {
+    Memberships {
         /// Which server.
-        place: Place,
+        place: ServerIndex,
         /// The membership that is in force there.
         in_force: &'a Membership,
         /// The one that is pending there.
@@ -72,7 +72,7 @@ pub enum Fact<'a> {
         log: &'a Mirror,
     },
     /// A leader has proposed a membership.
-    Changes {
+    MembershipProposed {
         /// The new one.
         membership: &'a Membership,
         /// Servers that observe at the moment, so that their acks do not count.
@@ -81,7 +81,7 @@ pub enum Fact<'a> {
     /// A server has applied a txn and shows it to clients.
     Delivered {
         /// Which server.
-        place: Place,
+        place: ServerIndex,
         /// The one before in its history.
         previous: Zxid,
         /// Its zxid.
@@ -99,19 +99,19 @@ pub enum Fact<'a> {
     /// A server has lost its disk: what it knew is gone.
     LostDisk {
         /// Which server.
-        place: Place,
+        place: ServerIndex,
     },
     /// A server that serves clients has come to this txn.
-    Stands {
+    Shown {
         /// Which server.
-        place: Place,
+        place: ServerIndex,
         /// Its tree.
         tree: &'a Tree,
     },
     /// A server's own check found its tree to be another than the leader's.
     DigestMismatch {
         /// Which server.
-        place: Place,
+        place: ServerIndex,
         /// After which txn.
         zxid: Zxid,
     },
@@ -173,7 +173,7 @@ pub enum Fact<'a> {
     /// Faults have stopped, requests too: these are all trees.
     AtRest {
         /// Of each server.
-        trees: &'a [(Place, &'a Tree)],
+        trees: &'a [(ServerIndex, &'a Tree)],
     },
 }
 
@@ -221,7 +221,7 @@ pub trait Checker {
     ///
     /// # Errors
     /// The property does not hold.
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String>;
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String>;
 }
 
 /// All checkers.
@@ -279,9 +279,13 @@ impl Checkers {
     ///
     /// # Errors
     /// The first property that does not hold, and why.
-    pub fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), (String, String)> {
+    pub fn observe(
+        &mut self,
+        fact: &Fact<'_>,
+        chronicle: &Chronicle,
+    ) -> Result<(), (String, String)> {
         for checker in &mut self.all {
-            if let Err(why) = checker.see(fact, chronicle) {
+            if let Err(why) = checker.observe(fact, chronicle) {
                 return Err((checker.name().to_owned(), why));
             }
         }

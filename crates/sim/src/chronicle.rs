@@ -32,7 +32,7 @@ pub struct Committed {
 
 /// What a znode looked like.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct ZnodeView {
     /// Data and stat as getData answers them.
     pub data: Vec<u8>,
     /// Names of the children, sorted.
@@ -41,7 +41,7 @@ pub struct Look {
     pub acl: Vec<Acl>,
 }
 
-impl Look {
+impl ZnodeView {
     /// Whether the ACL grants one of these permissions to one of the ids.
     #[must_use]
     pub fn permits(&self, wanted: Perms, ids: &[Id]) -> bool {
@@ -74,7 +74,7 @@ pub fn permits(acl: &[Acl], wanted: Perms, ids: &[Id]) -> bool {
 
 /// Something that a watch tells of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct WatchedChange {
     /// By which txn.
     pub zxid: Zxid,
     /// What.
@@ -83,7 +83,7 @@ pub struct Change {
     pub acl: Vec<Acl>,
 }
 
-impl Change {
+impl WatchedChange {
     /// Whether somebody is told.
     #[must_use]
     pub fn is_told_to(&self, ids: &[Id]) -> bool {
@@ -93,12 +93,12 @@ impl Change {
 
 /// The past of one path.
 #[derive(Debug, Default)]
-pub struct Past {
-    looks: Vec<(Zxid, Option<Look>)>,
+pub struct PathHistory {
+    views: Vec<(Zxid, Option<ZnodeView>)>,
     /// What a data watch would have told.
-    pub data_changes: Vec<Change>,
+    pub data_changes: Vec<WatchedChange>,
     /// What a child watch would have told.
-    pub child_changes: Vec<Change>,
+    pub child_changes: Vec<WatchedChange>,
 }
 
 /// What has been agreed on.
@@ -106,8 +106,8 @@ pub struct Past {
 pub struct Chronicle {
     committed: BTreeMap<Zxid, Committed>,
     tree: Tree,
-    pasts: BTreeMap<String, Past>,
-    nothing: Past,
+    pasts: BTreeMap<String, PathHistory>,
+    nothing: PathHistory,
     /// Sessions that were opened for the whole ensemble.
     sessions: BTreeSet<SessionId>,
 }
@@ -117,12 +117,13 @@ impl Chronicle {
     #[must_use]
     pub fn new(options: TreeOptions) -> Self {
         let tree = Tree::new(options);
-        let root = Past { looks: vec![(Zxid::ZERO, look(&tree, "/"))], ..Past::default() };
+        let root =
+            PathHistory { views: vec![(Zxid::ZERO, view(&tree, "/"))], ..PathHistory::default() };
         Chronicle {
             committed: BTreeMap::new(),
             tree,
             pasts: BTreeMap::from([("/".to_owned(), root)]),
-            nothing: Past::default(),
+            nothing: PathHistory::default(),
             sessions: BTreeSet::new(),
         }
     }
@@ -140,7 +141,10 @@ impl Chronicle {
     }
 
     /// Paths that begin so, with their pasts.
-    pub fn pasts_below<'a>(&'a self, top: &'a str) -> impl Iterator<Item = (&'a str, &'a Past)> {
+    pub fn pasts_below<'a>(
+        &'a self,
+        top: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a PathHistory)> {
         let below =
             self.pasts.range(top.to_owned()..).take_while(move |(path, _)| path.starts_with(top));
         below.map(|(path, past)| (path.as_str(), past)).filter(move |(path, _)| is_below(path, top))
@@ -189,7 +193,7 @@ impl Chronicle {
 
     /// The past of a path.
     #[must_use]
-    pub fn past(&self, path: &str) -> &Past {
+    pub fn past(&self, path: &str) -> &PathHistory {
         self.pasts.get(path).unwrap_or(&self.nothing)
     }
 
@@ -202,20 +206,20 @@ impl Chronicle {
         let mut changes = Vec::new();
         self.note_changes(&entry.txn, &mut changes);
         // The list of a znode that is deleted is the one from before.
-        let before: Vec<_> = changes.iter().map(|(path, ..)| look(&self.tree, path)).collect();
+        let before: Vec<_> = changes.iter().map(|(path, ..)| view(&self.tree, path)).collect();
         let outcome = self.tree.apply(&entry, &mut Events::new());
         let mut body = Vec::new();
         let reply = outcome.encode_reply(&mut body).map(|()| body);
         for ((path, table, kind), before) in changes.into_iter().zip(before) {
-            let look = look(&self.tree, &path);
-            let shown = if kind == EventType::NodeDeleted { &before } else { &look };
-            let acl = shown.as_ref().or(look.as_ref()).or(before.as_ref());
-            let acl = acl.map(|look| look.acl.clone()).unwrap_or_default();
+            let view = view(&self.tree, &path);
+            let shown = if kind == EventType::NodeDeleted { &before } else { &view };
+            let acl = shown.as_ref().or(view.as_ref()).or(before.as_ref());
+            let acl = acl.map(|view| view.acl.clone()).unwrap_or_default();
             let past = self.pasts.entry(path).or_default();
-            past.looks.push((zxid, look));
+            past.views.push((zxid, view));
             match table {
-                Table::Data => past.data_changes.push(Change { zxid, kind, acl }),
-                Table::Child => past.child_changes.push(Change { zxid, kind, acl }),
+                Table::Data => past.data_changes.push(WatchedChange { zxid, kind, acl }),
+                Table::Child => past.child_changes.push(WatchedChange { zxid, kind, acl }),
                 Table::Neither => {}
             }
         }
@@ -244,7 +248,7 @@ impl Chronicle {
             }
             Txn::CloseSession { ephemerals } => {
                 for path in ephemerals.iter().flatten() {
-                    if look(&self.tree, path).is_some() {
+                    if view(&self.tree, path).is_some() {
                         gone(path);
                     }
                 }
@@ -277,18 +281,18 @@ enum Table {
     Neither,
 }
 
-impl Past {
+impl PathHistory {
     /// What it looked like right after a txn.
     #[must_use]
-    pub fn look_at(&self, zxid: Zxid) -> Option<&Look> {
-        let count = self.looks.partition_point(|(at, _)| *at <= zxid);
-        self.looks[..count].last().and_then(|(_, look)| look.as_ref())
+    pub fn view_at(&self, zxid: Zxid) -> Option<&ZnodeView> {
+        let count = self.views.partition_point(|(at, _)| *at <= zxid);
+        self.views[..count].last().and_then(|(_, view)| view.as_ref())
     }
 }
 
 /// What a path looks like in a tree.
 #[must_use]
-pub fn look(tree: &Tree, path: &str) -> Option<Look> {
+pub fn view(tree: &Tree, path: &str) -> Option<ZnodeView> {
     let ids = [Id::new(SUPER, "")];
     let reader = read::Reader { session: SessionId::NONE, watcher: Watcher(u64::MAX), ids: &ids };
     let mut data = Vec::new();
@@ -300,7 +304,7 @@ pub fn look(tree: &Tree, path: &str) -> Option<Look> {
     let mut acl = Vec::new();
     tree.read(reader, &ReadRequest::GetAcl { path: path.into() }, &mut acl).ok()?;
     let acl = Reader::new(&acl).vector(Acl::decode).ok()?;
-    Some(Look { data, children: sorted_names(&names), acl })
+    Some(ZnodeView { data, children: sorted_names(&names), acl })
 }
 
 /// The names in the body of an answer to getChildren, sorted: a tree that was loaded from a snapshot
@@ -352,7 +356,7 @@ pub fn content(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
             let mut node = Vec::new();
             node.put_buffer(data);
             stat.encode(&mut node);
-            let acl = look(tree, path).map(|look| look.acl).unwrap_or_default();
+            let acl = view(tree, path).map(|view| view.acl).unwrap_or_default();
             node.put_vector(&acl, |out, entry| entry.encode(out));
             content.insert(path.to_owned(), node);
         }

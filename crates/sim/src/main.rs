@@ -36,7 +36,7 @@ struct Arguments {
     /// Threads that run seeds; 0 for one for each core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Lines of the story to print when something is wrong.
+    /// Lines of the trace to print when something is wrong.
     #[arg(long, default_value_t = 80)]
     lines: usize,
 }
@@ -104,7 +104,7 @@ fn fresh_seed() -> u64 {
 }
 
 fn report(verdict: &Verdict, arguments: &Arguments) {
-    let Verdict { seed, hash, counts, txns, simulated_ms, failure, story } = verdict;
+    let Verdict { seed, hash, counts, txns, simulated_ms, failure, trace } = verdict;
     let [diff, trunc, snap] = counts.plans;
     let summary = format!(
         "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} memberships",
@@ -119,14 +119,14 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
     let Some(failure) = failure else {
         return println!("{summary}: ok");
     };
-    let story = story[story.len().saturating_sub(arguments.lines)..].join("\n");
+    let trace = trace[trace.len().saturating_sub(arguments.lines)..].join("\n");
     let world = match (arguments.rough, arguments.changing) {
         (true, _) => " --rough",
         (_, true) => " --changing",
         _ => "",
     };
     println!(
-        "{summary}: FAILED\n{story}\n{}: {}\nreplay: cargo run --release -p herdsman-sim -- --seed {seed}{world}",
+        "{summary}: FAILED\n{trace}\n{}: {}\nreplay: cargo run --release -p herdsman-sim -- --seed {seed}{world}",
         failure.property, failure.why
     );
 }

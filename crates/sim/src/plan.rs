@@ -81,7 +81,7 @@ pub struct Plan {
     /// Which kinds of faults happen.
     pub faults: FaultKinds,
     /// A host that is no member speaks to the servers.
-    pub strangers: bool,
+    pub intruders: bool,
     /// How often in a thousand times a client that could ask for something connects anew instead, with
     /// its session and while its requests are on their way.
     pub reconnects_per_mille: u64,
@@ -277,7 +277,7 @@ impl Plan {
             sweep_ms: tick_ms * random.between(2, 10),
             applied_late_per_mille: *random.pick(&[0, 0, 200, 500]),
             requests,
-            strangers: random.per_mille(150),
+            intruders: random.per_mille(150),
             mistake: None,
             unchecked: None,
         };

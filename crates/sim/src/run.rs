@@ -10,7 +10,7 @@ use herdsman_zab::Zab;
 
 use crate::checkers::Fact;
 use crate::checkers::liveness::{
-    IN_FLIGHT_TICKS, PROGRESS_TICKS, REST_TICKS, SETTLE_TICKS, STRANGER_TICKS,
+    IN_FLIGHT_TICKS, INTRUDER_TICKS, PROGRESS_TICKS, REST_TICKS, SETTLE_TICKS,
 };
 use crate::plan::Plan;
 use crate::world::{Counts, Event, Failure, Server, Tracing, World};
@@ -31,7 +31,7 @@ pub struct Verdict {
     /// What went wrong, if anything.
     pub failure: Option<Failure>,
     /// The last that happened, and the servers, in words; only of a run that was traced.
-    pub story: Vec<String>,
+    pub trace: Vec<String>,
 }
 
 /// Runs a seed.
@@ -62,15 +62,15 @@ fn run_once(plan: Plan, tracing: Tracing) -> Verdict {
         counts: world.counts,
         txns: world.chronicle.len(),
         simulated_ms: world.now_ms,
-        story: story(&world),
+        trace: trace(&world),
         failure: world.failure,
     }
 }
 
-fn story(world: &World) -> Vec<String> {
-    let mut story: Vec<_> = world.trace().map(str::to_owned).collect();
-    story.extend(describe(world));
-    story
+fn trace(world: &World) -> Vec<String> {
+    let mut trace: Vec<_> = world.trace().map(str::to_owned).collect();
+    trace.extend(describe(world));
+    trace
 }
 
 /// The servers' states, a line each.
@@ -113,7 +113,7 @@ fn play(world: &mut World) {
     }
     world.start_clients();
     world.start_faults();
-    world.start_strangers();
+    world.start_intruders();
     world.run_until(world.plan.fault_phase_ms);
     if world.failure.is_some() {
         return;
@@ -127,7 +127,7 @@ fn play(world: &mut World) {
     if let Some(absent) = world.all_but_a_quorum() {
         world.leave_out(&absent);
         world.restart_all();
-        if !settle(world) || !progress(world) || !endure_stranger(world) {
+        if !settle(world) || !progress(world) || !endure_intruder(world) {
             return;
         }
         world.bring_back();
@@ -192,16 +192,16 @@ fn progress(world: &mut World) -> bool {
     })
 }
 
-/// A stranger alone ends no leader's term, but for one that it can end in the name of a voter that is down.
-fn endure_stranger(world: &mut World) -> bool {
-    if !world.plan.strangers || world.plan.epoch_txns_max != u32::MAX {
+/// An intruder alone ends no leader's term, but for one that it can end in the name of a voter that is down.
+fn endure_intruder(world: &mut World) -> bool {
+    if !world.plan.intruders || world.plan.epoch_txns_max != u32::MAX {
         return true;
     }
     let before = world.counts.leaders;
-    world.run_until(world.now_ms + STRANGER_TICKS * world.plan.tick_ms);
+    world.run_until(world.now_ms + INTRUDER_TICKS * world.plan.tick_ms);
     let ended = world.counts.leaders - before;
     if ended > 1 && world.failure.is_none() {
-        world.fail("liveness", format!("a stranger has ended the terms of {ended} leaders"));
+        world.fail("liveness", format!("an intruder has ended the terms of {ended} leaders"));
     }
     world.failure.is_none()
 }
@@ -242,7 +242,7 @@ fn rest(world: &mut World) {
         .enumerate()
         .filter_map(|(place, process)| process.as_ref().map(|process| (place, &process.tree)))
         .collect();
-    world.tell(&Fact::AtRest { trees: &trees });
+    world.report(&Fact::AtRest { trees: &trees });
     for (server, process) in world.servers.iter_mut().zip(&mut processes) {
         server.process = process.take();
     }

@@ -35,7 +35,7 @@ pub struct Storage {
 }
 
 /// What a server finds when it starts.
-pub struct Found {
+pub struct RecoveredState {
     /// Its tree.
     pub tree: Tree,
     /// The epochs it remembers.
@@ -70,7 +70,7 @@ impl Storage {
     ///
     /// # Errors
     /// In the words of `store`.
-    pub fn open(&self, plan: &Plan) -> Result<Found, String> {
+    pub fn open(&self, plan: &Plan) -> Result<RecoveredState, String> {
         let recovered = recover(&self.disk, &self.dirs, &Storage::options(plan), &mut |_| {})
             .map_err(|error| error.to_string())?;
         if let Some(mismatch) = recovered.digest_mismatch {
@@ -93,7 +93,7 @@ impl Storage {
         let suspended =
             voting::settle(&self.disk, &self.dirs).map_err(|error| error.to_string())?;
         let (base, tail) = self.history(plan, last)?;
-        Ok(Found { tree, epochs, base, tail, suspended })
+        Ok(RecoveredState { tree, epochs, base, tail, suspended })
     }
 
     fn history(&self, plan: &Plan, last: Zxid) -> Result<(Zxid, Vec<(Zxid, Bytes)>), String> {

@@ -11,13 +11,13 @@ pub mod conns;
 pub mod disks;
 pub mod drive;
 pub mod faults;
-mod hands;
+mod intruders;
 pub mod lifecycle;
 pub mod links;
 pub mod mirror;
 pub mod pipe;
+mod scripting;
 mod sending;
-mod strangers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::random::Random;
 use crate::storage::Storage;
 use conns::Conn;
 use disks::{Job, SnapshotTask};
-use faults::Trouble;
+use faults::FaultState;
 use links::Link;
 pub use mirror::Mirror;
 
@@ -44,7 +44,7 @@ pub use mirror::Mirror;
 const TRACE_LINES_MAX: usize = 4000;
 
 /// A server, by its place in the list of servers.
-pub type Place = usize;
+pub type ServerIndex = usize;
 
 /// Something that will happen.
 #[derive(Clone, Copy, Debug)]
@@ -52,32 +52,32 @@ pub enum Event {
     /// A server starts.
     Start {
         /// Which.
-        place: Place,
+        place: ServerIndex,
     },
     /// A server is told that time has passed.
     Tick {
         /// Which.
-        place: Place,
+        place: ServerIndex,
         /// In which of its lives.
         life: u64,
     },
     /// A vote arrives.
     Vote {
         /// From.
-        from: Place,
+        from: ServerIndex,
         /// To.
-        to: Place,
+        to: ServerIndex,
     },
     /// A server tries to connect to another.
     Dial {
         /// Who.
-        place: Place,
+        place: ServerIndex,
         /// In which of its lives.
         life: u64,
         /// To whom.
-        to: Place,
+        to: ServerIndex,
         /// For which request to connect, and to which port.
-        wish: (u64, LearnerPort),
+        connect_attempt: (u64, LearnerPort),
         /// How often it has tried.
         tries: u64,
     },
@@ -96,7 +96,7 @@ pub enum Event {
     /// A disk has done its work.
     DiskDone {
         /// Whose.
-        place: Place,
+        place: ServerIndex,
         /// In which of its lives.
         life: u64,
         /// Which queue.
@@ -105,7 +105,7 @@ pub enum Event {
     /// A server goes on with its snapshot.
     SnapshotStep {
         /// Which.
-        place: Place,
+        place: ServerIndex,
         /// In which of its lives.
         life: u64,
     },
@@ -132,26 +132,26 @@ pub enum Event {
     /// A server puts into its tree what is committed.
     Apply {
         /// Which.
-        place: Place,
+        place: ServerIndex,
         /// In which of its lives.
         life: u64,
     },
     /// A server that stood still goes on.
     Resume {
         /// Which.
-        place: Place,
+        place: ServerIndex,
     },
     /// Clients ask a server that stands still.
     AskStopped {
         /// Which.
-        place: Place,
+        place: ServerIndex,
     },
     /// Something breaks or is mended.
     Fault,
     /// The power fails in several places.
     PowerFails,
     /// A host that is no member does something.
-    Stranger,
+    Intruder,
 }
 
 /// A server's clock.
@@ -275,7 +275,7 @@ pub struct Process {
     tick_at_ms: Option<u64>,
     /// What is committed waits for its turn.
     applies_later: bool,
-    wish: u64,
+    connect_attempt: u64,
     delivered: herdsman_proto::Zxid,
     storage: herdsman_node::StorageState,
     /// Which lanes wait for room on the disk.
@@ -348,14 +348,14 @@ pub struct World {
     asked: u64,
     links: BTreeMap<LinkId, Link>,
     /// Links to hosts that are no members.
-    strangers: BTreeMap<LinkId, Place>,
-    votes: BTreeMap<(Place, Place), Vec<u8>>,
+    intruders: BTreeMap<LinkId, ServerIndex>,
+    votes: BTreeMap<(ServerIndex, ServerIndex), Vec<u8>>,
     conns: BTreeMap<u64, Conn>,
     /// Ordered pairs of servers of which the first cannot reach the second.
-    blocked: BTreeSet<(Place, Place)>,
+    blocked: BTreeSet<(ServerIndex, ServerIndex)>,
     /// Clients and servers that cannot reach each other.
-    cut_off: BTreeSet<(usize, Place)>,
-    trouble: Trouble,
+    cut_off: BTreeSet<(usize, ServerIndex)>,
+    fault_state: FaultState,
     next_id: u64,
     checkers: Checkers,
     hash: u64,
@@ -389,12 +389,12 @@ impl World {
             queue: BTreeMap::new(),
             asked: 0,
             links: BTreeMap::new(),
-            strangers: BTreeMap::new(),
+            intruders: BTreeMap::new(),
             votes: BTreeMap::new(),
             conns: BTreeMap::new(),
             blocked: BTreeSet::new(),
             cut_off: BTreeSet::new(),
-            trouble: Trouble::default(),
+            fault_state: FaultState::default(),
             next_id: 0,
             checkers: Checkers::new(plan.local_sessions).without(plan.unchecked.as_deref()),
             hash: 0,
@@ -416,11 +416,11 @@ impl World {
             self.counts.events += 1;
             self.mix(at_ms);
             self.mix(number);
-            self.happen(event);
+            self.handle(event);
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         if let Some(place) = self.place_of_event(event)
             && let Some(until_ms) = self.servers[place].stopped_until_ms
         {
@@ -432,8 +432,8 @@ impl World {
             Event::Start { place } => self.start(place),
             Event::Tick { place, life } => self.tick(place, life),
             Event::Vote { from, to } => self.vote_arrives(from, to),
-            Event::Dial { place, life, to, wish, tries } => {
-                self.dial(place, life, to, wish, tries);
+            Event::Dial { place, life, to, connect_attempt, tries } => {
+                self.dial(place, life, to, connect_attempt, tries);
             }
             Event::Arrive { link, from_end } => self.arrive(link, from_end),
             Event::SendPiece { link } => self.send_piece(link),
@@ -448,12 +448,12 @@ impl World {
             Event::AskStopped { place } => self.ask_stopped(place),
             Event::Fault => self.next_fault(),
             Event::PowerFails => self.crash_many(),
-            Event::Stranger => self.stranger_acts(),
+            Event::Intruder => self.intruder_acts(),
         }
     }
 
     /// The server that has to run for this to happen.
-    fn place_of_event(&self, event: Event) -> Option<Place> {
+    fn place_of_event(&self, event: Event) -> Option<ServerIndex> {
         match event {
             Event::Tick { place, .. }
             | Event::Vote { to: place, .. }
@@ -471,7 +471,7 @@ impl World {
             | Event::AskStopped { .. }
             | Event::Fault
             | Event::PowerFails
-            | Event::Stranger => None,
+            | Event::Intruder => None,
         }
     }
 
@@ -486,8 +486,8 @@ impl World {
     }
 
     /// Shows the checkers a fact.
-    pub fn tell(&mut self, fact: &Fact<'_>) {
-        if let Err((property, why)) = self.checkers.see(fact, &self.chronicle) {
+    pub fn report(&mut self, fact: &Fact<'_>) {
+        if let Err((property, why)) = self.checkers.observe(fact, &self.chronicle) {
             self.fail(&property, why);
         }
     }
@@ -539,11 +539,11 @@ impl World {
         self.random.between(low, high.max(low))
     }
 
-    fn place_of(&self, id: ServerId) -> Option<Place> {
+    fn place_of(&self, id: ServerId) -> Option<ServerIndex> {
         self.servers.iter().position(|server| server.id == id)
     }
 
-    fn alive(&self, place: Place, life: u64) -> bool {
+    fn alive(&self, place: ServerIndex, life: u64) -> bool {
         self.servers[place].life == life && self.servers[place].process.is_some()
     }
 }

@@ -19,7 +19,7 @@ impl Checker for Agreement {
         "agreement"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Proposed { zxid, hash, .. } => {
                 self.known.entry(*zxid).or_insert(*hash);

@@ -6,7 +6,7 @@ use herdsman_tree::Tree;
 
 use super::{Checker, Fact};
 use crate::chronicle::{Chronicle, content};
-use crate::world::Place;
+use crate::world::ServerIndex;
 
 /// Compares every server's tree with that of the chronicle.
 pub struct Digests;
@@ -16,12 +16,12 @@ impl Checker for Digests {
         "equal digests"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::DigestMismatch { place, zxid } => {
                 Err(format!("server {place} itself found a wrong digest after {zxid}"))
             }
-            Fact::Stands { place, tree } => {
+            Fact::Shown { place, tree } => {
                 let zxid = tree.last_zxid();
                 match chronicle.get(zxid) {
                     Some(known) if known.digest != tree.digest() => {
@@ -43,7 +43,7 @@ impl Checker for Digests {
 }
 
 /// Everything that is in a tree, with the sessions.
-fn compare(place: Place, tree: &Tree, chronicle: &Chronicle) -> Result<(), String> {
+fn compare(place: ServerIndex, tree: &Tree, chronicle: &Chronicle) -> Result<(), String> {
     let (found, expected) = (content(tree), content(chronicle.tree()));
     let differs = |path: &&String| found.get(*path) != expected.get(*path);
     match expected.keys().chain(found.keys()).find(differs) {

@@ -22,7 +22,7 @@ impl Checker for Durability {
         "durability"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Replied(reply) if reply.is_done_write(chronicle) => {
                 if !self.answered.insert(reply.zxid) {

@@ -11,7 +11,7 @@ use herdsman_proto::txn::CreateKind;
 use herdsman_proto::{SessionId, Txn, Zxid};
 
 use super::{Checker, Fact, has_effect};
-use crate::chronicle::{Chronicle, Past};
+use crate::chronicle::{Chronicle, PathHistory};
 
 /// Looks at sessions whenever a txn is committed, and at every tree that clients see.
 pub struct Ephemerals {
@@ -40,8 +40,8 @@ fn check_end(
     listed: Option<&[Box<str>]>,
     chronicle: &Chronicle,
 ) -> Result<(), String> {
-    let is_own = |past: &Past| {
-        past.look_at(zxid).is_some_and(|look| look.decoded().ephemeral_owner == session.0)
+    let is_own = |past: &PathHistory| {
+        past.view_at(zxid).is_some_and(|view| view.decoded().ephemeral_owner == session.0)
     };
     let own = chronicle.pasts_below("/").filter(|(_, past)| is_own(past));
     let own: BTreeSet<&str> = own.map(|(path, _)| path).collect();
@@ -67,7 +67,7 @@ impl Checker for Ephemerals {
         "ephemeral lifetime"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Committed { zxid, entry } => {
                 let session = entry.header.session;
@@ -88,7 +88,7 @@ impl Checker for Ephemerals {
                 }
                 Ok(())
             }
-            Fact::Stands { place, tree } => {
+            Fact::Shown { place, tree } => {
                 let orphans = tree.orphan_ephemeral_owners();
                 if orphans.is_empty() {
                     return Ok(());

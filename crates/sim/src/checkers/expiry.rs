@@ -24,7 +24,7 @@ impl Checker for Expiry {
         "expiry"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Proposed { closes: Some(session), .. } => {
                 self.ending.insert(*session);

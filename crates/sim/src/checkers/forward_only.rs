@@ -9,12 +9,12 @@ use herdsman_proto::Zxid;
 
 use super::{Checker, Fact};
 use crate::chronicle::Chronicle;
-use crate::world::Place;
+use crate::world::ServerIndex;
 
 /// What each server has shown.
 #[derive(Default)]
 pub struct ForwardOnly {
-    shown: BTreeMap<Place, Zxid>,
+    shown: BTreeMap<ServerIndex, Zxid>,
 }
 
 impl Checker for ForwardOnly {
@@ -22,9 +22,9 @@ impl Checker for ForwardOnly {
         "forward only"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         match fact {
-            Fact::Stands { place, tree } => {
+            Fact::Shown { place, tree } => {
                 let zxid = tree.last_zxid();
                 match self.shown.insert(*place, zxid) {
                     Some(before) if before > zxid => {

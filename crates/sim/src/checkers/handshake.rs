@@ -20,7 +20,7 @@ impl Checker for Handshake {
         "handshake"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         let Fact::Connected { client, asked, session, timeout_is_right, read_only_unasked } = fact
         else {
             return Ok(());

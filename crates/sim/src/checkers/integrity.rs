@@ -19,7 +19,7 @@ impl Checker for Integrity {
         "integrity"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Proposed { place, zxid, .. } if !self.proposed.insert(*zxid) => {
                 Err(format!("server {place} proposed {zxid}, which had been proposed"))

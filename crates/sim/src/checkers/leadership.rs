@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{Checker, Fact};
 use crate::chronicle::Chronicle;
-use crate::world::Place;
+use crate::world::ServerIndex;
 
 /// Who led when.
 #[derive(Default)]
 pub struct Leadership {
-    by_epoch: BTreeMap<u32, Place>,
+    by_epoch: BTreeMap<u32, ServerIndex>,
 }
 
 impl Checker for Leadership {
@@ -17,7 +17,7 @@ impl Checker for Leadership {
         "leadership"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         if let Fact::Established { place, epoch, .. } = fact
             && let Some(other) = self.by_epoch.insert(*epoch, *place)
         {

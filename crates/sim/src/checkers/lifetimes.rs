@@ -23,7 +23,7 @@ impl Checker for Lifetimes {
         "lifetimes"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Committed { entry, .. } if has_effect(&entry.txn) => {
                 self.take(&entry.header, &entry.txn, chronicle)
@@ -41,13 +41,13 @@ impl Lifetimes {
                 Ok(())
             }
             Txn::Delete { path, container: true } => {
-                let Some(look) = chronicle.past(path).look_at(header.zxid) else {
+                let Some(view) = chronicle.past(path).view_at(header.zxid) else {
                     return Err(format!(
                         "{}: the sweep deleted {path}, which is gone",
                         header.zxid
                     ));
                 };
-                let stat = look.decoded();
+                let stat = view.decoded();
                 if header.session == SessionId::NONE && self.is_due(path, &stat, header.time_ms) {
                     return Ok(());
                 }

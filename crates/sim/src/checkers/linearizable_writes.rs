@@ -25,7 +25,7 @@ impl Checker for LinearizableWrites {
         "linearizable writes"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Invoked { client, xid, .. } => {
                 self.invoked.insert((*client, *xid), self.answered);

@@ -9,6 +9,6 @@ pub const SETTLE_TICKS: u64 = 60;
 /// Ticks until every client has got a write done.
 pub const PROGRESS_TICKS: u64 = 300;
 /// Ticks in which a server steps down at most once because of what is said in a voter's name.
-pub const STRANGER_TICKS: u64 = 55;
+pub const INTRUDER_TICKS: u64 = 55;
 /// Ticks until nothing moves any more once clients ask for nothing.
 pub const REST_TICKS: u64 = 60;

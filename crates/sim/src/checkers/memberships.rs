@@ -9,12 +9,12 @@ use herdsman_zab::quorum::Electorate;
 
 use super::{Checker, Fact};
 use crate::chronicle::Chronicle;
-use crate::world::{Mirror, Place};
+use crate::world::{Mirror, ServerIndex};
 
 /// Memberships that were in force somewhere, and where first.
 #[derive(Default)]
 pub struct Memberships {
-    in_force: BTreeMap<Zxid, Place>,
+    in_force: BTreeMap<Zxid, ServerIndex>,
 }
 
 impl Checker for Memberships {
@@ -22,13 +22,15 @@ impl Checker for Memberships {
         "memberships"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match *fact {
-            Fact::GoesBy { place, in_force, pending, log } => {
+            Fact::Memberships { place, in_force, pending, log } => {
                 self.in_force.entry(brought_by(in_force)).or_insert(place);
                 check_pending(place, in_force, pending, log)
             }
-            Fact::Changes { membership, observing } => check_answers(membership, observing),
+            Fact::MembershipProposed { membership, observing } => {
+                check_answers(membership, observing)
+            }
             Fact::AtRest { .. } => self.check_agreed(chronicle),
             _ => Ok(()),
         }
@@ -49,7 +51,7 @@ impl Memberships {
 }
 
 fn check_pending(
-    place: Place,
+    place: ServerIndex,
     in_force: &Membership,
     pending: Option<&Membership>,
     log: &Mirror,

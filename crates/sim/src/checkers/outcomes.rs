@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use herdsman_proto::{ErrorCode, Id, Perms, Txn, Zxid};
 
 use super::{Checker, Fact, Reply};
-use crate::chronicle::{Chronicle, Look, parent, permits};
+use crate::chronicle::{Chronicle, ZnodeView, parent, permits};
 use crate::client::{Create, Op};
 
 /// Compares answers with what the rules say.
@@ -20,7 +20,7 @@ impl Checker for Outcomes {
         "outcomes"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         let Fact::Replied(reply) = fact else { return Ok(()) };
         let is_decided = reply.op.is_write()
             && !reply.read_only
@@ -51,8 +51,8 @@ fn check(reply: &Reply<'_>, chronicle: &Chronicle) -> Result<(), String> {
         return Ok(());
     }
     let before = chronicle.last_before(*zxid);
-    let mut view = View { chronicle, before, ids: reply.ids, new: BTreeMap::new() };
-    let expected = view.errors(op);
+    let mut model = Model { chronicle, before, ids: reply.ids, new: BTreeMap::new() };
+    let expected = model.errors(op);
     if expected != decided {
         return Err(format!(
             "client {client} asked {op:?} and got {decided:?} at {zxid}, not {expected:?}"
@@ -61,8 +61,8 @@ fn check(reply: &Reply<'_>, chronicle: &Chronicle) -> Result<(), String> {
     if decided.iter().any(|code| *code != 0) {
         return Ok(());
     }
-    for (path, expected) in &view.new {
-        let found = chronicle.past(path).look_at(*zxid).map(Known::of);
+    for (path, expected) in &model.new {
+        let found = chronicle.past(path).view_at(*zxid).map(ExpectedZnode::of);
         if found != *expected {
             return Err(format!("{op:?} made {found:?} of {path} at {zxid}, not {expected:?}"));
         }
@@ -81,7 +81,7 @@ fn errors_of(txn: &Txn) -> Vec<i32> {
 
 /// A znode, as far as the rules ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
+struct ExpectedZnode {
     version: i32,
     aversion: i32,
     children: i32,
@@ -91,31 +91,31 @@ struct Known {
     acl: Vec<herdsman_proto::Acl>,
 }
 
-impl Known {
-    fn of(look: &Look) -> Self {
-        let stat = look.decoded();
-        Known {
+impl ExpectedZnode {
+    fn of(view: &ZnodeView) -> Self {
+        let stat = view.decoded();
+        ExpectedZnode {
             version: stat.version,
             aversion: stat.aversion,
             children: stat.num_children,
             // A stat shows twice that, less the children that there are.
             created: (stat.cversion + stat.num_children) / 2,
             is_ephemeral: stat.ephemeral_owner != 0,
-            acl: look.acl.clone(),
+            acl: view.acl.clone(),
         }
     }
 }
 
 /// The tree as a request finds it.
-struct View<'a> {
+struct Model<'a> {
     chronicle: &'a Chronicle,
     before: Zxid,
     ids: &'a [Id],
     /// What earlier parts of the same multi have changed.
-    new: BTreeMap<String, Option<Known>>,
+    new: BTreeMap<String, Option<ExpectedZnode>>,
 }
 
-impl View<'_> {
+impl Model<'_> {
     fn errors(&mut self, op: &Op) -> Vec<i32> {
         let code = |result: Result<(), ErrorCode>| result.map_or_else(ErrorCode::code, |()| 0);
         let Op::Multi(ops) = op else { return vec![code(self.change(op))] };
@@ -131,15 +131,15 @@ impl View<'_> {
         each.collect()
     }
 
-    fn find(&self, path: &str) -> Result<Known, ErrorCode> {
+    fn find(&self, path: &str) -> Result<ExpectedZnode, ErrorCode> {
         let found = match self.new.get(path) {
             Some(changed) => changed.clone(),
-            None => self.chronicle.past(path).look_at(self.before).map(Known::of),
+            None => self.chronicle.past(path).view_at(self.before).map(ExpectedZnode::of),
         };
         found.ok_or(ErrorCode::NoNode)
     }
 
-    fn require(&self, znode: &Known, wanted: Perms) -> Result<(), ErrorCode> {
+    fn require(&self, znode: &ExpectedZnode, wanted: Perms) -> Result<(), ErrorCode> {
         if permits(&znode.acl, wanted, self.ids) { Ok(()) } else { Err(ErrorCode::NoAuth) }
     }
 
@@ -199,7 +199,7 @@ impl View<'_> {
         parent_znode.children += 1;
         parent_znode.created += 1;
         self.put(&parent(&path), parent_znode);
-        let znode = Known {
+        let znode = ExpectedZnode {
             version: 0,
             aversion: 0,
             children: 0,
@@ -211,7 +211,7 @@ impl View<'_> {
         Ok(())
     }
 
-    fn put(&mut self, path: &str, znode: Known) {
+    fn put(&mut self, path: &str, znode: ExpectedZnode) {
         self.new.insert(path.to_owned(), Some(znode));
     }
 }

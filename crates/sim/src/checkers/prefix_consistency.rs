@@ -13,7 +13,7 @@ impl Checker for PrefixConsistency {
         "prefix consistency"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         let Fact::Delivered { place, previous, zxid, .. } = fact else {
             return Ok(());
         };

@@ -12,7 +12,7 @@ impl Checker for PrimaryIntegrity {
         "primary integrity"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         let Fact::Established { place, epoch, log } = fact else {
             return Ok(());
         };

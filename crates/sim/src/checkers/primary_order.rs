@@ -20,7 +20,7 @@ impl Checker for PrimaryOrder {
         "primary order"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Proposed { zxid, .. } => {
                 let before = self.last_of_epoch.insert(zxid.epoch(), *zxid);

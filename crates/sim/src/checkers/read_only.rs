@@ -15,7 +15,7 @@ impl Checker for ReadOnly {
         "read-only service"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         let Fact::Replied(reply) = fact else { return Ok(()) };
         let refused = reply.code == ErrorCode::NotReadOnly.code();
         let needs_leader =

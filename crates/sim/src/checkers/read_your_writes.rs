@@ -13,7 +13,7 @@ impl Checker for ReadYourWrites {
         "read your writes"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         let Fact::Replied(reply) = fact else { return Ok(()) };
         let known = reply.seen.max(reply.heard);
         // Credentials are answered without a look at the tree.

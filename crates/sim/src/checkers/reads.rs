@@ -9,7 +9,7 @@
 use herdsman_proto::{Acl, ErrorCode, JuteWrite, Perms};
 
 use super::{Checker, Fact, Reply};
-use crate::chronicle::{Chronicle, Look, sorted_names};
+use crate::chronicle::{Chronicle, ZnodeView, sorted_names};
 use crate::client::Op;
 
 /// Compares what is read with the chronicle.
@@ -20,7 +20,7 @@ impl Checker for Reads {
         "reads are of their time"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         let Fact::Replied(reply) = fact else {
             return Ok(());
         };
@@ -33,8 +33,8 @@ impl Checker for Reads {
             | Op::GetChildren { path, .. }
             | Op::GetAcl { path }
             | Op::CountDescendants { path } => {
-                let look = chronicle.past(path).look_at(reply.zxid);
-                expected(reply, look, chronicle)
+                let view = chronicle.past(path).view_at(reply.zxid);
+                expected(reply, view, chronicle)
             }
             Op::GetEphemerals => Ok(ephemerals(reply, chronicle)),
             _ => return Ok(()),
@@ -60,31 +60,31 @@ impl Checker for Reads {
 /// The body of the answer, or the error.
 fn expected(
     reply: &Reply<'_>,
-    look: Option<&Look>,
+    view: Option<&ZnodeView>,
     chronicle: &Chronicle,
 ) -> Result<Vec<u8>, ErrorCode> {
-    let look = look.ok_or(ErrorCode::NoNode)?;
+    let view = view.ok_or(ErrorCode::NoNode)?;
     let wanted = match reply.op {
         Op::GetAcl { .. } => Perms::READ.union(Perms::ADMIN),
         _ => Perms::READ,
     };
-    if !look.permits(wanted, reply.ids) {
+    if !view.permits(wanted, reply.ids) {
         return Err(ErrorCode::NoAuth);
     }
     Ok(match reply.op {
-        Op::GetData { .. } => look.data.clone(),
-        Op::Exists { .. } => look.stat().to_vec(),
-        Op::GetAcl { .. } => acl_body(reply, look),
+        Op::GetData { .. } => view.data.clone(),
+        Op::Exists { .. } => view.stat().to_vec(),
+        Op::GetAcl { .. } => acl_body(reply, view),
         Op::CountDescendants { path } => {
             let all = chronicle.pasts_below(path).filter(|(below, _)| below != path);
-            let count = all.filter(|(_, past)| past.look_at(reply.zxid).is_some()).count();
+            let count = all.filter(|(_, past)| past.view_at(reply.zxid).is_some()).count();
             let mut body = Vec::new();
             body.put_count(count);
             body
         }
         _ => {
             let mut names = Vec::new();
-            names.put_vector(&look.children, |out, name| out.put_string(name));
+            names.put_vector(&view.children, |out, name| out.put_string(name));
             names
         }
     })
@@ -92,9 +92,9 @@ fn expected(
 
 /// All znodes that the session owns.
 fn ephemerals(reply: &Reply<'_>, chronicle: &Chronicle) -> Vec<u8> {
-    let is_own = |look: &Look| look.decoded().ephemeral_owner == reply.session.0;
+    let is_own = |view: &ZnodeView| view.decoded().ephemeral_owner == reply.session.0;
     let all = chronicle.pasts_below("/");
-    let own = all.filter(|(_, past)| past.look_at(reply.zxid).is_some_and(is_own));
+    let own = all.filter(|(_, past)| past.view_at(reply.zxid).is_some_and(is_own));
     let paths: Vec<_> = own.map(|(path, _)| path).collect();
     let mut body = Vec::new();
     body.put_vector(&paths, |out, path| out.put_string(path));
@@ -102,16 +102,16 @@ fn ephemerals(reply: &Reply<'_>, chronicle: &Chronicle) -> Vec<u8> {
 }
 
 /// The list as it is shown: hashes of passwords only to those who may change it.
-fn acl_body(reply: &Reply<'_>, look: &Look) -> Vec<u8> {
-    let is_admin = look.permits(Perms::ADMIN, reply.ids);
+fn acl_body(reply: &Reply<'_>, view: &ZnodeView) -> Vec<u8> {
+    let is_admin = view.permits(Perms::ADMIN, reply.ids);
     let mut body = Vec::new();
-    body.put_vector(&look.acl, |out, entry| {
+    body.put_vector(&view.acl, |out, entry| {
         let mut shown: Acl = entry.clone();
         if let Some((user, _)) = entry.id.id.split_once(':').filter(|_| !is_admin) {
             shown.id.id = format!("{user}:x");
         }
         shown.encode(out);
     });
-    body.extend_from_slice(look.stat());
+    body.extend_from_slice(view.stat());
     body
 }

@@ -23,7 +23,7 @@ impl Checker for SessionFifo {
         "session FIFO"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Invoked { session, op, .. } if op.is_write() => {
                 self.sent.entry(*session).or_default().push_back((*op).clone());

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use herdsman_proto::{ErrorCode, EventType, Id, Zxid};
 
 use super::{Checker, Fact, Reply};
-use crate::chronicle::{Change, Chronicle};
+use crate::chronicle::{Chronicle, WatchedChange};
 use crate::client::{Op, WatchKind};
 
 /// A change that a watch tells of.
-type Told = (Zxid, EventType, String);
+type ExpectedEvent = (Zxid, EventType, String);
 
 /// A watch that is set.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ struct Watch {
     /// Everything up to here has been told, or need not be.
     since: Zxid,
     /// What has been told after that, and how often.
-    told: BTreeMap<Told, usize>,
+    told: BTreeMap<ExpectedEvent, usize>,
 }
 
 /// The watches of all clients, and what they have heard of.
@@ -40,7 +40,7 @@ impl Checker for Watches {
         "watches"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
+    fn observe(&mut self, fact: &Fact<'_>, chronicle: &Chronicle) -> Result<(), String> {
         match fact {
             Fact::Replied(reply) if reply.read_only || matches!(reply.op, Op::Auth { .. }) => {
                 Ok(())
@@ -149,7 +149,7 @@ impl Watches {
     fn take(
         &mut self,
         client: usize,
-        event: &Told,
+        event: &ExpectedEvent,
         ids: &[Id],
         chronicle: &Chronicle,
     ) -> Result<(), String> {
@@ -201,8 +201,8 @@ impl Watches {
         let mut found = self.late.remove(&reply.client).unwrap_or_default();
         let mut wanted = Vec::new();
         for (kind, path) in watches {
-            let look = chronicle.past(path).look_at(reply.zxid);
-            let stat = look.map(crate::chronicle::Look::decoded);
+            let view = chronicle.past(path).view_at(reply.zxid);
+            let stat = view.map(crate::chronicle::ZnodeView::decoded);
             let event = match (kind, stat) {
                 (WatchKind::Data | WatchKind::Child, None) => Some(EventType::NodeDeleted),
                 (WatchKind::Data, Some(stat)) if stat.mzxid > seen => {
@@ -215,7 +215,7 @@ impl Watches {
                 _ => None,
             };
             let may_hear =
-                look.is_none_or(|look| look.permits(herdsman_proto::Perms::READ, reply.ids));
+                view.is_none_or(|view| view.permits(herdsman_proto::Perms::READ, reply.ids));
             match event {
                 Some(event) if may_hear => wanted.push((event, path.clone())),
                 Some(_) => {}
@@ -251,10 +251,10 @@ fn due<'a>(
     after: Zxid,
     until: Zxid,
     chronicle: &'a Chronicle,
-) -> Vec<(Told, &'a Change)> {
+) -> Vec<(ExpectedEvent, &'a WatchedChange)> {
     let past = chronicle.past(path);
     let mut due = Vec::new();
-    let mut add = |path: &str, changes: &'a [Change]| {
+    let mut add = |path: &str, changes: &'a [WatchedChange]| {
         let first = changes.partition_point(|change| change.zxid <= after);
         for change in changes[first..].iter().take_while(|change| change.zxid <= until) {
             due.push(((change.zxid, change.kind, path.to_owned()), change));
@@ -267,7 +267,7 @@ fn due<'a>(
             add(path, &past.data_changes);
             add(path, &past.child_changes);
             // A deletion is in both lists, but gives one event.
-            let mut ends: Vec<Told> = Vec::new();
+            let mut ends: Vec<ExpectedEvent> = Vec::new();
             due.retain(|(told, _)| {
                 let is_again = told.1 == EventType::NodeDeleted && ends.contains(told);
                 ends.push(told.clone());

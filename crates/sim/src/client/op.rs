@@ -45,7 +45,7 @@ pub enum Op {
     },
     /// All or nothing.
     Multi(Vec<Op>),
-    /// Change the membership to this whole list.
+    /// WatchedChange the membership to this whole list.
     Reconfig {
         /// Its lines, with commas between them.
         members: String,

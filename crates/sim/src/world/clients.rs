@@ -6,7 +6,7 @@ use herdsman_proto::{
     ConnectRequest, ConnectResponse, ErrorCode, Reader, SessionId, WatchedEvent, Xid, Zxid,
 };
 
-use super::{Event, Place, World};
+use super::{Event, ServerIndex, World};
 use crate::checkers::{Fact, Reply};
 use crate::client::{Client, Op, Stage, credentials, ids};
 use crate::plan::member_line;
@@ -36,7 +36,7 @@ impl World {
             patience_ms = (patience_ms / self.servers.len() as u64).max(6 * self.plan.tick_ms);
         }
         // When all is well, every request is answered.
-        let is_calm = stage == Stage::Connected && self.trouble.is_calm();
+        let is_calm = stage == Stage::Connected && self.fault_state.is_calm();
         if is_calm {
             patience_ms = CALM_PATIENCE_TICKS * self.plan.tick_ms;
         }
@@ -82,7 +82,7 @@ impl World {
     }
 
     fn calm(&self) -> bool {
-        self.trouble.is_over()
+        self.fault_state.is_over()
     }
 
     /// Some of the servers as voters and observers, at least two voters, for a change of membership.
@@ -116,7 +116,7 @@ impl World {
         let same = self.clients[client].conn.and_then(|conn| self.place_of_conn(conn));
         let other = self.random.index(self.servers.len());
         // When all is well, a client stays: another server may not take clients, and a local session ends there.
-        let is_tied = self.trouble.is_calm();
+        let is_tied = self.fault_state.is_calm();
         let place = same.filter(|_| is_tied || self.random.per_mille(600)).unwrap_or(other);
         let has_moved = same != Some(place) && !self.clients[client].pending.is_empty();
         self.client_gives_up(client);
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// A client connects to a server, with its session if it has one.
-    pub fn client_connects(&mut self, client: usize, place: Place) {
+    pub fn client_connects(&mut self, client: usize, place: ServerIndex) {
         let conn = self.open_conn(client, place);
         let now_ms = self.now_ms;
         let timeout_ms = self.plan.session_ms;
@@ -164,7 +164,7 @@ impl World {
         let session = me.session;
         let asked = op.clone();
         let (xid, payload) = me.send(op);
-        self.tell(&Fact::Invoked { client, session, xid, op: &asked });
+        self.report(&Fact::Invoked { client, session, xid, op: &asked });
         self.send_to_server(conn, Some(payload));
     }
 
@@ -175,7 +175,7 @@ impl World {
             self.send_to_server(conn, None);
         }
         self.clients[client].disconnect();
-        self.tell(&Fact::Disconnected { client });
+        self.report(&Fact::Disconnected { client });
     }
 
     /// A client leaves without a word; its session has to end by itself. Its machine may be gone, so that nothing
@@ -183,7 +183,7 @@ impl World {
     pub fn client_leaves(&mut self, client: usize) {
         if self.random.per_mille(500) {
             self.clients[client].disconnect();
-            self.tell(&Fact::Disconnected { client });
+            self.report(&Fact::Disconnected { client });
         }
         self.client_gives_up(client);
         let me = &mut self.clients[client];
@@ -201,7 +201,7 @@ impl World {
         let Some(frames) = frames else {
             self.note(|| format!("client {client} loses connection {conn}"));
             self.clients[client].disconnect();
-            return self.tell(&Fact::Disconnected { client });
+            return self.report(&Fact::Disconnected { client });
         };
         self.clients[client].heard_ms = self.now_ms;
         self.mix(crate::chronicle::fingerprint(&frames));
@@ -224,10 +224,10 @@ impl World {
             me.forget_session();
             me.disconnect();
             if me.calm_session == Some(session) && me.closed_session != Some(session) {
-                self.trouble.expired_in_calm.push((client, session));
+                self.fault_state.expired_in_calm.push((client, session));
             }
-            self.tell(&Fact::Expired { client, session, seen });
-            return self.tell(&Fact::Disconnected { client });
+            self.report(&Fact::Expired { client, session, seen });
+            return self.report(&Fact::Disconnected { client });
         }
         let asked = std::mem::replace(&mut me.session, response.session);
         me.timeout_ms = u64::try_from(response.timeout_ms).unwrap_or(0);
@@ -240,7 +240,7 @@ impl World {
             timeout_is_right: response.timeout_ms == self.plan.session_ms,
             read_only_unasked: me.read_only && !self.plan.takes_read_only(client),
         };
-        self.tell(&fact);
+        self.report(&fact);
         self.client_introduces_itself(client);
     }
 
@@ -273,7 +273,7 @@ impl World {
             let read_only = me.read_only;
             let ids = &ids(client, self.plan.logs_in(client));
             let fact = Fact::Notified { client, kind, path: &path, zxid, ids, read_only };
-            return self.tell(&fact);
+            return self.report(&fact);
         }
         let body = Bytes::copy_from_slice(reader.rest());
         let me = &mut self.clients[client];
@@ -310,7 +310,7 @@ impl World {
         {
             me.note_path(Reader::new(body).required_string().unwrap_or_default().into_owned());
         }
-        me.calm_session = Some(session).filter(|_| self.trouble.is_calm());
+        me.calm_session = Some(session).filter(|_| self.fault_state.is_calm());
         if op.is_write() && code == 0 {
             me.writes_done += 1;
         }
@@ -321,7 +321,7 @@ impl World {
             me.forget_session();
         }
         let ids = ids(client, self.plan.logs_in(client));
-        self.tell(&Fact::Replied(Reply {
+        self.report(&Fact::Replied(Reply {
             client,
             session,
             xid,

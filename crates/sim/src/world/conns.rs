@@ -13,7 +13,7 @@ use herdsman_proto::{
 use herdsman_tree::read;
 
 use super::pipe::Pipe;
-use super::{Event, Place, World};
+use super::{Event, ServerIndex, World};
 use crate::client::{ids, prove, serial};
 
 /// How often it is looked whether a cut way is free again.
@@ -24,7 +24,7 @@ pub struct Conn {
     /// Whose.
     pub client: usize,
     /// To which server.
-    pub place: Place,
+    pub place: ServerIndex,
     life: u64,
     /// Frames' payloads to the server; `None` when the client has closed.
     up: Pipe<Option<Vec<u8>>>,
@@ -45,12 +45,12 @@ pub struct Conn {
 
 impl World {
     /// The server that a connection leads to.
-    pub(super) fn place_of_conn(&self, conn: u64) -> Option<Place> {
+    pub(super) fn place_of_conn(&self, conn: u64) -> Option<ServerIndex> {
         self.conns.get(&conn).map(|conn| conn.place)
     }
 
     /// A client connects to a server.
-    pub(super) fn open_conn(&mut self, client: usize, place: Place) -> u64 {
+    pub(super) fn open_conn(&mut self, client: usize, place: ServerIndex) -> u64 {
         let id = self.fresh_id();
         let conn = Conn {
             client,
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    fn connect(&mut self, conn: u64, place: Place, payload: &[u8]) {
+    fn connect(&mut self, conn: u64, place: ServerIndex, payload: &[u8]) {
         let request = ConnectRequest::decode(payload).expect("our own words");
         let Some(entry) = self.conns.get(&conn) else { return };
         let ids = Arc::clone(&entry.ids);
@@ -189,7 +189,7 @@ impl World {
 
     /// A server has applied a txn: the client that asked for it there is to be answered in its turn.
     /// Requests on the first connection of a session keep their numbers, others are known by their data.
-    pub(super) fn note_applied(&mut self, place: Place, entry: &Entry) {
+    pub(super) fn note_applied(&mut self, place: ServerIndex, entry: &Entry) {
         let TxnHeader { session, cxid, .. } = entry.header;
         for (id, conn) in &mut self.conns {
             if conn.place != place || !conn.server_open || conn.session != Some(session) {
@@ -209,7 +209,7 @@ impl World {
     }
 
     /// Nobody is first in his line whose txn is applied and who is not answered.
-    pub(super) fn check_answered(&mut self, place: Place) {
+    pub(super) fn check_answered(&mut self, place: ServerIndex) {
         let forgotten = |conn: &Conn| {
             let first = conn.submitted.front().copied().filter(|xid| conn.applied.contains(xid));
             first.filter(|_| conn.place == place && conn.server_open)
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    pub(super) fn lose_conns_of(&mut self, place: Place) {
+    pub(super) fn lose_conns_of(&mut self, place: ServerIndex) {
         let of_place = self.conns.iter_mut().filter(|(_, conn)| conn.place == place);
         let mut lost = Vec::new();
         for (id, conn) in of_place {

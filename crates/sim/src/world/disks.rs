@@ -11,7 +11,7 @@ use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Traile
 use herdsman_tree::Dump;
 use herdsman_zab::{EpochKind, Input as PeerInput, LinkId, TreeAfterCut};
 
-use super::{Event, Place, Process, Server, World};
+use super::{Event, Process, Server, ServerIndex, World};
 use crate::storage::Storage;
 
 /// How often a full disk is tried again.
@@ -63,7 +63,7 @@ pub struct SnapshotTask {
 }
 
 /// What came of a job.
-enum Done {
+enum JobResult {
     /// Tell agreement.
     Yes(PeerInput),
     /// No room: try again.
@@ -76,7 +76,7 @@ enum Done {
 
 impl World {
     /// Lets an idle disk begin.
-    pub(super) fn start_disk(&mut self, place: Place) {
+    pub(super) fn start_disk(&mut self, place: ServerIndex) {
         if self.servers[place].frozen {
             return;
         }
@@ -97,13 +97,13 @@ impl World {
         }
     }
 
-    fn disk_ms(&mut self, place: Place) -> u64 {
+    fn disk_ms(&mut self, place: ServerIndex) -> u64 {
         let (low, high) = self.plan.disk_ms;
         let took_ms = self.random.between(low, high.max(low));
         if self.servers[place].slow { took_ms * 10 + self.plan.tick_ms / 4 } else { took_ms }
     }
 
-    pub(super) fn disk_done(&mut self, place: Place, life: u64, lane: usize) {
+    pub(super) fn disk_done(&mut self, place: ServerIndex, life: u64, lane: usize) {
         if !self.alive(place, life) {
             return;
         }
@@ -115,7 +115,7 @@ impl World {
         }
         let done = self.do_job(place, &mut process, lane);
         match done {
-            Done::Yes(input) => {
+            JobResult::Yes(input) => {
                 process.busy[lane] = 0;
                 process.waits_for_room[lane] = false;
                 let has_room = process.storage == StorageState::Full
@@ -134,7 +134,7 @@ impl World {
                     self.step(place, Input::Storage(StorageState::Writable));
                 }
             }
-            Done::Full => {
+            JobResult::Full => {
                 let told = process.storage == StorageState::Full;
                 process.storage = StorageState::Full;
                 process.waits_for_room[lane] = true;
@@ -145,14 +145,14 @@ impl World {
                     self.step(place, Input::Storage(StorageState::Full));
                 }
             }
-            Done::Failed(why) => {
+            JobResult::Failed(why) => {
                 self.note(|| format!("{place} cannot write: {why}"));
                 process.busy[lane] = 0;
                 process.storage = StorageState::Failed;
                 self.servers[place].process = Some(process);
                 self.step(place, Input::Storage(StorageState::Failed));
             }
-            Done::Exit(why) => {
+            JobResult::Exit(why) => {
                 self.note(|| format!("{place} ends itself: {why}"));
                 self.crash_process(place, process);
                 let delay_ms = self.plan.tick_ms;
@@ -161,43 +161,43 @@ impl World {
         }
     }
 
-    fn do_job(&mut self, place: Place, process: &mut Process, lane: usize) -> Done {
+    fn do_job(&mut self, place: ServerIndex, process: &mut Process, lane: usize) -> JobResult {
         let storage = self.servers[place].storage.clone();
         let Some(job) = process.jobs[lane].front().cloned() else {
-            return Done::Failed("there was nothing to do".to_owned());
+            return JobResult::Failed("there was nothing to do".to_owned());
         };
         let done = match job {
             Job::Append { .. } => return self.flush(place, process),
             Job::Epoch { kind, epoch } => match storage.save_epoch(kind, epoch) {
-                Ok(()) => Done::Yes(PeerInput::EpochSaved { kind, epoch }),
-                Err(_) if self.servers[place].full => Done::Full,
-                Err(why) => Done::Failed(why),
+                Ok(()) => JobResult::Yes(PeerInput::EpochSaved { kind, epoch }),
+                Err(_) if self.servers[place].full => JobResult::Full,
+                Err(why) => JobResult::Failed(why),
             },
             Job::Truncate { zxid, tree } => self.truncate(place, process, &storage, (zxid, tree)),
             Job::AllowVoting => match storage.allow_voting() {
                 Ok(()) => {
                     self.servers[place].lost = false;
-                    Done::Yes(PeerInput::VotingAllowed)
+                    JobResult::Yes(PeerInput::VotingAllowed)
                 }
-                Err(why) => Done::Failed(why),
+                Err(why) => JobResult::Failed(why),
             },
             Job::Install { link, .. } => self.install(place, process, &storage, link),
         };
-        if !matches!(done, Done::Full) {
+        if !matches!(done, JobResult::Full) {
             process.jobs[lane].pop_front();
         }
         done
     }
 
     /// The batch that was there when the disk began.
-    fn flush(&mut self, place: Place, process: &mut Process) -> Done {
+    fn flush(&mut self, place: ServerIndex, process: &mut Process) -> JobResult {
         let batch = process.busy[0];
         // A batch that found no room is in the writer still.
         if !process.waits_for_room[0] {
             for job in process.jobs[0].iter().take(batch) {
                 let Job::Append { zxid, payload } = job else { unreachable!("counted before") };
                 if let Err(error) = process.writer.append(*zxid, payload) {
-                    return Done::Failed(error.to_string());
+                    return JobResult::Failed(error.to_string());
                 }
             }
         }
@@ -206,20 +206,20 @@ impl World {
                 process.jobs[0].drain(..batch);
                 self.servers[place].flushed = flushed.last_zxid;
                 self.count_txns(place, process, batch as u64);
-                Done::Yes(PeerInput::Flushed { zxid: flushed.last_zxid })
+                JobResult::Yes(PeerInput::Flushed { zxid: flushed.last_zxid })
             }
-            Err(AppendError::Full { .. }) => Done::Full,
-            Err(error) => Done::Failed(error.to_string()),
+            Err(AppendError::Full { .. }) => JobResult::Full,
+            Err(error) => JobResult::Failed(error.to_string()),
         }
     }
 
     fn truncate(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         process: &mut Process,
         storage: &Storage,
         (zxid, after): (Zxid, TreeAfterCut),
-    ) -> Done {
+    ) -> JobResult {
         // From here on what is cut off may be gone, also if the cut fails and is never reported.
         let flushed = &mut self.servers[place].flushed;
         *flushed = (*flushed).min(zxid);
@@ -230,11 +230,11 @@ impl World {
                     process.writer = storage.writer(&self.plan, zxid);
                     self.servers[place].mirror.cut_after(zxid);
                     self.servers[place].flushed = zxid;
-                    return Done::Yes(PeerInput::Truncated { zxid, tree: after });
+                    return JobResult::Yes(PeerInput::Truncated { zxid, tree: after });
                 }
                 Ok(false) => {}
-                Err(_) if self.servers[place].full => return Done::Full,
-                Err(why) => return Done::Failed(why),
+                Err(_) if self.servers[place].full => return JobResult::Full,
+                Err(why) => return JobResult::Failed(why),
             }
         }
         process.snapshot = None;
@@ -246,27 +246,27 @@ impl World {
                 self.servers[place].mirror.cut_after(zxid);
                 self.servers[place].flushed = zxid;
                 process.delivered = process.delivered.min(zxid);
-                Done::Yes(PeerInput::Truncated { zxid, tree: TreeAfterCut::Reloaded })
+                JobResult::Yes(PeerInput::Truncated { zxid, tree: TreeAfterCut::Reloaded })
             }
-            Ok(None) => Done::Yes(PeerInput::TruncateMissed),
-            Err(_) if self.servers[place].full => Done::Full,
-            Err(why) => Done::Failed(why),
+            Ok(None) => JobResult::Yes(PeerInput::TruncateMissed),
+            Err(_) if self.servers[place].full => JobResult::Full,
+            Err(why) => JobResult::Failed(why),
         }
     }
 
     fn install(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         process: &mut Process,
         storage: &Storage,
         link: LinkId,
-    ) -> Done {
+    ) -> JobResult {
         process.snapshot = None;
         if self.servers[place].full {
-            return Done::Full;
+            return JobResult::Full;
         }
         let Some((tree, mirror)) = process.received.remove(&link) else {
-            return Done::Failed("the tree is gone".to_owned());
+            return JobResult::Failed("the tree is gone".to_owned());
         };
         match storage.install(tree) {
             Ok(tree) => {
@@ -278,17 +278,17 @@ impl World {
                 process.delivered = Zxid::ZERO;
                 self.servers[place].mirror = mirror;
                 self.servers[place].flushed = zxid;
-                Done::Yes(PeerInput::SnapshotInstalled { zxid, in_tree })
+                JobResult::Yes(PeerInput::SnapshotInstalled { zxid, in_tree })
             }
             Err(error @ InstallError::Fuzzy { .. }) => {
                 self.counts.fuzzy_installs += 1;
-                Done::Exit(error.to_string())
+                JobResult::Exit(error.to_string())
             }
-            Err(error) => Done::Failed(error.to_string()),
+            Err(error) => JobResult::Failed(error.to_string()),
         }
     }
 
-    fn count_txns(&mut self, place: Place, process: &mut Process, txns: u64) {
+    fn count_txns(&mut self, place: ServerIndex, process: &mut Process, txns: u64) {
         process.txns_since_snapshot += txns;
         if process.txns_since_snapshot < self.plan.snapshot_txns || process.snapshot.is_some() {
             return;
@@ -304,7 +304,7 @@ impl World {
     }
 
     /// Goes on with a snapshot; the tree changes between two steps.
-    pub(super) fn snapshot_step(&mut self, place: Place, life: u64) {
+    pub(super) fn snapshot_step(&mut self, place: ServerIndex, life: u64) {
         if !self.alive(place, life) {
             return;
         }

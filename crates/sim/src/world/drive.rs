@@ -15,22 +15,26 @@ use herdsman_zab::quorum::Electorate;
 use herdsman_zab::{Mistake, Output as PeerOutput, RoleStatus, StepDownReason, TreeAfterCut, Zab};
 
 use super::disks::Job;
-use super::{Event, Mirror, Place, Process, Server, World};
+use super::{Event, Mirror, Process, Server, ServerIndex, World};
 use crate::checkers::Fact;
 use crate::chronicle::fingerprint;
 
 impl World {
     /// Gives a server's node an input.
-    pub(super) fn step(&mut self, place: Place, input: Input<'_>) {
+    pub(super) fn step(&mut self, place: ServerIndex, input: Input<'_>) {
         self.drive(place, |node, now, tree, out| node.step(now, input, tree, out));
     }
 
     /// Gives a server's node something from agreement's world.
-    pub(super) fn step_peer(&mut self, place: Place, input: herdsman_zab::Input) {
+    pub(super) fn step_peer(&mut self, place: ServerIndex, input: herdsman_zab::Input) {
         self.step(place, Input::Peer(input));
     }
 
-    fn drive(&mut self, place: Place, step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs)) {
+    fn drive(
+        &mut self,
+        place: ServerIndex,
+        step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs),
+    ) {
         let Some(mut process) = self.servers[place].process.take() else { return };
         let now = self.servers[place].clock.now(self.now_ms);
         let mut out = Outputs::default();
@@ -39,7 +43,12 @@ impl World {
     }
 
     /// Carries out outputs, and what follows from them.
-    pub(super) fn carry_on(&mut self, place: Place, mut process: Box<Process>, mut out: Outputs) {
+    pub(super) fn carry_on(
+        &mut self,
+        place: ServerIndex,
+        mut process: Box<Process>,
+        mut out: Outputs,
+    ) {
         loop {
             if self.deliver(place, &mut process, &mut out).is_break() {
                 return self.crash_process(place, process);
@@ -57,14 +66,14 @@ impl World {
             }
         }
         self.check_answered(place);
-        self.tell_membership(place, &process);
+        self.report_memberships(place, &process);
         self.schedule_tick(place, &mut process);
         self.servers[place].process = Some(process);
         self.start_disk(place);
     }
 
     /// Another thread may be the one that puts txns into the tree, and there may be more inputs before it does.
-    fn waits_for_more(&mut self, place: Place, process: &mut Process) -> bool {
+    fn waits_for_more(&mut self, place: ServerIndex, process: &mut Process) -> bool {
         let times = self.plan.applied_late_per_mille;
         if times == 0 || process.applies_later || !self.random.per_mille(times) {
             return process.applies_later;
@@ -76,7 +85,7 @@ impl World {
         true
     }
 
-    pub(super) fn apply(&mut self, place: Place, life: u64) {
+    pub(super) fn apply(&mut self, place: ServerIndex, life: u64) {
         if !self.alive(place, life) {
             return;
         }
@@ -86,15 +95,15 @@ impl World {
     }
 
     /// Tells the checkers what a server that answers clients has come to.
-    fn observe(&mut self, place: Place, process: &mut Process) {
+    fn observe(&mut self, place: ServerIndex, process: &mut Process) {
         let last = process.tree.last_zxid();
         let news = self.servers[place].mirror.between(process.delivered, last);
         for (previous, zxid, hash, payload) in news {
-            self.tell(&Fact::Delivered { place, previous, zxid, hash });
+            self.report(&Fact::Delivered { place, previous, zxid, hash });
             if self.failure.is_none() && zxid > self.chronicle.last() {
                 self.check_quorum_has(zxid, hash);
                 let entry = Entry::decode(&payload).expect("what was logged can be read");
-                self.tell(&Fact::Committed { zxid, entry: &entry });
+                self.report(&Fact::Committed { zxid, entry: &entry });
                 let is_sweep = matches!(entry.txn, Txn::Delete { container: true, .. });
                 self.counts.swept += u64::from(is_sweep);
                 self.chronicle.add(zxid, hash, &payload);
@@ -105,10 +114,10 @@ impl World {
             }
         }
         process.delivered = last;
-        self.tell(&Fact::Stands { place, tree: &process.tree });
+        self.report(&Fact::Shown { place, tree: &process.tree });
     }
 
-    fn tell_membership(&mut self, place: Place, process: &Process) {
+    fn report_memberships(&mut self, place: ServerIndex, process: &Process) {
         let is_replaced = |job: &Job| matches!(job, Job::Truncate { .. } | Job::Install { .. });
         let Some(zab) = process.node.zab().filter(|_| self.plan.reconfig) else { return };
         if process.jobs[0].iter().any(is_replaced) {
@@ -116,7 +125,7 @@ impl World {
         }
         let log = std::mem::take(&mut self.servers[place].mirror);
         let pending = zab.pending_membership().map(|pending| &**pending);
-        self.tell(&Fact::GoesBy { place, in_force: zab.membership(), pending, log: &log });
+        self.report(&Fact::Memberships { place, in_force: zab.membership(), pending, log: &log });
         self.servers[place].mirror = log;
     }
 
@@ -136,7 +145,7 @@ impl World {
         }
     }
 
-    fn schedule_tick(&mut self, place: Place, process: &mut Process) {
+    fn schedule_tick(&mut self, place: ServerIndex, process: &mut Process) {
         let server = &self.servers[place];
         let Some(deadline_ms) = process.node.next_deadline() else { return };
         let at_ms = server.clock.when(deadline_ms).max(self.now_ms + 1);
@@ -147,7 +156,7 @@ impl World {
         }
     }
 
-    pub(super) fn tick(&mut self, place: Place, life: u64) {
+    pub(super) fn tick(&mut self, place: ServerIndex, life: u64) {
         if !self.alive(place, life) {
             return;
         }
@@ -163,7 +172,7 @@ impl World {
     /// Carries out outputs in order. Breaks off where the server is to crash.
     fn deliver(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         process: &mut Process,
         out: &mut Outputs,
     ) -> ControlFlow<()> {
@@ -189,7 +198,7 @@ impl World {
                 }
                 Output::Peer(output) => self.carry_out(place, process, output),
                 Output::DigestMismatch { zxid } => {
-                    self.tell(&Fact::DigestMismatch { place, zxid });
+                    self.report(&Fact::DigestMismatch { place, zxid });
                 }
             }
         }
@@ -200,7 +209,7 @@ impl World {
     /// A leader that crashes before it has logged its own proposal may have sent it all the same.
     fn note_unlogged(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         process: &Process,
         rest: impl Iterator<Item = Output>,
     ) {
@@ -211,15 +220,15 @@ impl World {
             if let Output::Peer(PeerOutput::Append { zxid, payload, .. }) = output {
                 let hash = fingerprint(&payload);
                 let closes = closed_by(&payload);
-                self.tell(&Fact::Proposed { place, zxid, hash, closes });
+                self.report(&Fact::Proposed { place, zxid, hash, closes });
             }
         }
     }
 
-    fn carry_out(&mut self, place: Place, process: &mut Process, output: PeerOutput) {
+    fn carry_out(&mut self, place: ServerIndex, process: &mut Process, output: PeerOutput) {
         match output {
             PeerOutput::Notify { to, message } => self.send_vote(place, to, &message),
-            PeerOutput::Connect { to, port } => self.wish_to_connect(place, process, to, port),
+            PeerOutput::Connect { to, port } => self.request_connect(place, process, to, port),
             PeerOutput::Send { link, packet } => {
                 self.count_plan(&packet);
                 self.send_packet(place, link, &packet);
@@ -233,7 +242,7 @@ impl World {
             }
             PeerOutput::Close { link, reason } => {
                 self.note(|| format!("{place} closes link {} {reason:?}", link.0));
-                self.strangers.remove(&link);
+                self.intruders.remove(&link);
                 self.close_link(place, link);
             }
             PeerOutput::Append { zxid, payload, storage } => {
@@ -283,7 +292,7 @@ impl World {
     }
 
     /// What a server knows to be agreed on is never cut off or replaced by less.
-    pub(super) fn check_uncommitted(&mut self, place: Place, process: &Process, end: Zxid) {
+    pub(super) fn check_uncommitted(&mut self, place: ServerIndex, process: &Process, end: Zxid) {
         let committed = process.node.zab().map_or(Zxid::ZERO, |zab| zab.log().committed_txn());
         if end < committed {
             let why = format!("server {place} goes back to {end}, but has committed {committed}");
@@ -301,7 +310,7 @@ impl World {
 
     fn append(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         process: &mut Process,
         zxid: Zxid,
         payload: bytes::Bytes,
@@ -311,10 +320,13 @@ impl World {
         self.note(|| format!("{place} logs {zxid}"));
         if process.node.zab().map(Zab::state) == Some(ServerState::Leading) {
             let closes = closed_by(&payload);
-            self.tell(&Fact::Proposed { place, zxid, hash, closes });
+            self.report(&Fact::Proposed { place, zxid, hash, closes });
             if let Some(membership) = membership_in(&payload) {
                 let observing = self.observing();
-                self.tell(&Fact::Changes { membership: &membership, observing: &observing });
+                self.report(&Fact::MembershipProposed {
+                    membership: &membership,
+                    observing: &observing,
+                });
             }
         }
         if storage == LogStorage::OnDisk {
@@ -330,7 +342,7 @@ impl World {
         self.servers.iter().filter(observes).map(|server| server.id).collect()
     }
 
-    fn role_changed(&mut self, place: Place, process: &mut Process, status: RoleStatus) {
+    fn role_changed(&mut self, place: ServerIndex, process: &mut Process, status: RoleStatus) {
         let reason = process.node.zab().and_then(Zab::last_step_down);
         self.note(|| format!("{place} is {status:?} (last reason {reason:?})"));
         let is_exhausted =
@@ -340,17 +352,17 @@ impl World {
             RoleStatus::Leading { epoch } => {
                 self.counts.leaders += 1;
                 let log = std::mem::take(&mut self.servers[place].mirror);
-                self.tell(&Fact::Established { place, epoch, log: &log });
+                self.report(&Fact::Established { place, epoch, log: &log });
                 self.servers[place].mirror = log;
-                self.dawn();
+                self.maybe_fail_power();
             }
-            RoleStatus::Looking => process.wish += 1,
+            RoleStatus::Looking => process.connect_attempt += 1,
             RoleStatus::Following { .. } | RoleStatus::Observing { .. } => {}
         }
     }
 
     /// Something worth a word in a script's transcript.
-    pub(super) fn remark(&mut self, place: Place, words: String) {
+    pub(super) fn remark(&mut self, place: ServerIndex, words: String) {
         self.servers[place].notes.push(words);
     }
 }

@@ -12,7 +12,7 @@ use herdsman_store::dir_bytes;
 use herdsman_tree::sweep::{SweepPlace, SweepTime};
 use herdsman_zab::quorum::Electorate;
 
-use super::{Event, Place, Server, World};
+use super::{Event, Server, ServerIndex, World};
 use crate::checkers::Fact;
 use crate::client::{Client, Op, Stage};
 use crate::plan::WALL_MS;
@@ -23,15 +23,15 @@ const NEVER: u64 = 1 << 60;
 
 /// What is broken at the moment.
 #[derive(Debug, Default)]
-pub struct Trouble {
+pub struct FaultState {
     over: bool,
     calm: bool,
-    favourite: Option<Place>,
+    favourite: Option<ServerIndex>,
     /// Clients whose sessions ended though nothing was wrong.
     pub expired_in_calm: Vec<(usize, SessionId)>,
 }
 
-impl Trouble {
+impl FaultState {
     /// All is well again.
     #[must_use]
     pub fn is_calm(&self) -> bool {
@@ -45,9 +45,9 @@ impl Trouble {
     }
 }
 
-impl Trouble {
+impl FaultState {
     /// Votes for this server are exaggerated.
-    pub(super) fn favour(&mut self, place: Option<Place>) {
+    pub(super) fn favour(&mut self, place: Option<ServerIndex>) {
         self.favourite = place;
     }
 }
@@ -60,11 +60,11 @@ impl World {
     }
 
     pub(super) fn loss_per_mille(&self) -> u64 {
-        if self.trouble.over { 0 } else { self.plan.loss_per_mille }
+        if self.fault_state.over { 0 } else { self.plan.loss_per_mille }
     }
 
     pub(super) fn next_fault(&mut self) {
-        if self.trouble.over {
+        if self.fault_state.over {
             return;
         }
         self.start_faults();
@@ -99,7 +99,7 @@ impl World {
             97..103 if kinds.client_cuts => self.cut_clients_off(),
             103..109 if kinds.favourites => {
                 self.note(|| format!("{place} is the favourite"));
-                self.trouble.favourite = self.random.per_mille(600).then_some(place);
+                self.fault_state.favourite = self.random.per_mille(600).then_some(place);
             }
             _ => {}
         }
@@ -107,7 +107,7 @@ impl World {
 
     /// A process stands still for a while, with all that is on its way to it. Often it is a leader, for so long that
     /// there may be another one when it goes on.
-    fn stop_some_server(&mut self, place: Place) {
+    fn stop_some_server(&mut self, place: ServerIndex) {
         let state = |server: &Server| Some(server.process.as_ref()?.node.zab()?.state());
         let leads = |server: &Server| state(server) == Some(ServerState::Leading);
         let leader = self.servers.iter().position(leads);
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// Clients that have waited for this server want to see all that others have been told meanwhile.
-    pub(super) fn ask_stopped(&mut self, place: Place) {
+    pub(super) fn ask_stopped(&mut self, place: ServerIndex) {
         for client in 0..self.clients.len() {
             let Client { stage, conn, .. } = &self.clients[client];
             let is_there = conn.and_then(|conn| self.place_of_conn(conn)) == Some(place);
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// It goes on, and notices that time has passed, as `server::ticker` does.
-    pub(super) fn resume(&mut self, place: Place) {
+    pub(super) fn resume(&mut self, place: ServerIndex) {
         if self.servers[place]
             .stopped_until_ms
             .take_if(|until_ms| *until_ms <= self.now_ms)
@@ -166,8 +166,8 @@ impl World {
     }
 
     /// A leader is established: a bad moment to lose the power, since much depends on what is durable.
-    pub(super) fn dawn(&mut self) {
-        if self.plan.faults.crashes && !self.trouble.over && self.random.per_mille(150) {
+    pub(super) fn maybe_fail_power(&mut self) {
+        if self.plan.faults.crashes && !self.fault_state.over && self.random.per_mille(150) {
             let delay_ms = self.random.between(0, self.plan.latency_ms.1 + self.plan.disk_ms.1);
             self.later(delay_ms, Event::PowerFails);
         }
@@ -175,7 +175,7 @@ impl World {
 
     /// The power fails in more than one place.
     pub(super) fn crash_many(&mut self) {
-        if self.trouble.over {
+        if self.fault_state.over {
             return;
         }
         for place in 0..self.servers.len() {
@@ -186,19 +186,19 @@ impl World {
     }
 
     /// The server whose votes are exaggerated.
-    pub(super) fn favourite(&self) -> Option<Place> {
-        self.trouble.favourite
+    pub(super) fn favourite(&self) -> Option<ServerIndex> {
+        self.fault_state.favourite
     }
 
     /// A server that has crashed starts again, while faults go on.
-    pub(super) fn restart_unless_over(&mut self, place: Place) {
-        if self.plan.faults.crashes && !self.trouble.over {
+    pub(super) fn restart_unless_over(&mut self, place: ServerIndex) {
+        if self.plan.faults.crashes && !self.fault_state.over {
             self.restart_some_time(place);
         }
     }
 
     /// A server that is down by then, or cannot write any more, starts again.
-    fn restart_some_time(&mut self, place: Place) {
+    fn restart_some_time(&mut self, place: ServerIndex) {
         let delay_ms = self.random.between(1, self.plan.tick_ms * 10);
         self.later(delay_ms, Event::Start { place });
     }
@@ -227,7 +227,7 @@ impl World {
     }
 
     /// Ordered pairs of servers that cannot reach each other from now on; those before can again.
-    pub fn block(&mut self, pairs: BTreeSet<(Place, Place)>) {
+    pub fn block(&mut self, pairs: BTreeSet<(ServerIndex, ServerIndex)>) {
         self.unblock();
         self.note(|| format!("blocked: {pairs:?}"));
         self.blocked = pairs;
@@ -257,13 +257,13 @@ impl World {
         }
     }
 
-    fn change_room(&mut self, place: Place) {
+    fn change_room(&mut self, place: ServerIndex) {
         let room = self.random.below(4096);
         self.limit_room(place, Some(room).filter(|_| !self.servers[place].full));
     }
 
     /// A disk has room for so many bytes more, or for everything.
-    pub(super) fn limit_room(&mut self, place: Place, bytes: Option<u64>) {
+    pub(super) fn limit_room(&mut self, place: ServerIndex, bytes: Option<u64>) {
         let server = &mut self.servers[place];
         server.full = bytes.is_some();
         let Storage { disk, dirs } = &server.storage;
@@ -285,7 +285,7 @@ impl World {
     }
 
     /// Whether a server is down, and a quorum is sound without it.
-    fn may_be_damaged(&self, place: Place) -> bool {
+    fn may_be_damaged(&self, place: ServerIndex) -> bool {
         let is_voter = self.plan.membership.voters().any(|id| id == self.servers[place].id);
         let me = self.servers[place].id;
         let sound =
@@ -295,7 +295,7 @@ impl World {
     }
 
     /// A server crashes, and finds a rotten disk when it starts again.
-    fn rot(&mut self, place: Place) {
+    fn rot(&mut self, place: ServerIndex) {
         self.crash(place);
         if !self.may_be_damaged(place) {
             return;
@@ -312,8 +312,8 @@ impl World {
     /// not start, are left to [`World::restart_all`] and [`World::replace_rotten`].
     pub fn end_faults(&mut self) {
         self.note(|| "faults end".to_owned());
-        self.trouble.over = true;
-        self.trouble.favourite = None;
+        self.fault_state.over = true;
+        self.fault_state.favourite = None;
         self.heal_network();
         for place in 0..self.servers.len() {
             self.servers[place].stopped_until_ms = self.servers[place].stopped_until_ms.map(|_| 0);
@@ -331,20 +331,20 @@ impl World {
 
     /// Servers without which there is just a quorum, and not one voter more; `None` if a change of membership is
     /// under way that the others may not be able to complete. Whoever has lost his disk is among them.
-    pub fn all_but_a_quorum(&mut self) -> Option<Vec<Place>> {
-        let mut order: Vec<Place> = (0..self.servers.len()).collect();
+    pub fn all_but_a_quorum(&mut self) -> Option<Vec<ServerIndex>> {
+        let mut order: Vec<ServerIndex> = (0..self.servers.len()).collect();
         for index in (1..order.len()).rev() {
             order.swap(index, self.random.index(index + 1));
         }
-        let is_needed = |place: &Place| {
+        let is_needed = |place: &ServerIndex| {
             self.servers[*place].is_sound() && self.servers[*place].pending().is_none()
         };
         order.sort_by_key(is_needed);
-        let mut present: BTreeSet<Place> = order.iter().copied().collect();
+        let mut present: BTreeSet<ServerIndex> = order.iter().copied().collect();
         let voters = self.plan.membership.voters().collect::<BTreeSet<_>>();
         // Observers stay: they take no part in a quorum. Where the membership changes, everybody may be a voter.
         let may_go =
-            |place: &Place| self.plan.reconfig || voters.contains(&self.servers[*place].id);
+            |place: &ServerIndex| self.plan.reconfig || voters.contains(&self.servers[*place].id);
         let mut absent = Vec::new();
         for place in order.into_iter().filter(may_go) {
             present.remove(&place);
@@ -359,9 +359,9 @@ impl World {
     }
 
     /// Whether some servers are a quorum of every membership that one of them goes by.
-    fn have_quorums(&self, present: &BTreeSet<Place>) -> bool {
+    fn have_quorums(&self, present: &BTreeSet<ServerIndex>) -> bool {
         let ids: BTreeSet<_> = present.iter().map(|place| self.servers[*place].id).collect();
-        let is_quorum = |place: &Place| {
+        let is_quorum = |place: &ServerIndex| {
             let electorate = Electorate::of(&self.servers[*place].membership);
             electorate.is_quorum(|id| ids.contains(&id))
         };
@@ -369,12 +369,13 @@ impl World {
     }
 
     /// These servers are down, or cannot reach anybody, until [`World::bring_back`].
-    pub fn leave_out(&mut self, absent: &[Place]) {
+    pub fn leave_out(&mut self, absent: &[ServerIndex]) {
         self.note(|| format!("only without {absent:?}"));
         self.counts.quorum_only += 1;
         let all = 0..self.servers.len();
-        let pairs =
-            |place: Place| all.clone().flat_map(move |other| [(place, other), (other, place)]);
+        let pairs = |place: ServerIndex| {
+            all.clone().flat_map(move |other| [(place, other), (other, place)])
+        };
         let blocked = absent.iter().flat_map(|place| pairs(*place)).collect();
         self.block(blocked);
         for place in absent {
@@ -424,7 +425,7 @@ impl World {
                 self.servers[place].rotten = 0;
                 self.servers[place].mirror.reset(herdsman_proto::Zxid::ZERO);
                 self.servers[place].flushed = herdsman_proto::Zxid::ZERO;
-                self.tell(&Fact::LostDisk { place });
+                self.report(&Fact::LostDisk { place });
                 self.start(place);
             }
         }
@@ -432,12 +433,12 @@ impl World {
 
     /// There is a leader again, and everybody follows: from now on nothing may end by itself.
     pub fn begin_calm(&mut self) {
-        self.trouble.calm = true;
+        self.fault_state.calm = true;
     }
 
     /// Sessions that ended though nothing was wrong.
     #[must_use]
     pub fn expired_in_calm(&self) -> &[(usize, SessionId)] {
-        &self.trouble.expired_in_calm
+        &self.fault_state.expired_in_calm
     }
 }

@@ -13,12 +13,12 @@ use herdsman_tree::Tree;
 use herdsman_zab::{Epochs, InitialState, Voting};
 
 use super::disks::Job;
-use super::{Event, Place, Process, World};
-use crate::storage::{Found, Storage};
+use super::{Event, Process, ServerIndex, World};
+use crate::storage::{RecoveredState, Storage};
 
 impl World {
     /// Starts a server that is down. It may refuse, if its disk is rotten.
-    pub fn start(&mut self, place: Place) {
+    pub fn start(&mut self, place: ServerIndex) {
         if self.servers[place].refusal.is_some() {
             return;
         }
@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    fn refuse(&mut self, place: Place, why: String) {
+    fn refuse(&mut self, place: ServerIndex, why: String) {
         self.note(|| format!("{place} refuses to start: {why}"));
         let sync_failed = std::mem::take(&mut self.servers[place].sync_fails);
         if self.servers[place].full || sync_failed {
@@ -50,8 +50,8 @@ impl World {
         self.servers[place].refusal = Some(why);
     }
 
-    fn join(&mut self, place: Place, found: Found) {
-        let Found { tree, epochs, base, tail, suspended } = found;
+    fn join(&mut self, place: ServerIndex, found: RecoveredState) {
+        let RecoveredState { tree, epochs, base, tail, suspended } = found;
         let server = &mut self.servers[place];
         server.life += 1;
         server.crash_after = None;
@@ -98,7 +98,7 @@ impl World {
             txns_since_snapshot: 0,
             tick_at_ms: None,
             applies_later: false,
-            wish: 0,
+            connect_attempt: 0,
             delivered: server.mirror.base(),
             storage: StorageState::Writable,
             waits_for_room: [false, false],
@@ -108,13 +108,13 @@ impl World {
     }
 
     /// Stops a server, if it runs.
-    pub fn crash(&mut self, place: Place) {
+    pub fn crash(&mut self, place: ServerIndex) {
         if let Some(process) = self.servers[place].process.take() {
             self.crash_process(place, process);
         }
     }
 
-    pub(super) fn crash_process(&mut self, place: Place, mut process: Box<Process>) {
+    pub(super) fn crash_process(&mut self, place: ServerIndex, mut process: Box<Process>) {
         self.note(|| format!("{place} crashes"));
         self.counts.crashes += 1;
         if self.random.per_mille(500) && process.storage == StorageState::Writable {
@@ -131,7 +131,7 @@ impl World {
     }
 
     /// The disk may have done some of its work before the power failed, and reported none.
-    fn do_some_work(&mut self, place: Place, process: &mut Process) {
+    fn do_some_work(&mut self, place: ServerIndex, process: &mut Process) {
         let storage = self.servers[place].storage.clone();
         let changes = self.random.below(12);
         storage.disk.cut_power_after(changes);

@@ -9,7 +9,7 @@ use herdsman_zab::{Input, LearnerPort, LinkId};
 
 use super::pipe::Pipe;
 use super::sending::Sending;
-use super::{Event, Mirror, Place, Process, World};
+use super::{Event, Mirror, Process, ServerIndex, World};
 
 /// How often a server tries to connect, and how long it waits in between.
 const DIAL_TRIES: u64 = 5;
@@ -35,7 +35,7 @@ pub enum Message {
 /// One end of a link.
 #[derive(Debug)]
 pub(super) struct End {
-    pub(super) place: Place,
+    pub(super) place: ServerIndex,
     pub(super) life: u64,
     pub(super) open: bool,
     /// A tree being received: the zxid of its SNAP, and its bytes so far.
@@ -56,14 +56,14 @@ pub struct Link {
 
 impl Link {
     /// Who gets what an end has sent, as long as he is there.
-    pub(super) fn receiver(&self, from_end: usize) -> Option<Place> {
+    pub(super) fn receiver(&self, from_end: usize) -> Option<ServerIndex> {
         let end = &self.ends[1 - from_end];
         end.open.then_some(end.place)
     }
 }
 
 impl World {
-    pub(super) fn send_vote(&mut self, place: Place, to: ServerId, message: &Notification) {
+    pub(super) fn send_vote(&mut self, place: ServerIndex, to: ServerId, message: &Notification) {
         let Some(to) = self.place_of(to) else { return };
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    pub(super) fn vote_arrives(&mut self, from: Place, to: Place) {
+    pub(super) fn vote_arrives(&mut self, from: ServerIndex, to: ServerIndex) {
         let Some(bytes) = self.votes.remove(&(from, to)) else { return };
         let lost = self.random.per_mille(self.loss_per_mille());
         if lost || self.blocked.contains(&(from, to)) || self.servers[to].process.is_none() {
@@ -97,48 +97,51 @@ impl World {
         self.step_peer(to, Input::Notification { from, message });
     }
 
-    pub(super) fn wish_to_connect(
+    pub(super) fn request_connect(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         process: &mut Process,
         to: ServerId,
         port: LearnerPort,
     ) {
-        process.wish += 1;
+        process.connect_attempt += 1;
         let Some(to) = self.place_of(to) else { return };
-        let (life, wish) = (self.servers[place].life, (process.wish, port));
+        let (life, connect_attempt) = (self.servers[place].life, (process.connect_attempt, port));
         let delay_ms = self.latency_ms();
-        self.later(delay_ms, Event::Dial { place, life, to, wish, tries: 0 });
+        self.later(delay_ms, Event::Dial { place, life, to, connect_attempt, tries: 0 });
     }
 
     pub(super) fn dial(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         life: u64,
-        to: Place,
-        wish: (u64, LearnerPort),
+        to: ServerIndex,
+        connect_attempt: (u64, LearnerPort),
         tries: u64,
     ) {
-        let wanted = self.servers[place].process.as_ref().is_some_and(|p| p.wish == wish.0);
+        let wanted = self.servers[place]
+            .process
+            .as_ref()
+            .is_some_and(|p| p.connect_attempt == connect_attempt.0);
         if !wanted || !self.alive(place, life) {
             return;
         }
         let reachable =
             !self.blocked.contains(&(place, to)) && !self.blocked.contains(&(to, place));
         if reachable && self.servers[to].process.is_some() {
-            return self.open_link(place, to, wish.1);
+            return self.open_link(place, to, connect_attempt.1);
         }
         if tries + 1 < DIAL_TRIES {
             let tries = tries + 1;
-            self.later(DIAL_GAP_MS, Event::Dial { place, life, to, wish, tries });
+            self.later(DIAL_GAP_MS, Event::Dial { place, life, to, connect_attempt, tries });
         } else {
             self.step_peer(place, Input::ConnectFailed);
         }
     }
 
-    fn open_link(&mut self, place: Place, to: Place, port: LearnerPort) {
+    fn open_link(&mut self, place: ServerIndex, to: ServerIndex, port: LearnerPort) {
         let link = LinkId(self.fresh_id());
-        let end = |place: Place| End {
+        let end = |place: ServerIndex| End {
             place,
             life: self.servers[place].life,
             open: true,
@@ -155,13 +158,13 @@ impl World {
         self.step_peer(place, Input::Connected { link });
     }
 
-    pub(super) fn send_packet(&mut self, place: Place, link: LinkId, packet: &QuorumPacket) {
+    pub(super) fn send_packet(&mut self, place: ServerIndex, link: LinkId, packet: &QuorumPacket) {
         let mut bytes = Vec::new();
         packet.encode(&mut bytes);
         self.send_message(place, link, Message::Packet(bytes));
     }
 
-    fn send_message(&mut self, place: Place, link: LinkId, message: Message) {
+    fn send_message(&mut self, place: ServerIndex, link: LinkId, message: Message) {
         let Some(entry) = self.links.get_mut(&link) else { return };
         let Some(end) = entry.ends.iter().position(|end| end.place == place && end.open) else {
             return;
@@ -219,7 +222,7 @@ impl World {
         }
     }
 
-    fn packet_arrives(&mut self, link: LinkId, to: Place, end: usize, bytes: &[u8]) {
+    fn packet_arrives(&mut self, link: LinkId, to: ServerIndex, end: usize, bytes: &[u8]) {
         self.mix(crate::chronicle::fingerprint(bytes));
         let packet = QuorumPacket::decode(&mut Reader::new(bytes)).expect("our own words");
         self.note(|| format!("{to} gets {packet:?} on link {}", link.0));
@@ -232,7 +235,14 @@ impl World {
         self.step_peer(to, Input::Packet { link, packet });
     }
 
-    fn tree_arrives(&mut self, link: LinkId, to: Place, zxid: Zxid, bytes: &[u8], mirror: Mirror) {
+    fn tree_arrives(
+        &mut self,
+        link: LinkId,
+        to: ServerIndex,
+        zxid: Zxid,
+        bytes: &[u8],
+        mirror: Mirror,
+    ) {
         let options = self.plan.tree_options();
         let received = receive_snapshot(&mut &bytes[..], zxid, options, FIELD_BYTES_MAX);
         let received = received.expect("a tree that a server of ours has sent");
@@ -242,7 +252,7 @@ impl World {
         self.step_peer(to, Input::Packet { link, packet: QuorumPacket::Snap { zxid } });
     }
 
-    pub(super) fn close_link(&mut self, place: Place, link: LinkId) {
+    pub(super) fn close_link(&mut self, place: ServerIndex, link: LinkId) {
         let Some(entry) = self.links.get_mut(&link) else { return };
         let Some(end) = entry.ends.iter().position(|end| end.place == place && end.open) else {
             return;
@@ -256,8 +266,8 @@ impl World {
     }
 
     /// A server has crashed: what it sent last may or may not be on its way.
-    pub(super) fn lose_links_of(&mut self, place: Place) {
-        self.strangers.retain(|_, other| *other != place);
+    pub(super) fn lose_links_of(&mut self, place: ServerIndex) {
+        self.intruders.retain(|_, other| *other != place);
         let links: Vec<_> = self.links.keys().copied().collect();
         for link in links {
             for end in 0..2 {
@@ -296,7 +306,7 @@ impl World {
     }
 
     /// The links that stand.
-    pub(super) fn open_links(&self) -> Vec<(LinkId, Place, Place)> {
+    pub(super) fn open_links(&self) -> Vec<(LinkId, ServerIndex, ServerIndex)> {
         let open = self.links.iter().filter(|(_, link)| !link.broken);
         open.map(|(id, link)| (*id, link.ends[0].place, link.ends[1].place)).collect()
     }

@@ -9,7 +9,7 @@ use herdsman_tree::Tree;
 use herdsman_zab::{Input, LinkId};
 
 use super::links::{End, Message};
-use super::{Event, Mirror, Place, World};
+use super::{Event, Mirror, ServerIndex, World};
 
 /// A tree is sent in about this many pieces.
 const TREE_PIECES: usize = 10;
@@ -39,7 +39,13 @@ enum Piece {
 }
 
 impl World {
-    pub(super) fn send_snapshot(&mut self, place: Place, link: LinkId, zxid: Zxid, tree: &Tree) {
+    pub(super) fn send_snapshot(
+        &mut self,
+        place: ServerIndex,
+        link: LinkId,
+        zxid: Zxid,
+        tree: &Tree,
+    ) {
         self.send_packet(place, link, &QuorumPacket::Snap { zxid });
         let mirror = self.servers[place].mirror.until(zxid);
         self.begin_sending(place, link, Source::Tree(WireSnapshot::start(tree), mirror));
@@ -47,7 +53,7 @@ impl World {
 
     pub(super) fn send_log(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         link: LinkId,
         (after, to): (Zxid, Zxid),
         diff: Option<Zxid>,
@@ -55,7 +61,7 @@ impl World {
         self.begin_sending(place, link, Source::Log { after, to, diff, range: None });
     }
 
-    fn begin_sending(&mut self, place: Place, link: LinkId, source: Source) {
+    fn begin_sending(&mut self, place: ServerIndex, link: LinkId, source: Source) {
         if let Some(entry) = self.links.get_mut(&link) {
             assert_eq!(entry.ends[1].place, place, "a leader was called, it does not call");
             entry.sending = Some(Sending { source, held: VecDeque::new() });
@@ -99,7 +105,12 @@ impl World {
         }
     }
 
-    fn next_piece(&mut self, place: Place, link: LinkId, source: &mut Source) -> Option<Piece> {
+    fn next_piece(
+        &mut self,
+        place: ServerIndex,
+        link: LinkId,
+        source: &mut Source,
+    ) -> Option<Piece> {
         let tree = &self.servers[place].process.as_ref()?.tree;
         match source {
             Source::Tree(snapshot, mirror) => {
@@ -142,7 +153,7 @@ impl World {
     /// A part of a log that holds all that is wanted, and not too much.
     fn open_log(
         &mut self,
-        place: Place,
+        place: ServerIndex,
         (after, to): (Zxid, Zxid),
         diff: Option<Zxid>,
     ) -> Option<LogRange> {

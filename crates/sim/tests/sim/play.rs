@@ -23,11 +23,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use herdsman_proto::ErrorCode;
-use herdsman_sim::chronicle::look;
+use herdsman_sim::chronicle::view;
 use herdsman_sim::client::{Create, Op, Stage};
 use herdsman_sim::plan::{Voting, member_line, membership};
 use herdsman_sim::run::describe;
-use herdsman_sim::world::{Place, Tracing};
+use herdsman_sim::world::{ServerIndex, Tracing};
 use herdsman_sim::{FaultKinds, Plan, World};
 use herdsman_zab::log::LogStorage;
 use herdsman_zab::settings::ObserverMasters;
@@ -42,15 +42,15 @@ const CONNECT_MS: u64 = 300;
 const STABLE_MS: u64 = 30_000;
 
 /// A script being played.
-pub struct Play {
+pub struct ScriptRun {
     world: World,
     text: String,
 }
 
-impl Play {
+impl ScriptRun {
     /// The transcript of a script.
     pub fn run(commands: &str) -> String {
-        let mut play = Play { world: World::new(plan("3"), Tracing::On), text: String::new() };
+        let mut play = ScriptRun { world: World::new(plan("3"), Tracing::On), text: String::new() };
         let lines = commands.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         for line in lines {
             play.line(&format!("> {line}"));
@@ -82,7 +82,7 @@ impl Play {
             "lose" => self.each(rest, |world, place| world.lose_disk(place)),
             "full" => self.each(rest, |world, place| world.set_room(place, Some(0))),
             "room" => self.each(rest, |world, place| world.set_room(place, None)),
-            "favour" => self.world.favour(rest.parse().ok().map(|id: Place| id - 1)),
+            "favour" => self.world.favour(rest.parse().ok().map(|id: ServerIndex| id - 1)),
             "elect" => self.elect(place(rest)),
             "write" => {
                 let before = self.send(rest);
@@ -99,7 +99,7 @@ impl Play {
         }
     }
 
-    fn each(&mut self, ids: &str, act: impl Fn(&mut World, Place)) {
+    fn each(&mut self, ids: &str, act: impl Fn(&mut World, ServerIndex)) {
         for id in ids.split(' ') {
             act(&mut self.world, place(id));
         }
@@ -122,7 +122,7 @@ impl Play {
 
     fn ensemble(&mut self, words: &str) {
         self.world = World::new(plan(words), Tracing::On);
-        let leader = number(words, "leader=").map(|id| id as Place - 1);
+        let leader = number(words, "leader=").map(|id| id as ServerIndex - 1);
         self.world.favour(leader);
         for place in 0..self.world.servers.len() {
             self.world.start(place);
@@ -132,7 +132,7 @@ impl Play {
     }
 
     fn partition(&mut self, words: &str) {
-        let sides: Vec<Vec<Place>> =
+        let sides: Vec<Vec<ServerIndex>> =
             words.split('|').map(|side| side.split_whitespace().map(place).collect()).collect();
         let mut pairs = BTreeSet::new();
         for (index, side) in sides.iter().enumerate() {
@@ -144,7 +144,7 @@ impl Play {
         self.world.block(pairs);
     }
 
-    fn elect(&mut self, place: Place) {
+    fn elect(&mut self, place: ServerIndex) {
         self.world.favour(Some(place));
         let elected =
             self.until(STABLE_MS, |world| world.state(place) == "leading" && world.serves(place));
@@ -166,7 +166,7 @@ impl Play {
         self.world.clients[client].answers.len() as u64
     }
 
-    fn answer(&mut self, client: Place, before: u64) {
+    fn answer(&mut self, client: ServerIndex, before: u64) {
         let answered = |world: &World| world.clients[client].answers.len() as u64 > before;
         let words = if self.until(ANSWER_MS, answered) {
             let (zxid, code) = *self.world.clients[client].answers.last().expect("an answer");
@@ -186,8 +186,8 @@ impl Play {
         let path = words.split(' ').nth(1).expect("a path");
         let words = match &self.world.servers[place].process {
             Some(process) if !process.node.serves_clients() => "  does not serve".to_owned(),
-            Some(process) => match look(&process.tree, path) {
-                Some(look) => format!("  is there, children {:?}", look.children),
+            Some(process) => match view(&process.tree, path) {
+                Some(view) => format!("  is there, children {:?}", view.children),
                 None => "  is not there".to_owned(),
             },
             None => "  down".to_owned(),
@@ -297,9 +297,9 @@ fn number(words: &str, key: &str) -> Option<u64> {
     Some(value.parse().expect("a number"))
 }
 
-fn place(words: &str) -> Place {
+fn place(words: &str) -> ServerIndex {
     let id = words.split(' ').next().expect("a number");
-    id.parse::<Place>().unwrap_or_else(|_| panic!("{id} is no server")) - 1
+    id.parse::<ServerIndex>().unwrap_or_else(|_| panic!("{id} is no server")) - 1
 }
 
 /// A whole membership, from numbers such as `1,2,4o`.

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::play::Play;
+use crate::play::ScriptRun;
 
 #[test]
 fn scripts() {
@@ -26,7 +26,7 @@ fn check(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).expect("a readable script");
     let (commands, expected) = text.split_once("---\n").unwrap_or((&text, ""));
     assert!(commands.starts_with("# "), "{} does not say what it shows", file.display());
-    let transcript = Play::run(commands);
+    let transcript = ScriptRun::run(commands);
     if std::env::var_os("HERDSMAN_REGENERATE").is_some() {
         fs::write(file, format!("{commands}---\n{transcript}")).expect("a writable script");
     } else if transcript != expected {

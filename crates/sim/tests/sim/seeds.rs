@@ -6,9 +6,9 @@ use herdsman_sim::{Plan, Verdict, run_plan, run_seed};
 /// Fails with what is needed to see it again.
 fn check(verdict: &Verdict) {
     if let Some(failure) = &verdict.failure {
-        let story = verdict.story[verdict.story.len().saturating_sub(60)..].join("\n");
+        let trace = verdict.trace[verdict.trace.len().saturating_sub(60)..].join("\n");
         panic!(
-            "{story}\n{}: {}\nreplay: cargo run --release -p herdsman-sim -- --seed {}",
+            "{trace}\n{}: {}\nreplay: cargo run --release -p herdsman-sim -- --seed {}",
             failure.property, failure.why, verdict.seed
         );
     }

@@ -11,7 +11,7 @@ use herdsman_proto::{
 };
 use herdsman_zab::{Input, LearnerPort, LinkId, Zab};
 
-use super::{Event, Place, World};
+use super::{Event, ServerIndex, World};
 
 /// A number that no member has.
 const UNLISTED: ServerId = ServerId(99);
@@ -19,37 +19,37 @@ const UNLISTED: ServerId = ServerId(99);
 const LINKS_MAX: usize = 8;
 
 impl World {
-    /// Lets the stranger come.
-    pub fn start_strangers(&mut self) {
-        if self.plan.strangers {
+    /// Lets the intruder come.
+    pub fn start_intruders(&mut self) {
+        if self.plan.intruders {
             let delay_ms = self.random.between(1, self.plan.tick_ms);
-            self.later(delay_ms, Event::Stranger);
+            self.later(delay_ms, Event::Intruder);
         }
     }
 
     /// It does something, until all is to be well.
-    pub(super) fn stranger_acts(&mut self) {
-        if self.trouble.is_calm() {
-            return self.end_strangers();
+    pub(super) fn intruder_acts(&mut self) {
+        if self.fault_state.is_calm() {
+            return self.end_intruders();
         }
-        self.start_strangers();
-        let links: Vec<_> = self.strangers.keys().copied().collect();
+        self.start_intruders();
+        let links: Vec<_> = self.intruders.keys().copied().collect();
         match self.random.below(10) {
-            0..3 if links.len() < LINKS_MAX => self.stranger_connects(),
+            0..3 if links.len() < LINKS_MAX => self.intruder_connects(),
             3 if !links.is_empty() => {
                 let link = *self.random.pick(&links);
-                self.stranger_leaves(link);
+                self.intruder_leaves(link);
             }
-            4 => self.stranger_votes(),
+            4 => self.intruder_votes(),
             _ if !links.is_empty() => {
                 let link = *self.random.pick(&links);
-                self.stranger_sends(link);
+                self.intruder_sends(link);
             }
             _ => {}
         }
     }
 
-    fn stranger_connects(&mut self) {
+    fn intruder_connects(&mut self) {
         let Some(place) = self.some_running_server() else { return };
         let link = LinkId(self.fresh_id());
         let port = *self.random.pick(&[
@@ -57,17 +57,17 @@ impl World {
             LearnerPort::Quorum,
             LearnerPort::ObserverMaster,
         ]);
-        self.strangers.insert(link, place);
-        self.note(|| format!("a stranger connects to {place} by link {}", link.0));
+        self.intruders.insert(link, place);
+        self.note(|| format!("an intruder connects to {place} by link {}", link.0));
         self.step_peer(place, Input::LinkOpened { link, port });
-        if self.strangers.contains_key(&link) {
+        if self.intruders.contains_key(&link) {
             let packet = self.some_introduction(place);
-            self.stranger_says(link, &packet);
+            self.intruder_says(link, &packet);
         }
     }
 
-    fn stranger_sends(&mut self, link: LinkId) {
-        let place = self.strangers[&link];
+    fn intruder_sends(&mut self, link: LinkId) {
+        let place = self.intruders[&link];
         let zxid = self.some_zxid(place);
         let session = SessionId(self.random.draw() as i64);
         let epoch = zxid.epoch();
@@ -83,30 +83,30 @@ impl World {
             9 => QuorumPacket::Revalidate { session, timeout_ms: 1000 },
             _ => QuorumPacket::LeaderInfo { epoch, protocol_version: PROTOCOL_VERSION },
         };
-        self.stranger_says(link, &packet);
+        self.intruder_says(link, &packet);
     }
 
     /// Some of what it says is garbled.
-    fn stranger_says(&mut self, link: LinkId, packet: &QuorumPacket) {
+    fn intruder_says(&mut self, link: LinkId, packet: &QuorumPacket) {
         let mut bytes = Vec::new();
         packet.encode(&mut bytes);
         if self.random.per_mille(200) {
             let index = self.random.index(bytes.len());
             bytes[index] ^= 1 << self.random.index(8);
         }
-        let place = self.strangers[&link];
+        let place = self.intruders[&link];
         match QuorumPacket::decode(&mut Reader::new(&bytes)) {
             // Not what would lose an acknowledged write.
             Ok(QuorumPacket::Ack { zxid }) if zxid.epoch() != EPOCH_MAX - 1 => {}
             Ok(packet) => {
-                self.note(|| format!("{place} gets {packet:?} of a stranger on link {}", link.0));
+                self.note(|| format!("{place} gets {packet:?} of an intruder on link {}", link.0));
                 self.step_peer(place, Input::Packet { link, packet });
             }
-            Err(_) => self.stranger_leaves(link),
+            Err(_) => self.intruder_leaves(link),
         }
     }
 
-    fn stranger_votes(&mut self) {
+    fn intruder_votes(&mut self) {
         let Some(place) = self.some_running_server() else { return };
         let zxid = self.some_zxid(place);
         let states = [ServerState::Looking, ServerState::Following, ServerState::Leading];
@@ -118,20 +118,20 @@ impl World {
         self.step_peer(place, Input::Notification { from: UNLISTED, message });
     }
 
-    fn stranger_leaves(&mut self, link: LinkId) {
-        if let Some(place) = self.strangers.remove(&link) {
+    fn intruder_leaves(&mut self, link: LinkId) {
+        if let Some(place) = self.intruders.remove(&link) {
             self.step_peer(place, Input::LinkLost { link });
         }
     }
 
-    fn end_strangers(&mut self) {
-        let links: Vec<_> = self.strangers.keys().copied().collect();
+    fn end_intruders(&mut self) {
+        let links: Vec<_> = self.intruders.keys().copied().collect();
         for link in links {
-            self.stranger_leaves(link);
+            self.intruder_leaves(link);
         }
     }
 
-    fn some_introduction(&mut self, place: Place) -> QuorumPacket {
+    fn some_introduction(&mut self, place: ServerIndex) -> QuorumPacket {
         let kind = *self.random.pick(&[LearnerKind::Follower, LearnerKind::Observer]);
         let server = self.some_number();
         let info = LearnerInfo { server, protocol_version: PROTOCOL_VERSION, config_version: 0 };
@@ -145,7 +145,7 @@ impl World {
     }
 
     /// One that a server of this one's epoch might name, or that is far beyond.
-    fn some_zxid(&mut self, place: Place) -> Zxid {
+    fn some_zxid(&mut self, place: ServerIndex) -> Zxid {
         let zab = self.servers[place].process.as_ref().and_then(|process| process.node.zab());
         let epoch = zab.map(Zab::epochs).map_or(0, |epochs| epochs.accepted);
         let epoch = match self.random.below(10) {
@@ -159,7 +159,7 @@ impl World {
         Zxid(Zxid::start_of(epoch).0 | self.random.below(1000) as i64)
     }
 
-    fn some_running_server(&mut self) -> Option<Place> {
+    fn some_running_server(&mut self) -> Option<ServerIndex> {
         let place = self.random.index(self.servers.len());
         let server = &self.servers[place];
         (server.process.is_some() && server.stopped_until_ms.is_none()).then_some(place)
