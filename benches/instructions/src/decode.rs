@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{OpCode, QuorumPacket, ReadRequest, Reader, Request, Txn, WriteRequest};
+use herdsman_proto::{JuteReader, OpCode, QuorumPacket, ReadRequest, Request, Txn, WriteRequest};
 
 use crate::cases::Operation;
 use crate::{encode, fixture};
@@ -36,9 +36,9 @@ pub fn set_data() -> Operation {
 }
 
 fn decode_request(payload: &[u8]) -> Request<'_> {
-    let header = RequestHeader::decode(&mut Reader::new(payload)).expect("encoded by us");
+    let header = RequestHeader::decode(&mut JuteReader::new(payload)).expect("encoded by us");
     let op = OpCode::from_code(header.op).expect("encoded by us");
-    let mut body = Reader::with_limit(&payload[HEADER_BYTES..], FIELD_BYTES_MAX);
+    let mut body = JuteReader::with_limit(&payload[HEADER_BYTES..], FIELD_BYTES_MAX);
     Request::decode(op, &mut body).expect("encoded by us")
 }
 
@@ -57,7 +57,7 @@ pub fn proposal() -> Operation {
     let mut bytes = Vec::new();
     encode::a_proposal().encode(&mut bytes);
     Box::new(move |_| {
-        let mut reader = Reader::with_limit(black_box(&bytes), FIELD_BYTES_MAX);
+        let mut reader = JuteReader::with_limit(black_box(&bytes), FIELD_BYTES_MAX);
         let packet = QuorumPacket::decode(&mut reader).expect("encoded by us");
         assert!(matches!(black_box(&packet), QuorumPacket::Proposal { .. }));
     })

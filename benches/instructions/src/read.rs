@@ -36,7 +36,7 @@ impl Desk {
     /// socket.
     fn answer(&mut self, request: &ReadRequest<'_>) -> usize {
         let Desk { tree, ids, out } = self;
-        let reader = read::Reader { session: SESSION, watcher: WATCHER, ids };
+        let reader = read::ReadCaller { session: SESSION, watcher: WATCHER, ids };
         out.clear();
         let result =
             reply::reply(out, Xid(7), tree.last_zxid(), |out| tree.read(reader, request, out));
@@ -111,7 +111,7 @@ pub fn refused() -> Operation {
     let request = ReadRequest::GetData { path: "/guarded".into(), watch: false };
     let mut out = Vec::new();
     Box::new(move |_| {
-        let reader = read::Reader { session: SESSION, watcher: WATCHER, ids: &ids };
+        let reader = read::ReadCaller { session: SESSION, watcher: WATCHER, ids: &ids };
         let answer = tree.read(reader, black_box(&request), &mut out);
         assert_eq!(answer, Err(ErrorCode::NoAuth));
     })

@@ -9,7 +9,7 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-use herdsman_proto::{Reader, WatchedEvent, Xid};
+use herdsman_proto::{JuteReader, WatchedEvent, Xid};
 use mio::{Events, Interest, Poll, Token};
 
 use crate::lane::{Frame, Input, Lane, Readable, broken};
@@ -303,7 +303,7 @@ impl Batch {
 }
 
 fn take_event<L: Load>(load: &mut L, index: usize, frame: Frame<'_>) -> Checked<Outcome> {
-    let (kind, path) = WatchedEvent::decode(&mut Reader::new(frame.body))?;
+    let (kind, path) = WatchedEvent::decode(&mut JuteReader::new(frame.body))?;
     load.take_event(index, kind, &path)
 }
 

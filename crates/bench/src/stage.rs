@@ -7,7 +7,7 @@
 //! Two runs at once with the same root on the same servers would take each other's znodes away.
 
 use anyhow::{Context as _, Result, bail};
-use herdsman_proto::{ErrorCode, ReadRequest, Reader, Request, WriteRequest};
+use herdsman_proto::{ErrorCode, JuteReader, ReadRequest, Request, WriteRequest};
 
 use crate::arguments::Znodes;
 use crate::dial::Session;
@@ -182,7 +182,7 @@ impl Stage<'_> {
         let (path, watch) = (self.root().into(), false);
         let list = ReadRequest::GetChildren { path, watch, with_stat: false };
         let body = session.must(&Request::Read(list))?;
-        let names = Reader::new(&body).vector(Reader::required_string)?;
+        let names = JuteReader::new(&body).vector(JuteReader::required_string)?;
         let tops: Vec<String> = names
             .iter()
             .filter(|name| *name != KEYS)
@@ -207,7 +207,7 @@ fn sweep_if_there(stage: &Stage<'_>, session: &mut Session) -> Result<()> {
 fn read(session: &mut Session, path: &str) -> Result<Option<Vec<u8>>> {
     let request = Request::Read(ReadRequest::GetData { path: path.into(), watch: false });
     match session.call(&request)? {
-        (0, body) => Ok(Some(Reader::new(&body).buffer()?.unwrap_or_default().to_vec())),
+        (0, body) => Ok(Some(JuteReader::new(&body).buffer()?.unwrap_or_default().to_vec())),
         (code, _) if code == ErrorCode::NoNode.code() => Ok(None),
         (code, _) => bail!("reading {path}: the server answers {}", crate::load::error_name(code)),
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use anyhow::Result;
-use herdsman_proto::{ErrorCode, ReadRequest, Reader, Request};
+use herdsman_proto::{ErrorCode, JuteReader, ReadRequest, Request};
 
 use crate::load::{Checked, Load, Outcome, Reply, Ticket};
 use crate::names::LEAF_LEVEL;
@@ -82,7 +82,7 @@ impl Sweep {
             return Ok(());
         }
         reply.must_succeed().map_err(|wrong| wrong.during(format_args!("list {path}")))?;
-        let names = Reader::new(reply.body).vector(Reader::required_string)?;
+        let names = JuteReader::new(reply.body).vector(JuteReader::required_string)?;
         for name in names {
             let path = format!("{}/{name}", path.trim_end_matches('/'));
             let level = level + 1;

@@ -1,7 +1,7 @@
 //! Operations: the request, the watch it sets, and how its reply is decoded. Sending is elsewhere.
 
 use bytes::Bytes;
-use herdsman_proto::{DecodeError, OpCode, Reader, Request, path};
+use herdsman_proto::{DecodeError, JuteReader, OpCode, Request, path};
 
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -197,7 +197,7 @@ impl From<ReplyError> for Error {
 /// Reads a buffer of the body, without copying it.
 pub(crate) fn read_data(
     body: &Bytes,
-    reader: &mut Reader<'_>,
+    reader: &mut JuteReader<'_>,
 ) -> std::result::Result<Bytes, DecodeError> {
     Ok(reader.buffer()?.map(|data| body.slice_ref(data)).unwrap_or_default())
 }

@@ -21,7 +21,7 @@ use herdsman_store::{
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
 use crate::durable::{ScratchDir, ToolDisk};
 use crate::http::{AdminServer, ServerArguments};
-use crate::location::{Location, PlaceArguments, VERSION_DIR, refuse_no_dir};
+use crate::location::{Location, LocationArguments, VERSION_DIR, refuse_no_dir};
 use crate::progress::Meter;
 use crate::show::size_text;
 use crate::snapshot_file::{DigestVerdict, LoadedSnapshot};
@@ -40,7 +40,7 @@ pub struct BackupArguments {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
-    place: PlaceArguments,
+    place: LocationArguments,
     #[command(flatten)]
     server: ServerArguments,
     /// The file to write; .gz and .snappy are packed. In a directory it is named snapshot.<zxid>.
@@ -231,7 +231,7 @@ fn back_up_server(
     let mut meter = Meter::of_bytes(console, "receiving", stream.bytes.unwrap_or(0));
     let received = scratch.path().join("received");
     let file = ToolDisk::private().create(&received).context("cannot write here")?;
-    let mut file = BufWriter::new(Appending { file, at: 0 });
+    let mut file = BufWriter::new(AppendWriter { file, at: 0 });
     stream.copy_to(&mut file, &mut |bytes| meter.add(bytes))?;
     let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?.file;
     file.sync_data().context("cannot write here")?;
@@ -262,12 +262,12 @@ fn back_up_server(
 }
 
 /// Writes one piece behind the other.
-struct Appending {
+struct AppendWriter {
     file: Box<dyn WriteFile>,
     at: u64,
 }
 
-impl Write for Appending {
+impl Write for AppendWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write_at(self.at, bytes)?;
         self.at += bytes.len() as u64;

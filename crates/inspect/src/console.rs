@@ -55,15 +55,15 @@ pub struct Console<'a> {
 
 /// Nobody reads standard output any more.
 #[derive(Debug)]
-struct ReaderGone;
+struct OutputClosed;
 
-impl Display for ReaderGone {
+impl Display for OutputClosed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("standard output was closed")
     }
 }
 
-impl std::error::Error for ReaderGone {}
+impl std::error::Error for OutputClosed {}
 
 impl<'a> Console<'a> {
     /// Results go to `out`, remarks to `err`; there is nobody to ask.
@@ -166,7 +166,7 @@ impl<'a> Console<'a> {
 
 fn write_failed(error: io::Error) -> anyhow::Error {
     match error.kind() {
-        ErrorKind::BrokenPipe => ReaderGone.into(),
+        ErrorKind::BrokenPipe => OutputClosed.into(),
         _ => anyhow::Error::new(error).context("writing to standard output"),
     }
 }
@@ -201,7 +201,7 @@ pub(crate) fn run(command: impl FnOnce(&mut Console<'_>) -> Result<Outcome>) -> 
     match result {
         Ok(Outcome::Sound) => ExitCode::SUCCESS,
         Ok(Outcome::Problems) => ExitCode::from(1),
-        Err(error) if error.is::<ReaderGone>() => ExitCode::from(141),
+        Err(error) if error.is::<OutputClosed>() => ExitCode::from(141),
         Err(error) => {
             // What was found before the failure comes before its reason.
             let _ = console.flush();
@@ -230,7 +230,7 @@ mod tests {
     fn a_closed_pipe_is_told_from_a_failure() {
         let (mut out, mut err) = (Closed, Vec::new());
         let mut console = Console::new(&mut out, &mut err);
-        assert!(console.say("a line").unwrap_err().is::<ReaderGone>());
+        assert!(console.say("a line").unwrap_err().is::<OutputClosed>());
     }
 
     /// What is still in a buffer when the command ends.
@@ -239,7 +239,7 @@ mod tests {
         let (mut out, mut err) = (io::BufWriter::new(Closed), Vec::new());
         let mut console = Console::new(&mut out, &mut err);
         console.say("a line").unwrap();
-        assert!(console.flush().unwrap_err().is::<ReaderGone>());
+        assert!(console.flush().unwrap_err().is::<OutputClosed>());
         console.set_changed("restored");
         console.flush().unwrap();
         let err = String::from_utf8(err).unwrap();

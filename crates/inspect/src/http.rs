@@ -134,7 +134,7 @@ impl AdminServer {
         if let Some(bytes) = bytes {
             request = request.header("Content-Length", bytes.to_string());
         }
-        let mut content = NotingReader { content, is_read: false };
+        let mut content = TrackedBody { content, is_read: false };
         let sent = request.send(SendBody::from_reader(&mut content));
         let response = sent.map_err(|error| match content.is_read {
             true => anyhow!("{}; {MAYBE_RESTORED}", self.unreachable(&error)),
@@ -185,12 +185,12 @@ impl AdminServer {
 }
 
 /// A body that notes whether sending it has begun.
-struct NotingReader<'a> {
+struct TrackedBody<'a> {
     content: &'a mut dyn Read,
     is_read: bool,
 }
 
-impl Read for NotingReader<'_> {
+impl Read for TrackedBody<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.is_read = true;
         self.content.read(buffer)

@@ -17,13 +17,13 @@
 //! commands `snapshot` and `restore` of its AdminServer, of which only the first can change a file.
 
 pub mod backup;
-mod census;
 mod console;
+mod counts;
 mod durable;
 mod http;
 mod identity;
 pub mod inspect;
-mod keep;
+mod kept_files;
 mod location;
 mod log_file;
 mod pending;

@@ -16,7 +16,7 @@ use herdsman_store::{DirLock, Dirs, Disk as _, RealDisk, lock_dirs, replace};
 
 use crate::durable::ToolDisk;
 use crate::http::ServerArguments;
-use crate::log_file::{Piece, read_log};
+use crate::log_file::{LogItem, read_log};
 
 pub(crate) const VERSION_DIR: &str = "version-2";
 /// A process id and the end of its line are shorter.
@@ -29,12 +29,12 @@ pub(crate) struct DirArguments {
     #[arg(value_name = "DIR", required_unless_present = "config", conflicts_with = "config")]
     dir: Option<PathBuf>,
     #[command(flatten)]
-    place: PlaceArguments,
+    place: LocationArguments,
 }
 
 /// Where the txn logs are, if elsewhere; or the file that says where everything is.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct PlaceArguments {
+pub(crate) struct LocationArguments {
     /// The server's dataLogDir. If it has none, give the dataDir again.
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     log_dir: Option<PathBuf>,
@@ -50,7 +50,7 @@ impl DirArguments {
     }
 }
 
-impl PlaceArguments {
+impl LocationArguments {
     /// Whether zoo.cfg says where the directories are.
     pub(crate) fn is_configured(&self) -> bool {
         self.config.is_some()
@@ -134,7 +134,7 @@ pub(crate) struct Location {
 impl Location {
     /// The directories of a server of which only this one was given.
     pub(crate) fn find(dir: &Path) -> Result<Self> {
-        PlaceArguments { log_dir: None, config: None }.locate(Some(dir))
+        LocationArguments { log_dir: None, config: None }.locate(Some(dir))
     }
 
     /// One directory that was given under two names gets one, so that it is known to be the same.
@@ -230,7 +230,7 @@ impl Location {
 fn last_txn(path: &Path) -> Option<Zxid> {
     let mut last = None;
     let read = read_log(path, &mut |piece| {
-        if let Piece::Txn { entry, .. } = piece {
+        if let LogItem::Txn { entry, .. } = piece {
             last = Some(entry.header.zxid);
         }
         Ok(())

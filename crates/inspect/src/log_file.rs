@@ -1,6 +1,6 @@
 //! Reads a txn log as far as there is anything to read, also behind damage.
 //!
-//! In: a file. Out: its [`Piece`]s in order: txns, and what stands between or behind them that is no
+//! In: a file. Out: its [`LogItem`]s in order: txns, and what stands between or behind them that is no
 //! txn. A server stops at damage; whoever looks into a file wants to know what follows, so reading goes
 //! on at the next record whose checksum fits.
 
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{DecodeError, Zxid};
-use herdsman_store::log::ending::{Ending, classify};
+use herdsman_store::log::ending::{RecordsEnd, classify};
 use herdsman_store::log::record::RecordReader;
 use herdsman_store::names::{LogName, list_logs};
 use herdsman_store::{Disk, RealDisk};
 
 /// What is found in a log file.
-pub(crate) enum Piece<'a> {
+pub(crate) enum LogItem<'a> {
     /// A txn whose checksum fits.
     Txn {
         /// Where its record starts.
@@ -33,7 +33,7 @@ pub(crate) enum Piece<'a> {
         error: DecodeError,
     },
     /// Something that is no record and no torn write.
-    Damage(Damage),
+    Damage(DamagedRange),
     /// The beginning of a record that was never completed.
     Torn {
         /// Where it starts.
@@ -45,7 +45,7 @@ pub(crate) enum Piece<'a> {
 
 /// Something in a log that is no record and no torn write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Damage {
+pub(crate) struct DamagedRange {
     /// Where it starts.
     pub(crate) offset: u64,
     /// What is wrong.
@@ -56,7 +56,7 @@ pub(crate) struct Damage {
     pub(crate) next_valid: Option<(u64, Zxid)>,
 }
 
-impl Damage {
+impl DamagedRange {
     /// What is wrong, and what follows.
     pub(crate) fn text(&self) -> String {
         let next = match self.next_valid {
@@ -70,7 +70,7 @@ impl Damage {
 }
 
 /// Takes the pieces of a log.
-pub(crate) type VisitPiece<'a> = dyn FnMut(&Piece<'_>) -> Result<()> + 'a;
+pub(crate) type VisitLogItem<'a> = dyn FnMut(&LogItem<'_>) -> Result<()> + 'a;
 
 /// What a whole file holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(crate) struct LogTotals {
 }
 
 /// Reads a whole log. Fails if it cannot be read or is something else.
-pub(crate) fn read_log(path: &Path, visit: &mut VisitPiece<'_>) -> Result<LogTotals> {
+pub(crate) fn read_log(path: &Path, visit: &mut VisitLogItem<'_>) -> Result<LogTotals> {
     let unreadable = || format!("cannot read {}", path.display());
     let mut reader = RecordReader::open(&RealDisk, path).with_context(unreadable)?;
     let mut totals = LogTotals { file_bytes: reader.file_bytes(), ..LogTotals::default() };
@@ -99,17 +99,22 @@ pub(crate) fn read_log(path: &Path, visit: &mut VisitPiece<'_>) -> Result<LogTot
             .try_for_each(Err)?;
         let offset = reader.offset();
         match classify(&reader).with_context(unreadable)? {
-            Ending::Clean => break,
-            Ending::Torn { bytes } => {
-                visit(&Piece::Torn { offset, bytes })?;
+            RecordsEnd::Clean => break,
+            RecordsEnd::Torn { bytes } => {
+                visit(&LogItem::Torn { offset, bytes })?;
                 break;
             }
-            Ending::Damaged(damage) => {
+            RecordsEnd::Damaged(damage) => {
                 if !reader.header_valid() && damage.next_valid.is_none() && !has_magic(path)? {
                     bail!("{} is not a txn log: {}", path.display(), damage.why);
                 }
                 let (why, next_valid) = (damage.why, damage.next_valid);
-                visit(&Piece::Damage(Damage { offset, why, last_good: totals.last, next_valid }))?;
+                visit(&LogItem::Damage(DamagedRange {
+                    offset,
+                    why,
+                    last_good: totals.last,
+                    next_valid,
+                }))?;
                 match next_valid {
                     Some((offset, _)) => reader.resume_at(offset),
                     None => break,
@@ -125,13 +130,13 @@ pub(crate) fn read_log(path: &Path, visit: &mut VisitPiece<'_>) -> Result<LogTot
 fn read_records(
     reader: &mut RecordReader,
     totals: &mut LogTotals,
-    visit: &mut VisitPiece<'_>,
+    visit: &mut VisitLogItem<'_>,
 ) -> std::io::Result<Option<anyhow::Error>> {
     while let Some(record) = reader.next_record()? {
         let (offset, zxid) = (record.offset, record.zxid);
         let visited = match Entry::decode(record.payload) {
-            Ok(entry) => visit(&Piece::Txn { offset, entry: &entry }),
-            Err(error) => visit(&Piece::Unknown { offset, zxid, error }),
+            Ok(entry) => visit(&LogItem::Txn { offset, entry: &entry }),
+            Err(error) => visit(&LogItem::Unknown { offset, zxid, error }),
         };
         if let Err(error) = visited {
             return Ok(Some(error));

@@ -27,7 +27,7 @@ use crate::verify::Verdict;
 use crate::verify::data_dir::verify_data_dir;
 
 use diagnosis::Diagnosis;
-use plan::Plan;
+use plan::RepairPlan;
 
 /// Say what is wrong with a data directory and how it can be repaired; or repair it.
 ///
@@ -155,7 +155,7 @@ impl RepairArguments {
                 .say("the files that this repair was for are replaced: nothing else was done")?;
             return verified(&location, console);
         }
-        let plan = Plan::make(&action, &location)?;
+        let plan = RepairPlan::make(&action, &location)?;
         plan.print(console)?;
         if plan.is_empty() {
             return Ok(Outcome::Sound);

@@ -21,7 +21,7 @@ use herdsman_store::{Compression, RealDisk};
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
 use crate::http::{AdminServer, ServerArguments};
-use crate::location::PlaceArguments;
+use crate::location::LocationArguments;
 use crate::progress::Meter;
 use crate::snapshot_file::{DigestVerdict, LoadedSnapshot};
 
@@ -36,7 +36,7 @@ pub struct RestoreArguments {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
-    place: PlaceArguments,
+    place: LocationArguments,
     #[command(flatten)]
     server: ServerArguments,
     /// Restore although there is a state: it is kept in version-2/before-restore-TIME.

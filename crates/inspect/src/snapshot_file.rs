@@ -29,18 +29,18 @@ pub(crate) fn snapshot_name(path: &Path) -> Option<SnapshotName> {
 }
 
 /// Why a snapshot was not read.
-pub(crate) enum NotRead {
+pub(crate) enum SnapshotReadError {
     /// The file cannot be read at all, or is something else.
     Other(anyhow::Error),
     /// It begins as a snapshot and is damaged.
     Damaged(SnapshotError),
 }
 
-impl From<NotRead> for anyhow::Error {
-    fn from(error: NotRead) -> Self {
+impl From<SnapshotReadError> for anyhow::Error {
+    fn from(error: SnapshotReadError) -> Self {
         match error {
-            NotRead::Other(error) => error,
-            NotRead::Damaged(error) => error.into(),
+            SnapshotReadError::Other(error) => error,
+            SnapshotReadError::Damaged(error) => error.into(),
         }
     }
 }
@@ -50,15 +50,16 @@ pub(crate) fn read_parts(
     path: &Path,
     visitor: &mut dyn SnapshotVisitor,
     progress: &mut ReadProgress<'_>,
-) -> Result<SnapshotSummary, NotRead> {
+) -> Result<SnapshotSummary, SnapshotReadError> {
     let compression = detect_compression(&RealDisk, path)
         .with_context(|| format!("cannot read {}", path.display()))
-        .map_err(NotRead::Other)?;
+        .map_err(SnapshotReadError::Other)?;
     let Some(compression) = compression else {
         let text = format!("{}: not a snapshot ({})", path.display(), magic_text(path));
-        return Err(NotRead::Other(anyhow!(text)));
+        return Err(SnapshotReadError::Other(anyhow!(text)));
     };
-    read_snapshot_at(&RealDisk, path, compression, visitor, progress).map_err(NotRead::Damaged)
+    read_snapshot_at(&RealDisk, path, compression, visitor, progress)
+        .map_err(SnapshotReadError::Damaged)
 }
 
 /// The first bytes of a file, where a snapshot has its magic number.
@@ -105,7 +106,10 @@ pub(crate) enum DigestVerdict {
 
 impl LoadedSnapshot {
     /// Reads a snapshot into a tree.
-    pub(crate) fn load(path: &Path, progress: &mut ReadProgress<'_>) -> Result<Self, NotRead> {
+    pub(crate) fn load(
+        path: &Path,
+        progress: &mut ReadProgress<'_>,
+    ) -> Result<Self, SnapshotReadError> {
         let mut loader = Loader::new(tree_options());
         let summary = read_parts(path, &mut loader, progress)?;
         let newest_effect = loader.newest_effect();
@@ -113,7 +117,7 @@ impl LoadedSnapshot {
         let as_of = summary.trailer.fuzzy_until(named.unwrap_or(Zxid::ZERO)).max(newest_effect);
         let tree = loader.finish(as_of).map_err(|fault| {
             let fault = SnapshotFault::from(fault);
-            NotRead::Damaged(SnapshotError { path: path.to_owned(), offset: 0, fault })
+            SnapshotReadError::Damaged(SnapshotError { path: path.to_owned(), offset: 0, fault })
         })?;
         Ok(LoadedSnapshot { tree, summary, named, newest_effect, as_of })
     }

@@ -343,7 +343,7 @@ fn offset_of(log: &str, zxid: i64) -> usize {
     let path = fixture("plain/version-2").join(log);
     let mut found = None;
     crate::log_file::read_log(&path, &mut |piece| {
-        if let crate::log_file::Piece::Txn { offset, entry } = piece {
+        if let crate::log_file::LogItem::Txn { offset, entry } = piece {
             found = found.or((entry.header.zxid.0 == zxid).then_some(*offset));
         }
         Ok(())

@@ -4,21 +4,21 @@
 //! write of its own session has to see it, and the session's next request must not overtake the
 //! read; so it is passed to the node like the write and answered in its turn, between two txns.
 
-use herdsman_proto::{ErrorCode, OpCode, ReadRequest, Reader, Request, Xid, reply};
+use herdsman_proto::{ErrorCode, JuteReader, OpCode, ReadRequest, Request, Xid, reply};
 use herdsman_tree::{Tree, read};
 
 /// Appends the reply to a read, and returns the error in it, if any. Events that `setWatches` finds precede its
 /// reply.
 pub fn answer(
     tree: &Tree,
-    reader: read::Reader<'_>,
+    reader: read::ReadCaller<'_>,
     op: OpCode,
     xid: Xid,
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorCode> {
     let zxid = tree.last_zxid();
-    let refusal = match Request::decode(op, &mut Reader::new(body)) {
+    let refusal = match Request::decode(op, &mut JuteReader::new(body)) {
         Ok(Request::Read(ReadRequest::SetWatches(watches))) => {
             tree.set_watches(reader, &watches, out).err()
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use herdsman_tree::Tree;
-use herdsman_tree::sweep::{SweepPlace, SweepTime};
+use herdsman_tree::sweep::{SweepPosition, SweepTime};
 
 use crate::io::Now;
 
@@ -29,7 +29,7 @@ pub struct Sweeper {
     settings: SweepSettings,
     /// When the sweep under way began, if one is.
     began_ms: u64,
-    place: SweepPlace,
+    place: SweepPosition,
     next_look_ms: u64,
     next_delete_ms: u64,
     found: VecDeque<Box<str>>,
@@ -43,7 +43,7 @@ impl Sweeper {
         Sweeper {
             settings,
             began_ms: now_ms,
-            place: SweepPlace::Start,
+            place: SweepPosition::Start,
             next_look_ms,
             next_delete_ms: 0,
             found: VecDeque::new(),
@@ -79,15 +79,15 @@ impl Sweeper {
 
     /// Examines some paths: there may be millions, and nothing else is done meanwhile.
     fn look(&mut self, tree: &Tree, now: Now) {
-        if self.place == SweepPlace::Start {
+        if self.place == SweepPosition::Start {
             self.began_ms = now.monotonic_ms;
         }
         let never_used_ms_max = self.settings.never_used_ms_max;
         let time = SweepTime { now_ms: now.wall_ms, never_used_ms_max };
         self.found = tree.sweep_candidates(time, &mut self.place, PATHS_PER_STEP).into();
         self.next_look_ms = now.monotonic_ms + STEP_MS;
-        if self.place == SweepPlace::End {
-            self.place = SweepPlace::Start;
+        if self.place == SweepPosition::End {
+            self.place = SweepPosition::Start;
             self.next_look_ms = self.next_look_ms.max(self.began_ms + self.settings.interval_ms);
         }
     }

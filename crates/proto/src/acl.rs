@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::Digest;
 
-use crate::jute::{JuteWrite, Reader, Result};
+use crate::jute::{JuteReader, JuteWrite, Result};
 
 /// Permission bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,7 +60,7 @@ impl Id {
     }
 
     /// Reads an id. Null fields are read as empty text, which no scheme accepts.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         let scheme = reader.string()?.unwrap_or_default().into_owned();
         let id = reader.string()?.unwrap_or_default().into_owned();
         Ok(Id { scheme, id })
@@ -117,7 +117,7 @@ impl Acl {
     }
 
     /// Reads an entry.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         Ok(Acl { perms: Perms(reader.int()?), id: Id::decode(reader)? })
     }
 

@@ -1,7 +1,7 @@
 //! The handshake that opens or re-attaches a session: the first frame each way, without headers.
 
 use crate::ids::{SessionId, Zxid};
-use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::reply;
 
 /// A session's password.
@@ -26,7 +26,7 @@ pub struct ConnectRequest<'a> {
 impl<'a> ConnectRequest<'a> {
     /// Reads the first frame's payload.
     pub fn decode(payload: &'a [u8]) -> Result<Self> {
-        let mut reader = Reader::new(payload);
+        let mut reader = JuteReader::new(payload);
         reader.int()?;
         let last_zxid_seen = Zxid(reader.long()?);
         let timeout_ms = reader.int()?;
@@ -92,7 +92,7 @@ impl ConnectResponse {
 
     /// Reads the answer's payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(payload);
+        let mut reader = JuteReader::new(payload);
         reader.int()?;
         let timeout_ms = reader.int()?;
         let session = SessionId(reader.long()?);

@@ -179,13 +179,13 @@ mod tests {
     use super::*;
     use crate::acl::{Acl, Perms};
     use crate::ids::Zxid;
-    use crate::jute::Reader;
+    use crate::jute::JuteReader;
     use crate::request::WatcherType;
 
     fn check(request: &Request<'_>) {
         let mut bytes = Vec::new();
         request.encode(&mut bytes);
-        let mut reader = Reader::new(&bytes);
+        let mut reader = JuteReader::new(&bytes);
         assert_eq!(Request::decode(request.op(), &mut reader).as_ref(), Ok(request));
         assert!(reader.is_empty(), "{request:?}");
     }

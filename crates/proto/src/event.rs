@@ -1,7 +1,7 @@
 //! Watch events, server to client.
 
 use crate::ids::{Xid, Zxid};
-use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::reply::{self, ReplyHeader};
 
 /// What happened to a watched znode.
@@ -55,7 +55,7 @@ impl<'a> WatchedEvent<'a> {
     }
 
     /// Reads the body of a notification.
-    pub fn decode(reader: &mut Reader<'a>) -> Result<(EventType, String)> {
+    pub fn decode(reader: &mut JuteReader<'a>) -> Result<(EventType, String)> {
         let kind = EventType::from_code(reader.int()?)?;
         reader.int()?;
         Ok((kind, reader.required_string()?.into_owned()))

@@ -1,7 +1,7 @@
 //! The jute encoding: big-endian integers, length-prefixed strings and buffers, counted vectors.
 //!
 //! Strings: Java writes each UTF-16 unit as its own group of bytes but reads real UTF-8, replacing
-//! what it cannot read. [`Reader::string`] does the same, so a broken path is refused by the path
+//! what it cannot read. [`JuteReader::string`] does the same, so a broken path is refused by the path
 //! rules, with Apache's error code, and not by the decoder.
 
 use std::borrow::Cow;
@@ -41,12 +41,12 @@ pub type Result<T> = std::result::Result<T, DecodeError>;
 
 /// Reads jute values from the front of a slice.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a> {
+pub struct JuteReader<'a> {
     rest: &'a [u8],
     field_bytes_max: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JuteReader<'a> {
     /// A reader whose strings and buffers are limited only by the input.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
     /// A reader that refuses strings and buffers longer than `field_bytes_max`.
     #[must_use]
     pub fn with_limit(bytes: &'a [u8], field_bytes_max: usize) -> Self {
-        Reader { rest: bytes, field_bytes_max }
+        JuteReader { rest: bytes, field_bytes_max }
     }
 
     /// What has not been read yet.
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
     /// A reader of the next `bytes_max` bytes, or of all that is left if that is less.
     #[must_use]
     pub fn window(&self, bytes_max: usize) -> Self {
-        Reader { rest: &self.rest[..bytes_max.min(self.rest.len())], ..*self }
+        JuteReader { rest: &self.rest[..bytes_max.min(self.rest.len())], ..*self }
     }
 
     /// Passes bytes over.
@@ -252,19 +252,20 @@ mod tests {
         out.put_string("zürich");
         out.put_buffer(None);
         out.put_vector(&["a", "b"], |out, s| out.put_string(s));
-        let mut reader = Reader::new(&out);
+        let mut reader = JuteReader::new(&out);
         assert_eq!(reader.int(), Ok(-7));
         assert_eq!(reader.long(), Ok(i64::MIN));
         assert_eq!(reader.bool(), Ok(true));
         assert_eq!(reader.required_string().as_deref(), Ok("zürich"));
         assert_eq!(reader.buffer(), Ok(None));
-        assert_eq!(reader.vector(Reader::required_string), Ok(vec!["a".into(), "b".into()]));
+        assert_eq!(reader.vector(JuteReader::required_string), Ok(vec!["a".into(), "b".into()]));
         assert!(reader.is_empty());
     }
 
     #[test]
     fn lengths_are_checked_before_anything_is_believed() {
-        let check = |bytes: &[u8], expected| assert_eq!(Reader::new(bytes).buffer(), Err(expected));
+        let check =
+            |bytes: &[u8], expected| assert_eq!(JuteReader::new(bytes).buffer(), Err(expected));
         check(&[0, 0], DecodeError::Truncated { wanted: 4, available: 2 });
         check(&(-2i32).to_be_bytes(), DecodeError::Length(-2));
         check(
@@ -272,14 +273,14 @@ mod tests {
             DecodeError::Truncated { wanted: i32::MAX as usize, available: 0 },
         );
         let long = [0, 0, 0, 3, 1, 2, 3];
-        assert_eq!(Reader::with_limit(&long, 2).buffer(), Err(DecodeError::Length(3)));
+        assert_eq!(JuteReader::with_limit(&long, 2).buffer(), Err(DecodeError::Length(3)));
         let two_billion = i32::MAX.to_be_bytes();
-        assert!(Reader::new(&two_billion).vector(Reader::int).is_err());
+        assert!(JuteReader::new(&two_billion).vector(JuteReader::int).is_err());
     }
 
     #[test]
     fn broken_utf8_is_replaced_as_java_does() {
         let bytes = [0, 0, 0, 3, b'/', 0xff, b'a'];
-        assert_eq!(Reader::new(&bytes).required_string().as_deref(), Ok("/\u{fffd}a"));
+        assert_eq!(JuteReader::new(&bytes).required_string().as_deref(), Ok("/\u{fffd}a"));
     }
 }

@@ -33,7 +33,7 @@ pub use connect::{ConnectRequest, ConnectResponse};
 pub use error_code::ErrorCode;
 pub use event::{EventType, WatchedEvent};
 pub use ids::{EPOCH_MAX, ServerId, SessionId, Xid, Zxid};
-pub use jute::{DecodeError, JuteWrite, Reader};
+pub use jute::{DecodeError, JuteReader, JuteWrite};
 pub use membership::{Member, Membership};
 pub use notification::{Notification, ServerState, Vote};
 pub use op::OpCode;

@@ -2,7 +2,7 @@
 //! that says "done". Apache: `MultiOperationRecord`, `MultiResponse`.
 
 use crate::error_code::ErrorCode;
-use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::op::OpCode;
 use crate::request::{CreateMode, Lifetime, ReadRequest, WriteRequest};
 
@@ -34,7 +34,7 @@ impl MultiHeader {
     }
 
     /// Reads a header.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         Ok(MultiHeader { op: reader.int()?, done: reader.bool()?, error: reader.int()? })
     }
 
@@ -54,7 +54,7 @@ pub fn encode_error_result(error: Option<ErrorCode>, out: &mut impl JuteWrite) {
     out.put_int(error);
 }
 
-pub(crate) fn decode_writes<'a>(reader: &mut Reader<'a>) -> Result<Vec<WriteRequest<'a>>> {
+pub(crate) fn decode_writes<'a>(reader: &mut JuteReader<'a>) -> Result<Vec<WriteRequest<'a>>> {
     let mut writes = Vec::new();
     decode_list(reader, |op, reader| {
         let mut write = WriteRequest::decode_single(op, reader)
@@ -93,7 +93,7 @@ fn settle_create_op(op: OpCode, write: &mut WriteRequest<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn decode_reads<'a>(reader: &mut Reader<'a>) -> Result<Vec<ReadRequest<'a>>> {
+pub(crate) fn decode_reads<'a>(reader: &mut JuteReader<'a>) -> Result<Vec<ReadRequest<'a>>> {
     let mut reads = Vec::new();
     decode_list(reader, |op, reader| {
         let undefined = DecodeError::Undefined { what: "multiRead op", value: op.code() };
@@ -116,8 +116,8 @@ pub(crate) fn decode_reads<'a>(reader: &mut Reader<'a>) -> Result<Vec<ReadReques
 }
 
 fn decode_list<'a>(
-    reader: &mut Reader<'a>,
-    mut element: impl FnMut(OpCode, &mut Reader<'a>) -> Result<()>,
+    reader: &mut JuteReader<'a>,
+    mut element: impl FnMut(OpCode, &mut JuteReader<'a>) -> Result<()>,
 ) -> Result<()> {
     loop {
         let header = MultiHeader::decode(reader)?;
@@ -142,7 +142,7 @@ mod tests {
             CreateRequest { op, path: "/a".into(), data: None, acl: Vec::new(), flags, ttl_ms };
         let mut bytes = Vec::new();
         WriteRequest::Multi(vec![WriteRequest::Create(create)]).encode(&mut bytes);
-        match decode_writes(&mut Reader::new(&bytes)).ok()?.pop()? {
+        match decode_writes(&mut JuteReader::new(&bytes)).ok()?.pop()? {
             WriteRequest::Create(create) => Some((create.op, create.ttl_ms)),
             other => unreachable!("{other:?} is no create"),
         }

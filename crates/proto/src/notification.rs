@@ -7,7 +7,7 @@
 //! with an unknown state if its sender has no vote, instead of answering it.
 
 use crate::ids::{ServerId, Zxid};
-use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::membership::Endpoint;
 
 /// What a server is doing.
@@ -64,7 +64,7 @@ impl Notification {
     /// The message is broken and has to be ignored. A frame is whole, so this is also what
     /// [`DecodeError::Truncated`] means here.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(payload);
+        let mut reader = JuteReader::new(payload);
         let state = ServerState::decode(reader.int()?)?;
         let leader = ServerId(reader.long()?);
         let zxid = Zxid(reader.long()?);
@@ -165,7 +165,7 @@ impl Hello {
     /// # Errors
     /// [`DecodeError::Truncated`] if it is not whole yet: read more and try again, it has not many
     /// bytes. Anything else is final.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         let mut ahead = *reader;
         let version = ahead.long()?;
         if version >= 0 {

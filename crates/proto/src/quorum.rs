@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::acl::Id;
 use crate::ids::{ServerId, SessionId, Zxid};
-use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 
 /// The version that every server since 3.4 speaks.
 pub const PROTOCOL_VERSION: i32 = 0x10000;
@@ -216,7 +216,7 @@ impl QuorumPacket {
     /// Reads the packet at the front and moves the reader behind it; in case of an error the reader
     /// stays where it was.
     ///
-    /// The reader's limit ([`Reader::with_limit`]) bounds the data, and the ids as a whole. Against it
+    /// The reader's limit ([`JuteReader::with_limit`]) bounds the data, and the ids as a whole. Against it
     /// all lengths are checked as soon as they are there, so a packet is not whole yet only if it can
     /// still become one: who reads a stream has to hold at most [`QuorumPacket::bytes_max`].
     ///
@@ -224,7 +224,7 @@ impl QuorumPacket {
     /// [`DecodeError::Truncated`] if the packet is not whole yet: it lacks at least as many bytes as `wanted` is
     /// above `available`, so try again when these are there. Anything else is final, [`DecodeError::Length`] in
     /// particular if it is too long.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         let mut ahead = *reader;
         let kind = ahead.int()?;
         if !(kind::REQUEST..=kind::INFORM_AND_ACTIVATE).contains(&kind) {
@@ -248,7 +248,7 @@ impl QuorumPacket {
     fn from_parts(kind: i32, zxid: Zxid, data: Option<&[u8]>, ids: Vec<Id>) -> Result<Self> {
         let payload = || data.map(Bytes::copy_from_slice).ok_or(DecodeError::Null);
         let txn = || check_zxid(zxid);
-        let mut body = Reader::new(data.unwrap_or_default());
+        let mut body = JuteReader::new(data.unwrap_or_default());
         Ok(match kind {
             kind::FOLLOWER_INFO => Self::decode_info(LearnerKind::Follower, zxid, data)?,
             kind::OBSERVER_INFO => Self::decode_info(LearnerKind::Observer, zxid, data)?,
@@ -300,7 +300,7 @@ impl QuorumPacket {
     }
 
     /// The question has an int behind the session, the answer a single byte.
-    fn decode_revalidate(mut body: Reader<'_>) -> Result<Self> {
+    fn decode_revalidate(mut body: JuteReader<'_>) -> Result<Self> {
         let is_question = body.rest().len() >= REVALIDATE_BYTES;
         let session = SessionId(body.long()?);
         Ok(if is_question {
@@ -408,7 +408,7 @@ impl LearnerInfo {
     /// Early versions sent only the front of it. Apache goes on without a number if there is not even
     /// that; we refuse it.
     fn decode(data: &[u8]) -> Result<Self> {
-        let mut body = Reader::new(data);
+        let mut body = JuteReader::new(data);
         let server = ServerId(body.long()?);
         let protocol_version = if body.rest().len() >= 4 { body.int()? } else { VERSION_UNSAID };
         // Java compares signed numbers, so a negative one is older than any.
@@ -427,7 +427,7 @@ impl LearnerInfo {
 /// The ids at the end of a packet, which together may be as long as a single field. They are the one
 /// part without a length in front, so without this bound they could go on for ever. Each has a least length, so it is
 /// known how many bytes the last ones need at least, before they are there.
-fn decode_ids(reader: &mut Reader<'_>) -> Result<Vec<Id>> {
+fn decode_ids(reader: &mut JuteReader<'_>) -> Result<Vec<Id>> {
     let bytes_max = reader.field_bytes_max().saturating_add(size_of::<i32>());
     let mut window = reader.window(bytes_max);
     let available_bytes = window.rest().len();
@@ -462,7 +462,7 @@ fn check_zxid(zxid: Zxid) -> Result<Zxid> {
 }
 
 /// -1 means that the epoch had been promised before.
-fn decode_epoch(mut body: Reader<'_>) -> Result<Option<u32>> {
+fn decode_epoch(mut body: JuteReader<'_>) -> Result<Option<u32>> {
     match body.int()? {
         -1 => Ok(None),
         epoch => match u32::try_from(epoch) {
@@ -472,7 +472,7 @@ fn decode_epoch(mut body: Reader<'_>) -> Result<Option<u32>> {
     }
 }
 
-fn decode_touched(mut body: Reader<'_>) -> Result<Vec<(SessionId, i32)>> {
+fn decode_touched(mut body: JuteReader<'_>) -> Result<Vec<(SessionId, i32)>> {
     let mut touched = Vec::new();
     while !body.is_empty() {
         touched.push((SessionId(body.long()?), body.int()?));

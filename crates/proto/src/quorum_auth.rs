@@ -7,7 +7,7 @@
 //! is told with [`DecodeError::Truncated`] when a packet is not whole yet. No other conversation between
 //! servers starts with the magic, so a listener tells by it whether a peer wants to log in ([`is_auth`]).
 
-use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 
 /// How every packet starts.
 pub const MAGIC: [u8; 8] = [0x5f, 0x24, 0x35, 0x01, 0x35, 0x01, 0xed, 0xcc];
@@ -63,8 +63,8 @@ pub struct QuorumAuthPacket<'a> {
 
 impl<'a> QuorumAuthPacket<'a> {
     /// Reads a packet from the front; refuses a token above [`TOKEN_BYTES_MAX`] before it is there.
-    pub fn decode(reader: &mut Reader<'a>) -> Result<Self> {
-        let mut limited = Reader::with_limit(reader.rest(), TOKEN_BYTES_MAX);
+    pub fn decode(reader: &mut JuteReader<'a>) -> Result<Self> {
+        let mut limited = JuteReader::with_limit(reader.rest(), TOKEN_BYTES_MAX);
         for half in MAGIC.chunks(4) {
             let value = limited.int()?;
             if value.to_be_bytes() != half {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn decode(bytes: &[u8]) -> Result<QuorumAuthPacket<'_>> {
-        QuorumAuthPacket::decode(&mut Reader::new(bytes))
+        QuorumAuthPacket::decode(&mut JuteReader::new(bytes))
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
     fn a_packet_ends_where_the_next_one_starts() {
         let mut stream = bytes(0, &[0, 0, 0, 1, b'x']);
         stream.extend(bytes(1, &[0, 0, 0, 0]));
-        let mut reader = Reader::new(&stream);
+        let mut reader = JuteReader::new(&stream);
         assert_eq!(QuorumAuthPacket::decode(&mut reader).map(|packet| packet.token), Ok(&b"x"[..]));
         let second = QuorumAuthPacket { status: AuthStatus::Success, token: b"" };
         assert_eq!(QuorumAuthPacket::decode(&mut reader), Ok(second));

@@ -2,7 +2,7 @@
 
 use crate::error_code::ErrorCode;
 use crate::ids::{Xid, Zxid};
-use crate::jute::{JuteWrite, Reader, Result};
+use crate::jute::{JuteReader, JuteWrite, Result};
 
 /// What stands before the body of every reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl ReplyHeader {
     }
 
     /// Reads xid, zxid and the raw error number.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<(Xid, Zxid, i32)> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<(Xid, Zxid, i32)> {
         Ok((Xid(reader.int()?), Zxid(reader.long()?), reader.int()?))
     }
 }
@@ -98,7 +98,7 @@ mod tests {
             Err(ErrorCode::NoNode)
         });
         assert_eq!(failed, Err(ErrorCode::NoNode));
-        let mut reader = Reader::new(&out);
+        let mut reader = JuteReader::new(&out);
         assert_eq!(reader.int(), Ok(16));
         assert_eq!(ReplyHeader::decode(&mut reader), Ok((Xid(5), Zxid(9), -101)));
         assert!(reader.is_empty());

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::acl::Acl;
 use crate::ids::{Xid, Zxid};
-use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::multi;
 use crate::op::OpCode;
 
@@ -22,7 +22,7 @@ pub struct RequestHeader {
 
 impl RequestHeader {
     /// Reads the header.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         Ok(RequestHeader { xid: Xid(reader.int()?), op: reader.int()? })
     }
 
@@ -308,7 +308,7 @@ impl CreateMode {
 
 impl<'a> Request<'a> {
     /// Reads the body of a request of the given op. Ops that no client may send are `Undefined`.
-    pub fn decode(op: OpCode, reader: &mut Reader<'a>) -> Result<Self> {
+    pub fn decode(op: OpCode, reader: &mut JuteReader<'a>) -> Result<Self> {
         if let Some(write) = WriteRequest::decode(op, reader) {
             return write.map(Request::Write);
         }
@@ -332,7 +332,7 @@ impl<'a> Request<'a> {
 
 impl<'a> WriteRequest<'a> {
     /// Reads the body if `op` is a write that may stand alone.
-    fn decode(op: OpCode, reader: &mut Reader<'a>) -> Option<Result<Self>> {
+    fn decode(op: OpCode, reader: &mut JuteReader<'a>) -> Option<Result<Self>> {
         match op {
             OpCode::Multi => Some(multi::decode_writes(reader).map(WriteRequest::Multi)),
             OpCode::Reconfig => Some(ReconfigRequest::decode(reader).map(WriteRequest::Reconfig)),
@@ -343,7 +343,7 @@ impl<'a> WriteRequest<'a> {
     }
 
     /// Reads the body if `op` is a write that may stand in a multi.
-    pub(crate) fn decode_single(op: OpCode, reader: &mut Reader<'a>) -> Option<Result<Self>> {
+    pub(crate) fn decode_single(op: OpCode, reader: &mut JuteReader<'a>) -> Option<Result<Self>> {
         match op {
             OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
                 Some(CreateRequest::decode(op, reader).map(WriteRequest::Create))
@@ -360,18 +360,18 @@ impl<'a> WriteRequest<'a> {
     }
 
     fn decode_versioned(
-        reader: &mut Reader<'a>,
+        reader: &mut JuteReader<'a>,
         make: impl FnOnce(Text<'a>, i32) -> Self,
     ) -> Result<Self> {
         Ok(make(reader.required_string()?, reader.int()?))
     }
 
-    fn decode_set_data(reader: &mut Reader<'a>) -> Result<Self> {
+    fn decode_set_data(reader: &mut JuteReader<'a>) -> Result<Self> {
         let path = reader.required_string()?;
         Ok(WriteRequest::SetData { path, data: reader.buffer()?, version: reader.int()? })
     }
 
-    fn decode_set_acl(reader: &mut Reader<'a>) -> Result<Self> {
+    fn decode_set_acl(reader: &mut JuteReader<'a>) -> Result<Self> {
         let path = reader.required_string()?;
         let acl = reader.vector(Acl::decode)?;
         Ok(WriteRequest::SetAcl { path, acl, version: reader.int()? })
@@ -393,7 +393,7 @@ impl<'a> WriteRequest<'a> {
 }
 
 impl<'a> CreateRequest<'a> {
-    fn decode(op: OpCode, reader: &mut Reader<'a>) -> Result<Self> {
+    fn decode(op: OpCode, reader: &mut JuteReader<'a>) -> Result<Self> {
         let path = reader.required_string()?;
         let data = reader.buffer()?;
         let acl = reader.vector(Acl::decode)?;
@@ -404,7 +404,7 @@ impl<'a> CreateRequest<'a> {
 }
 
 impl<'a> ReconfigRequest<'a> {
-    fn decode(reader: &mut Reader<'a>) -> Result<Self> {
+    fn decode(reader: &mut JuteReader<'a>) -> Result<Self> {
         Ok(ReconfigRequest {
             joining: reader.string()?,
             leaving: reader.string()?,
@@ -416,7 +416,7 @@ impl<'a> ReconfigRequest<'a> {
 
 impl<'a> ReadRequest<'a> {
     /// Reads the body if `op` is a read.
-    pub(crate) fn decode(op: OpCode, reader: &mut Reader<'a>) -> Option<Result<Self>> {
+    pub(crate) fn decode(op: OpCode, reader: &mut JuteReader<'a>) -> Option<Result<Self>> {
         let request = match op {
             OpCode::Exists => {
                 Self::decode_watched(reader, |path, watch| ReadRequest::Exists { path, watch })
@@ -451,25 +451,25 @@ impl<'a> ReadRequest<'a> {
     }
 
     fn decode_watched(
-        reader: &mut Reader<'a>,
+        reader: &mut JuteReader<'a>,
         make: impl FnOnce(Text<'a>, bool) -> Self,
     ) -> Result<Self> {
         Ok(make(reader.required_string()?, reader.bool()?))
     }
 
     fn decode_typed(
-        reader: &mut Reader<'a>,
+        reader: &mut JuteReader<'a>,
         make: impl FnOnce(Text<'a>, WatcherType) -> Self,
     ) -> Result<Self> {
         Ok(make(reader.required_string()?, WatcherType::from_code(reader.int()?)?))
     }
 
-    fn decode_children(reader: &mut Reader<'a>, with_stat: bool) -> Result<Self> {
+    fn decode_children(reader: &mut JuteReader<'a>, with_stat: bool) -> Result<Self> {
         let path = reader.required_string()?;
         Ok(ReadRequest::GetChildren { path, watch: reader.bool()?, with_stat })
     }
 
-    fn decode_add_watch(reader: &mut Reader<'a>) -> Result<Self> {
+    fn decode_add_watch(reader: &mut JuteReader<'a>) -> Result<Self> {
         let path = reader.required_string()?;
         match reader.int()? {
             0 => Ok(ReadRequest::AddWatch { path, recursive: false }),
@@ -480,17 +480,17 @@ impl<'a> ReadRequest<'a> {
 }
 
 impl<'a> SetWatches<'a> {
-    fn decode(op: OpCode, reader: &mut Reader<'a>) -> Result<Self> {
+    fn decode(op: OpCode, reader: &mut JuteReader<'a>) -> Result<Self> {
         let mut watches = SetWatches {
             relative_zxid: Zxid(reader.long()?),
-            data: reader.vector(Reader::required_string)?,
-            exist: reader.vector(Reader::required_string)?,
-            child: reader.vector(Reader::required_string)?,
+            data: reader.vector(JuteReader::required_string)?,
+            exist: reader.vector(JuteReader::required_string)?,
+            child: reader.vector(JuteReader::required_string)?,
             ..SetWatches::default()
         };
         if op == OpCode::SetWatches2 {
-            watches.persistent = reader.vector(Reader::required_string)?;
-            watches.persistent_recursive = reader.vector(Reader::required_string)?;
+            watches.persistent = reader.vector(JuteReader::required_string)?;
+            watches.persistent_recursive = reader.vector(JuteReader::required_string)?;
         }
         Ok(watches)
     }

@@ -1,7 +1,7 @@
 //! What a znode remembers about itself, as clients see it and as disks keep it.
 
 use crate::ids::Zxid;
-use crate::jute::{JuteWrite, Reader, Result};
+use crate::jute::{JuteReader, JuteWrite, Result};
 
 /// The stat of a znode as a client sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Stat {
     }
 
     /// Reads a stat.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         Ok(Stat {
             czxid: Zxid(reader.long()?),
             mzxid: Zxid(reader.long()?),
@@ -129,7 +129,7 @@ impl StatPersisted {
     }
 
     /// Reads a stat.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         Ok(StatPersisted {
             czxid: Zxid(reader.long()?),
             mzxid: Zxid(reader.long()?),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::acl::Acl;
 use crate::error_code::ErrorCode;
 use crate::ids::{SessionId, Zxid};
-use crate::jute::{DecodeError, JuteWrite, Reader, Result};
+use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::op::OpCode;
 
 /// Data of a znode, shared between a txn, the pending changes and the tree. `None` is null, which
@@ -227,7 +227,7 @@ impl Txn {
     }
 
     /// Reads a body of the given type.
-    pub fn decode(op: OpCode, reader: &mut Reader<'_>) -> Result<Self> {
+    pub fn decode(op: OpCode, reader: &mut JuteReader<'_>) -> Result<Self> {
         match op {
             OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
                 CreateTxn::decode(op, reader).map(Txn::Create)
@@ -255,7 +255,7 @@ impl Txn {
         }
     }
 
-    fn decode_sub_txn(reader: &mut Reader<'_>) -> Result<Self> {
+    fn decode_sub_txn(reader: &mut JuteReader<'_>) -> Result<Self> {
         let op = op_code(reader.int()?)?;
         let body = reader.buffer()?.unwrap_or_default();
         match op {
@@ -263,12 +263,12 @@ impl Txn {
             OpCode::Multi | OpCode::CreateSession | OpCode::CloseSession => {
                 Err(DecodeError::Undefined { what: "multi txn type", value: op.code() })
             }
-            _ => Txn::decode(op, &mut Reader::new(body)),
+            _ => Txn::decode(op, &mut JuteReader::new(body)),
         }
     }
 
     /// Servers before 3.6 wrote no body, so what follows may be a digest, or nothing.
-    fn decode_close_session(reader: &mut Reader<'_>) -> Self {
+    fn decode_close_session(reader: &mut JuteReader<'_>) -> Self {
         let mut attempt = *reader;
         let ephemerals = attempt.vector(path).ok();
         if ephemerals.is_some() {
@@ -284,7 +284,7 @@ pub fn acl_len(acl: &[Acl]) -> usize {
     4 + acl.iter().map(|entry| 12 + entry.id.scheme.len() + entry.id.id.len()).sum::<usize>()
 }
 
-fn path(reader: &mut Reader<'_>) -> Result<Box<str>> {
+fn path(reader: &mut JuteReader<'_>) -> Result<Box<str>> {
     reader.required_string().map(|path| path.into_owned().into_boxed_str())
 }
 
@@ -315,7 +315,7 @@ impl CreateTxn {
         }
     }
 
-    fn decode(op: OpCode, reader: &mut Reader<'_>) -> Result<Self> {
+    fn decode(op: OpCode, reader: &mut JuteReader<'_>) -> Result<Self> {
         let path = path(reader)?;
         let data = reader.buffer()?.map(Arc::from);
         let acl = reader.vector(Acl::decode)?;
@@ -375,7 +375,7 @@ impl Entry {
 
     /// Reads a payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(payload);
+        let mut reader = JuteReader::new(payload);
         let (header, op) = Self::decode_header(&mut reader)?;
         let txn = Txn::decode(op_code(op)?, &mut reader)?;
         let digest = match reader.rest().len() {
@@ -387,7 +387,7 @@ impl Entry {
     }
 
     /// Reads the header and the raw type.
-    pub fn decode_header(reader: &mut Reader<'_>) -> Result<(TxnHeader, i32)> {
+    pub fn decode_header(reader: &mut JuteReader<'_>) -> Result<(TxnHeader, i32)> {
         let header = TxnHeader {
             session: SessionId(reader.long()?),
             cxid: reader.int()?,

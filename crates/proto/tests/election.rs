@@ -3,7 +3,7 @@
 
 use herdsman_proto::membership::Endpoint;
 use herdsman_proto::notification::{HELLO_ADDRESS_BYTES_MAX, Hello};
-use herdsman_proto::{DecodeError, Notification, Reader, ServerId, ServerState, Vote, Zxid};
+use herdsman_proto::{DecodeError, JuteReader, Notification, ServerId, ServerState, Vote, Zxid};
 use proptest::prelude::*;
 
 /// State 2, leader 3, zxid 0x500000009, round 7.
@@ -121,11 +121,11 @@ fn hellos() {
         let bytes = hex(bytes);
         assert_eq!(encode_hello(&hello), bytes);
         let stream = [&bytes[..], b"next"].concat();
-        let mut reader = Reader::new(&stream);
+        let mut reader = JuteReader::new(&stream);
         assert_eq!(Hello::decode(&mut reader), Ok(hello));
         assert_eq!(reader.rest(), b"next");
         for end in 0..bytes.len() {
-            let mut reader = Reader::new(&bytes[..end]);
+            let mut reader = JuteReader::new(&bytes[..end]);
             let outcome = Hello::decode(&mut reader);
             assert!(matches!(outcome, Err(DecodeError::Truncated { .. })), "{end}: {outcome:?}");
             assert_eq!(reader.rest().len(), end, "the reader stays where it was");
@@ -142,14 +142,14 @@ fn hellos() {
 fn the_version_of_a_hello_does_not_bind_its_addresses() {
     for (version, addresses) in [(V2, "00000003 613a31"), (V1, "00000007 613a317c623a32")] {
         let bytes = hex(&[version, SERVER, addresses]);
-        assert!(Hello::decode(&mut Reader::new(&bytes)).is_ok(), "{version}");
+        assert!(Hello::decode(&mut JuteReader::new(&bytes)).is_ok(), "{version}");
     }
 }
 
 #[test]
 fn hellos_that_are_wrong_are_refused_at_once() {
     let check = |bytes: &[&str], error| {
-        assert_eq!(Hello::decode(&mut Reader::new(&hex(bytes))), Err(error), "{bytes:?}");
+        assert_eq!(Hello::decode(&mut JuteReader::new(&hex(bytes))), Err(error), "{bytes:?}");
     };
     let version = |value| DecodeError::Undefined { what: "election protocol", value };
     check(&["ffffffffffffffff"], version(-1));
@@ -160,7 +160,7 @@ fn hellos_that_are_wrong_are_refused_at_once() {
     check(&[V2, SERVER, "7fffffff"], DecodeError::Length(i32::MAX));
     check(&[V2, SERVER, "80000000"], DecodeError::Length(i32::MIN));
     let longest = [hex(&[V1, SERVER, "00000800"]), vec![b'x'; 2048]].concat();
-    assert!(Hello::decode(&mut Reader::new(&longest)).is_ok());
+    assert!(Hello::decode(&mut JuteReader::new(&longest)).is_ok());
 }
 
 fn endpoint(host: &str, port: u16) -> Endpoint {
@@ -197,7 +197,7 @@ fn a_hello_holds_no_more_than_receivers_accept() {
     let one = Hello::new(ServerId(3), &[endpoint(&longest, 1), endpoint("a", 2)]);
     assert_eq!(one.addresses.len(), HELLO_ADDRESS_BYTES_MAX);
     let bytes = encode_hello(&one);
-    assert_eq!(Hello::decode(&mut Reader::new(&bytes)), Ok(one));
+    assert_eq!(Hello::decode(&mut JuteReader::new(&bytes)), Ok(one));
     let other = Hello::new(ServerId(3), &[endpoint(&longest, 10), endpoint("a", 2)]);
     assert_eq!(other.addresses, "a:2");
 }
@@ -221,13 +221,13 @@ proptest! {
     fn hellos_come_back(server in 0..=i64::MAX, addresses in "[a-z0-9:|.]{0,40}") {
         let hello = Hello { server: ServerId(server), addresses };
         let bytes = encode_hello(&hello);
-        prop_assert_eq!(Hello::decode(&mut Reader::new(&bytes)), Ok(hello));
+        prop_assert_eq!(Hello::decode(&mut JuteReader::new(&bytes)), Ok(hello));
     }
 
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         let _ = Notification::decode(&bytes);
-        if let Ok(hello) = Hello::decode(&mut Reader::new(&bytes)) {
+        if let Ok(hello) = Hello::decode(&mut JuteReader::new(&bytes)) {
             let _ = hello.endpoints();
         }
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use herdsman_proto::limits::{
     CONNECTION_IDS_BYTES_MAX, CONNECTION_IDS_MAX, PING_SESSIONS_MAX, SizeLimits, ids_fit,
 };
-use herdsman_proto::{Id, QuorumPacket, Reader, ServerId, SessionId, Zxid, membership};
+use herdsman_proto::{Id, JuteReader, QuorumPacket, ServerId, SessionId, Zxid, membership};
 
 /// Bytes of a client's frame before a request's body: xid and op.
 const REQUEST_HEADER_BYTES: usize = 8;
@@ -28,7 +28,7 @@ fn check_passes(packet: &QuorumPacket, limits: SizeLimits) {
     packet.encode(&mut encoded);
     let bytes_max = QuorumPacket::bytes_max(limits.link_field_bytes_max());
     assert!(encoded.len() <= bytes_max, "{} of {bytes_max} bytes", encoded.len());
-    let mut reader = Reader::with_limit(&encoded, limits.link_field_bytes_max());
+    let mut reader = JuteReader::with_limit(&encoded, limits.link_field_bytes_max());
     let decoded = QuorumPacket::decode(&mut reader);
     assert!(decoded.is_ok_and(|decoded| decoded == *packet), "with {limits:?}");
 }

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use herdsman_proto::quorum::{LearnerInfo, LearnerKind, PROTOCOL_VERSION};
-use herdsman_proto::{DecodeError, EPOCH_MAX, Id, QuorumPacket, Reader, ServerId, SessionId, Zxid};
+use herdsman_proto::{
+    DecodeError, EPOCH_MAX, Id, JuteReader, QuorumPacket, ServerId, SessionId, Zxid,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -24,7 +26,7 @@ fn hex(pieces: &[&str]) -> Vec<u8> {
 }
 
 fn decode(bytes: &[u8]) -> Result<QuorumPacket, DecodeError> {
-    QuorumPacket::decode(&mut Reader::with_limit(bytes, LIMIT))
+    QuorumPacket::decode(&mut JuteReader::with_limit(bytes, LIMIT))
 }
 
 fn encode(packet: &QuorumPacket) -> Vec<u8> {
@@ -217,7 +219,7 @@ fn what_apache_does_not_look_at_is_passed_over() {
 
 fn check_refused(bytes: &[&str], error: DecodeError) {
     let bytes = hex(bytes);
-    let mut reader = Reader::with_limit(&bytes, LIMIT);
+    let mut reader = JuteReader::with_limit(&bytes, LIMIT);
     assert_eq!(QuorumPacket::decode(&mut reader), Err(error), "{bytes:x?}");
     assert_eq!(reader.rest(), bytes, "the reader stays where it was");
 }
@@ -295,7 +297,7 @@ fn a_packet_that_is_not_whole_says_what_it_lacks() {
         let mut end = 0;
         let mut tries = 0;
         while let Err(DecodeError::Truncated { wanted, available }) =
-            QuorumPacket::decode(&mut Reader::with_limit(&bytes[..end], id_bytes))
+            QuorumPacket::decode(&mut JuteReader::with_limit(&bytes[..end], id_bytes))
         {
             end += wanted - available;
             tries += 1;
@@ -311,7 +313,7 @@ fn ids_may_be_as_long_as_the_limit_and_packets_may_follow() {
     let session = SessionId(1);
     let request = QuorumPacket::Request { session, cxid: 1, op: 1, body: Bytes::new(), ids };
     let bytes = [encode(&request), encode(&request), encode(&QuorumPacket::Sync)].concat();
-    let mut reader = Reader::with_limit(&bytes, LIMIT);
+    let mut reader = JuteReader::with_limit(&bytes, LIMIT);
     assert_eq!(QuorumPacket::decode(&mut reader).as_ref(), Ok(&request));
     assert_eq!(QuorumPacket::decode(&mut reader).as_ref(), Ok(&request));
     assert_eq!(QuorumPacket::decode(&mut reader), Ok(QuorumPacket::Sync));
@@ -405,7 +407,7 @@ proptest! {
     #[test]
     fn packets_come_back(packet in any_packet(), behind in vec(any::<u8>(), 0..4)) {
         let bytes = [encode(&packet), behind.clone()].concat();
-        let mut reader = Reader::with_limit(&bytes, LIMIT);
+        let mut reader = JuteReader::with_limit(&bytes, LIMIT);
         prop_assert_eq!(QuorumPacket::decode(&mut reader), Ok(packet));
         prop_assert_eq!(reader.rest(), behind);
     }
@@ -414,7 +416,7 @@ proptest! {
     fn a_packet_that_is_not_whole_is_late(packet in any_packet()) {
         let bytes = encode(&packet);
         for end in 0..bytes.len() {
-            let mut reader = Reader::with_limit(&bytes[..end], LIMIT);
+            let mut reader = JuteReader::with_limit(&bytes[..end], LIMIT);
             let outcome = QuorumPacket::decode(&mut reader);
             let Err(DecodeError::Truncated { wanted, available }) = outcome else {
                 panic!("{end} {outcome:?}");

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use herdsman_proto::membership::Endpoint;
 use herdsman_proto::notification::Hello;
-use herdsman_proto::{DecodeError, Membership, Notification, Reader, ServerId};
+use herdsman_proto::{DecodeError, JuteReader, Membership, Notification, ServerId};
 use parking_lot::Mutex;
 use tracing::debug;
 
@@ -301,7 +301,7 @@ impl Election {
     fn read_hello(&self, incoming: &mut Incoming, by: Instant) -> io::Result<Hello> {
         loop {
             let bytes = incoming.bytes();
-            let mut reader = Reader::new(bytes);
+            let mut reader = JuteReader::new(bytes);
             match Hello::decode(&mut reader) {
                 Ok(hello) => {
                     let hello_bytes = bytes.len() - reader.rest().len();

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use herdsman_proto::quorum_auth::{self, AuthStatus, QuorumAuthPacket};
-use herdsman_proto::{DecodeError, Member, Membership, Reader};
+use herdsman_proto::{DecodeError, JuteReader, Member, Membership};
 use herdsman_sasl::{Accepted, ClientStep, SaslError, ServerStep};
 use tracing::{debug, warn};
 
@@ -139,7 +139,7 @@ fn send(incoming: &Incoming, status: AuthStatus, token: &[u8]) -> io::Result<()>
 fn receive(incoming: &mut Incoming, by: Instant) -> io::Result<(AuthStatus, Vec<u8>)> {
     loop {
         let bytes = incoming.bytes();
-        let mut reader = Reader::new(bytes);
+        let mut reader = JuteReader::new(bytes);
         match QuorumAuthPacket::decode(&mut reader) {
             Ok(packet) => {
                 let received = (packet.status, packet.token.to_vec());

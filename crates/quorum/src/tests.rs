@@ -12,7 +12,7 @@ use std::time::Duration;
 use herdsman_proto::membership::{Member, PeerAddress, Role};
 use herdsman_proto::notification::Hello;
 use herdsman_proto::{
-    Membership, Notification, QuorumPacket, Reader, ServerId, ServerState, Vote, Zxid,
+    JuteReader, Membership, Notification, QuorumPacket, ServerId, ServerState, Vote, Zxid,
 };
 use herdsman_zab::{Input, LearnerPort, LinkId};
 
@@ -307,11 +307,11 @@ impl Raw {
 
     fn read_hello(&mut self) -> Hello {
         let mut bytes = self.read::<20>().to_vec();
-        let length = Reader::new(&bytes[16..]).int().unwrap();
+        let length = JuteReader::new(&bytes[16..]).int().unwrap();
         let mut addresses = vec![0; length as usize];
         self.0.read_exact(&mut addresses).unwrap();
         bytes.extend_from_slice(&addresses);
-        Hello::decode(&mut Reader::new(&bytes)).unwrap()
+        Hello::decode(&mut JuteReader::new(&bytes)).unwrap()
     }
 
     fn send_vote(&mut self, round: i64) {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{
-    Acl, ErrorCode, EventType, Id, JuteWrite, Perms, ReadRequest, Reader, SessionId, Stat, Txn,
+    Acl, ErrorCode, EventType, Id, JuteReader, JuteWrite, Perms, ReadRequest, SessionId, Stat, Txn,
     Zxid,
 };
 use herdsman_tree::auth::SUPER;
@@ -54,7 +54,7 @@ impl ZnodeView {
     /// Never: it was encoded by us.
     #[must_use]
     pub fn decoded(&self) -> Stat {
-        Stat::decode(&mut Reader::new(self.stat())).expect("our own words")
+        Stat::decode(&mut JuteReader::new(self.stat())).expect("our own words")
     }
 
     /// The stat alone, as exists answers it.
@@ -294,7 +294,8 @@ impl PathHistory {
 #[must_use]
 pub fn view(tree: &Tree, path: &str) -> Option<ZnodeView> {
     let ids = [Id::new(SUPER, "")];
-    let reader = read::Reader { session: SessionId::NONE, watcher: Watcher(u64::MAX), ids: &ids };
+    let reader =
+        read::ReadCaller { session: SessionId::NONE, watcher: Watcher(u64::MAX), ids: &ids };
     let mut data = Vec::new();
     let request = ReadRequest::GetData { path: path.into(), watch: false };
     tree.read(reader, &request, &mut data).ok()?;
@@ -303,7 +304,7 @@ pub fn view(tree: &Tree, path: &str) -> Option<ZnodeView> {
     tree.read(reader, &request, &mut names).ok()?;
     let mut acl = Vec::new();
     tree.read(reader, &ReadRequest::GetAcl { path: path.into() }, &mut acl).ok()?;
-    let acl = Reader::new(&acl).vector(Acl::decode).ok()?;
+    let acl = JuteReader::new(&acl).vector(Acl::decode).ok()?;
     Some(ZnodeView { data, children: sorted_names(&names), acl })
 }
 
@@ -311,7 +312,7 @@ pub fn view(tree: &Tree, path: &str) -> Option<ZnodeView> {
 /// may list them in another order.
 #[must_use]
 pub fn sorted_names(body: &[u8]) -> Vec<String> {
-    let names = Reader::new(body).vector(|reader| Ok(reader.required_string()?.into_owned()));
+    let names = JuteReader::new(body).vector(|reader| Ok(reader.required_string()?.into_owned()));
     let mut names = names.unwrap_or_default();
     names.sort_unstable();
     names

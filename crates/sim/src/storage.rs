@@ -11,8 +11,8 @@ use herdsman_proto::Zxid;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
 use herdsman_store::{
-    Before, Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid,
-    LogOptions, LogPosition, LogRange, LogWriter, MemoryDisk, RangeError, RecoverOptions,
+    Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
+    LogPosition, LogRange, LogWriter, MemoryDisk, PrecedingTxn, RangeError, RecoverOptions,
     ReloadError, install_snapshot, read_history, recover, recover_epochs, truncate_and_reload,
     voting, write_epoch, write_snapshot,
 };
@@ -111,7 +111,7 @@ impl Storage {
     ///
     /// # Errors
     /// In the words of `store`.
-    pub fn log_range(&self, after: (Zxid, Before), to: Zxid) -> Result<LogRange, RangeError> {
+    pub fn log_range(&self, after: (Zxid, PrecedingTxn), to: Zxid) -> Result<LogRange, RangeError> {
         LogRange::open(self.shared(), &self.dirs, after, to)
     }
 

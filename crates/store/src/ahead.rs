@@ -22,33 +22,33 @@ const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
 
 /// Where batches are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FillThread {
     /// On the calling thread, by turns with taking them.
     Here,
     /// On another thread, ahead of the one that takes them.
     Thread,
 }
 
-impl Place {
+impl FillThread {
     /// The right one for files of so many bytes.
     pub(crate) fn for_bytes(bytes: u64) -> Self {
-        if bytes < WORTH_A_THREAD_BYTES { Place::Here } else { Place::Thread }
+        if bytes < WORTH_A_THREAD_BYTES { FillThread::Here } else { FillThread::Thread }
     }
 }
 
 /// Hands a batch on. Another one comes back, which may have been used and must be cleared, or `None`
 /// when no more are wanted.
-pub(crate) type HandOn<'a, B> = dyn FnMut(B) -> Option<B> + 'a;
+pub(crate) type PassBatch<'a, B> = dyn FnMut(B) -> Option<B> + 'a;
 
 /// Lets `fill` hand on batches and `take` take them, until `fill` returns or `take` breaks off.
 pub(crate) fn read_ahead<B: Default + Send, T: Send>(
-    place: Place,
-    fill: &mut (impl FnMut(&mut HandOn<'_, B>) -> T + Send),
+    place: FillThread,
+    fill: &mut (impl FnMut(&mut PassBatch<'_, B>) -> T + Send),
     take: &mut impl FnMut(&B) -> ControlFlow<()>,
 ) -> T {
     let on_thread = match place {
-        Place::Thread => fill_on_thread(fill, take),
-        Place::Here => None,
+        FillThread::Thread => fill_on_thread(fill, take),
+        FillThread::Here => None,
     };
     // A system that has no thread to give away takes longer, and that is all.
     on_thread.unwrap_or_else(|| fill(&mut |batch| take(&batch).is_continue().then_some(batch)))
@@ -56,7 +56,7 @@ pub(crate) fn read_ahead<B: Default + Send, T: Send>(
 
 /// `None` if there is no thread to be had.
 fn fill_on_thread<B: Default + Send, T: Send>(
-    fill: &mut (impl FnMut(&mut HandOn<'_, B>) -> T + Send),
+    fill: &mut (impl FnMut(&mut PassBatch<'_, B>) -> T + Send),
     take: &mut impl FnMut(&B) -> ControlFlow<()>,
 ) -> Option<T> {
     thread::scope(|scope| {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     /// Numbers in batches of three, until nobody wants more; how many were handed on comes back.
-    fn count_to(last: u32) -> impl FnMut(&mut HandOn<'_, Vec<u32>>) -> u32 + Send {
+    fn count_to(last: u32) -> impl FnMut(&mut PassBatch<'_, Vec<u32>>) -> u32 + Send {
         move |hand_on| {
             let mut batch = Vec::new();
             for number in 1..=last {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn all_batches_arrive_in_order() {
-        for place in [Place::Here, Place::Thread] {
+        for place in [FillThread::Here, FillThread::Thread] {
             let mut taken = Vec::new();
             let counted = read_ahead(place, &mut count_to(1000), &mut |batch: &Vec<u32>| {
                 taken.extend_from_slice(batch);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_taker_that_breaks_off_stops_the_filler() {
-        for place in [Place::Here, Place::Thread] {
+        for place in [FillThread::Here, FillThread::Thread] {
             let mut batches = 0;
             let counted = read_ahead(place, &mut count_to(100_000), &mut |_: &Vec<u32>| {
                 batches += 1;

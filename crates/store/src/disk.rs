@@ -142,15 +142,15 @@ pub fn is_out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
 
 /// The disk failed, and where.
 #[derive(Debug)]
-pub(crate) struct IoAt {
+pub(crate) struct IoErrorAt {
     pub(crate) path: PathBuf,
     pub(crate) source: io::Error,
 }
 
 /// Says where the disk failed.
-pub(crate) fn io_at(path: &Path) -> impl FnOnce(io::Error) -> IoAt + use<> {
+pub(crate) fn io_at(path: &Path) -> impl FnOnce(io::Error) -> IoErrorAt + use<> {
     let path = path.to_owned();
-    move |source| IoAt { path, source }
+    move |source| IoErrorAt { path, source }
 }
 
 /// Reads a whole small file.

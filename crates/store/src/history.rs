@@ -28,8 +28,8 @@ use std::path::Path;
 use bytes::Bytes;
 use herdsman_proto::Zxid;
 
-use crate::disk::{Dirs, Disk, IoAt, io_at};
-use crate::log::ending::{Damage, Ending, classify};
+use crate::disk::{Dirs, Disk, IoErrorAt, io_at};
+use crate::log::ending::{LogDamage, RecordsEnd, classify};
 use crate::log::pieces::DAMAGES_PER_FILE_MAX;
 use crate::log::record::RecordReader;
 use crate::log::walk::follows_through;
@@ -49,7 +49,7 @@ pub struct HistoryLimits {
 
 /// The last txns of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct History {
+pub struct TxnHistory {
     /// The zxid before the first of them; that of the tree when there are none.
     pub base: Zxid,
     /// Zxid and payload, as it stands in the log and in a PROPOSAL; oldest first.
@@ -62,15 +62,15 @@ pub fn read_history(
     dirs: &Dirs,
     last: Zxid,
     limits: HistoryLimits,
-) -> Result<History, RecoverError> {
+) -> Result<TxnHistory, RecoverError> {
     if limits.txns_max == 0 || limits.bytes_max == 0 {
-        return Ok(History { base: last, txns: Vec::new() });
+        return Ok(TxnHistory { base: last, txns: Vec::new() });
     }
     let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     let snapshots: Vec<Zxid> = snapshots.iter().map(|name| name.zxid).collect();
     let files = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
     let names = files.iter().map(|name| name.zxid);
-    let wanted = Wanted { last, known: snapshots.iter().copied().chain(names).collect() };
+    let wanted = WantedTxns { last, known: snapshots.iter().copied().chain(names).collect() };
     let mut window = Window::new(limits);
     for file in files.iter().rev() {
         match read_piece(disk, &file.path(&dirs.log), &wanted, window.room()) {
@@ -79,7 +79,7 @@ pub fn read_history(
                     break;
                 }
             }
-            Err(IoAt { path, source }) => {
+            Err(IoErrorAt { path, source }) => {
                 tracing::warn!(
                     "cannot read {}: {source}; learners that need its txns are sent the whole tree",
                     path.display()
@@ -97,14 +97,14 @@ pub fn read_history(
 }
 
 /// Which txns are wanted, and what is known about them.
-struct Wanted {
+struct WantedTxns {
     /// The last one.
     last: Zxid,
     /// Txns that have been: snapshots and log files are named by them.
     known: Vec<Zxid>,
 }
 
-impl Wanted {
+impl WantedTxns {
     fn follows(&self, last: Zxid, next: Zxid) -> bool {
         follows_through(&self.known, last, next)
     }
@@ -165,7 +165,7 @@ impl Window {
     }
 
     /// Puts an older file's txns in front. False when nothing older can follow.
-    fn prepend(&mut self, piece: Window, wanted: &Wanted) -> bool {
+    fn prepend(&mut self, piece: Window, wanted: &WantedTxns) -> bool {
         let Some(end) = piece.last() else {
             // A file without txns says nothing.
             return !piece.closed && !piece.damaged_end;
@@ -187,9 +187,9 @@ impl Window {
         !self.closed
     }
 
-    fn finish(mut self, last: Zxid, snapshots: &[Zxid]) -> History {
+    fn finish(mut self, last: Zxid, snapshots: &[Zxid]) -> TxnHistory {
         let Some(&(first, _)) = self.txns.front() else {
-            return History { base: last, txns: Vec::new() };
+            return TxnHistory { base: last, txns: Vec::new() };
         };
         let previous = Zxid(first.0 - 1);
         let base = if let Some(before) = self.before {
@@ -200,7 +200,7 @@ impl Window {
             self.txns.pop_front();
             first
         };
-        History { base, txns: self.txns.into() }
+        TxnHistory { base, txns: self.txns.into() }
     }
 }
 
@@ -208,9 +208,9 @@ impl Window {
 fn read_piece(
     disk: &dyn Disk,
     path: &Path,
-    wanted: &Wanted,
+    wanted: &WantedTxns,
     room: HistoryLimits,
-) -> Result<Window, IoAt> {
+) -> Result<Window, IoErrorAt> {
     let mut piece = Window::new(room);
     let mut reader = RecordReader::open(disk, path).map_err(io_at(path))?;
     for _ in 0..DAMAGES_PER_FILE_MAX {
@@ -227,15 +227,15 @@ fn read_piece(
             return Ok(piece);
         }
         match classify(&reader).map_err(io_at(path))? {
-            Ending::Damaged(Damage { next_valid: Some((offset, _)), .. }) => {
+            RecordsEnd::Damaged(LogDamage { next_valid: Some((offset, _)), .. }) => {
                 piece.start_over();
                 reader.resume_at(offset);
             }
-            Ending::Damaged(_) => {
+            RecordsEnd::Damaged(_) => {
                 piece.damaged_end = true;
                 return Ok(piece);
             }
-            Ending::Clean | Ending::Torn { .. } => return Ok(piece),
+            RecordsEnd::Clean | RecordsEnd::Torn { .. } => return Ok(piece),
         }
     }
     piece.start_over();

@@ -8,7 +8,7 @@ use crate::testing::*;
 
 const ALL: HistoryLimits = HistoryLimits { txns_max: 1000, bytes_max: 1 << 20, after: Zxid::ZERO };
 
-fn history(disk: &MemoryDisk, last: Zxid, limits: HistoryLimits) -> History {
+fn history(disk: &MemoryDisk, last: Zxid, limits: HistoryLimits) -> TxnHistory {
     read_history(disk, &dirs(), last, limits).unwrap()
 }
 
@@ -60,7 +60,7 @@ fn limits_are_kept() {
     check(&disk, &entries, HistoryLimits { bytes_max: bytes - 1, ..ALL }, 23, 0);
     check(&disk, &entries, HistoryLimits::default(), 23, 0);
     // Nothing is given of a log that ends elsewhere.
-    assert_eq!(history(&disk, Zxid(30), ALL), History { base: Zxid(30), txns: Vec::new() });
+    assert_eq!(history(&disk, Zxid(30), ALL), TxnHistory { base: Zxid(30), txns: Vec::new() });
     // Nor of what comes after the wanted end.
     check(&disk, &entries[..6], ALL, 14, 6);
 }
@@ -134,7 +134,7 @@ fn a_beginning_without_a_past_is_the_base() {
 #[test]
 fn without_a_log_there_is_none() {
     let disk = disk();
-    assert_eq!(history(&disk, Zxid(7), ALL), History { base: Zxid(7), txns: Vec::new() });
+    assert_eq!(history(&disk, Zxid(7), ALL), TxnHistory { base: Zxid(7), txns: Vec::new() });
     disk.put(&log_path(8), crate::log::HEADER.to_vec());
     assert_eq!(history(&disk, Zxid(7), ALL).base, Zxid(7));
 }

@@ -57,7 +57,7 @@ use std::sync::Arc;
 use herdsman_proto::Zxid;
 use herdsman_tree::{Loader, Tree};
 
-use crate::disk::{Dirs, Disk, IoAt, io_at, is_full};
+use crate::disk::{Dirs, Disk, IoErrorAt, io_at, is_full};
 use crate::names::{Compression, INSTALLING, SnapshotName, list_logs, list_snapshots};
 use crate::recover::remove_unfinished;
 use crate::replace::{check_guard, remove_guard, remove_others, take_epochs, write_guard};
@@ -92,8 +92,8 @@ pub enum InstallError {
     },
 }
 
-impl From<IoAt> for InstallError {
-    fn from(IoAt { path, source }: IoAt) -> Self {
+impl From<IoErrorAt> for InstallError {
+    fn from(IoErrorAt { path, source }: IoErrorAt) -> Self {
         InstallError::Io { path, source }
     }
 }
@@ -118,7 +118,7 @@ pub fn install_snapshot(
     let name = SnapshotName { zxid: tree.last_zxid(), compression };
     let bytes = write_unnamed(disk, dirs, tree, name, last_zxid)?;
     let temporary = dirs.data.join(name.temporary_name());
-    if let Err(IoAt { path, source }) = write_guard(&**disk, dirs, &[]) {
+    if let Err(IoErrorAt { path, source }) = write_guard(&**disk, dirs, &[]) {
         // What cannot be removed is removed by the next start.
         let _ = remove_guard(&**disk, dirs);
         if !is_full(&source) {
@@ -158,7 +158,10 @@ pub(crate) fn write_unnamed(
 }
 
 /// The snapshot that is to take the place of everything else, if that was decided and not finished.
-pub(crate) fn find_installing(disk: &dyn Disk, dir: &Path) -> Result<Option<SnapshotName>, IoAt> {
+pub(crate) fn find_installing(
+    disk: &dyn Disk,
+    dir: &Path,
+) -> Result<Option<SnapshotName>, IoErrorAt> {
     match list_installing(disk, dir)?.as_slice() {
         [] => Ok(None),
         [name] => Ok(Some(*name)),
@@ -170,7 +173,7 @@ pub(crate) fn find_installing(disk: &dyn Disk, dir: &Path) -> Result<Option<Snap
 }
 
 /// Every snapshot that was to take the place of everything else.
-pub(crate) fn list_installing(disk: &dyn Disk, dir: &Path) -> Result<Vec<SnapshotName>, IoAt> {
+pub(crate) fn list_installing(disk: &dyn Disk, dir: &Path) -> Result<Vec<SnapshotName>, IoErrorAt> {
     let entries = disk.list(dir).map_err(io_at(dir))?;
     let parse = |name: &str| SnapshotName::parse(name.strip_prefix(INSTALLING)?);
     Ok(entries.iter().filter_map(|entry| parse(&entry.name)).collect())
@@ -178,7 +181,7 @@ pub(crate) fn list_installing(disk: &dyn Disk, dir: &Path) -> Result<Vec<Snapsho
 
 /// Finishes what was decided before a crash or an error. Only for a file that this process has written
 /// itself: recovery reads it first.
-pub(crate) fn finish_installing(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
+pub(crate) fn finish_installing(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     match find_installing(disk, &dirs.data)? {
         None => Ok(()),
         Some(name) => clear_and_name(disk, dirs, name).map(|_| ()),
@@ -190,7 +193,7 @@ pub(crate) fn clear_and_name(
     disk: &dyn Disk,
     dirs: &Dirs,
     name: SnapshotName,
-) -> Result<PathBuf, IoAt> {
+) -> Result<PathBuf, IoErrorAt> {
     check_guard(disk, dirs)?;
     // Nothing may go before the decision is durable.
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
@@ -211,7 +214,7 @@ pub(crate) fn clear_and_name(
     disk.rename(&dirs.data.join(name.installing_name()), &path).map_err(io_at(&path))?;
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
     // Everything is in place and durable.
-    if let Err(IoAt { path, source }) = remove_guard(disk, dirs) {
+    if let Err(IoErrorAt { path, source }) = remove_guard(disk, dirs) {
         tracing::warn!(
             path = %path.display(), error = %source,
             "cannot remove the file that keeps Apache ZooKeeper from starting; the next start of Herdsman tries again"

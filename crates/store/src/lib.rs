@@ -41,18 +41,18 @@ pub mod voting;
 
 pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes, is_out_of_descriptors};
 pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write_epoch};
-pub use history::{History, HistoryLimits, read_history};
+pub use history::{HistoryLimits, TxnHistory, read_history};
 pub use install::{InstallError, install_snapshot};
 pub use lock::{DirLock, DirLockError, lock_dirs};
-pub use log::range::{Before, LogPosition, LogRange, RangeError};
+pub use log::range::{LogPosition, LogRange, PrecedingTxn, RangeError};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
 pub use purge::{PurgePlan, plan_purge, plan_purge_of, purge};
 pub use recover::{
-    DigestMismatch, EmptyDirs, OnMismatch, Progress, RecoverError, RecoverOptions, Recovered,
-    Serves, recover,
+    DigestMismatch, EmptyDirs, OnDigestMismatch, Progress, RecoverError, RecoverOptions, Recovered,
+    ServerKind, recover,
 };
-pub use reload::{Impossible, ReloadError, truncate, truncate_and_reload};
+pub use reload::{ReloadError, ReloadImpossible, truncate, truncate_and_reload};
 pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};
 pub use snapshot::{LastZxid, Trailer, ZxidDigest};

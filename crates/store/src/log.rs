@@ -61,6 +61,6 @@ fn parse_head(head: &[u8]) -> (u64, i32) {
 
 /// The zxid in a payload's txn header.
 fn payload_zxid(payload: &[u8]) -> Option<herdsman_proto::Zxid> {
-    let mut reader = herdsman_proto::Reader::new(payload);
+    let mut reader = herdsman_proto::JuteReader::new(payload);
     herdsman_proto::txn::Entry::decode_header(&mut reader).ok().map(|(header, _)| header.zxid)
 }

@@ -42,7 +42,7 @@ use herdsman_tree::{Loader, Tree, TreeOptions};
 use crate::disk::{Dirs, Disk, io_at};
 use crate::install::{clear_and_name, find_installing};
 use crate::log::pieces::LogFiles;
-use crate::log::walk::{WalkError, files_needed};
+use crate::log::walk::{LogWalkError, files_needed};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::Trailer;
 use crate::snapshot::reader::{SnapshotError, SnapshotSummary, read_snapshot_at};
@@ -53,8 +53,8 @@ pub use digests::DigestMismatch;
 use entries::read_entries;
 pub use error::RecoverError;
 pub(crate) use mend::{remove_unfinished, sync_all};
-use plan::{Found, Reach, Refusal};
-pub use plan::{Plan, plan_recovery};
+use plan::{RecoveryInput, RecoveryRefusal, SnapshotReach};
+pub use plan::{RecoveryPlan, plan_recovery};
 
 /// How to recover.
 #[derive(Clone, Debug, Default)]
@@ -66,14 +66,14 @@ pub struct RecoverOptions {
     /// The operator gives up whatever follows this txn.
     pub accept_loss_after: Option<Zxid>,
     /// What to do with a tree that does not have the digest that it should have.
-    pub on_mismatch: OnMismatch,
+    pub on_mismatch: OnDigestMismatch,
     /// What the server is.
-    pub serves: Serves,
+    pub serves: ServerKind,
 }
 
 /// What the server is: who votes must not have lost anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Serves {
+pub enum ServerKind {
     /// A server for itself.
     #[default]
     Alone,
@@ -96,7 +96,7 @@ pub enum EmptyDirs {
 
 /// What to do with a tree whose digest is not the one in the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnMismatch {
+pub enum OnDigestMismatch {
     /// Refuse it: txns are missing, or it is another one than that of the other servers.
     #[default]
     Refuse,
@@ -145,7 +145,7 @@ pub struct SnapshotUsed {
 
 /// What was cut off the end of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct TornCut {
     /// From which file.
     pub path: PathBuf,
     /// From here on.
@@ -176,10 +176,10 @@ pub struct Recovered {
     pub log_bytes_replayed: u64,
     /// Sessions that own ephemerals and are not open: to be closed.
     pub orphan_ephemeral_sessions: Vec<SessionId>,
-    /// A digest that did not fit, and was healed by a later one; any, with [`OnMismatch::Report`].
+    /// A digest that did not fit, and was healed by a later one; any, with [`OnDigestMismatch::Report`].
     pub digest_mismatch: Option<DigestMismatch>,
     /// The torn tail that was cut off.
-    pub cut: Option<Cut>,
+    pub cut: Option<TornCut>,
     /// What was given up because the operator said so. The caller should then take a snapshot at once.
     pub accepted_loss: Option<RecoverError>,
 }
@@ -207,8 +207,8 @@ pub fn load(
     dirs: &Dirs,
     options: &RecoverOptions,
     progress: &mut ReportProgress<'_>,
-) -> Result<(Recovered, Plan), RecoverError> {
-    let source = Source { disk, dirs, options };
+) -> Result<(Recovered, RecoveryPlan), RecoverError> {
+    let source = RecoverySource { disk, dirs, options };
     // Nothing else counts then, wherever it is.
     if let Some(name) = find_installing(disk, &dirs.data)? {
         let base = source.installing(name, progress)?;
@@ -237,7 +237,7 @@ fn finish_installing(
 }
 
 /// Where replay starts.
-pub(crate) struct Base {
+pub(crate) struct ReplayBase {
     pub(crate) tree: Tree,
     pub(crate) snapshot: Option<SnapshotUsed>,
     /// Newer snapshots that cannot be read.
@@ -247,33 +247,34 @@ pub(crate) struct Base {
     pub(crate) fresh: bool,
 }
 
-impl Base {
+impl ReplayBase {
     /// The last txn of which the tree may hold an effect.
     fn fuzzy_until(&self) -> Zxid {
         self.snapshot.as_ref().map_or(Zxid::ZERO, SnapshotUsed::fuzzy_until)
     }
 
     /// How far the log must go.
-    fn reaches(&self) -> Vec<Reach> {
+    fn reaches(&self) -> Vec<SnapshotReach> {
         let used = self.snapshot.iter();
-        let used = used.map(|used| Reach { snapshot: used.name, zxid: used.fuzzy_until() });
+        let used = used.map(|used| SnapshotReach { snapshot: used.name, zxid: used.fuzzy_until() });
         let damaged = self.damaged.iter();
-        used.chain(damaged.map(|(name, _)| Reach { snapshot: *name, zxid: name.zxid })).collect()
+        used.chain(damaged.map(|(name, _)| SnapshotReach { snapshot: *name, zxid: name.zxid }))
+            .collect()
     }
 }
 
 /// What is read from, and how.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct RecoverySource<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) dirs: &'a Dirs,
     pub(crate) options: &'a RecoverOptions,
 }
 
-impl Source<'_> {
+impl RecoverySource<'_> {
     /// What there is, if each thing is where it belongs.
     pub(crate) fn list(&self) -> Result<(Vec<SnapshotName>, Vec<LogName>), RecoverError> {
-        let Source { disk, dirs, .. } = *self;
+        let RecoverySource { disk, dirs, .. } = *self;
         let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
         let logs = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
         if dirs.data != dirs.log {
@@ -295,14 +296,14 @@ impl Source<'_> {
         Ok((snapshots, logs))
     }
 
-    fn without_snapshot(&self, logs: &[LogName]) -> Result<Base, RecoverError> {
+    fn without_snapshot(&self, logs: &[LogName]) -> Result<ReplayBase, RecoverError> {
         if let (Some(first), false) = (logs.first(), self.options.trust_empty) {
             return Err(RecoverError::NoSnapshot {
                 dir: self.dirs.data.clone(),
                 log: first.path(&self.dirs.log),
             });
         }
-        Ok(Base {
+        Ok(ReplayBase {
             tree: Tree::new(self.options.tree.clone()),
             snapshot: None,
             damaged: Vec::new(),
@@ -316,13 +317,13 @@ impl Source<'_> {
         &self,
         snapshots: &[SnapshotName],
         progress: &mut ReportProgress<'_>,
-    ) -> Result<Base, RecoverError> {
+    ) -> Result<ReplayBase, RecoverError> {
         let (mut damaged, mut known) = (Vec::new(), Vec::new());
         for &name in snapshots.iter().rev() {
             match self.load_snapshot(name, &name.path(&self.dirs.data), progress) {
                 Ok((tree, snapshot)) => {
                     let snapshot = Some(snapshot);
-                    return Ok(Base { tree, snapshot, damaged, known, fresh: false });
+                    return Ok(ReplayBase { tree, snapshot, damaged, known, fresh: false });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "looking for an older snapshot");
@@ -342,12 +343,18 @@ impl Source<'_> {
         &self,
         name: SnapshotName,
         progress: &mut ReportProgress<'_>,
-    ) -> Result<Base, RecoverError> {
+    ) -> Result<ReplayBase, RecoverError> {
         let path = self.dirs.data.join(name.installing_name());
         match self.load_snapshot(name, &path, progress) {
             Ok((tree, snapshot)) => {
                 let snapshot = Some(snapshot);
-                Ok(Base { tree, snapshot, damaged: Vec::new(), known: Vec::new(), fresh: false })
+                Ok(ReplayBase {
+                    tree,
+                    snapshot,
+                    damaged: Vec::new(),
+                    known: Vec::new(),
+                    fresh: false,
+                })
             }
             Err(error) => Err(RecoverError::InstallingDamaged(error)),
         }
@@ -382,11 +389,11 @@ impl Source<'_> {
     /// can be used.
     pub(crate) fn replay(
         &self,
-        mut base: Base,
+        mut base: ReplayBase,
         logs: &[LogName],
         until: Option<Zxid>,
         progress: &mut ReportProgress<'_>,
-    ) -> Result<(Recovered, Plan), RecoverError> {
+    ) -> Result<(Recovered, RecoveryPlan), RecoverError> {
         let after = base.tree.last_zxid();
         let mut digests = DigestCheck::new(&base);
         let files = files_needed(logs, after);
@@ -400,7 +407,7 @@ impl Source<'_> {
             progress(Progress::Log { zxid, txns });
         })?;
         let digest_mismatch = digests.mismatch;
-        let found = Found {
+        let found = RecoveryInput {
             is_fresh: base.fresh,
             log,
             pieces: &pieces,
@@ -435,7 +442,7 @@ impl Source<'_> {
     }
 
     /// A refusal, with the snapshots that were passed over before.
-    fn refuse(&self, refusal: &Refusal, base: &mut Base) -> RecoverError {
+    fn refuse(&self, refusal: &RecoveryRefusal, base: &mut ReplayBase) -> RecoverError {
         match self.error(refusal, base) {
             RecoverError::Log { source, .. } => {
                 RecoverError::Log { source, passed_over: passed_over(base) }
@@ -445,17 +452,17 @@ impl Source<'_> {
     }
 
     /// A refusal in words.
-    fn error(&self, refusal: &Refusal, base: &Base) -> RecoverError {
+    fn error(&self, refusal: &RecoveryRefusal, base: &ReplayBase) -> RecoverError {
         match refusal {
-            Refusal::Log(trouble) => RecoverError::Log {
-                source: WalkError::of(trouble, &self.dirs.log),
+            RecoveryRefusal::Log(trouble) => RecoverError::Log {
+                source: LogWalkError::of(trouble, &self.dirs.log),
                 passed_over: Vec::new(),
             },
-            Refusal::Digest(mismatch) => RecoverError::Digest {
+            RecoveryRefusal::Digest(mismatch) => RecoverError::Digest {
                 mismatch: *mismatch,
                 snapshot: base.snapshot.as_ref().map(|used| used.path.clone()),
             },
-            Refusal::LogTooShort { reach, last } => {
+            RecoveryRefusal::LogTooShort { reach, last } => {
                 let damaged = base.damaged.iter().find(|(name, _)| *name == reach.snapshot);
                 RecoverError::LogTooShort {
                     snapshot: reach.snapshot.path(&self.dirs.data),
@@ -468,7 +475,7 @@ impl Source<'_> {
     }
 }
 
-fn passed_over(base: &mut Base) -> Vec<SnapshotError> {
+fn passed_over(base: &mut ReplayBase) -> Vec<SnapshotError> {
     let damaged = std::mem::take(&mut base.damaged);
     damaged.into_iter().map(|(_, error)| error).collect()
 }

@@ -46,15 +46,15 @@
 
 use herdsman_proto::Zxid;
 
-use crate::disk::{Dirs, Disk, IoAt, io_at};
+use crate::disk::{Dirs, Disk, IoErrorAt, io_at};
 use crate::install::finish_installing;
 use crate::log::pieces::LogFiles;
 use crate::log::truncate::{LogCut, cut_log};
-use crate::log::walk::{WalkError, Walked, files_needed, follows, walk};
+use crate::log::walk::{LogEnd, LogWalkError, files_needed, follows, walk};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::recover::{
-    Base, RecoverError, RecoverOptions, Recovered, ReportProgress, SnapshotUsed, Source,
-    remove_unfinished, sync_all,
+    RecoverError, RecoverOptions, Recovered, RecoverySource, ReplayBase, ReportProgress,
+    SnapshotUsed, remove_unfinished, sync_all,
 };
 
 /// Why the log was not cut.
@@ -66,7 +66,7 @@ pub enum ReloadError {
         /// Which txn.
         zxid: Zxid,
         /// Why not.
-        reason: Impossible,
+        reason: ReloadImpossible,
     },
     /// The disk failed. The log may be longer than wanted, but nothing that was to stay is gone.
     #[error("the log could not be cut: {0}")]
@@ -75,7 +75,7 @@ pub enum ReloadError {
 
 /// Why a state of the past cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub enum Impossible {
+pub enum ReloadImpossible {
     /// No snapshot is old enough.
     #[error("no snapshot is whole and surely without effects of later txns")]
     NoSnapshot,
@@ -92,11 +92,11 @@ pub enum Impossible {
     Broken(RecoverError),
     /// The log cannot be read up to it.
     #[error("{0}")]
-    Unreadable(WalkError),
+    Unreadable(LogWalkError),
 }
 
-impl From<IoAt> for ReloadError {
-    fn from(error: IoAt) -> Self {
+impl From<IoErrorAt> for ReloadError {
+    fn from(error: IoErrorAt) -> Self {
         ReloadError::Failed(error.into())
     }
 }
@@ -111,10 +111,10 @@ pub fn truncate_and_reload(
     progress: &mut ReportProgress<'_>,
 ) -> Result<Recovered, ReloadError> {
     finish_installing(disk, dirs)?;
-    let source = Source { disk, dirs, options };
+    let source = RecoverySource { disk, dirs, options };
     let (snapshots, logs) = source.list().map_err(ReloadError::Failed)?;
     let base = base_before(&source, &snapshots, zxid, progress)
-        .ok_or(ReloadError::Impossible { zxid, reason: Impossible::NoSnapshot })?;
+        .ok_or(ReloadError::Impossible { zxid, reason: ReloadImpossible::NoSnapshot })?;
     let (recovered, plan) = source
         .replay(base, &logs, Some(zxid), progress)
         .map_err(|error| cannot_read(zxid, error))?;
@@ -135,18 +135,18 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
     let impossible = |reason| ReloadError::Impossible { zxid, reason };
     let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     if snapshots.iter().any(|name| name.zxid > zxid) {
-        return Err(impossible(Impossible::NoSnapshot));
+        return Err(impossible(ReloadImpossible::NoSnapshot));
     }
     let logs = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
     let files = files_needed(&logs, zxid);
     let Some(first) = files.first() else {
-        return Err(impossible(Impossible::NotInLog { last: Zxid::ZERO, next: None }));
+        return Err(impossible(ReloadImpossible::NotInLog { last: Zxid::ZERO, next: None }));
     };
     let after = Zxid(first.zxid.0.saturating_sub(1));
     let log = LogFiles { dir: &dirs.log, files, after, until: Some(zxid), known: &[] };
     let walked = walk(disk, &log, &mut |_| Ok(())).map_err(|error| match error {
-        WalkError::Io { path, source } => IoAt { path, source }.into(),
-        broken => impossible(Impossible::Unreadable(broken)),
+        LogWalkError::Io { path, source } => IoErrorAt { path, source }.into(),
+        broken => impossible(ReloadImpossible::Unreadable(broken)),
     })?;
     check_reached(zxid, &walked)?;
     sync_all(disk, dirs, None)?;
@@ -157,17 +157,17 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
 
 /// Loads the newest snapshot that has nothing later than `zxid` in it.
 fn base_before(
-    source: &Source<'_>,
+    source: &RecoverySource<'_>,
     snapshots: &[SnapshotName],
     zxid: Zxid,
     progress: &mut ReportProgress<'_>,
-) -> Option<Base> {
+) -> Option<ReplayBase> {
     let (mut damaged, mut known) = (Vec::new(), Vec::new());
     for &name in snapshots.iter().rev().filter(|name| name.zxid <= zxid) {
         match source.load_snapshot(name, &name.path(&source.dirs.data), progress) {
             Ok((tree, snapshot)) if surely_before(&snapshot, zxid) => {
                 let snapshot = Some(snapshot);
-                return Some(Base { tree, snapshot, damaged, known, fresh: false });
+                return Some(ReplayBase { tree, snapshot, damaged, known, fresh: false });
             }
             Ok((_, snapshot)) => {
                 tracing::info!(path = %snapshot.path.display(), "it may hold later txns");
@@ -190,19 +190,19 @@ fn surely_before(snapshot: &SnapshotUsed, zxid: Zxid) -> bool {
 }
 
 /// What was read ends where it should.
-fn check_reached(zxid: Zxid, walked: &Walked) -> Result<(), ReloadError> {
+fn check_reached(zxid: Zxid, walked: &LogEnd) -> Result<(), ReloadError> {
     let last = walked.last_zxid;
     let next = walked.stop.and_then(|stop| stop.next);
     let starts_epoch = zxid.counter() == 0 && next.is_some_and(|next| follows(last, next));
     if last == zxid || starts_epoch {
         return Ok(());
     }
-    Err(ReloadError::Impossible { zxid, reason: Impossible::NotInLog { last, next } })
+    Err(ReloadError::Impossible { zxid, reason: ReloadImpossible::NotInLog { last, next } })
 }
 
 /// If newer snapshots must go, the log must do without them while it is still long.
 fn check_rest(
-    source: &Source<'_>,
+    source: &RecoverySource<'_>,
     snapshots: &[SnapshotName],
     logs: &[LogName],
     recovered: &Recovered,
@@ -227,7 +227,7 @@ fn check_rest(
 fn cannot_read(zxid: Zxid, error: RecoverError) -> ReloadError {
     match error {
         RecoverError::Io { .. } => ReloadError::Failed(error),
-        error => ReloadError::Impossible { zxid, reason: Impossible::Broken(error) },
+        error => ReloadError::Impossible { zxid, reason: ReloadImpossible::Broken(error) },
     }
 }
 
@@ -237,7 +237,7 @@ fn remove_newer(
     dirs: &Dirs,
     snapshots: &[SnapshotName],
     used: SnapshotName,
-) -> Result<(), IoAt> {
+) -> Result<(), IoErrorAt> {
     remove_unfinished(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     for name in snapshots.iter().filter(|name| **name > used) {
         let path = name.path(&dirs.data);

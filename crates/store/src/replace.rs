@@ -7,7 +7,7 @@
 //! 1. [`stage`]: `tmp.snapshot.<zxid>`, `install.acceptedEpoch`, `install.currentEpoch`, and [`GUARD`] in the directory
 //!    of the logs, all durable. *Crash:* no server reads the first three without step 2; recovery gives the old state
 //!    and removes all four.
-//! 2. [`Staged::decide`]: the snapshot is renamed to `install.snapshot.<zxid>`, and the directory is synced. Nothing
+//! 2. [`StagedSnapshot::decide`]: the snapshot is renamed to `install.snapshot.<zxid>`, and the directory is synced. Nothing
 //!    else decides.
 //! 3. [`finish`]: what [`crate::install`] does from there on. Logs and snapshots go, voting is allowed, the epoch files
 //!    and at last the snapshot get their names, and the guard goes. *Crash:* recovery sees the snapshot of step 2 or,
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use herdsman_tree::Tree;
 
-use crate::disk::{Dirs, Disk, IoAt, io_at, read_whole, remove_if_there};
+use crate::disk::{Dirs, Disk, IoErrorAt, io_at, read_whole, remove_if_there};
 use crate::epoch::{EpochFile, Epochs};
 use crate::install::{
     InstallError, find_installing, finish_installing, list_installing, write_unnamed,
@@ -50,7 +50,7 @@ const GUARD_BYTES_MAX: u64 = 64 << 10;
 
 /// A snapshot and all that goes with it, durable, and not in effect.
 #[derive(Debug)]
-pub struct Staged {
+pub struct StagedSnapshot {
     name: SnapshotName,
     dir: PathBuf,
 }
@@ -63,7 +63,7 @@ pub fn stage(
     tree: &Tree,
     epochs: Epochs,
     kept: &[PathBuf],
-) -> Result<Staged, InstallError> {
+) -> Result<StagedSnapshot, InstallError> {
     let name = SnapshotName { zxid: tree.last_zxid(), compression: Compression::None };
     write_unnamed(disk, dirs, tree, name, LastZxid::Write)?;
     let disk = &**disk;
@@ -74,11 +74,11 @@ pub fn stage(
     }
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
     write_guard(disk, dirs, kept)?;
-    Ok(Staged { name, dir: dirs.data.clone() })
+    Ok(StagedSnapshot { name, dir: dirs.data.clone() })
 }
 
 /// Keeps Apache from starting, durably.
-pub(crate) fn write_guard(disk: &dyn Disk, dirs: &Dirs, kept: &[PathBuf]) -> Result<(), IoAt> {
+pub(crate) fn write_guard(disk: &dyn Disk, dirs: &Dirs, kept: &[PathBuf]) -> Result<(), IoErrorAt> {
     let lines = kept.iter().map(|dir| format!("{KEPT_LINE}{}\n", dir.display()));
     let text = std::iter::once(GUARD_TEXT.to_owned()).chain(lines).collect::<String>();
     write_anew(disk, &dirs.log.join(GUARD), &text)?;
@@ -93,7 +93,7 @@ pub fn kept_by_pending(disk: &dyn Disk, dirs: &Dirs) -> Vec<PathBuf> {
     text.lines().filter_map(|line| line.strip_prefix(KEPT_LINE)).map(PathBuf::from).collect()
 }
 
-impl Staged {
+impl StagedSnapshot {
     /// Where the snapshot is until it is decided on.
     #[must_use]
     pub fn path(&self) -> PathBuf {
@@ -108,7 +108,7 @@ impl Staged {
 
 /// The snapshot that has taken the place of everything else without being finished, if there is one.
 pub fn pending(disk: &dyn Disk, dirs: &Dirs) -> io::Result<Option<SnapshotName>> {
-    find_installing(disk, &dirs.data).map_err(|IoAt { source, .. }| source)
+    find_installing(disk, &dirs.data).map_err(|IoErrorAt { source, .. }| source)
 }
 
 /// Finishes what was decided; can be repeated until it succeeds. `decided` is the snapshot, others that
@@ -127,11 +127,11 @@ pub fn finish(disk: &dyn Disk, dirs: &Dirs, decided: SnapshotName) -> Result<(),
 
 /// Removes what was staged and not decided on.
 pub fn discard(disk: &dyn Disk, dirs: &Dirs) -> io::Result<()> {
-    remove_staged(disk, dirs).map_err(|IoAt { source, .. }| source)
+    remove_staged(disk, dirs).map_err(|IoErrorAt { source, .. }| source)
 }
 
 /// As [`discard`], for recovery.
-pub(crate) fn remove_staged(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
+pub(crate) fn remove_staged(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     for dir in [&dirs.data, &dirs.log] {
         remove_unfinished(disk, dir).map_err(io_at(dir))?;
     }
@@ -147,7 +147,7 @@ pub(crate) fn remove_staged(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
 }
 
 /// The epoch files that were staged with a snapshot.
-fn staged_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<Vec<EpochFile>, IoAt> {
+fn staged_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<Vec<EpochFile>, IoErrorAt> {
     let entries = disk.list(&dirs.data).map_err(io_at(&dirs.data))?;
     let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);
     let files = [EpochFile::Accepted, EpochFile::Current].into_iter();
@@ -156,7 +156,7 @@ fn staged_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<Vec<EpochFile>, IoAt> {
 
 /// Epoch files are staged together with the guard, which goes last. Without it the logs are those of another directory
 /// than the one that was given for the restore, and the old ones would be replayed over the new snapshot one day.
-pub(crate) fn check_guard(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
+pub(crate) fn check_guard(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     let entries = disk.list(&dirs.log).map_err(io_at(&dirs.log))?;
     let is_guarded = entries.iter().any(|entry| entry.name == GUARD);
     if is_guarded || staged_epochs(disk, dirs)?.is_empty() {
@@ -169,7 +169,7 @@ pub(crate) fn check_guard(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
 
 /// Removes what else a server could read in either directory: logs and snapshots that are in the wrong one, and what
 /// only Apache takes for a log or a snapshot. Only for a restore, which has kept all files.
-pub(crate) fn remove_others(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
+pub(crate) fn remove_others(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     if staged_epochs(disk, dirs)?.is_empty() {
         return Ok(());
     }
@@ -187,12 +187,12 @@ pub(crate) fn remove_others(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
 
 /// Gives epoch files that were staged with a snapshot their names. They come with a restored state, of which nothing is
 /// lost, so voting is allowed.
-pub(crate) fn take_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
+pub(crate) fn take_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     let staged = staged_epochs(disk, dirs)?;
     if staged.is_empty() {
         return Ok(());
     }
-    voting::allow(disk, dirs).map_err(|VotingError { path, source }| IoAt { path, source })?;
+    voting::allow(disk, dirs).map_err(|VotingError { path, source }| IoErrorAt { path, source })?;
     for file in staged {
         let (from, to) = (dirs.data.join(installing_name(file)), dirs.data.join(file.name()));
         disk.rename(&from, &to).map_err(io_at(&from))?;
@@ -201,7 +201,7 @@ pub(crate) fn take_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
 }
 
 /// Writes a small file that nothing depends on yet, in the place of one that an earlier try has left.
-fn write_anew(disk: &dyn Disk, path: &Path, content: &str) -> Result<(), IoAt> {
+fn write_anew(disk: &dyn Disk, path: &Path, content: &str) -> Result<(), IoErrorAt> {
     let write = || {
         remove_if_there(disk, path)?;
         let mut file = disk.create(path)?;
@@ -212,7 +212,7 @@ fn write_anew(disk: &dyn Disk, path: &Path, content: &str) -> Result<(), IoAt> {
 }
 
 /// Lets Apache start again. Of little weight: without it Herdsman starts all the same.
-pub(crate) fn remove_guard(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoAt> {
+pub(crate) fn remove_guard(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     let path = dirs.log.join(GUARD);
     match disk.remove(&path) {
         Ok(()) => disk.sync_dir(&dirs.log).map_err(io_at(&dirs.log)),

@@ -20,7 +20,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Dirs, Disk, IoAt, io_at, read_whole, remove_if_there, replace_whole};
+use crate::disk::{Dirs, Disk, IoErrorAt, io_at, read_whole, remove_if_there, replace_whole};
 
 /// The file that suspends voting; it is in the directory of the snapshots and says why.
 pub const SUSPENDED_FILE: &str = "herdsman.votingSuspended";
@@ -41,8 +41,8 @@ pub struct VotingError {
     pub source: io::Error,
 }
 
-impl From<IoAt> for VotingError {
-    fn from(IoAt { path, source }: IoAt) -> Self {
+impl From<IoErrorAt> for VotingError {
+    fn from(IoErrorAt { path, source }: IoErrorAt) -> Self {
         VotingError { path, source }
     }
 }

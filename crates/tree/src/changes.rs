@@ -20,7 +20,7 @@ const PATHS_MAX: usize = 1 << 20;
 /// Somebody listens already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another copy of the tree is being taken")]
-pub struct AlreadyListening;
+pub struct CopyInProgress;
 
 /// More changed than can be kept in mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +49,7 @@ impl Changes {
 
 /// A znode as it stands in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeImage {
+pub struct SnapshotZnode {
     /// Its data.
     pub data: Option<Arc<[u8]>>,
     /// The key of its ACL.
@@ -63,10 +63,10 @@ impl Tree {
     ///
     /// # Errors
     /// Somebody else listens.
-    pub fn listen_to_changes(&self) -> Result<(), AlreadyListening> {
+    pub fn listen_to_changes(&self) -> Result<(), CopyInProgress> {
         let mut changes = self.changes.lock();
         if changes.is_some() {
-            return Err(AlreadyListening);
+            return Err(CopyInProgress);
         }
         *changes = Some(Changes::default());
         Ok(())
@@ -103,9 +103,9 @@ impl Tree {
 
     /// A znode as a snapshot shows it; the root's path is empty.
     #[must_use]
-    pub fn image(&self, path: &str) -> Option<NodeImage> {
+    pub fn image(&self, path: &str) -> Option<SnapshotZnode> {
         let node = self.nodes.get(self.nodes.find(path)?);
-        Some(NodeImage {
+        Some(SnapshotZnode {
             data: node.to_data(),
             acl_key: self.acls.key(node.acl()),
             stat: node.stat(),
@@ -114,15 +114,15 @@ impl Tree {
 
     /// Sessions and ACLs as a snapshot of this moment has them.
     #[must_use]
-    pub fn tables(&self) -> Tables {
+    pub fn tables(&self) -> SnapshotTables {
         let acls = self.acls.sorted();
-        Tables { sessions: self.sessions().collect(), acls }
+        SnapshotTables { sessions: self.sessions().collect(), acls }
     }
 }
 
 /// What stands before the znodes of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tables {
+pub struct SnapshotTables {
     /// Open sessions with their timeouts.
     pub sessions: Vec<(SessionId, i32)>,
     /// ACLs in use, by key.
@@ -164,7 +164,7 @@ mod tests {
         let mut tree = Tree::new(TreeOptions::default());
         apply(&mut tree, create("/before"));
         tree.listen_to_changes().unwrap();
-        assert_eq!(tree.listen_to_changes(), Err(AlreadyListening));
+        assert_eq!(tree.listen_to_changes(), Err(CopyInProgress));
         apply(&mut tree, create("/a"));
         apply(&mut tree, create("/a/b"));
         assert_eq!(sorted(&tree), ["", "/a", "/a/b"]);

@@ -22,7 +22,7 @@ use herdsman_proto::{JuteWrite, StatPersisted, path};
 use self::arena::Arena;
 use self::child_lists::{ChildLists, WIDE};
 use self::index::Index;
-use self::texts::{Moved, Texts};
+use self::texts::{MovedRow, Texts};
 use self::znode::Slot;
 pub use self::znode::{NewData, NewZnode, Znode};
 use crate::acls::AclSlot;
@@ -180,7 +180,7 @@ impl Nodes {
     }
 
     /// Puts a znode's name and new data into a row that fits.
-    fn move_text(&mut self, id: NodeId, data: &[u8]) -> texts::Place {
+    fn move_text(&mut self, id: NodeId, data: &[u8]) -> texts::RowId {
         let node = self.get(id);
         let (place, bytes) = (node.slot.place, node.slot.text_bytes());
         let name = node.name_bytes().to_vec();
@@ -189,8 +189,8 @@ impl Nodes {
         self.texts.insert(id, &name, data)
     }
 
-    fn note_moved(&mut self, moved: Option<&Moved>) {
-        if let Some(&Moved { owner, to }) = moved {
+    fn note_moved(&mut self, moved: Option<&MovedRow>) {
+        if let Some(&MovedRow { owner, to }) = moved {
             self.slot_mut(owner).place = to;
         }
     }

@@ -20,7 +20,7 @@ use crate::tree::Tree;
 
 /// A znode as it will be.
 #[derive(Clone, Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingZnode {
     pub stat: StatPersisted,
     pub children: usize,
     pub acl: Arc<AclList>,
@@ -55,10 +55,10 @@ impl PendingData {
     }
 }
 
-impl Pending {
+impl PendingZnode {
     /// A znode about to be created.
     pub fn new(stat: StatPersisted, acl: Arc<AclList>, data: Data) -> Self {
-        Pending { stat, children: 0, acl, data: PendingData::New(data), digest: 0 }
+        PendingZnode { stat, children: 0, acl, data: PendingData::New(data), digest: 0 }
     }
 }
 
@@ -66,7 +66,7 @@ impl Pending {
 #[derive(Clone, Debug)]
 struct Change {
     zxid: Zxid,
-    state: Option<Pending>,
+    state: Option<PendingZnode>,
 }
 
 impl Change {
@@ -120,12 +120,12 @@ impl Overlay {
     }
 
     /// A path as it will be.
-    pub(crate) fn get(&self, tree: &Tree, path: &str) -> Option<Pending> {
+    pub(crate) fn get(&self, tree: &Tree, path: &str) -> Option<PendingZnode> {
         match self.by_path.get(digest_path(path)) {
             Some(change) => change.state.clone(),
             None => tree.nodes.find(path).map(|id| {
                 let node = tree.nodes.get(id);
-                Pending {
+                PendingZnode {
                     stat: node.stat(),
                     children: node.children().len(),
                     acl: Arc::clone(tree.acls.get(node.acl())),
@@ -137,13 +137,13 @@ impl Overlay {
     }
 
     /// A path that must exist.
-    pub(crate) fn require(&self, tree: &Tree, path: &str) -> Result<Pending, ErrorCode> {
+    pub(crate) fn require(&self, tree: &Tree, path: &str) -> Result<PendingZnode, ErrorCode> {
         self.get(tree, path).ok_or(ErrorCode::NoNode)
     }
 
     /// Records a new znode, or a changed one as [`Overlay::get`] gave it: it still has the digest that
     /// it had before the change.
-    pub(crate) fn put(&mut self, tree: &Tree, zxid: Zxid, path: &str, mut pending: Pending) {
+    pub(crate) fn put(&mut self, tree: &Tree, zxid: Zxid, path: &str, mut pending: PendingZnode) {
         let path = digest_path(path);
         debug_assert_eq!(pending.digest, self.digest_now(tree, path), "{path} changed meanwhile");
         let mut digest = self.tree_digest(tree);

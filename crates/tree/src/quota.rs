@@ -43,7 +43,7 @@ impl Quotas {
 /// The text of a limits or stats znode: `count=N,bytes=M`, and for hard limits a tail behind an
 /// extra `=` that old readers take for a broken number and skip. -1 stands for "no limit".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Totals {
+pub struct QuotaTotals {
     /// Znodes, the subtree's root included.
     pub count: i64,
     /// Bytes of data.
@@ -54,11 +54,11 @@ pub struct Totals {
     pub bytes_hard: i64,
 }
 
-impl Totals {
+impl QuotaTotals {
     /// Reads what it can; everything else is "no limit".
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
-        let mut totals = Totals { count: -1, bytes: -1, count_hard: -1, bytes_hard: -1 };
+        let mut totals = QuotaTotals { count: -1, bytes: -1, count_hard: -1, bytes_hard: -1 };
         for pair in String::from_utf8_lossy(text).split([',', ';']) {
             let mut parts = pair.split('=');
             let (key, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -111,15 +111,15 @@ impl Tree {
             added != 0 && limit.is_some_and(|(limit, hard)| hard && used + added > limit)
         };
         let count_broken =
-            broken(count, used.count, Totals::limit(limits.count, limits.count_hard));
+            broken(count, used.count, QuotaTotals::limit(limits.count, limits.count_hard));
         let bytes_broken =
-            broken(bytes, used.bytes, Totals::limit(limits.bytes, limits.bytes_hard));
+            broken(bytes, used.bytes, QuotaTotals::limit(limits.bytes, limits.bytes_hard));
         if count_broken || bytes_broken { Err(ErrorCode::QuotaExceeded) } else { Ok(()) }
     }
 
     /// Limits of a path that has a quota, and what is used of them.
     #[must_use]
-    pub fn quota(&self, limited: &str) -> Option<(Totals, Totals)> {
+    pub fn quota(&self, limited: &str) -> Option<(QuotaTotals, QuotaTotals)> {
         Some((self.quota_totals(limited, LIMITS)?, self.quota_totals(limited, STATS)?))
     }
 
@@ -128,9 +128,9 @@ impl Tree {
         self.quotas.limited()
     }
 
-    fn quota_totals(&self, limited: &str, file: &str) -> Option<Totals> {
+    fn quota_totals(&self, limited: &str, file: &str) -> Option<QuotaTotals> {
         let node = self.nodes.get(self.nodes.find(&quota_path(limited, file))?);
-        Some(Totals::parse(node.data().unwrap_or_default()))
+        Some(QuotaTotals::parse(node.data().unwrap_or_default()))
     }
 
     pub(crate) fn quota_created(&mut self, parent: &str, name: &str, path: &str, bytes: usize) {
@@ -158,7 +158,7 @@ impl Tree {
         let Some(id) = self.nodes.find(&stats_path) else {
             return;
         };
-        let used = Totals::parse(self.nodes.get(id).data().unwrap_or_default());
+        let used = QuotaTotals::parse(self.nodes.get(id).data().unwrap_or_default());
         self.set_totals(id, &stats_path, used.count + count, used.bytes + bytes);
     }
 
@@ -181,7 +181,7 @@ impl Tree {
 
     /// Not a change that anybody voted for: version and zxids stay, no watch fires.
     fn set_totals(&mut self, id: NodeId, stats_path: &str, count: i64, bytes: i64) {
-        let data = Totals::encode(count, bytes);
+        let data = QuotaTotals::encode(count, bytes);
         let new = data.as_ref().map_or(0, |data| data.len() as u64);
         let old = self.update(id, stats_path, |nodes| nodes.set_data(id, (&data).into()));
         self.data_size = self.data_size - old as u64 + new;
@@ -216,15 +216,19 @@ mod tests {
 
     #[test]
     fn limits_are_read_with_and_without_the_hard_tail() {
-        let totals =
-            |count, bytes, count_hard, bytes_hard| Totals { count, bytes, count_hard, bytes_hard };
+        let totals = |count, bytes, count_hard, bytes_hard| QuotaTotals {
+            count,
+            bytes,
+            count_hard,
+            bytes_hard,
+        };
         for (text, expected) in [
             ("count=5,bytes=10", totals(5, 10, -1, -1)),
             ("count=-1,bytes=-1=;byteHardLimit=7;countHardLimit=3", totals(-1, -1, 3, 7)),
             ("", totals(-1, -1, -1, -1)),
             ("count=x,bytes=", totals(-1, -1, -1, -1)),
         ] {
-            assert_eq!(Totals::parse(text.as_bytes()), expected, "{text}");
+            assert_eq!(QuotaTotals::parse(text.as_bytes()), expected, "{text}");
         }
     }
 

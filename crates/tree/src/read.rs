@@ -23,7 +23,7 @@ use crate::watches::{TableKind, WatchMode, Watcher};
 
 /// Who reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a> {
+pub struct ReadCaller<'a> {
     /// The session, for its own ephemerals.
     pub session: SessionId,
     /// The connection, for its watches.
@@ -34,7 +34,7 @@ pub struct Reader<'a> {
 
 /// Who reads, for all checks of one request.
 #[derive(Clone, Copy)]
-struct Asker<'a> {
+struct ReadContext<'a> {
     session: SessionId,
     watcher: Watcher,
     ids: &'a ProvenIds<'a>,
@@ -47,12 +47,22 @@ pub const REPLY_TOO_LARGE: ErrorCode = ErrorCode::MarshallingError;
 
 impl Tree {
     /// Answers a read by appending the body of its reply to `out`.
-    pub fn read(&self, reader: Reader<'_>, request: &ReadRequest<'_>, out: &mut Vec<u8>) -> Reply {
-        let Reader { session, watcher, ids } = reader;
-        self.read_as(Asker { session, watcher, ids: &ProvenIds::new(ids) }, request, out)
+    pub fn read(
+        &self,
+        reader: ReadCaller<'_>,
+        request: &ReadRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Reply {
+        let ReadCaller { session, watcher, ids } = reader;
+        self.read_as(ReadContext { session, watcher, ids: &ProvenIds::new(ids) }, request, out)
     }
 
-    fn read_as(&self, reader: Asker<'_>, request: &ReadRequest<'_>, out: &mut Vec<u8>) -> Reply {
+    fn read_as(
+        &self,
+        reader: ReadContext<'_>,
+        request: &ReadRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Reply {
         match request {
             ReadRequest::Exists { path, watch } => self.read_exists(reader, path, *watch, out),
             ReadRequest::GetData { path, watch } => self.read_data(reader, path, *watch, out),
@@ -142,7 +152,7 @@ impl Tree {
         self.options.watches_per_watcher_max.is_some()
     }
 
-    fn readable(&self, reader: Asker<'_>, path: &str) -> Result<Znode<'_>, ErrorCode> {
+    fn readable(&self, reader: ReadContext<'_>, path: &str) -> Result<Znode<'_>, ErrorCode> {
         self.readable_by(reader.ids, path)
     }
 
@@ -156,7 +166,13 @@ impl Tree {
         Ok(node)
     }
 
-    fn read_exists(&self, reader: Asker<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
+    fn read_exists(
+        &self,
+        reader: ReadContext<'_>,
+        path: &str,
+        watch: bool,
+        out: &mut Vec<u8>,
+    ) -> Reply {
         if path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
@@ -171,7 +187,13 @@ impl Tree {
         Ok(())
     }
 
-    fn read_data(&self, reader: Asker<'_>, path: &str, watch: bool, out: &mut Vec<u8>) -> Reply {
+    fn read_data(
+        &self,
+        reader: ReadContext<'_>,
+        path: &str,
+        watch: bool,
+        out: &mut Vec<u8>,
+    ) -> Reply {
         let node = self.readable(reader, path)?;
         if watch {
             self.watches().add(TableKind::Data, path, reader.watcher)?;
@@ -183,7 +205,7 @@ impl Tree {
 
     fn read_children(
         &self,
-        reader: Asker<'_>,
+        reader: ReadContext<'_>,
         path: &str,
         watch: bool,
         out: &mut Vec<u8>,
@@ -201,7 +223,7 @@ impl Tree {
         Ok(node)
     }
 
-    fn read_acl(&self, reader: Asker<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
+    fn read_acl(&self, reader: ReadContext<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
         let node = self.nodes.get(self.nodes.find(path).ok_or(ErrorCode::NoNode)?);
         let acl = self.acl_shown_to(reader.ids, node)?;
         out.put_vector(&acl, |out, entry| entry.encode(out));
@@ -224,7 +246,7 @@ impl Tree {
         Ok(acl.entries().iter().map(masked).collect())
     }
 
-    fn read_descendants(&self, reader: Asker<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
+    fn read_descendants(&self, reader: ReadContext<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
         self.readable(reader, path)?;
         let top = self.nodes.find(path).ok_or(ErrorCode::NoNode)?;
         // Apache knows the root by two names, and asked by the empty one it counts the other.
@@ -263,7 +285,12 @@ impl Tree {
         Ok(())
     }
 
-    fn read_multi(&self, reader: Asker<'_>, reads: &[ReadRequest<'_>], out: &mut Vec<u8>) -> Reply {
+    fn read_multi(
+        &self,
+        reader: ReadContext<'_>,
+        reads: &[ReadRequest<'_>],
+        out: &mut Vec<u8>,
+    ) -> Reply {
         let all = out.len();
         for read in reads {
             let start = out.len();
@@ -301,13 +328,13 @@ impl Tree {
     /// client must not believe in watches that it does not have. Those that were set go with it.
     pub fn set_watches(
         &self,
-        reader: Reader<'_>,
+        reader: ReadCaller<'_>,
         request: &SetWatches<'_>,
         out: &mut Vec<u8>,
     ) -> Reply {
         let start = out.len();
-        let Reader { session, watcher, ids } = reader;
-        let asker = Asker { session, watcher, ids: &ProvenIds::new(ids) };
+        let ReadCaller { session, watcher, ids } = reader;
+        let asker = ReadContext { session, watcher, ids: &ProvenIds::new(ids) };
         let set = self.set_each_watch(asker, request, out);
         if set.is_err() {
             out.truncate(start);
@@ -317,7 +344,7 @@ impl Tree {
 
     fn set_each_watch(
         &self,
-        reader: Asker<'_>,
+        reader: ReadContext<'_>,
         request: &SetWatches<'_>,
         out: &mut Vec<u8>,
     ) -> Reply {
@@ -362,7 +389,7 @@ impl Tree {
 
     /// Events found late are filtered by the znode's ACL like all others; Apache does not do that
     /// here. A missing znode has no ACL to ask.
-    fn may_hear(&self, reader: Asker<'_>, node: Option<Znode<'_>>) -> bool {
+    fn may_hear(&self, reader: ReadContext<'_>, node: Option<Znode<'_>>) -> bool {
         node.is_none_or(|node| {
             self.check_acl(self.acls.get(node.acl()), Perms::READ, reader.ids).is_ok()
         })

@@ -35,7 +35,7 @@ impl SweepTime {
 
 /// How far a sweep has come: it looks at the containers in order, then at the TTL znodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SweepPlace {
+pub enum SweepPosition {
     /// Nothing has been looked at.
     #[default]
     Start,
@@ -49,16 +49,18 @@ pub enum SweepPlace {
     End,
 }
 
-impl SweepPlace {
+impl SweepPosition {
     /// Behind this path, or at the end of the table if nothing was left of it.
-    fn moved(&self, last: Option<&str>) -> SweepPlace {
+    fn moved(&self, last: Option<&str>) -> SweepPosition {
         match (self, last) {
-            (SweepPlace::Start | SweepPlace::Containers(_), Some(last)) => {
-                SweepPlace::Containers(last.into())
+            (SweepPosition::Start | SweepPosition::Containers(_), Some(last)) => {
+                SweepPosition::Containers(last.into())
             }
-            (SweepPlace::Start | SweepPlace::Containers(_), None) => SweepPlace::AllContainers,
-            (_, Some(last)) => SweepPlace::Ttls(last.into()),
-            (_, None) => SweepPlace::End,
+            (SweepPosition::Start | SweepPosition::Containers(_), None) => {
+                SweepPosition::AllContainers
+            }
+            (_, Some(last)) => SweepPosition::Ttls(last.into()),
+            (_, None) => SweepPosition::End,
         }
     }
 }
@@ -71,18 +73,18 @@ impl Tree {
     pub fn sweep_candidates(
         &self,
         time: SweepTime,
-        place: &mut SweepPlace,
+        place: &mut SweepPosition,
         paths_max: usize,
     ) -> Vec<Box<str>> {
         let mut found = Vec::new();
         let mut left = paths_max;
-        while left > 0 && *place != SweepPlace::End {
+        while left > 0 && *place != SweepPosition::End {
             let (paths, after) = match &*place {
-                SweepPlace::Start => (&self.containers, None),
-                SweepPlace::Containers(after) => (&self.containers, Some(&**after)),
-                SweepPlace::AllContainers => (&self.ttls, None),
-                SweepPlace::Ttls(after) => (&self.ttls, Some(&**after)),
-                SweepPlace::End => break,
+                SweepPosition::Start => (&self.containers, None),
+                SweepPosition::Containers(after) => (&self.containers, Some(&**after)),
+                SweepPosition::AllContainers => (&self.ttls, None),
+                SweepPosition::Ttls(after) => (&self.ttls, Some(&**after)),
+                SweepPosition::End => break,
             };
             let from = after.map_or(Bound::Unbounded, Bound::Excluded);
             let behind = paths.range::<str, _>((from, Bound::Unbounded)).take(left);

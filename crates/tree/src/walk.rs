@@ -21,7 +21,7 @@ use herdsman_proto::{ErrorCode, Zxid, path};
 
 use self::next_names::NextNames;
 use crate::nodes::{NodeId, Znode};
-use crate::sight::{Sight, VisibleZnode};
+use crate::visible::{VisibleTree, VisibleZnode};
 
 /// What one step looks at before the tree is released. At least one znode is always shown.
 #[derive(Clone, Copy, Debug)]
@@ -34,17 +34,17 @@ pub struct StepLimit {
 
 /// A look at the children of one znode, in no particular order.
 #[derive(Debug)]
-pub struct Listing {
+pub struct ChildListing {
     total: usize,
     rest: Vec<NodeId>,
     noted: Zxid,
 }
 
-impl Listing {
+impl ChildListing {
     /// Notes the children of a znode that may be read.
-    pub fn start(sight: Sight<'_>, path: &str) -> Result<Self, ErrorCode> {
+    pub fn start(sight: VisibleTree<'_>, path: &str) -> Result<Self, ErrorCode> {
         let rest = sight.znode(path)?.node.children().to_vec();
-        Ok(Listing { total: rest.len(), rest, noted: sight.tree.last_zxid() })
+        Ok(ChildListing { total: rest.len(), rest, noted: sight.tree.last_zxid() })
     }
 
     /// How many children there were at the start.
@@ -57,7 +57,7 @@ impl Listing {
     /// shown.
     pub fn step<'a>(
         &mut self,
-        sight: Sight<'a>,
+        sight: VisibleTree<'a>,
         limit: StepLimit,
         show: &mut dyn FnMut(&'a str, Option<VisibleZnode<'a>>),
     ) -> bool {
@@ -78,7 +78,7 @@ impl Listing {
 
 /// A walk of a subtree: parents before their children, children by name.
 #[derive(Debug)]
-pub struct Walk {
+pub struct TreeWalk {
     levels: VecDeque<Level>,
     /// The names of the last level that are being looked up. Nothing is visited meanwhile.
     names: Option<NextNames>,
@@ -107,7 +107,7 @@ struct Level {
 
 /// A znode on the way of a walk.
 #[derive(Clone, Copy, Debug)]
-pub struct Visit<'a> {
+pub struct VisitedZnode<'a> {
     /// Where it is.
     pub path: &'a str,
     /// What it is; `None` where it may not be read. What is below it is not visited then.
@@ -116,24 +116,24 @@ pub struct Visit<'a> {
 
 /// Where a walk goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Onward {
+pub enum WalkAction {
     /// Below the znode.
-    Into,
+    Descend,
     /// Past all that is below it.
-    Past,
+    SkipSubtree,
 }
 
 /// Names that one step looks up. A list that is longer than what is left of this is looked up in steps of its own, in
-/// which nothing is visited, and put in order by [`Walk::settle`].
+/// which nothing is visited, and put in order by [`TreeWalk::settle`].
 const NAMES_PER_STEP: usize = 1000;
 
 /// What a walk keeps between two steps: lists of ids, and names that are being looked up, so many bytes of each. Its
 /// path comes on top.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-impl Walk {
+impl TreeWalk {
     /// A walk that begins with the znode at `path`.
-    pub fn start(sight: Sight<'_>, path: &str) -> Result<Self, ErrorCode> {
+    pub fn start(sight: VisibleTree<'_>, path: &str) -> Result<Self, ErrorCode> {
         let id = sight.tree.nodes.find(path).ok_or(ErrorCode::NoNode)?;
         let (parent, name) = path::split(path).unwrap_or_default();
         let noted = sight.tree.last_zxid();
@@ -144,7 +144,7 @@ impl Walk {
             is_complete: true,
             noted,
         };
-        Ok(Walk {
+        Ok(TreeWalk {
             levels: VecDeque::from([level]),
             names: None,
             path: parent.to_owned(),
@@ -170,9 +170,9 @@ impl Walk {
     /// Visits some znodes. False when there are no more.
     pub fn step(
         &mut self,
-        sight: Sight<'_>,
+        sight: VisibleTree<'_>,
         limit: StepLimit,
-        visit: &mut dyn FnMut(Visit<'_>) -> Onward,
+        visit: &mut dyn FnMut(VisitedZnode<'_>) -> WalkAction,
     ) -> bool {
         self.settle();
         let mut names = StepLimit { znodes: NAMES_PER_STEP, bytes: limit.bytes };
@@ -185,10 +185,10 @@ impl Walk {
             let Ok((id, node)) = next else { continue };
             let path = if self.path.is_empty() { path::ROOT } else { self.path.as_str() };
             let znode = sight.see(node);
-            let onward = visit(Visit { path, znode });
+            let onward = visit(VisitedZnode { path, znode });
             let bytes = path.len() + znode.map_or(0, VisibleZnode::bytes);
             names.bytes = names.bytes.saturating_sub(bytes);
-            if znode.is_some() && onward == Onward::Into && !node.children().is_empty() {
+            if znode.is_some() && onward == WalkAction::Descend && !node.children().is_empty() {
                 self.descend(sight, id, node, &mut names);
             }
             if self.names.is_some() || names.bytes == 0 {
@@ -202,7 +202,7 @@ impl Walk {
 
     /// The next znode in order; an error for one that has gone; `None` at the end, or where names must be looked up
     /// first.
-    fn next<'a>(&mut self, sight: Sight<'a>) -> Option<Result<(NodeId, Znode<'a>), Gone>> {
+    fn next<'a>(&mut self, sight: VisibleTree<'a>) -> Option<Result<(NodeId, Znode<'a>), Gone>> {
         loop {
             let Some(level) = self.levels.back_mut() else {
                 self.recall_dropped(sight);
@@ -230,7 +230,7 @@ impl Walk {
     /// Goes on with the children of a znode, now if the budget is enough to look up their names.
     fn descend(
         &mut self,
-        sight: Sight<'_>,
+        sight: VisibleTree<'_>,
         parent: NodeId,
         node: Znode<'_>,
         budget: &mut StepLimit,
@@ -249,7 +249,7 @@ impl Walk {
     }
 
     /// Looks up names of children of the last level.
-    fn look_up_names(&mut self, sight: Sight<'_>, budget: &mut StepLimit) {
+    fn look_up_names(&mut self, sight: VisibleTree<'_>, budget: &mut StepLimit) {
         if let (Some(names), Some(level)) = (&mut self.names, self.levels.back()) {
             let after = self.path.get(level.parent_path_len + 1..);
             let after = after.and_then(|below| below.split('/').next());
@@ -270,7 +270,7 @@ impl Walk {
 
     /// Begins again with the last list that was dropped, behind the name at which the walk left it. What was created
     /// after the start of the walk is left out.
-    fn recall_dropped(&mut self, sight: Sight<'_>) {
+    fn recall_dropped(&mut self, sight: VisibleTree<'_>) {
         let Some(len) = self.dropped.take() else { return };
         let path = &self.path[..len];
         if len > self.top_path_len {
@@ -292,7 +292,7 @@ impl Level {
 /// A znode went before its turn.
 struct Gone;
 
-fn noted(sight: Sight<'_>, id: NodeId, noted: Zxid) -> Option<Znode<'_>> {
+fn noted(sight: VisibleTree<'_>, id: NodeId, noted: Zxid) -> Option<Znode<'_>> {
     sight.tree.nodes.try_get(id).filter(|node| node.stat().czxid <= noted)
 }
 

@@ -140,7 +140,7 @@ pub struct Watches {
 
 /// One watch of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchOf {
+pub struct WatchEntry {
     /// What is watched.
     pub path: Arc<str>,
     /// The table that it is in.
@@ -320,7 +320,7 @@ impl Watches {
     /// The first watches of one connection in order of their paths, data before child. A persistent one,
     /// which is in both tables, is told once, with the data table.
     #[must_use]
-    pub fn of_watcher(&self, watcher: Watcher, count_max: usize) -> Vec<WatchOf> {
+    pub fn of_watcher(&self, watcher: Watcher, count_max: usize) -> Vec<WatchEntry> {
         let of_child = self.child.watches_of(watcher, TableKind::Child);
         let of_child = of_child.filter(|watch| watch.mode == WatchMode::Standard);
         let of_data = self.data.watches_of(watcher, TableKind::Data);
@@ -356,13 +356,13 @@ impl Table {
         }
     }
 
-    fn watches_of(&self, watcher: Watcher, table: TableKind) -> impl Iterator<Item = WatchOf> {
+    fn watches_of(&self, watcher: Watcher, table: TableKind) -> impl Iterator<Item = WatchEntry> {
         let modes = [WatchMode::Standard, WatchMode::Persistent, WatchMode::PersistentRecursive];
         let paths = self.by_watcher.get(&watcher).into_iter().flatten();
         paths.flat_map(move |path| {
             let set = self.modes(path, watcher);
             let set = modes.into_iter().filter(move |mode| set.contains(*mode));
-            set.map(move |mode| WatchOf { path: Arc::clone(path), table, mode })
+            set.map(move |mode| WatchEntry { path: Arc::clone(path), table, mode })
         })
     }
 
@@ -607,7 +607,7 @@ mod tests {
         let told: Vec<_> = watches
             .of_watcher(A, 10)
             .into_iter()
-            .map(|WatchOf { path, table, mode }| (path.to_string(), table, mode))
+            .map(|WatchEntry { path, table, mode }| (path.to_string(), table, mode))
             .collect();
         assert_eq!(
             told,

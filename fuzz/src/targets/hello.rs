@@ -1,11 +1,11 @@
 //! The front of an election connection.
 
 use herdsman_proto::notification::{HELLO_ADDRESS_BYTES_MAX, Hello};
-use herdsman_proto::{DecodeError, Reader};
+use herdsman_proto::{DecodeError, JuteReader};
 
 /// In: the bytes of a stream.
 pub fn run(bytes: &[u8]) {
-    let mut reader = Reader::new(bytes);
+    let mut reader = JuteReader::new(bytes);
     let hello = match Hello::decode(&mut reader) {
         Ok(hello) => hello,
         Err(error) => {
@@ -19,7 +19,7 @@ pub fn run(bytes: &[u8]) {
     if hello.addresses.len() <= HELLO_ADDRESS_BYTES_MAX {
         let mut out = Vec::new();
         hello.encode(&mut out);
-        assert_eq!(Hello::decode(&mut Reader::new(&out)).as_ref(), Ok(&hello));
+        assert_eq!(Hello::decode(&mut JuteReader::new(&out)).as_ref(), Ok(&hello));
     }
     if let Ok(endpoints) = hello.endpoints() {
         let written = Hello::new(hello.server, &endpoints);

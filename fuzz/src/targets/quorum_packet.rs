@@ -1,6 +1,6 @@
 //! What a leader and a learner send each other, as a stream.
 
-use herdsman_proto::{DecodeError, QuorumPacket, Reader};
+use herdsman_proto::{DecodeError, QuorumPacket, JuteReader};
 
 /// The longest field that is accepted here.
 const FIELD_BYTES_MAX: usize = 256;
@@ -11,7 +11,7 @@ const PACKET_BYTES_MAX: usize = 4 + 8 + 4 + FIELD_BYTES_MAX + 4 + FIELD_BYTES_MA
 pub fn run(bytes: &[u8]) {
     let mut rest = bytes;
     loop {
-        let mut reader = Reader::with_limit(rest, FIELD_BYTES_MAX);
+        let mut reader = JuteReader::with_limit(rest, FIELD_BYTES_MAX);
         match QuorumPacket::decode(&mut reader) {
             Ok(packet) => {
                 let (whole, behind) = rest.split_at(rest.len() - reader.rest().len());
@@ -33,7 +33,7 @@ pub fn run(bytes: &[u8]) {
 fn comes_back(packet: &QuorumPacket) {
     let mut out = Vec::new();
     packet.encode(&mut out);
-    let mut again = Reader::new(&out);
+    let mut again = JuteReader::new(&out);
     assert_eq!(QuorumPacket::decode(&mut again).as_ref(), Ok(packet));
     assert!(again.is_empty());
 }
@@ -41,7 +41,7 @@ fn comes_back(packet: &QuorumPacket) {
 fn nothing_is_late_but_its_prefixes(whole: &[u8]) {
     assert!(whole.len() <= PACKET_BYTES_MAX);
     for end in 0..whole.len() {
-        let outcome = QuorumPacket::decode(&mut Reader::with_limit(&whole[..end], FIELD_BYTES_MAX));
+        let outcome = QuorumPacket::decode(&mut JuteReader::with_limit(&whole[..end], FIELD_BYTES_MAX));
         assert!(matches!(outcome, Err(DecodeError::Truncated { .. })), "{end}: {outcome:?}");
     }
 }

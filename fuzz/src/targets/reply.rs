@@ -2,11 +2,11 @@
 
 use herdsman_proto::event::WatchedEvent;
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{Acl, Reader, Stat, StatPersisted, Zxid};
+use herdsman_proto::{Acl, JuteReader, Stat, StatPersisted, Zxid};
 
 /// In: the payload of a reply or notification.
 pub fn run(bytes: &[u8]) {
-    let mut reader = Reader::new(bytes);
+    let mut reader = JuteReader::new(bytes);
     let Ok((_, zxid, _)) = ReplyHeader::decode(&mut reader) else {
         assert!(bytes.len() < ReplyHeader::BYTES);
         return;
@@ -15,17 +15,17 @@ pub fn run(bytes: &[u8]) {
     records(reader);
 }
 
-fn event(mut reader: Reader<'_>, zxid: Zxid) {
+fn event(mut reader: JuteReader<'_>, zxid: Zxid) {
     let Ok((kind, path)) = WatchedEvent::decode(&mut reader) else {
         return;
     };
     let mut frame = Vec::new();
     WatchedEvent { kind, path: &path }.encode_frame(zxid, &mut frame);
-    let mut again = Reader::new(&frame[4 + ReplyHeader::BYTES..]);
+    let mut again = JuteReader::new(&frame[4 + ReplyHeader::BYTES..]);
     assert_eq!(WatchedEvent::decode(&mut again), Ok((kind, path)));
 }
 
-fn records(reader: Reader<'_>) {
+fn records(reader: JuteReader<'_>) {
     let mut out = Vec::new();
     if let Ok(stat) = Stat::decode(&mut reader.clone()) {
         stat.encode(&mut out);
@@ -39,10 +39,10 @@ fn records(reader: Reader<'_>) {
     out.clear();
     if let Ok(acl) = Acl::decode(&mut reader.clone()) {
         acl.encode(&mut out);
-        assert_eq!(Acl::decode(&mut Reader::new(&out)), Ok(acl));
+        assert_eq!(Acl::decode(&mut JuteReader::new(&out)), Ok(acl));
     }
     let mut texts = reader;
-    if let Ok(texts) = texts.vector(Reader::required_string) {
+    if let Ok(texts) = texts.vector(JuteReader::required_string) {
         assert!(texts.len() <= reader.rest().len() / 4, "no more than were sent");
     }
 }

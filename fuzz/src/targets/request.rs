@@ -1,14 +1,14 @@
 //! Requests: a header and a body, and the same body read as every op there is.
 
 use herdsman_proto::request::{CreateMode, RequestHeader};
-use herdsman_proto::{OpCode, Reader, Request, WriteRequest};
+use herdsman_proto::{OpCode, JuteReader, Request, WriteRequest};
 
 /// A limit on fields, as a server sets one.
 const FIELD_BYTES_MAX: usize = 0x1f_ffff;
 
 /// In: the payload of a frame.
 pub fn run(bytes: &[u8]) {
-    let mut reader = Reader::with_limit(bytes, FIELD_BYTES_MAX);
+    let mut reader = JuteReader::with_limit(bytes, FIELD_BYTES_MAX);
     let Ok(header) = RequestHeader::decode(&mut reader) else {
         assert!(bytes.len() < 8, "a header is eight bytes of anything");
         return;
@@ -22,7 +22,7 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// Decodes as this op; what comes out must survive the way to bytes and back.
-pub(super) fn check(op: OpCode, mut reader: Reader<'_>) {
+pub(super) fn check(op: OpCode, mut reader: JuteReader<'_>) {
     let Ok(request) = Request::decode(op, &mut reader) else {
         return;
     };
@@ -31,7 +31,7 @@ pub(super) fn check(op: OpCode, mut reader: Reader<'_>) {
     }
     let mut out = Vec::new();
     request.encode(&mut out);
-    let again = Request::decode(request.op(), &mut Reader::new(&out));
+    let again = Request::decode(request.op(), &mut JuteReader::new(&out));
     assert_eq!(again.as_ref(), Ok(&request), "as {op:?}");
 }
 

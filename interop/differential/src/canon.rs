@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use herdsman_proto::multi::MultiHeader;
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{Acl, OpCode, Reader, SessionId, Stat, Xid, Zxid};
+use herdsman_proto::{Acl, JuteReader, OpCode, SessionId, Stat, Xid, Zxid};
 
 use crate::call::{Call, hex, show_data, show_entry};
 use crate::deliberate;
@@ -161,7 +161,7 @@ impl Canon {
     /// A notification, or `None` if the frame is none.
     #[must_use]
     pub fn event(&self, payload: &[u8]) -> Option<Event> {
-        let mut reader = Reader::new(payload);
+        let mut reader = JuteReader::new(payload);
         let (xid, zxid, error) = ReplyHeader::decode(&mut reader).ok()?;
         if xid != Xid::NOTIFICATION {
             return None;
@@ -182,7 +182,7 @@ impl Canon {
     /// The reply to a request.
     #[must_use]
     pub fn reply(&self, call: &Call, xid: Xid, payload: &[u8]) -> Said {
-        let mut reader = Reader::new(payload);
+        let mut reader = JuteReader::new(payload);
         let Ok((got, zxid, error)) = ReplyHeader::decode(&mut reader) else {
             return Said { text: format!("no reply header: {}", hex(payload)), learned: None };
         };
@@ -205,7 +205,7 @@ impl Canon {
         }
     }
 
-    fn body(&self, op: i32, reader: &mut Reader<'_>, learned: &mut Learned) -> Decoded<String> {
+    fn body(&self, op: i32, reader: &mut JuteReader<'_>, learned: &mut Learned) -> Decoded<String> {
         let Some(op) = OpCode::from_code(op) else {
             return Ok(String::new());
         };
@@ -240,13 +240,13 @@ impl Canon {
         })
     }
 
-    fn read_stat(&self, reader: &mut Reader<'_>, learned: &mut Learned) -> Decoded<String> {
+    fn read_stat(&self, reader: &mut JuteReader<'_>, learned: &mut Learned) -> Decoded<String> {
         let stat = Stat::decode(reader)?;
         learned.version = Some(stat.version);
         Ok(self.stat(&stat))
     }
 
-    fn multi(&self, reader: &mut Reader<'_>) -> Decoded<String> {
+    fn multi(&self, reader: &mut JuteReader<'_>) -> Decoded<String> {
         let mut results = String::new();
         loop {
             let header = MultiHeader::decode(reader)?;
@@ -298,30 +298,30 @@ pub(crate) fn member(line: &str) -> String {
     parts.collect::<Vec<_>>().join(":")
 }
 
-fn trailing(reader: Reader<'_>) -> String {
+fn trailing(reader: JuteReader<'_>) -> String {
     if reader.is_empty() { String::new() } else { format!(" and then {}", hex(reader.rest())) }
 }
 
-fn text(reader: &mut Reader<'_>) -> Decoded<String> {
+fn text(reader: &mut JuteReader<'_>) -> Decoded<String> {
     Ok(reader.buffer()?.map_or("null".into(), |bytes| match std::str::from_utf8(bytes) {
         Ok(text) if text.len() <= 200 => format!("{text:?}"),
         _ => show_data(Some(bytes)),
     }))
 }
 
-fn created(reader: &mut Reader<'_>, learned: &mut Learned) -> Decoded<String> {
+fn created(reader: &mut JuteReader<'_>, learned: &mut Learned) -> Decoded<String> {
     let mut copy = *reader;
     learned.created = copy.string()?.map(std::borrow::Cow::into_owned);
     text(reader)
 }
 
-fn names(reader: &mut Reader<'_>) -> Decoded<Vec<String>> {
+fn names(reader: &mut JuteReader<'_>) -> Decoded<Vec<String>> {
     let mut names = reader.vector(text)?;
     names.sort();
     Ok(names)
 }
 
-fn identities(reader: &mut Reader<'_>) -> Decoded<Vec<String>> {
+fn identities(reader: &mut JuteReader<'_>) -> Decoded<Vec<String>> {
     let mut ids = reader.vector(|reader| Ok(format!("{}:{}", text(reader)?, text(reader)?)))?;
     ids.sort();
     Ok(ids)
@@ -329,7 +329,7 @@ fn identities(reader: &mut Reader<'_>) -> Decoded<Vec<String>> {
 
 /// The order of an ACL counts, except where Apache expanded `auth` to the connection's identities,
 /// which it keeps in a hash set: runs of digest entries with equal permissions are sorted.
-fn acl(reader: &mut Reader<'_>) -> Decoded<String> {
+fn acl(reader: &mut JuteReader<'_>) -> Decoded<String> {
     let mut entries = reader.vector(Acl::decode)?;
     entries
         .chunk_by_mut(|a, b| {

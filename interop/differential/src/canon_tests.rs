@@ -136,7 +136,7 @@ fn the_order_of_an_acl_counts_except_among_expanded_identities() {
             let entry = Acl { perms: Perms(*perms), id: Id::new(scheme, id) };
             entry.encode(out);
         });
-        acl(&mut Reader::new(&bytes)).unwrap()
+        acl(&mut JuteReader::new(&bytes)).unwrap()
     };
     let (u, v) = ((31, "digest", "u:x"), (31, "digest", "v:x"));
     let (world, weak) = ((31, "world", "anyone"), (1, "digest", "v:x"));

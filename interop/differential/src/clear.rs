@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{OpCode, Reader};
+use herdsman_proto::{JuteReader, OpCode};
 
 use crate::call::Call;
 use crate::client::Client;
@@ -37,12 +37,12 @@ impl Client {
     fn children(&mut self, path: &str) -> Result<Vec<String>> {
         let call = Call::read(OpCode::GetChildren, Some(path.as_bytes()), false);
         let payload = self.ask(&call)?;
-        let mut reader = Reader::new(&payload);
+        let mut reader = JuteReader::new(&payload);
         let (_, _, error) = ReplyHeader::decode(&mut reader)?;
         if error != 0 {
             return Ok(Vec::new());
         }
-        let names = reader.vector(Reader::required_string)?;
+        let names = reader.vector(JuteReader::required_string)?;
         Ok(names.into_iter().map(std::borrow::Cow::into_owned).collect())
     }
 

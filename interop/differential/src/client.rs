@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{ConnectRequest, ConnectResponse, OpCode, Reader, SessionId, Xid, Zxid};
+use herdsman_proto::{ConnectRequest, ConnectResponse, JuteReader, OpCode, SessionId, Xid, Zxid};
 
 use crate::call::Call;
 use crate::link::{Incoming, Link};
@@ -56,7 +56,7 @@ impl Client {
     /// that the server is at.
     pub fn sync(&mut self) -> Result<Zxid> {
         let reply = self.ask(&Call::path_only(OpCode::Sync, Some(b"/")))?;
-        let (_, zxid, error) = ReplyHeader::decode(&mut Reader::new(&reply))?;
+        let (_, zxid, error) = ReplyHeader::decode(&mut JuteReader::new(&reply))?;
         ensure!(error == 0, "sync failed: {error}");
         Ok(zxid)
     }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{ConnectResponse, ErrorCode, OpCode, Reader, SessionId, Xid, Zxid, reply};
+use herdsman_proto::{ConnectResponse, ErrorCode, JuteReader, OpCode, SessionId, Xid, Zxid, reply};
 
 use super::*;
 use crate::action::Hello;
@@ -45,7 +45,7 @@ fn talk(mut stream: TcpStream, manners: Manners, session: SessionId) -> Option<(
     stream.write_all(&out).ok()?;
     loop {
         let request = frame(&mut stream)?;
-        let header = RequestHeader::decode(&mut Reader::new(&request)).ok()?;
+        let header = RequestHeader::decode(&mut JuteReader::new(&request)).ok()?;
         let zxid = Zxid(manners.base);
         let (zxid, error) = match OpCode::from_code(header.op) {
             Some(OpCode::Exists) => (zxid, Some(manners.exists)),

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{ErrorCode, OpCode, Reader, SessionId, Xid, Zxid};
+use herdsman_proto::{ErrorCode, JuteReader, OpCode, SessionId, Xid, Zxid};
 
 use crate::action::{Action, Hello};
 use crate::call::{Call, hex};
@@ -313,7 +313,7 @@ impl Side {
     }
 
     fn note_zxid(&mut self, payload: &[u8]) {
-        if let Ok((_, zxid, _)) = ReplyHeader::decode(&mut Reader::new(payload)) {
+        if let Ok((_, zxid, _)) = ReplyHeader::decode(&mut JuteReader::new(payload)) {
             self.newest_zxid = self.newest_zxid.max(zxid);
         }
     }
@@ -433,7 +433,7 @@ fn tell(slot: usize, mut events: Vec<Event>, order: Order, said: &mut Observatio
 
 /// Behind this reply the server must close the connection.
 fn closes_connection(call: &Call, payload: &[u8]) -> bool {
-    let Ok((_, zxid, error)) = ReplyHeader::decode(&mut Reader::new(payload)) else {
+    let Ok((_, zxid, error)) = ReplyHeader::decode(&mut JuteReader::new(payload)) else {
         return false;
     };
     let error = ErrorCode::from_code(error);

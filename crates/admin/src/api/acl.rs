@@ -26,7 +26,7 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let (acl, aversion) = {
         let tree = state.server.core().tree();
-        let seen = tree.seen_by(&identity.ids).acl(path.as_str());
+        let seen = tree.visible_to(&identity.ids).acl(path.as_str());
         let (acl, stat) = seen.map_err(|code| ApiError::refused(code, path.as_str()))?;
         (acl.into_owned(), stat.aversion)
     };

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use axum::extract::State;
 use axum::response::Response;
-use herdsman_tree::{Listing, VisibleZnode};
+use herdsman_tree::{ChildListing, VisibleZnode};
 use serde::{Deserialize, Serialize};
 
 use super::callers::Reader;
@@ -85,7 +85,7 @@ pub(super) async fn list(
     let filter = parameters.filter.as_deref().filter(|filter| !filter.is_empty()).map(Needle::new);
     let permit = filter.is_some().then(|| state.limits.walk(address)).transpose()?;
     let looker = Looker::new(&state.server, &identity.ids);
-    let listing = looker.look(|sight| Listing::start(sight, path.as_str()))?;
+    let listing = looker.look(|sight| ChildListing::start(sight, path.as_str()))?;
     let mut listing = listing.map_err(|code| ApiError::refused(code, path.as_str()))?;
     let mut first = FirstNames::new(parameters.after, limit, filter);
     let mut step = move |first: &mut FirstNames| {

@@ -27,7 +27,7 @@ use futures_util::stream;
 use herdsman_proto::path::{ROOT, ZOOKEEPER};
 use herdsman_proto::{Acl, ErrorCode, Stat, Zxid};
 use herdsman_tree::owner::Owner;
-use herdsman_tree::{Onward, StepLimit, Visit};
+use herdsman_tree::{StepLimit, VisitedZnode, WalkAction};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ pub(super) async fn export(
     let permit = state.limits.stream(identity.peer.ip())?;
     let newest = {
         let tree = state.server.core().tree();
-        let znode = tree.seen_by(&identity.ids).znode(root);
+        let znode = tree.visible_to(&identity.ids).znode(root);
         newest_zxid(&znode.map_err(|code| ApiError::refused(code, root))?.stat())
     };
     if unreadable == Unreadable::Fail {
@@ -113,14 +113,14 @@ async fn check_readable(
     let _permit = state.limits.walk(identity.peer.ip())?;
     let mut walk = SteppedWalk::start(&state.server, &identity.ids, root)?;
     let mut unreadable = None;
-    let mut look = |visit: Visit<'_>| {
+    let mut look = |visit: VisitedZnode<'_>| {
         if is_left_out(root, visit.path) {
-            return Onward::Past;
+            return WalkAction::SkipSubtree;
         }
         if visit.znode.is_none() && unreadable.is_none() {
             unreadable = Some(visit.path.to_owned());
         }
-        Onward::Into
+        WalkAction::Descend
     };
     while walk.step(&mut look).await? {}
     match unreadable {
@@ -255,9 +255,9 @@ impl Export {
 
     async fn look_ahead(&mut self) -> Result<(), ApiError> {
         let Export { root, seen, unreadable, .. } = self;
-        let note = |visit: Visit<'_>| {
+        let note = |visit: VisitedZnode<'_>| {
             if is_left_out(root, visit.path) {
-                return Onward::Past;
+                return WalkAction::SkipSubtree;
             }
             match visit.znode {
                 Some(znode) => seen.push_back(Znode {
@@ -269,7 +269,7 @@ impl Export {
                 }),
                 None => *unreadable += 1,
             }
-            Onward::Into
+            WalkAction::Descend
         };
         self.has_more = self.walk.step_by(LOOK_AHEAD, note).await?;
         Ok(())

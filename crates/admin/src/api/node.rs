@@ -57,7 +57,7 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let (stat, owner, data, acl) = {
         let tree = state.server.core().tree();
-        let znode = tree.seen_by(&identity.ids).znode(path.as_str());
+        let znode = tree.visible_to(&identity.ids).znode(path.as_str());
         let znode = znode.map_err(|code| ApiError::refused(code, path.as_str()))?;
         let data = if wants_data == Some(false) { None } else { znode.to_data() };
         (znode.stat(), znode.owner(), data, znode.acl().into_owned())

@@ -17,7 +17,7 @@ use herdsman_proto::path::{ROOT, ZOOKEEPER, is_special, split};
 use herdsman_proto::{ErrorCode, Id, Perms, Stat, Zxid};
 use herdsman_server::ServerHandle;
 use herdsman_tree::auth::SUPER;
-use herdsman_tree::{Onward, Visit};
+use herdsman_tree::{VisitedZnode, WalkAction};
 
 use super::limits::Permit;
 use super::query::ANY_VERSION;
@@ -126,12 +126,12 @@ fn check_parent(state: &AdminState, identity: &Identity, path: &str) -> Result<(
         .map_err(|code| unchanged(ApiError::refused(code, parent)))
 }
 
-fn may_lose_children(visit: &Visit<'_>) -> bool {
+fn may_lose_children(visit: &VisitedZnode<'_>) -> bool {
     let mut znode = visit.znode.into_iter();
     znode.all(|znode| znode.stat().num_children == 0 || znode.allows(Perms::DELETE))
 }
 
-fn may_be_administered(visit: &Visit<'_>) -> bool {
+fn may_be_administered(visit: &VisitedZnode<'_>) -> bool {
     visit.znode.is_some_and(|znode| znode.allows(Perms::ADMIN))
 }
 
@@ -171,7 +171,7 @@ impl Plan {
         state: &AdminState,
         identity: &Identity,
         root: &str,
-        may_be_changed: fn(&Visit<'_>) -> bool,
+        may_be_changed: fn(&VisitedZnode<'_>) -> bool,
     ) -> Result<Self, ApiError> {
         let permit = state.limits.walk(identity.peer.ip())?;
         let mut walk = SteppedWalk::start(&state.server, &identity.ids, root)?;
@@ -185,7 +185,7 @@ impl Plan {
                     // Some of these cannot be changed at all.
                     if root == ROOT && visit.path == ZOOKEEPER {
                         plan.skipped.push(ZOOKEEPER);
-                        return Onward::Past;
+                        return WalkAction::SkipSubtree;
                     }
                     if !may_be_changed(&visit) || visit.znode.is_none() {
                         refused.get_or_insert_with(|| visit.path.to_owned());
@@ -193,7 +193,7 @@ impl Plan {
                     let czxid = visit.znode.map_or(Zxid::ZERO, |znode| znode.stat().czxid);
                     bytes += visit.path.len();
                     plan.rest.push(Planned { path: visit.path.to_owned(), czxid });
-                    Onward::Into
+                    WalkAction::Descend
                 })
                 .await?;
             if let Some(path) = refused {
@@ -304,7 +304,7 @@ impl Work {
         self.stand_in.client().sync(&first.path).await?;
         let everything = [Id::new(SUPER, "")];
         let tree = self.server.core().tree();
-        let sight = tree.seen_by(&everything);
+        let sight = tree.visible_to(&everything);
         batch.retain(|one| sight.znode(&one.path).is_ok_and(|now| now.stat().czxid == one.czxid));
         Ok(())
     }

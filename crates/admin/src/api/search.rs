@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Response;
-use herdsman_tree::{Onward, VisibleZnode, Visit};
+use herdsman_tree::{VisibleZnode, VisitedZnode, WalkAction};
 use serde::{Deserialize, Serialize};
 
 use super::callers::Reader;
@@ -148,9 +148,9 @@ impl Search {
     }
 
     /// Looks at a znode while the tree is held; data is only taken along.
-    fn look(&mut self, visit: Visit<'_>, found: &mut Found) -> Onward {
+    fn look(&mut self, visit: VisitedZnode<'_>, found: &mut Found) -> WalkAction {
         if self.is_cut_short {
-            return Onward::Past;
+            return WalkAction::SkipSubtree;
         }
         found.scanned += 1;
         let name = visit.path.rsplit('/').next().unwrap_or_default();
@@ -167,7 +167,7 @@ impl Search {
             self.is_cut_short = self.candidate_bytes > PATH_BYTES_MAX;
             self.candidates.push(Candidate { path: visit.path.to_owned(), in_name, data });
         }
-        Onward::Into
+        WalkAction::Descend
     }
 
     /// Looks into the data that was taken along, until there are more matches than wanted. A step of the walk bounds

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use herdsman_proto::Id;
 use herdsman_server::ServerHandle;
-use herdsman_tree::{Onward, Sight, StepLimit, Tree, Visit, Walk};
+use herdsman_tree::{StepLimit, Tree, TreeWalk, VisibleTree, VisitedZnode, WalkAction};
 
 use crate::error::ApiError;
 
@@ -36,14 +36,14 @@ impl Looker {
     /// # Errors
     /// The server has put another tree in its place, because it came back to an ensemble that had
     /// gone on, or because a backup was restored.
-    pub(super) fn look<T>(&self, look: impl FnOnce(Sight<'_>) -> T) -> Result<T, ApiError> {
+    pub(super) fn look<T>(&self, look: impl FnOnce(VisibleTree<'_>) -> T) -> Result<T, ApiError> {
         let tree = self.server.core().tree();
         if self.server.core().tree_generation() != self.generation {
             let message = "the server has taken over another tree meanwhile; ask again";
             return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "TreeReplaced", message));
         }
         let tree: &Tree = &tree;
-        Ok(look(tree.seen_by(&self.ids)))
+        Ok(look(tree.visible_to(&self.ids)))
     }
 
     /// Lets others have their turn.
@@ -56,7 +56,7 @@ impl Looker {
 #[derive(Debug)]
 pub(super) struct SteppedWalk {
     looker: Looker,
-    walk: Walk,
+    walk: TreeWalk,
 }
 
 impl SteppedWalk {
@@ -66,7 +66,7 @@ impl SteppedWalk {
         path: &str,
     ) -> Result<Self, ApiError> {
         let looker = Looker::new(server, ids);
-        let walk = looker.look(|sight| Walk::start(sight, path))?;
+        let walk = looker.look(|sight| TreeWalk::start(sight, path))?;
         let walk = walk.map_err(|code| ApiError::refused(code, path))?;
         Ok(SteppedWalk { looker, walk })
     }
@@ -74,7 +74,7 @@ impl SteppedWalk {
     /// Visits some znodes. False when there are no more.
     pub(super) async fn step(
         &mut self,
-        visit: impl FnMut(Visit<'_>) -> Onward,
+        visit: impl FnMut(VisitedZnode<'_>) -> WalkAction,
     ) -> Result<bool, ApiError> {
         self.step_by(STEP, visit).await
     }
@@ -83,7 +83,7 @@ impl SteppedWalk {
     pub(super) async fn step_by(
         &mut self,
         limit: StepLimit,
-        mut visit: impl FnMut(Visit<'_>) -> Onward,
+        mut visit: impl FnMut(VisitedZnode<'_>) -> WalkAction,
     ) -> Result<bool, ApiError> {
         self.looker.pause().await;
         self.walk.settle();

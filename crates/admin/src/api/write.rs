@@ -110,7 +110,7 @@ async fn create_with_parents(
         let existing = {
             let tree = state.server.core().tree();
             let parent = split(path).map_or("", |(parent, _)| parent);
-            tree.seen_by(&[]).existing_prefix(parent)
+            tree.visible_to(&[]).existing_prefix(parent)
         };
         let missing = missing_parents(path, existing, limit)?;
         let ops = missing.iter().map(|parent| Op::create(parent, "")).chain([znode.clone()]);
@@ -239,7 +239,7 @@ pub(super) fn with_stat(
         return error;
     }
     let tree = state.server.core().tree();
-    match tree.seen_by(&identity.ids).znode(path) {
+    match tree.visible_to(&identity.ids).znode(path) {
         Ok(znode) => error.with("stat", StatShape::from(&znode.stat())),
         Err(_) => error,
     }

@@ -15,7 +15,7 @@ use herdsman_proto::{ErrorCode, Id, SessionId, path};
 use herdsman_server::clients::Client;
 use herdsman_server::core::Core;
 use herdsman_server::operators::words::last_op;
-use herdsman_tree::watches::{TableKind, WatchOf};
+use herdsman_tree::watches::{TableKind, WatchEntry};
 use herdsman_tree::{Tree, WatchMode};
 use serde::{Deserialize, Serialize};
 
@@ -353,7 +353,7 @@ impl Shown<'_> {
     /// A znode that does not exist has no ACL, but who may not list the place where it would be should not
     /// learn what others expect there.
     fn may_show(&self, wanted: &str) -> bool {
-        let sight = self.tree.seen_by(self.ids);
+        let sight = self.tree.visible_to(self.ids);
         let mut place = wanted;
         loop {
             match sight.znode(place) {
@@ -371,12 +371,12 @@ impl Shown<'_> {
 
 /// The two sorts of watch that exists and getData set are one: where there is no znode, somebody waits
 /// for it.
-fn watch_kind(tree: &Tree, watch: &WatchOf) -> &'static str {
+fn watch_kind(tree: &Tree, watch: &WatchEntry) -> &'static str {
     match (watch.mode, watch.table) {
         (WatchMode::Persistent, _) => "persistent",
         (WatchMode::PersistentRecursive, _) => "recursive",
         (WatchMode::Standard, TableKind::Child) => "child",
-        (WatchMode::Standard, TableKind::Data) => match tree.seen_by(&[]).znode(&watch.path) {
+        (WatchMode::Standard, TableKind::Data) => match tree.visible_to(&[]).znode(&watch.path) {
             Err(ErrorCode::NoNode) => "exist",
             _ => "data",
         },

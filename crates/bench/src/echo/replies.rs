@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use anyhow::{Result, ensure};
 use herdsman_proto::acl::{Acl, Id, Perms};
 use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
-use herdsman_proto::jute::{DecodeError, JuteWrite, Reader};
+use herdsman_proto::jute::{DecodeError, JuteReader, JuteWrite};
 use herdsman_proto::multi::MultiHeader;
 use herdsman_proto::reply::{self, ReplyHeader};
 use herdsman_proto::request::RequestHeader;
@@ -121,7 +121,7 @@ impl Replies {
 
     /// Answers any other frame.
     pub(super) fn append(&self, frame: &[u8], out: &mut Vec<u8>) -> io::Result<Wanted> {
-        let mut body = Reader::new(frame);
+        let mut body = JuteReader::new(frame);
         let RequestHeader { xid, op } = RequestHeader::decode(&mut body).map_err(broken)?;
         let op = OpCode::from_code(op);
         if let Some(template) = self.template(op) {
@@ -180,7 +180,7 @@ impl Replies {
     fn append_body(
         &self,
         op: Option<OpCode>,
-        body: &mut Reader<'_>,
+        body: &mut JuteReader<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
         match op {
@@ -193,7 +193,11 @@ impl Replies {
     }
 
     /// The results of a multi or multiRead, one for each operation.
-    fn append_results(&self, body: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    fn append_results(
+        &self,
+        body: &mut JuteReader<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
         loop {
             let header = MultiHeader::decode(body)?;
             if header.done {
@@ -211,7 +215,7 @@ impl Replies {
     fn append_result(
         &self,
         op: OpCode,
-        body: &mut Reader<'_>,
+        body: &mut JuteReader<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
         match op {
@@ -239,7 +243,7 @@ impl Replies {
     fn append_created(
         &self,
         op: OpCode,
-        body: &mut Reader<'_>,
+        body: &mut JuteReader<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
         let path = body.buffer()?.ok_or(DecodeError::Null)?;
@@ -264,7 +268,7 @@ impl Replies {
     }
 }
 
-fn skip_buffer_and_int(body: &mut Reader<'_>) -> Result<(), DecodeError> {
+fn skip_buffer_and_int(body: &mut JuteReader<'_>) -> Result<(), DecodeError> {
     body.buffer()?;
     body.int()?;
     Ok(())

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use herdsman_proto::acl::{Acl, Perms};
 use herdsman_proto::connect::{ConnectRequest, ConnectResponse};
-use herdsman_proto::jute::Reader;
+use herdsman_proto::jute::JuteReader;
 use herdsman_proto::multi::MultiHeader;
 use herdsman_proto::reply::{self, ReplyHeader};
 use herdsman_proto::request::{CreateRequest, RequestHeader};
@@ -72,7 +72,7 @@ impl Client {
     fn ask(&mut self, request: &Request<'_>) -> Vec<u8> {
         self.0.write_all(&encoded(77, request)).unwrap();
         let frame = self.frame();
-        let mut reader = Reader::new(&frame);
+        let mut reader = JuteReader::new(&frame);
         assert_eq!(ReplyHeader::decode(&mut reader), Ok((Xid(77), Zxid(1), 0)), "{request:?}");
         reader.rest().to_vec()
     }
@@ -103,14 +103,14 @@ fn create(op: OpCode, flags: i32) -> WriteRequest<'static> {
 }
 
 /// Reads a body with `decode` and makes sure that nothing is left.
-fn all_of<T>(body: &[u8], decode: impl FnOnce(&mut Reader<'_>) -> T) -> T {
-    let mut reader = Reader::new(body);
+fn all_of<T>(body: &[u8], decode: impl FnOnce(&mut JuteReader<'_>) -> T) -> T {
+    let mut reader = JuteReader::new(body);
     let value = decode(&mut reader);
     assert!(reader.is_empty(), "{} bytes left", reader.rest().len());
     value
 }
 
-fn names(reader: &mut Reader<'_>) -> Vec<String> {
+fn names(reader: &mut JuteReader<'_>) -> Vec<String> {
     reader.vector(|reader| Ok(reader.required_string()?.into_owned())).unwrap()
 }
 
@@ -226,7 +226,7 @@ fn a_client_that_reads_late_gets_every_reply_in_order() {
     all_written.recv().unwrap();
     for xid in 0..1024 {
         let frame = client.frame();
-        let mut reader = Reader::new(&frame);
+        let mut reader = JuteReader::new(&frame);
         assert_eq!(ReplyHeader::decode(&mut reader), Ok((Xid(xid), Zxid(1), 0)));
         assert_eq!(reader.buffer().unwrap().unwrap().len(), 64 << 10);
     }
@@ -246,7 +246,7 @@ fn frames_that_come_in_pieces_are_put_together() {
     }
     for xid in [1, 2] {
         let frame = client.frame();
-        let header = ReplyHeader::decode(&mut Reader::new(&frame));
+        let header = ReplyHeader::decode(&mut JuteReader::new(&frame));
         assert_eq!(header, Ok((Xid(xid), Zxid(1), 0)));
     }
 }

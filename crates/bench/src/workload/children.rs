@@ -1,7 +1,7 @@
 //! `children`: getChildren2 of znodes that each have the same number of children. Every name must be there,
 //! once, and the stat must count them.
 
-use herdsman_proto::{ReadRequest, Reader, Request, Stat};
+use herdsman_proto::{JuteReader, ReadRequest, Request, Stat};
 
 use crate::keys::KeyPicker;
 use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
@@ -38,7 +38,7 @@ impl Children {
 
     fn check(&self, reply: &Reply<'_>) -> Checked<()> {
         reply.must_succeed()?;
-        let mut reader = Reader::new(reply.body);
+        let mut reader = JuteReader::new(reply.body);
         let count = reader.int()?;
         if u32::try_from(count) != Ok(self.children) {
             return Err(Wrong::new(format!("{count} children instead of {}", self.children)));

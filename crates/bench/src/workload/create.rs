@@ -1,7 +1,7 @@
 //! `create`: numbered leaves of a family, one after another. The same load fills keys in.
 
 use herdsman_proto::request::CreateRequest;
-use herdsman_proto::{Acl, OpCode, Perms, Reader, Request, WriteRequest};
+use herdsman_proto::{Acl, JuteReader, OpCode, Perms, Request, WriteRequest};
 
 use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
 use crate::names::Family;
@@ -59,7 +59,7 @@ pub(crate) fn check_created(reply: &Reply<'_>, family: &Family, number: u32) -> 
 
 fn check_path(reply: &Reply<'_>, family: &Family, number: u32) -> Checked<()> {
     reply.must_succeed()?;
-    let path = Reader::new(reply.body).buffer()?.unwrap_or_default();
+    let path = JuteReader::new(reply.body).buffer()?.unwrap_or_default();
     if family.is_leaf_path(number, path) {
         return Ok(());
     }

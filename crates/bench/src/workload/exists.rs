@@ -1,6 +1,6 @@
 //! `exists`: the stat of keys, which all exist.
 
-use herdsman_proto::{ReadRequest, Reader, Request, Stat};
+use herdsman_proto::{JuteReader, ReadRequest, Request, Stat};
 
 use crate::keys::KeyPicker;
 use crate::load::{Checked, Load, Outcome, Reply, Ticket};
@@ -26,7 +26,7 @@ impl Exists {
 
     fn check(&mut self, lane: usize, key: u32, reply: &Reply<'_>) -> Checked<()> {
         reply.must_succeed()?;
-        let stat = Stat::decode(&mut Reader::new(reply.body))?;
+        let stat = Stat::decode(&mut JuteReader::new(reply.body))?;
         check_stat(&stat, self.value_bytes)?;
         self.sight.read(lane, key, &stat)
     }

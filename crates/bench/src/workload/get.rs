@@ -1,6 +1,6 @@
 //! `get`: getData of keys. The value must prove itself, and no lane may see a znode go back.
 
-use herdsman_proto::{ReadRequest, Reader, Request, Stat};
+use herdsman_proto::{JuteReader, ReadRequest, Request, Stat};
 
 use crate::keys::KeyPicker;
 use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
@@ -39,7 +39,7 @@ pub(crate) fn check_get(
     lane: usize,
 ) -> Checked<()> {
     reply.must_succeed()?;
-    let mut reader = Reader::new(reply.body);
+    let mut reader = JuteReader::new(reply.body);
     let value = reader.buffer()?.ok_or_else(|| Wrong::new("the value is null"))?;
     let stat = Stat::decode(&mut reader)?;
     check_value(key, value_bytes, value)?;

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use herdsman_proto::{ErrorCode, EventType, ReadRequest, Reader, Request};
+use herdsman_proto::{ErrorCode, EventType, JuteReader, ReadRequest, Request};
 
 use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
 use crate::template::append_frame;
@@ -81,7 +81,7 @@ impl Lock {
     fn look(&mut self, lane: usize, reply: &Reply<'_>) -> Checked<(Stand, Outcome)> {
         reply.must_succeed()?;
         let own = self.contenders[lane].name.as_str();
-        let names = Reader::new(reply.body).vector(Reader::required_string)?;
+        let names = JuteReader::new(reply.body).vector(JuteReader::required_string)?;
         if !names.iter().any(|name| name == own) {
             return Err(Wrong::new(format!("{own} is missing in the list of contenders")));
         }
@@ -99,7 +99,7 @@ impl Lock {
 /// The name at the end of a create's answer.
 fn created_name(reply: &Reply<'_>, top: &str) -> Checked<String> {
     reply.must_succeed()?;
-    let path = Reader::new(reply.body).required_string()?;
+    let path = JuteReader::new(reply.body).required_string()?;
     path.strip_prefix(top)
         .and_then(|rest| rest.strip_prefix('/'))
         .filter(|name| name.starts_with(PREFIX))

@@ -1,7 +1,7 @@
 //! `multi`: a check and a setData of the same key in one txn.
 
 use herdsman_proto::multi::MultiHeader;
-use herdsman_proto::{OpCode, Reader, Request, WriteRequest};
+use herdsman_proto::{JuteReader, OpCode, Request, WriteRequest};
 
 use crate::keys::KeyPicker;
 use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong, error_name};
@@ -32,7 +32,7 @@ impl Multi {
 
     fn check(&mut self, lane: usize, key: u32, reply: &Reply<'_>) -> Checked<()> {
         reply.must_succeed()?;
-        let mut reader = Reader::new(reply.body);
+        let mut reader = JuteReader::new(reply.body);
         expect_result(&mut reader, OpCode::Check)?;
         expect_result(&mut reader, OpCode::SetData)?;
         check_set(reader.rest(), key, self.value_bytes, &mut self.sight, lane)
@@ -40,7 +40,7 @@ impl Multi {
 }
 
 /// The header of a result that went well.
-fn expect_result(reader: &mut Reader<'_>, op: OpCode) -> Checked<()> {
+fn expect_result(reader: &mut JuteReader<'_>, op: OpCode) -> Checked<()> {
     let header = MultiHeader::decode(reader)?;
     if header == MultiHeader::result(op) {
         return Ok(());

@@ -1,6 +1,6 @@
 //! `set`: setData of keys, whatever their version. A lane's own writes must be done in its own order.
 
-use herdsman_proto::{Reader, Request, Stat, WriteRequest};
+use herdsman_proto::{JuteReader, Request, Stat, WriteRequest};
 
 use crate::keys::KeyPicker;
 use crate::load::{Checked, Load, Outcome, Reply, Ticket};
@@ -40,7 +40,7 @@ pub(crate) fn check_set(
     sight: &mut Sight,
     lane: usize,
 ) -> Checked<()> {
-    let stat = Stat::decode(&mut Reader::new(body))?;
+    let stat = Stat::decode(&mut JuteReader::new(body))?;
     check_stat(&stat, value_bytes)?;
     sight.wrote(lane, key, &stat)
 }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use herdsman_proto::{EventType, ReadRequest, Reader, Request, WriteRequest};
+use herdsman_proto::{EventType, JuteReader, ReadRequest, Request, WriteRequest};
 
 use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
 use crate::template::append_frame;
@@ -87,7 +87,7 @@ impl Watch {
 
     fn check_read(&mut self, lane: usize, reply: &Reply<'_>) -> Checked<()> {
         reply.must_succeed()?;
-        let value = Reader::new(reply.body).buffer()?.unwrap_or_default();
+        let value = JuteReader::new(reply.body).buffer()?.unwrap_or_default();
         // Nobody changes it until all have set their watches.
         if self.changes > 0 && value != self.changes.to_be_bytes() {
             return Err(Wrong::new("a watcher reads another value than its event told of"));

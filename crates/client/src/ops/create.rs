@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_proto::request::CreateRequest;
-use herdsman_proto::{Acl, OpCode, Reader, Request, Stat, WriteRequest, path};
+use herdsman_proto::{Acl, JuteReader, OpCode, Request, Stat, WriteRequest, path};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -110,7 +110,7 @@ impl Create {
 
     pub(crate) fn decode_created(
         path: &ZnodePath,
-        reader: &mut Reader<'_>,
+        reader: &mut JuteReader<'_>,
     ) -> std::result::Result<Created, ReplyError> {
         let full = reader.required_string()?;
         Ok(Created { path: path.show(&full), stat: Stat::decode(reader)? })
@@ -150,7 +150,7 @@ impl Sealed for Create {
         Repeatable::No
     }
     fn decode(&self, answer: Answer) -> std::result::Result<Created, ReplyError> {
-        Create::decode_created(&self.path, &mut Reader::new(&answer.body))
+        Create::decode_created(&self.path, &mut JuteReader::new(&answer.body))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use herdsman_proto::request::ReconfigRequest;
-use herdsman_proto::{DecodeError, OpCode, ReadRequest, Reader, Request, Stat, WriteRequest, path};
+use herdsman_proto::{
+    DecodeError, JuteReader, OpCode, ReadRequest, Request, Stat, WriteRequest, path,
+};
 
 use super::read::Node;
 use crate::call::Call;
@@ -39,7 +41,7 @@ impl Sealed for GetConfig {
 }
 
 fn decode_config(body: &Bytes) -> std::result::Result<Node, DecodeError> {
-    let reader = &mut Reader::new(body);
+    let reader = &mut JuteReader::new(body);
     Ok(Node { data: read_data(body, reader)?, stat: Stat::decode(reader)? })
 }
 

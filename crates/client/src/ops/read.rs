@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use herdsman_proto::acl::Id;
-use herdsman_proto::{Acl, DecodeError, OpCode, ReadRequest, Reader, Request, Stat};
+use herdsman_proto::{Acl, DecodeError, JuteReader, OpCode, ReadRequest, Request, Stat};
 
 use crate::call::Call;
 use crate::error::Result;
@@ -96,8 +96,8 @@ macro_rules! watchable {
                 Repeatable::Yes
             }
             fn decode(&self, answer: Answer) -> std::result::Result<$output, ReplyError> {
-                let decode: fn(&Bytes, &mut Reader<'_>) -> Decoded<$output> = $decode;
-                Ok(decode(&answer.body, &mut Reader::new(&answer.body))?)
+                let decode: fn(&Bytes, &mut JuteReader<'_>) -> Decoded<$output> = $decode;
+                Ok(decode(&answer.body, &mut JuteReader::new(&answer.body))?)
             }
         }
 
@@ -139,7 +139,7 @@ watchable!(
 
 type Decoded<T> = std::result::Result<T, DecodeError>;
 
-pub(crate) fn names(reader: &mut Reader<'_>) -> Decoded<Vec<String>> {
+pub(crate) fn names(reader: &mut JuteReader<'_>) -> Decoded<Vec<String>> {
     reader.vector(|reader| Ok(reader.required_string()?.into_owned()))
 }
 
@@ -192,8 +192,8 @@ macro_rules! plain_read {
                 Repeatable::Yes
             }
             fn decode(&self, answer: Answer) -> std::result::Result<$output, ReplyError> {
-                let decode: fn(&$op, &mut Reader<'_>) -> Decoded<$output> = $decode;
-                Ok(decode(self, &mut Reader::new(&answer.body))?)
+                let decode: fn(&$op, &mut JuteReader<'_>) -> Decoded<$output> = $decode;
+                Ok(decode(self, &mut JuteReader::new(&answer.body))?)
             }
         }
     };

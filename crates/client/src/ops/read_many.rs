@@ -1,7 +1,7 @@
 //! Several reads in one request.
 
 use herdsman_proto::multi::MultiHeader;
-use herdsman_proto::{OpCode, ReadRequest, Reader, Request, Stat};
+use herdsman_proto::{JuteReader, OpCode, ReadRequest, Request, Stat};
 
 use super::read::{Node, names};
 use crate::error::{Error, ErrorKind, Result};
@@ -88,7 +88,7 @@ impl Sealed for ReadMany {
         Repeatable::Yes
     }
     fn decode(&self, answer: Answer) -> std::result::Result<Self::Output, ReplyError> {
-        let mut reader = Reader::new(&answer.body);
+        let mut reader = JuteReader::new(&answer.body);
         self.reads.iter().map(|read| decode_result(read, &answer, &mut reader)).collect()
     }
 }
@@ -96,7 +96,7 @@ impl Sealed for ReadMany {
 fn decode_result(
     read: &Read,
     answer: &Answer,
-    reader: &mut Reader<'_>,
+    reader: &mut JuteReader<'_>,
 ) -> std::result::Result<Result<ReadResult>, ReplyError> {
     let header = MultiHeader::decode(reader)?;
     if header.op == OpCode::Error.code() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use herdsman_proto::multi::MultiHeader;
-use herdsman_proto::{Acl, ErrorCode, OpCode, Reader, Request, Stat, WriteRequest};
+use herdsman_proto::{Acl, ErrorCode, JuteReader, OpCode, Request, Stat, WriteRequest};
 
 use super::ANY_VERSION;
 use super::create::{Create, Created, Lifetime};
@@ -275,7 +275,7 @@ impl Sealed for Transaction {
         Repeatable::No
     }
     fn decode(&self, answer: Answer) -> std::result::Result<Vec<OpResult>, ReplyError> {
-        let mut reader = Reader::new(&answer.body);
+        let mut reader = JuteReader::new(&answer.body);
         let mut results = Vec::with_capacity(self.ops.len());
         let mut failure = None;
         for (index, op) in self.ops.iter().enumerate() {
@@ -301,7 +301,7 @@ fn cause(op: &Op, index: usize, code: i32) -> Option<Error> {
 
 fn decode_result(
     op: &Op,
-    reader: &mut Reader<'_>,
+    reader: &mut JuteReader<'_>,
 ) -> std::result::Result<std::result::Result<OpResult, i32>, ReplyError> {
     let header = MultiHeader::decode(reader)?;
     if header.op == OpCode::Error.code() {

@@ -1,7 +1,7 @@
 //! Writes of a single znode's data and ACL.
 
 use bytes::Bytes;
-use herdsman_proto::{Acl, OpCode, Reader, Request, Stat, WriteRequest};
+use herdsman_proto::{Acl, JuteReader, OpCode, Request, Stat, WriteRequest};
 
 use super::ANY_VERSION;
 use crate::call::Call;
@@ -56,7 +56,7 @@ impl Sealed for Set {
         Repeatable::No
     }
     fn decode(&self, answer: Answer) -> std::result::Result<Stat, ReplyError> {
-        Ok(Stat::decode(&mut Reader::new(&answer.body))?)
+        Ok(Stat::decode(&mut JuteReader::new(&answer.body))?)
     }
 }
 
@@ -98,6 +98,6 @@ impl Sealed for SetAcl {
         Repeatable::No
     }
     fn decode(&self, answer: Answer) -> std::result::Result<Stat, ReplyError> {
-        Ok(Stat::decode(&mut Reader::new(&answer.body))?)
+        Ok(Stat::decode(&mut JuteReader::new(&answer.body))?)
     }
 }

@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use herdsman_proto::event::WatchedEvent;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::request::ReadRequest;
-use herdsman_proto::{ErrorCode, OpCode, Reader, Request, Xid, Zxid};
+use herdsman_proto::{ErrorCode, JuteReader, OpCode, Request, Xid, Zxid};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -389,7 +389,7 @@ impl ProtocolState {
         let header = self.inbox.split_to(ReplyHeader::BYTES);
         self.to_skip = bytes.saturating_sub(ReplyHeader::BYTES);
         self.skip();
-        let Ok((xid, zxid, error)) = ReplyHeader::decode(&mut Reader::new(&header)) else {
+        let Ok((xid, zxid, error)) = ReplyHeader::decode(&mut JuteReader::new(&header)) else {
             return Err(ConnectionEnd::Broken("a reply without a header".to_owned()));
         };
         let mut pending = self.take_pending(xid)?;
@@ -408,7 +408,7 @@ impl ProtocolState {
     }
 
     fn on_frame(&mut self, mut frame: Bytes) -> Result<(), ConnectionEnd> {
-        let header = ReplyHeader::decode(&mut Reader::new(&frame));
+        let header = ReplyHeader::decode(&mut JuteReader::new(&frame));
         let Ok((xid, zxid, error)) = header else {
             return Err(ConnectionEnd::Broken("a reply without a header".to_owned()));
         };
@@ -428,7 +428,7 @@ impl ProtocolState {
     }
 
     fn on_event(&self, zxid: Zxid, body: &[u8]) {
-        match WatchedEvent::decode(&mut Reader::new(body)) {
+        match WatchedEvent::decode(&mut JuteReader::new(body)) {
             Ok((kind, path)) => self.shared.client_shared.watches.dispatch(kind, &path, zxid),
             Err(error) => tracing::warn!(%error, "cannot decode a watch event"),
         }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use bytes::BytesMut;
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{ErrorCode, Reader, Request, Xid};
+use herdsman_proto::{ErrorCode, JuteReader, Request, Xid};
 use herdsman_sasl::digest_md5::{self, CHALLENGE_BYTES_MAX, ClientSettings, Nonce, Service};
 use herdsman_sasl::gssapi::{self, GssapiError, Initiator};
 use herdsman_sasl::{ClientLogin, ClientStep, SaslError};
@@ -158,7 +158,7 @@ async fn ask(
         SaslLogin::Kerberos(_) => gssapi::TOKEN_BYTES_MAX,
     };
     let frame = read_frame(transport, received, REPLY_HEAD_BYTES + token_bytes_max).await?;
-    let mut reader = Reader::new(&frame);
+    let mut reader = JuteReader::new(&frame);
     let (xid, _, error) = ReplyHeader::decode(&mut reader)?;
     if xid != LOGIN_XID {
         let text = format!("reply to request {} instead of the login", xid.0);

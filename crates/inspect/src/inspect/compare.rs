@@ -18,8 +18,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::snapshot_view::stat_json;
-use crate::census::shown_path;
 use crate::console::{Console, Outcome};
+use crate::counts::shown_path;
 use crate::location::Location;
 use crate::show::{DataShown, acl_texts, clean, data_text, time_text};
 use crate::snapshot_file::LoadedSnapshot;
@@ -48,7 +48,7 @@ pub(super) struct CompareArguments {
 }
 
 /// A znode, as far as it is compared.
-struct Held {
+struct ZnodeContent {
     data: Option<Box<[u8]>>,
     stat: StatPersisted,
     acl: Arc<Vec<String>>,
@@ -59,7 +59,7 @@ struct Side {
     name: String,
     zxid: Zxid,
     digest: i64,
-    nodes: BTreeMap<String, Held>,
+    nodes: BTreeMap<String, ZnodeContent>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -144,7 +144,7 @@ impl Side {
     }
 }
 
-fn collect(tree: &Tree, prefix: Option<&str>) -> BTreeMap<String, Held> {
+fn collect(tree: &Tree, prefix: Option<&str>) -> BTreeMap<String, ZnodeContent> {
     let mut dump = Dump::start(tree);
     let text = |acl: &Arc<[Acl]>| Arc::new(acl_texts(acl));
     let acls: HashMap<i64, Arc<Vec<String>>> =
@@ -157,7 +157,7 @@ fn collect(tree: &Tree, prefix: Option<&str>) -> BTreeMap<String, Held> {
     while dump.step(tree, STEP_NODES, &mut |path, data, acl_key, stat| {
         if is_wanted(path) {
             let acl = acls.get(&acl_key).unwrap_or(&open).clone();
-            let held = Held { data: data.map(Box::from), stat: *stat, acl };
+            let held = ZnodeContent { data: data.map(Box::from), stat: *stat, acl };
             nodes.insert(shown_path(path), held);
         }
     }) {}
@@ -169,11 +169,18 @@ enum Difference<'a> {
     None,
     OnlyInA(&'a str),
     OnlyInB(&'a str),
-    Both { path: &'a str, a: &'a Held, b: &'a Held, data: bool, stat: bool, acl: bool },
+    Both {
+        path: &'a str,
+        a: &'a ZnodeContent,
+        b: &'a ZnodeContent,
+        data: bool,
+        stat: bool,
+        acl: bool,
+    },
 }
 
 impl<'a> Difference<'a> {
-    fn between(path: &'a str, a: Option<&'a Held>, b: Option<&'a Held>) -> Self {
+    fn between(path: &'a str, a: Option<&'a ZnodeContent>, b: Option<&'a ZnodeContent>) -> Self {
         match (a, b) {
             (Some(a), Some(b)) => {
                 let (data, stat, acl) = (a.data != b.data, a.stat != b.stat, a.acl != b.acl);
@@ -244,7 +251,7 @@ impl<'a> Difference<'a> {
     }
 }
 
-fn held_json(held: &Held) -> serde_json::Value {
+fn held_json(held: &ZnodeContent) -> serde_json::Value {
     json!({
         "data": crate::show::DataJson::of(held.data.as_deref(), DataShown::Preview),
         "stat": stat_json(&held.stat),

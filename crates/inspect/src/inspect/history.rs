@@ -19,10 +19,10 @@ use herdsman_tree::LoadError;
 use herdsman_tree::owner::Owner;
 use serde_json::{Value, json};
 
-use crate::census::shown_path;
 use crate::console::{Console, Outcome};
-use crate::location::{Location, PlaceArguments};
-use crate::log_file::{Piece, read_log, short_name};
+use crate::counts::shown_path;
+use crate::location::{Location, LocationArguments};
+use crate::log_file::{LogItem, read_log, short_name};
 use crate::show::{DataJson, DataShown, OWNER_RULES, acl_texts, clean, data_text, time_text};
 use crate::snapshot_file::read_parts;
 
@@ -36,7 +36,7 @@ pub(super) struct HistoryArguments {
     #[arg(long, value_name = "DIR", required_unless_present = "config", conflicts_with = "config")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
-    place: PlaceArguments,
+    place: LocationArguments,
     /// Also the znodes below it.
     #[arg(long, short)]
     recursive: bool,
@@ -137,9 +137,9 @@ impl History<'_, '_> {
         ))
     }
 
-    fn piece(&mut self, file: &str, piece: &Piece<'_>) -> Result<()> {
+    fn piece(&mut self, file: &str, piece: &LogItem<'_>) -> Result<()> {
         match piece {
-            Piece::Txn { entry, .. } => {
+            LogItem::Txn { entry, .. } => {
                 let lines: Vec<Line> = self
                     .changes(entry)
                     .iter()
@@ -151,8 +151,8 @@ impl History<'_, '_> {
                 self.follow_owners(entry.header.session, &entry.txn);
                 Ok(())
             }
-            Piece::Torn { .. } => Ok(()),
-            Piece::Damage(_) | Piece::Unknown { .. } => {
+            LogItem::Torn { .. } => Ok(()),
+            LogItem::Damage(_) | LogItem::Unknown { .. } => {
                 self.is_damaged = true;
                 self.console.remark(format_args!("{file} is damaged: txns may be missing here"));
                 Ok(())

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::filter::TxnFilter;
 use super::txn_view::{COLUMNS, TxnJson, txn_lines};
 use crate::console::{Console, Outcome};
-use crate::log_file::{Piece, log_paths, read_log, short_name};
+use crate::log_file::{LogItem, log_paths, read_log, short_name};
 use crate::progress::Meter;
 use crate::show::{DataShown, json_line};
 use crate::verify::Verdict;
@@ -72,7 +72,7 @@ impl Printer<'_, '_> {
         let mut meter =
             (self.arguments.tail.is_some()).then(|| Meter::of_bytes(self.console, &name, bytes));
         read_log(path, &mut |piece| {
-            if let (Some(meter), Piece::Txn { offset, .. }) = (&mut meter, piece) {
+            if let (Some(meter), LogItem::Txn { offset, .. }) = (&mut meter, piece) {
                 meter.set(*offset);
             }
             self.print_piece(&name, piece)
@@ -80,9 +80,9 @@ impl Printer<'_, '_> {
         Ok(())
     }
 
-    fn print_piece(&mut self, name: &str, piece: &Piece<'_>) -> Result<()> {
+    fn print_piece(&mut self, name: &str, piece: &LogItem<'_>) -> Result<()> {
         match piece {
-            Piece::Txn { offset, entry } if self.arguments.filter.wants(entry) => {
+            LogItem::Txn { offset, entry } if self.arguments.filter.wants(entry) => {
                 let shown = DataShown::from_flag(self.arguments.data);
                 let lines = if self.arguments.json {
                     vec![json_line(&TxnJson::of(Some(name), *offset, entry, shown))?]
@@ -91,13 +91,13 @@ impl Printer<'_, '_> {
                 };
                 self.put(lines)
             }
-            Piece::Txn { .. } => Ok(()),
-            Piece::Unknown { offset, zxid, error } => {
+            LogItem::Txn { .. } => Ok(()),
+            LogItem::Unknown { offset, zxid, error } => {
                 let text = format!("txn {zxid} cannot be read: {error}");
                 self.trouble(name, *offset, "unknown", &text)
             }
-            Piece::Damage(damage) => self.trouble(name, damage.offset, "damage", &damage.text()),
-            Piece::Torn { offset, bytes } => {
+            LogItem::Damage(damage) => self.trouble(name, damage.offset, "damage", &damage.text()),
+            LogItem::Torn { offset, bytes } => {
                 let text = format!("{bytes} bytes of a write that was never completed");
                 self.say_trouble(name, *offset, "torn", &text)
             }

@@ -10,11 +10,11 @@ use herdsman_tree::LoadError;
 
 use super::snapshot_view::{PartPrinter, Shown};
 use super::summary::{TopArguments, TreeSummary};
-use crate::census::Census;
 use crate::console::{Console, Outcome};
+use crate::counts::TreeCounts;
 use crate::log_file::short_name;
 use crate::show::clean;
-use crate::snapshot_file::{NotRead, read_parts};
+use crate::snapshot_file::{SnapshotReadError, read_parts};
 use crate::verify::Verdict;
 use crate::verify::snapshot::verify_snapshot;
 
@@ -84,20 +84,20 @@ fn print(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result<Opt
                 format!("{}: there is no znode {}", short_name(&arguments.file), clean(path))
             }))
         }
-        Err(NotRead::Damaged(error)) => {
+        Err(SnapshotReadError::Damaged(error)) => {
             printer.stop()?;
             Ok(Some(damaged(&error)))
         }
-        Err(NotRead::Other(error)) => Err(error),
+        Err(SnapshotReadError::Other(error)) => Err(error),
     }
 }
 
 fn summarise(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result<Option<String>> {
-    let mut counter = Counter { census: Census::new(arguments.top.depth()), sessions: 0 };
+    let mut counter = Counter { census: TreeCounts::new(arguments.top.depth()), sessions: 0 };
     match read_parts(&arguments.file, &mut counter, &mut |_| {}) {
         Ok(_) => {}
-        Err(NotRead::Damaged(error)) => return Ok(Some(damaged(&error))),
-        Err(NotRead::Other(error)) => return Err(error),
+        Err(SnapshotReadError::Damaged(error)) => return Ok(Some(damaged(&error))),
+        Err(SnapshotReadError::Other(error)) => return Err(error),
     }
     let summary = TreeSummary::of(&counter.census, counter.sessions, &arguments.top);
     if arguments.json {
@@ -111,7 +111,7 @@ fn summarise(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result
 
 /// Counts the parts of a snapshot.
 struct Counter {
-    census: Census,
+    census: TreeCounts,
     sessions: u64,
 }
 

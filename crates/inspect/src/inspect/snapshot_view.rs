@@ -9,8 +9,8 @@ use herdsman_store::snapshot::reader::SnapshotVisitor;
 use herdsman_tree::LoadError;
 use serde_json::{Value, json};
 
-use crate::census::shown_path;
 use crate::console::Console;
+use crate::counts::shown_path;
 use crate::show::{DataJson, DataShown, acl_texts, clean, data_text, owner_text, time_text};
 
 /// What of a snapshot is shown, and how.

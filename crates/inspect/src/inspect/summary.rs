@@ -15,10 +15,10 @@ use herdsman_tree::{Dump, Tree};
 use serde::Serialize;
 
 use super::timeline::{Bucket, Timeline};
-use crate::census::{Census, Subtree};
 use crate::console::Console;
+use crate::counts::{Subtree, TreeCounts};
 use crate::location::Location;
-use crate::log_file::{LogTotals, Piece, read_log};
+use crate::log_file::{LogItem, LogTotals, read_log};
 use crate::progress::Meter;
 use crate::verify::data_dir::load_options;
 
@@ -70,7 +70,7 @@ pub(super) struct SnapshotRow {
     pub(super) zxid: String,
     /// As far as a quick look tells.
     pub(super) looks_whole: bool,
-    pub(super) purge: Fate,
+    pub(super) purge: PurgeAction,
 }
 
 /// A log in the list of files.
@@ -86,20 +86,20 @@ pub(super) struct LogRow {
     pub(super) last_zxid: Option<String>,
     pub(super) is_damaged: bool,
     pub(super) is_torn: bool,
-    pub(super) purge: Fate,
+    pub(super) purge: PurgeAction,
 }
 
 /// What a purge would do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Fate {
+pub(super) enum PurgeAction {
     Keep,
     Remove,
 }
 
-impl Fate {
+impl PurgeAction {
     fn removed_if(is_planned: bool) -> Self {
-        if is_planned { Fate::Remove } else { Fate::Keep }
+        if is_planned { PurgeAction::Remove } else { PurgeAction::Keep }
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) struct TreeSummary {
 }
 
 impl TreeSummary {
-    pub(super) fn of(census: &Census, sessions: u64, arguments: &TopArguments) -> Self {
+    pub(super) fn of(census: &TreeCounts, sessions: u64, arguments: &TopArguments) -> Self {
         let top = arguments.top.into();
         let mut owners: Vec<_> =
             census.ephemerals.iter().map(|(id, count)| (id.to_string(), *count)).collect();
@@ -144,7 +144,7 @@ impl TreeSummary {
     }
 
     fn of_tree(tree: &Tree, arguments: &TopArguments) -> Self {
-        let mut census = Census::new(arguments.depth());
+        let mut census = TreeCounts::new(arguments.depth());
         let mut dump = Dump::start(tree);
         while dump.step(tree, STEP_NODES, &mut |path, data, _, stat| {
             census.count(path, data.map_or(0, <[u8]>::len), stat.ephemeral_owner);
@@ -210,7 +210,7 @@ fn list_files(location: &Location, keep: usize) -> Result<(Vec<SnapshotRow>, Vec
         bytes: bytes(candidate.name.path(&dirs.data)),
         zxid: candidate.name.zxid.to_string(),
         looks_whole: candidate.whole,
-        purge: Fate::removed_if(plan.snapshots.contains(&candidate.name)),
+        purge: PurgeAction::removed_if(plan.snapshots.contains(&candidate.name)),
     });
     let logs = logs.iter().map(|log| LogRow {
         name: log.file_name(),
@@ -221,7 +221,7 @@ fn list_files(location: &Location, keep: usize) -> Result<(Vec<SnapshotRow>, Vec
         last_zxid: None,
         is_damaged: false,
         is_torn: false,
-        purge: Fate::removed_if(plan.logs.contains(log)),
+        purge: PurgeAction::removed_if(plan.logs.contains(log)),
     });
     Ok((snapshots.collect(), logs.collect()))
 }
@@ -230,9 +230,9 @@ fn list_files(location: &Location, keep: usize) -> Result<(Vec<SnapshotRow>, Vec
 fn read_log_row(path: &std::path::Path, row: &mut LogRow, timeline: &mut Timeline) -> Result<()> {
     let read = read_log(path, &mut |piece| {
         match piece {
-            Piece::Txn { entry, .. } => timeline.count(entry.header.time_ms, entry.txn.op()),
-            Piece::Unknown { .. } | Piece::Damage(_) => row.is_damaged = true,
-            Piece::Torn { .. } => row.is_torn = true,
+            LogItem::Txn { entry, .. } => timeline.count(entry.header.time_ms, entry.txn.op()),
+            LogItem::Unknown { .. } | LogItem::Damage(_) => row.is_damaged = true,
+            LogItem::Torn { .. } => row.is_torn = true,
         }
         Ok(())
     });

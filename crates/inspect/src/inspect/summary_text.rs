@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use super::summary::{DirSummary, Fate, LogRow, SnapshotRow, TreeSummary};
+use super::summary::{DirSummary, LogRow, PurgeAction, SnapshotRow, TreeSummary};
 use super::timeline::Bucket;
-use crate::census::Subtree;
 use crate::console::Console;
+use crate::counts::Subtree;
 use crate::show::{aligned, bar, clean, counted, size_text};
 
 const BAR_WIDTH: u64 = 40;
@@ -140,10 +140,10 @@ fn log_cells(row: &LogRow) -> Vec<String> {
     vec![row.name.clone(), size, range, state.to_owned(), fate_text(row.purge)]
 }
 
-fn fate_text(fate: Fate) -> String {
+fn fate_text(fate: PurgeAction) -> String {
     match fate {
-        Fate::Keep => String::new(),
-        Fate::Remove => "purge".to_owned(),
+        PurgeAction::Keep => String::new(),
+        PurgeAction::Remove => "purge".to_owned(),
     }
 }
 

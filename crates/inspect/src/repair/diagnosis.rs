@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use herdsman_proto::Zxid;
-use herdsman_store::log::walk::{TailRest, Walked};
+use herdsman_store::log::walk::{LogEnd, TrailingBytes};
 use herdsman_store::names::list_logs;
-use herdsman_store::recover::{Plan, load};
+use herdsman_store::recover::{RecoveryPlan, load};
 use herdsman_store::{RealDisk, RecoverError, Recovered};
 
 use crate::console::{Console, Outcome};
@@ -14,7 +14,7 @@ use crate::verify::data_dir::load_options;
 
 /// What a server would find.
 pub(super) struct Diagnosis {
-    pub(super) loaded: Result<(Recovered, Plan), RecoverError>,
+    pub(super) loaded: Result<(Recovered, RecoveryPlan), RecoverError>,
     /// The logs seem to go back to the very first txn, so no snapshot is needed.
     pub(super) logs_are_complete: bool,
 }
@@ -114,8 +114,8 @@ struct Finding {
     offers: Vec<(String, String)>,
 }
 
-fn torn(walked: &Walked) -> Option<Finding> {
-    let is_torn = walked.tail.as_ref().is_some_and(|tail| tail.rest == TailRest::Torn);
+fn torn(walked: &LogEnd) -> Option<Finding> {
+    let is_torn = walked.tail.as_ref().is_some_and(|tail| tail.rest == TrailingBytes::Torn);
     if !is_torn && walked.empty.is_empty() {
         return None;
     }

@@ -7,35 +7,37 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use herdsman_proto::Zxid;
 use herdsman_store::log::HEADER_BYTES;
-use herdsman_store::log::walk::{WalkError, Walked};
+use herdsman_store::log::walk::{LogEnd, LogWalkError};
 use herdsman_store::names::{LogName, list_logs};
 use herdsman_store::recover::load;
 use herdsman_store::{
     Compression, LastZxid, RealDisk, RecoverOptions, Recovered, SnapshotName, write_snapshot,
 };
 
-use super::plan::{Plan, end_after_records};
-use super::steps::Step;
+use super::plan::{RepairPlan, end_after_records};
+use super::steps::RepairStep;
 use crate::inspect::change_line;
 use crate::location::Location;
-use crate::log_file::{Damage, Piece, read_log, short_name};
+use crate::log_file::{DamagedRange, LogItem, read_log, short_name};
 use crate::snapshot_file::LoadedSnapshot;
 use crate::verify::data_dir::load_options;
 
 /// Back to the last good txn; everything after it goes.
-pub(super) fn accept_later(last_good: Zxid, location: &Location) -> Result<Plan> {
+pub(super) fn accept_later(last_good: Zxid, location: &Location) -> Result<RepairPlan> {
     let (recovered, walked) = load_until(last_good, location)?;
-    let mut plan = Plan { lost: lost_after(last_good, location)?, ..Plan::default() };
+    let mut plan = RepairPlan { lost: lost_after(last_good, location)?, ..RepairPlan::default() };
     // Newest first, so that the log never has a hole.
     for name in walked.given_up.iter().rev() {
         let path = name.path(&location.dirs.log);
-        plan.steps.push(Step::Remove { path, why: format!("it comes after txn {last_good}") });
+        plan.steps
+            .push(RepairStep::Remove { path, why: format!("it comes after txn {last_good}") });
     }
     plan.steps.extend(walked.empty.iter().map(|tail| end_after_records(tail, location)));
     for error in recovered.damaged_snapshots {
         let name = error.path.file_name().and_then(|name| name.to_str());
         if name.and_then(SnapshotName::parse).is_some_and(|name| name.zxid > last_good) {
-            plan.steps.push(Step::Remove { path: error.path, why: "it is damaged".to_owned() });
+            plan.steps
+                .push(RepairStep::Remove { path: error.path, why: "it is damaged".to_owned() });
         }
     }
     plan.steps.extend(walked.tail.iter().map(|tail| end_after_records(tail, location)));
@@ -45,51 +47,51 @@ pub(super) fn accept_later(last_good: Zxid, location: &Location) -> Result<Plan>
 /// Only what is damaged or missing goes; a new snapshot stands behind the hole.
 pub(super) fn accept_damaged_only(
     last_good: Zxid,
-    trouble: &WalkError,
+    trouble: &LogWalkError,
     location: &Location,
-) -> Result<Plan> {
-    if matches!(trouble, WalkError::Backwards { .. } | WalkError::Io { .. }) {
+) -> Result<RepairPlan> {
+    if matches!(trouble, LogWalkError::Backwards { .. } | LogWalkError::Io { .. }) {
         bail!("{trouble}: only --accept-loss=later can help here. Nothing was changed");
     }
     let (recovered, _) = load_until(last_good, location)?;
     let mut tree = recovered.tree;
-    let mut plan = Plan::default();
+    let mut plan = RepairPlan::default();
     let mut rewrites = Vec::new();
     for log in list_logs(&RealDisk, &location.dirs.log)? {
         let path = log.path(&location.dirs.log);
         let mut damages = Vec::new();
         let totals = read_log(&path, &mut |piece| {
             match piece {
-                Piece::Txn { entry, .. } if entry.header.zxid > tree.last_zxid() => {
+                LogItem::Txn { entry, .. } if entry.header.zxid > tree.last_zxid() => {
                     let (last, next) = (tree.last_zxid(), entry.header.zxid);
                     if !herdsman_store::log::walk::follows(last, next) {
                         plan.lost.push(format!("whatever came after txn {last} and before {next}"));
                     }
                     tree.replay(entry);
                 }
-                Piece::Unknown { zxid, .. } => {
+                LogItem::Unknown { zxid, .. } => {
                     plan.lost.push(format!("{zxid}, which cannot be read"));
                 }
-                Piece::Damage(damage) => damages.push(damage.clone()),
-                Piece::Txn { .. } | Piece::Torn { .. } => {}
+                LogItem::Damage(damage) => damages.push(damage.clone()),
+                LogItem::Txn { .. } | LogItem::Torn { .. } => {}
             }
             Ok(())
         })?;
         if !damages.is_empty() {
-            rewrites.push(Step::Rewrite { path, kept: without(&damages, totals.used_bytes) });
+            rewrites.push(RepairStep::Rewrite { path, kept: without(&damages, totals.used_bytes) });
         }
     }
     if plan.lost.is_empty() {
         plan.lost
             .push(format!("what stood behind txn {last_good}; no txn that can be read follows"));
     }
-    plan.steps.push(Step::snapshot(tree, location));
+    plan.steps.push(RepairStep::snapshot(tree, location));
     plan.steps.extend(rewrites);
     Ok(plan)
 }
 
 /// The parts of a log between its damages.
-fn without(damages: &[Damage], used_bytes: u64) -> Vec<Range<u64>> {
+fn without(damages: &[DamagedRange], used_bytes: u64) -> Vec<Range<u64>> {
     let mut kept = Vec::new();
     let mut start = HEADER_BYTES;
     for damage in damages {
@@ -103,7 +105,7 @@ fn without(damages: &[Damage], used_bytes: u64) -> Vec<Range<u64>> {
 
 /// The log ends before the snapshot does: the snapshot is taken as it stands, as of the last txn that it
 /// shows anything of.
-pub(super) fn accept_short_log(last: Zxid, location: &Location) -> Result<Plan> {
+pub(super) fn accept_short_log(last: Zxid, location: &Location) -> Result<RepairPlan> {
     let (recovered, _) = load_until(last, location)?;
     // Written down and read again, it is known by the last txn of which it shows an effect.
     let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
@@ -116,10 +118,14 @@ pub(super) fn accept_short_log(last: Zxid, location: &Location) -> Result<Plan> 
     )?;
     let tree = LoadedSnapshot::load(&written.path, &mut |_| {})?.tree;
     let lost = vec![format!("parts of the txns after {last}, up to {}", tree.last_zxid())];
-    Ok(Plan { steps: vec![Step::snapshot(tree, location)], lost, ..Plan::default() })
+    Ok(RepairPlan {
+        steps: vec![RepairStep::snapshot(tree, location)],
+        lost,
+        ..RepairPlan::default()
+    })
 }
 
-fn load_until(last_good: Zxid, location: &Location) -> Result<(Recovered, Walked)> {
+fn load_until(last_good: Zxid, location: &Location) -> Result<(Recovered, LogEnd)> {
     let options = RecoverOptions { accept_loss_after: Some(last_good), ..load_options() };
     let (recovered, plan) = load(&RealDisk, &location.dirs, &options, &mut |_| {})?;
     Ok((recovered, plan.log))
@@ -139,11 +145,11 @@ fn lost_after(last_good: Zxid, location: &Location) -> Result<Vec<String>> {
 fn lost_in(log: LogName, path: &Path, last_good: Zxid, lost: &mut Vec<String>) -> Result<()> {
     let read = read_log(path, &mut |piece| {
         match piece {
-            Piece::Txn { entry, .. } if entry.header.zxid > last_good => {
+            LogItem::Txn { entry, .. } if entry.header.zxid > last_good => {
                 lost.push(change_line(entry));
             }
-            Piece::Unknown { zxid, .. } => lost.push(format!("{zxid}, which cannot be read")),
-            Piece::Damage(damage) => {
+            LogItem::Unknown { zxid, .. } => lost.push(format!("{zxid}, which cannot be read")),
+            LogItem::Damage(damage) => {
                 let name = short_name(path);
                 lost.push(format!(
                     "what stood at offset {} of {name}: {}",
@@ -151,7 +157,7 @@ fn lost_in(log: LogName, path: &Path, last_good: Zxid, lost: &mut Vec<String>) -
                     damage.text()
                 ));
             }
-            Piece::Txn { .. } | Piece::Torn { .. } => {}
+            LogItem::Txn { .. } | LogItem::Torn { .. } => {}
         }
         Ok(())
     });

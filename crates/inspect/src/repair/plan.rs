@@ -1,17 +1,17 @@
 //! What a repair will do, decided before anything is touched.
 //!
-//! In: what was asked for and what is on disk. Out: a [`Plan`], which can be shown and carried out.
+//! In: what was asked for and what is on disk. Out: a [`RepairPlan`], which can be shown and carried out.
 //! Steps are ordered so that a crash between two of them leaves a directory that a server either starts
 //! from with the same state or refuses, and that can be repaired again.
 
 use anyhow::Result;
-use herdsman_store::log::walk::{Tail, TailRest};
+use herdsman_store::log::walk::{LogTail, TrailingBytes};
 use herdsman_store::{RecoverError, Recovered};
 
 use super::diagnosis::Diagnosis;
 use super::loss::{accept_damaged_only, accept_later, accept_short_log};
 use super::rebuild::{rebuild_from, rebuild_snapshot};
-use super::steps::Step;
+use super::steps::RepairStep;
 use super::{Action, Loss};
 use crate::console::Console;
 use crate::location::Location;
@@ -21,15 +21,15 @@ const LOST_LISTED_MAX: usize = 50;
 
 /// What will be done.
 #[derive(Default)]
-pub(super) struct Plan {
-    pub(super) steps: Vec<Step>,
+pub(super) struct RepairPlan {
+    pub(super) steps: Vec<RepairStep>,
     /// What is lost, a line each.
     pub(super) lost: Vec<String>,
     /// Said when there is nothing to do.
     pub(super) remark: String,
 }
 
-impl Plan {
+impl RepairPlan {
     /// Decides. Fails if what was asked for cannot be done here.
     pub(super) fn make(action: &Action, location: &Location) -> Result<Self> {
         let diagnosis = Diagnosis::of(location);
@@ -69,24 +69,27 @@ impl Plan {
     }
 }
 
-fn cut_torn_tail(diagnosis: Diagnosis, location: &Location) -> Result<Plan> {
+fn cut_torn_tail(diagnosis: Diagnosis, location: &Location) -> Result<RepairPlan> {
     let (_, start) = diagnosis.loaded.map_err(|error| not_first(&error))?;
     let walked = start.log;
-    let mut plan =
-        Plan { remark: "There is no torn tail: nothing to do".to_owned(), ..Plan::default() };
-    let tails = walked.tail.iter().filter(|tail| tail.rest == TailRest::Torn).chain(&walked.empty);
+    let mut plan = RepairPlan {
+        remark: "There is no torn tail: nothing to do".to_owned(),
+        ..RepairPlan::default()
+    };
+    let tails =
+        walked.tail.iter().filter(|tail| tail.rest == TrailingBytes::Torn).chain(&walked.empty);
     plan.steps.extend(tails.map(|tail| end_after_records(tail, location)));
     Ok(plan)
 }
 
 /// The file is cut to its records; one without any goes.
 #[expect(clippy::single_range_in_vec_init, reason = "one part is kept, and it is a range")]
-pub(super) fn end_after_records(tail: &Tail, location: &Location) -> Step {
+pub(super) fn end_after_records(tail: &LogTail, location: &Location) -> RepairStep {
     let path = tail.name.path(&location.dirs.log);
     if tail.records == 0 {
-        return Step::Remove { path, why: "it has no txns".to_owned() };
+        return RepairStep::Remove { path, why: "it has no txns".to_owned() };
     }
-    Step::Rewrite { path, kept: vec![herdsman_store::log::HEADER_BYTES..tail.good_bytes] }
+    RepairStep::Rewrite { path, kept: vec![herdsman_store::log::HEADER_BYTES..tail.good_bytes] }
 }
 
 /// Another repair has to come before this one.
@@ -96,7 +99,7 @@ pub(super) fn not_first(error: &RecoverError) -> anyhow::Error {
     )
 }
 
-fn accept_loss(diagnosis: Diagnosis, loss: Loss, location: &Location) -> Result<Plan> {
+fn accept_loss(diagnosis: Diagnosis, loss: Loss, location: &Location) -> Result<RepairPlan> {
     let error = match diagnosis.loaded {
         Ok((recovered, _)) => return Ok(nothing_lost(&recovered)),
         Err(error) => error,
@@ -115,11 +118,11 @@ fn accept_loss(diagnosis: Diagnosis, loss: Loss, location: &Location) -> Result<
     }
 }
 
-fn nothing_lost(recovered: &Recovered) -> Plan {
+fn nothing_lost(recovered: &Recovered) -> RepairPlan {
     let remark = format!(
         "A server starts from this with {} znodes as of txn {}: there is no loss to accept",
         recovered.tree.node_count(),
         recovered.tree.last_zxid()
     );
-    Plan { remark, ..Plan::default() }
+    RepairPlan { remark, ..RepairPlan::default() }
 }

@@ -12,13 +12,13 @@ use herdsman_store::{RealDisk, RecoverError};
 use herdsman_tree::{Loader, Tree};
 
 use super::diagnosis::Diagnosis;
-use super::plan::{Plan, not_first};
-use super::steps::Step;
+use super::plan::{RepairPlan, not_first};
+use super::steps::RepairStep;
 use crate::location::Location;
 use crate::snapshot_file::{LoadedSnapshot, read_parts, tree_options};
 
 /// From the newest snapshot that can be used, or from the logs alone if they are complete.
-pub(super) fn rebuild_snapshot(diagnosis: Diagnosis, location: &Location) -> Result<Plan> {
+pub(super) fn rebuild_snapshot(diagnosis: Diagnosis, location: &Location) -> Result<RepairPlan> {
     let is_complete = diagnosis.logs_are_complete;
     let tree = match diagnosis.loaded {
         Ok((recovered, _)) if recovered.fresh => bail!("there is nothing to make a snapshot of"),
@@ -30,13 +30,13 @@ pub(super) fn rebuild_snapshot(diagnosis: Diagnosis, location: &Location) -> Res
         }
         Err(error) => return Err(not_first(&error)),
     };
-    let mut plan = Plan::default();
-    let written = Step::snapshot(tree, location);
+    let mut plan = RepairPlan::default();
+    let written = RepairStep::snapshot(tree, location);
     let replaced = written.target();
     plan.steps.push(written);
     for path in damaged_snapshots(location)? {
         if path != replaced {
-            plan.steps.push(Step::Remove { path, why: "it is damaged".to_owned() });
+            plan.steps.push(RepairStep::Remove { path, why: "it is damaged".to_owned() });
         }
     }
     Ok(plan)
@@ -56,7 +56,7 @@ fn damaged_snapshots(location: &Location) -> Result<Vec<PathBuf>> {
 }
 
 /// From the snapshot that the operator trusts; all later ones make way.
-pub(super) fn rebuild_from(older: &str, location: &Location) -> Result<Plan> {
+pub(super) fn rebuild_from(older: &str, location: &Location) -> Result<RepairPlan> {
     let data = &location.dirs.data;
     let snapshots = list_snapshots(&RealDisk, data)?;
     let older = snapshots.iter().find(|name| name.file_name() == older).with_context(|| {
@@ -78,13 +78,13 @@ pub(super) fn rebuild_from(older: &str, location: &Location) -> Result<Plan> {
             older.file_name()
         );
     }
-    let mut plan = Plan::default();
-    let written = Step::snapshot(tree, location);
+    let mut plan = RepairPlan::default();
+    let written = RepairStep::snapshot(tree, location);
     let replaced = written.target();
     plan.steps.push(written);
     for path in later.iter().map(|name| name.path(data)).filter(|path| *path != replaced) {
         let why = format!("it comes after {}", older.file_name());
-        plan.steps.push(Step::Remove { path, why });
+        plan.steps.push(RepairStep::Remove { path, why });
     }
     Ok(plan)
 }

@@ -14,15 +14,15 @@ use herdsman_store::names::TEMPORARY;
 use herdsman_store::{Compression, Disk as _, LastZxid, SnapshotName, write_snapshot};
 use herdsman_tree::Tree;
 
-use super::plan::Plan;
+use super::plan::RepairPlan;
 use crate::console::Console;
 use crate::durable::{ToolDisk, copy_from};
-use crate::keep::Keeper;
+use crate::kept_files::KeptFiles;
 use crate::location::Location;
 use crate::log_file::short_name;
 
 /// One change.
-pub(super) enum Step {
+pub(super) enum RepairStep {
     /// A log keeps only these parts of it.
     Rewrite { path: PathBuf, kept: Vec<Range<u64>> },
     /// A file goes.
@@ -31,52 +31,52 @@ pub(super) enum Step {
     WriteSnapshot { path: PathBuf, tree: Box<Tree> },
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for RepairStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Rewrite { path, kept } => {
+            RepairStep::Rewrite { path, kept } => {
                 let parts: Vec<String> =
                     kept.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
                 write!(f, "keep of {} only the records at {}", short_name(path), parts.join(", "))
             }
-            Step::Remove { path, why } => write!(f, "remove {}: {why}", short_name(path)),
-            Step::WriteSnapshot { path, tree } => {
+            RepairStep::Remove { path, why } => write!(f, "remove {}: {why}", short_name(path)),
+            RepairStep::WriteSnapshot { path, tree } => {
                 write!(f, "write {} with {} znodes", short_name(path), tree.node_count())
             }
         }
     }
 }
 
-impl Step {
+impl RepairStep {
     /// Writes a tree where its name belongs.
     pub(super) fn snapshot(tree: Tree, location: &Location) -> Self {
         let name = SnapshotName { zxid: tree.last_zxid(), compression: Compression::None };
-        Step::WriteSnapshot { path: name.path(&location.dirs.data), tree: Box::new(tree) }
+        RepairStep::WriteSnapshot { path: name.path(&location.dirs.data), tree: Box::new(tree) }
     }
 
     /// The file that is changed, removed or made.
     pub(super) fn target(&self) -> PathBuf {
         match self {
-            Step::Rewrite { path, .. }
-            | Step::Remove { path, .. }
-            | Step::WriteSnapshot { path, .. } => path.clone(),
+            RepairStep::Rewrite { path, .. }
+            | RepairStep::Remove { path, .. }
+            | RepairStep::WriteSnapshot { path, .. } => path.clone(),
         }
     }
 
-    fn carry_out(&self, keeper: &mut Keeper, disk: ToolDisk, location: &Location) -> Result<()> {
+    fn carry_out(&self, keeper: &mut KeptFiles, disk: ToolDisk, location: &Location) -> Result<()> {
         match self {
-            Step::Rewrite { path, kept } => {
+            RepairStep::Rewrite { path, kept } => {
                 keeper.keep(path, &location.log_dir)?;
                 rewrite(path, kept, disk)
             }
-            Step::Remove { path, .. } => {
+            RepairStep::Remove { path, .. } => {
                 let dir = path.parent().unwrap_or(Path::new("."));
                 let is_log = dir == location.dirs.log;
                 keeper.keep(path, if is_log { &location.log_dir } else { &location.data_dir })?;
                 let removed = disk.remove(path).and_then(|()| disk.sync_dir(dir));
                 removed.with_context(|| format!("cannot remove {}", path.display()))
             }
-            Step::WriteSnapshot { path, tree } => {
+            RepairStep::WriteSnapshot { path, tree } => {
                 if std::fs::symlink_metadata(path).is_ok() {
                     keeper.keep(path, &location.data_dir)?;
                 }
@@ -119,7 +119,7 @@ fn copy_parts(from: &Path, to: &Path, kept: &[Range<u64>], disk: ToolDisk) -> Re
     Ok(target.sync_data()?)
 }
 
-impl Plan {
+impl RepairPlan {
     /// Does it, in order. Says where the old files are, also when something fails in between. Output that fails is no
     /// reason to stop: the caller has told the console that something is being changed.
     pub(super) fn carry_out(
@@ -128,7 +128,7 @@ impl Plan {
         disk: ToolDisk,
         console: &mut Console<'_>,
     ) -> Result<()> {
-        let mut keeper = Keeper::new("repair-backup", disk);
+        let mut keeper = KeptFiles::new("repair-backup", disk);
         let mut done = 0;
         let result = self.steps.iter().try_for_each(|step| {
             step.carry_out(&mut keeper, disk, location)?;

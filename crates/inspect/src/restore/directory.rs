@@ -18,7 +18,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use herdsman_store::names::{GUARD, TEMPORARY, list_logs, list_snapshots};
 use herdsman_store::recover::load;
-use herdsman_store::replace::{self, Staged};
+use herdsman_store::replace::{self, StagedSnapshot};
 use herdsman_store::{
     Compression, DirLock, Dirs, Disk, EpochFile, Epochs, InstallError, RealDisk, SnapshotName,
     read_epoch, voting,
@@ -28,7 +28,7 @@ use super::RestoreArguments;
 use crate::console::{Console, Outcome};
 use crate::durable::ToolDisk;
 use crate::identity::{OwnerRights, say_other_owner};
-use crate::keep::Keeper;
+use crate::kept_files::KeptFiles;
 use crate::location::Location;
 use crate::pending::finish_pending;
 use crate::show::clean;
@@ -118,7 +118,7 @@ impl RestoreArguments {
     ) -> Result<Vec<PathBuf>> {
         let disk = location.disk()?;
         let dirs = &location.dirs;
-        let mut keeper = Keeper::new(KEPT, disk);
+        let mut keeper = KeptFiles::new(KEPT, disk);
         let prepared = keep_all(&mut keeper, dirs)
             .and_then(|()| self.epochs(dirs, loaded))
             .and_then(|epochs| prepare(dirs, disk, loaded, epochs, keeper.dirs()));
@@ -237,7 +237,7 @@ fn unfinished(location: &Location, error: &InstallError, kept: &[PathBuf]) -> an
 }
 
 /// Gives every file of the old state a second name.
-fn keep_all(keeper: &mut Keeper, dirs: &Dirs) -> Result<()> {
+fn keep_all(keeper: &mut KeptFiles, dirs: &Dirs) -> Result<()> {
     let mut places = vec![&dirs.data];
     if dirs.log != dirs.data {
         places.push(&dirs.log);
@@ -266,7 +266,7 @@ fn prepare(
     loaded: &LoadedSnapshot,
     epochs: Epochs,
     kept: &[PathBuf],
-) -> Result<Staged> {
+) -> Result<StagedSnapshot> {
     let shared: Arc<dyn Disk> = Arc::new(disk);
     let staged = replace::stage(&shared, dirs, &loaded.tree, epochs, kept)?;
     let found = LoadedSnapshot::load(&staged.path(), &mut |_| {})?;

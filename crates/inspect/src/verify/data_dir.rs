@@ -4,10 +4,10 @@
 use anyhow::{Context, Result};
 use herdsman_proto::Zxid;
 use herdsman_store::names::{GUARD, INSTALLING, TEMPORARY, list_logs, list_snapshots};
-use herdsman_store::recover::{Plan, load};
+use herdsman_store::recover::{RecoveryPlan, load};
 use herdsman_store::{
-    Disk, EpochFile, OnMismatch, RealDisk, RecoverError, RecoverOptions, Recovered, read_epoch,
-    replace, voting,
+    Disk, EpochFile, OnDigestMismatch, RealDisk, RecoverError, RecoverOptions, Recovered,
+    read_epoch, replace, voting,
 };
 
 use super::Verdict;
@@ -23,7 +23,7 @@ const UNFINISHED: &str = "is not finished; it is not read, and the next start re
 
 /// How a directory is loaded to be looked at.
 pub(crate) fn load_options() -> RecoverOptions {
-    let on_mismatch = OnMismatch::Report;
+    let on_mismatch = OnDigestMismatch::Report;
     RecoverOptions { tree: tree_options(), on_mismatch, ..RecoverOptions::default() }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn verify_data_dir(
 
 /// What a server would say that starts from here. The last txn comes back.
 fn report_start(
-    loaded: Result<(Recovered, Plan), RecoverError>,
+    loaded: Result<(Recovered, RecoveryPlan), RecoverError>,
     verdict: &mut Verdict,
 ) -> Option<Zxid> {
     match loaded {

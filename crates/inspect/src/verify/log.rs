@@ -8,7 +8,7 @@ use herdsman_store::log::walk::follows;
 
 use super::Verdict;
 use crate::console::Console;
-use crate::log_file::{Damage, LogTotals, Piece, log_name, read_log, short_name};
+use crate::log_file::{DamagedRange, LogItem, LogTotals, log_name, read_log, short_name};
 use crate::progress::Meter;
 use crate::show::counted;
 
@@ -20,7 +20,7 @@ pub(crate) struct LogCheck {
     /// What is in it.
     pub(crate) totals: LogTotals,
     /// Damage in it.
-    pub(crate) damages: Vec<Damage>,
+    pub(crate) damages: Vec<DamagedRange>,
     /// Where a write that was never completed begins, and how much of it there is.
     pub(crate) torn: Option<(u64, u64)>,
     /// Holes and steps back, each as the txn before and the txn behind.
@@ -69,16 +69,16 @@ pub(crate) fn check_log(path: &Path, console: &Console<'_>) -> Result<LogCheck> 
     let mut last = None;
     check.totals = read_log(path, &mut |piece| {
         match piece {
-            Piece::Txn { offset, entry } => {
+            LogItem::Txn { offset, entry } => {
                 check.breaks.extend(break_before(&mut last, entry.header.zxid));
                 meter.set(*offset);
             }
-            Piece::Unknown { offset, zxid, error } => {
+            LogItem::Unknown { offset, zxid, error } => {
                 check.breaks.extend(break_before(&mut last, *zxid));
                 check.unknown.push((*offset, *zxid, error.to_string()));
             }
-            Piece::Damage(damage) => check.damages.push(damage.clone()),
-            Piece::Torn { offset, bytes } => check.torn = Some((*offset, *bytes)),
+            LogItem::Damage(damage) => check.damages.push(damage.clone()),
+            LogItem::Torn { offset, bytes } => check.torn = Some((*offset, *bytes)),
         }
         Ok(())
     })?;

@@ -19,7 +19,7 @@ use herdsman_tree::Tree;
 use super::Verdict;
 use super::snapshot::GoodSnapshot;
 use crate::console::Console;
-use crate::log_file::{Piece, read_log};
+use crate::log_file::{LogItem, read_log};
 use crate::progress::Meter;
 use crate::show::counted;
 use crate::snapshot_file::{read_parts, tree_options};
@@ -45,7 +45,7 @@ pub(super) fn verify_digests(
     let mut done = 0;
     for path in &paths {
         let totals = read_log(path, &mut |piece| {
-            if let Piece::Txn { entry, offset } = piece {
+            if let LogItem::Txn { entry, offset } = piece {
                 meter.set(done + offset);
                 replay.txn(entry)?;
             }

@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::log_file::short_name;
 use crate::progress::Meter;
 use crate::show::counted;
-use crate::snapshot_file::{DigestVerdict, LoadedSnapshot, NotRead, snapshot_name};
+use crate::snapshot_file::{DigestVerdict, LoadedSnapshot, SnapshotReadError, snapshot_name};
 
 /// A snapshot that can be used.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +34,12 @@ pub(crate) fn verify_snapshot(
     let mut meter = Meter::of_bytes(console, &subject, bytes);
     let loaded = match LoadedSnapshot::load(path, &mut |read| meter.set(read)) {
         Ok(loaded) => loaded,
-        Err(NotRead::Damaged(error)) => {
+        Err(SnapshotReadError::Damaged(error)) => {
             let text = format!("{} (at offset {} of its content)", error.fault, error.offset);
             verdict.problem(&subject, text);
             return Ok(None);
         }
-        Err(NotRead::Other(error)) => return Err(error),
+        Err(SnapshotReadError::Other(error)) => return Err(error),
     };
     report(&loaded, &subject, verdict);
     let good = |name| GoodSnapshot { name, trailer: loaded.summary.trailer };

@@ -172,7 +172,7 @@ impl Node {
     fn answer_read(&self, origin: RequestOrigin, body: &[u8], tree: &Tree, out: &mut Outputs) {
         let Some(Conn { session, ids, .. }) = self.conns.get(&origin.conn) else { return };
         let RequestOrigin { conn, xid, op, .. } = origin;
-        let reader = read::Reader { session: *session, watcher: conn.watcher(), ids };
+        let reader = read::ReadCaller { session: *session, watcher: conn.watcher(), ids };
         let mut result = Ok(());
         let frames = out.fill(|out| result = reads::answer(tree, reader, op, xid, body, out));
         let zxid = tree.last_zxid();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{
-    ErrorCode, Membership, OpCode, QuorumPacket, Reader, Request, SessionId, Txn, TxnHeader,
+    ErrorCode, JuteReader, Membership, OpCode, QuorumPacket, Request, SessionId, Txn, TxnHeader,
     WriteRequest, Xid, Zxid,
 };
 use herdsman_tree::{Caller, Overlay, Tree};
@@ -385,7 +385,7 @@ fn ask_for_txn(link: LinkId, cxid: i32) -> PeerOutput {
 /// Returns the membership that a txn carries, if it carries one, for agreement.
 #[must_use]
 pub fn membership_in(payload: &[u8]) -> Option<Membership> {
-    let (_, op) = Entry::decode_header(&mut Reader::new(payload)).ok()?;
+    let (_, op) = Entry::decode_header(&mut JuteReader::new(payload)).ok()?;
     if op != OpCode::Reconfig.code() {
         return None;
     }

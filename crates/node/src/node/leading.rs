@@ -1,7 +1,7 @@
 //! The leader's side of forwarding: requests and sessions of learners' clients.
 
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{ErrorCode, OpCode, QuorumPacket, Reader, Request, SessionId, TxnHeader};
+use herdsman_proto::{ErrorCode, JuteReader, OpCode, QuorumPacket, Request, SessionId, TxnHeader};
 use herdsman_tree::{Caller, Tree};
 use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
 
@@ -179,7 +179,7 @@ impl Node {
         tree: &Tree,
         out: &mut Outputs,
     ) {
-        let Ok(timeout_ms) = Reader::new(body).int() else { return };
+        let Ok(timeout_ms) = JuteReader::new(body).int() else { return };
         // An upgrade that arrives after the session's end must not open it again.
         if self.sessions.get(session).is_some_and(|session| session.closing) {
             return;
@@ -216,7 +216,7 @@ impl Node {
     ) {
         let header: TxnHeader = self.next_header(now, request.session, request.cxid);
         let savepoint = self.overlay.savepoint();
-        let decoded = request.op.map(|op| Request::decode(op, &mut Reader::new(request.body)));
+        let decoded = request.op.map(|op| Request::decode(op, &mut JuteReader::new(request.body)));
         let entry = match decoded {
             Some(Ok(Request::Write(write))) => self.prepare(tree, header, caller, &write),
             Some(Err(_)) => self.overlay.prepare_error(tree, header, ErrorCode::MarshallingError),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use herdsman_node::{ClientRequest, ConnId, Input, Output, StorageState};
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{ConnectRequest, OpCode, Reader, SessionId, Txn, Xid, Zxid};
+use herdsman_proto::{ConnectRequest, JuteReader, OpCode, SessionId, Txn, Xid, Zxid};
 use herdsman_tree::Tree;
 use proptest::prelude::*;
 
@@ -114,7 +114,7 @@ impl Seen {
             Output::Send { conn, frames, answers } => {
                 // Who has left or is being closed may be talked to, but hears nothing.
                 let Some(client) = self.clients.get_mut(conn) else { return };
-                let mut reader = Reader::new(&bytes[frames.start + 4..frames.end]);
+                let mut reader = JuteReader::new(&bytes[frames.start + 4..frames.end]);
                 let (xid, zxid, _) = ReplyHeader::decode(&mut reader).expect("a header");
                 if let Some(answered) = answers {
                     assert_eq!((answered.xid, answered.zxid), (xid, zxid));

@@ -145,7 +145,7 @@ impl Play {
     fn read(&mut self, conn: ConnId, request: &herdsman_proto::ReadRequest<'_>) {
         let tree = &self.cluster.members[&self.conns[&conn].0].tree;
         let (session, watcher) = (SessionId::NONE, conn.watcher());
-        let reader = herdsman_tree::read::Reader { session, watcher, ids: &address() };
+        let reader = herdsman_tree::read::ReadCaller { session, watcher, ids: &address() };
         let mut out = Vec::new();
         let answer = match tree.read(reader, request, &mut out) {
             Ok(()) => words::body(request, &out),

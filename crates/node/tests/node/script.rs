@@ -135,7 +135,7 @@ impl Play {
     /// Reads do not pass through the node; only their watches matter here.
     fn read(&mut self, conn: ConnId, request: &ReadRequest<'_>) {
         let ids = Arc::clone(&self.conns[&conn].0);
-        let reader = herdsman_tree::read::Reader {
+        let reader = herdsman_tree::read::ReadCaller {
             session: SessionId(0),
             watcher: conn.watcher(),
             ids: &ids,

@@ -6,7 +6,7 @@ use herdsman_node::Output;
 use herdsman_node::io::CloseReason;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{ConnectResponse, ErrorCode, OpCode, Reader, SessionId, Txn, Xid, Zxid};
+use herdsman_proto::{ConnectResponse, ErrorCode, JuteReader, OpCode, SessionId, Txn, Xid, Zxid};
 
 use crate::words;
 
@@ -50,7 +50,7 @@ impl Transcript {
                 format!("append {} {}", short(*zxid), self.txn(&entry))
             }
             Output::Send { conn, frames, answers } => {
-                let mut reader = Reader::new(&bytes[frames.clone()]);
+                let mut reader = JuteReader::new(&bytes[frames.clone()]);
                 let frame = reader.buffer().expect("a frame").expect("a frame");
                 assert!(reader.is_empty(), "one frame at a time");
                 let op = answers.map(|answered| answered.op);
@@ -91,7 +91,7 @@ impl Transcript {
 
     /// A reply to `op`, or without one an event or the answer to a connect request.
     fn frame(&self, op: Option<OpCode>, frame: &[u8]) -> String {
-        let mut reader = Reader::new(frame);
+        let mut reader = JuteReader::new(frame);
         if op.is_none() && frame.starts_with(&[0, 0, 0, 0]) {
             let response = ConnectResponse::decode(frame).expect("a connect response");
             let old = match response.read_only {
@@ -128,7 +128,7 @@ pub fn short(zxid: Zxid) -> String {
 }
 
 /// The text of a body that is a path, and the size of any other.
-fn body(op: OpCode, reader: &mut Reader<'_>) -> String {
+fn body(op: OpCode, reader: &mut JuteReader<'_>) -> String {
     match op {
         OpCode::Create | OpCode::Sync => {
             format!(" {}", reader.required_string().expect("a path"))
@@ -141,7 +141,7 @@ fn body(op: OpCode, reader: &mut Reader<'_>) -> String {
 }
 
 /// The errors of a multi that failed.
-fn multi_errors(reader: &mut Reader<'_>) -> Option<String> {
+fn multi_errors(reader: &mut JuteReader<'_>) -> Option<String> {
     let mut text = String::new();
     loop {
         let (op, is_end) = (reader.int().ok()?, reader.bool().ok()?);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use herdsman_proto::{Notification, Reader};
+use herdsman_proto::{JuteReader, Notification};
 use herdsman_zab::Input;
 use tracing::debug;
 
@@ -188,7 +188,7 @@ impl Connection {
 
 /// The length in front of a message, once it is there.
 fn frame_length(bytes: &[u8]) -> io::Result<Option<usize>> {
-    let Ok(length) = Reader::new(bytes).int() else { return Ok(None) };
+    let Ok(length) = JuteReader::new(bytes).int() else { return Ok(None) };
     match usize::try_from(length) {
         Ok(length) if (1..=FRAME_BYTES_MAX).contains(&length) => Ok(Some(length)),
         _ => {

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use herdsman_proto::{DecodeError, QuorumPacket, Reader, ServerId};
+use herdsman_proto::{DecodeError, JuteReader, QuorumPacket, ServerId};
 use herdsman_zab::Input;
 
 use super::SERVER_LIMITS;
@@ -82,7 +82,7 @@ impl LinkReader {
             if bytes.len() < self.packet_bytes_min {
                 return Ok(());
             }
-            let mut reader = Reader::with_limit(bytes, field_bytes_max);
+            let mut reader = JuteReader::with_limit(bytes, field_bytes_max);
             match QuorumPacket::decode(&mut reader) {
                 Ok(packet) => {
                     let packet_bytes = bytes.len() - reader.rest().len();

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use herdsman_proto::{OpCode, Reader, SessionId};
+use herdsman_proto::{JuteReader, OpCode, SessionId};
 use parking_lot::Mutex;
 use tracing::warn;
 
@@ -103,7 +103,7 @@ fn path_of(op: OpCode, body: &[u8]) -> Option<Cow<'_, str>> {
         | OpCode::SetWatches
         | OpCode::SetWatches2
         | OpCode::WhoAmI => None,
-        _ => Reader::new(body).string().ok()?,
+        _ => JuteReader::new(body).string().ok()?,
     }
 }
 

@@ -12,8 +12,8 @@ use herdsman_proto::Zxid;
 use herdsman_proto::membership::Role;
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{
-    Compression, Dirs, Disk, EmptyDirs, LogOptions, OnMismatch, RecoverOptions, Recovered, Serves,
-    SyncMode,
+    Compression, Dirs, Disk, EmptyDirs, LogOptions, OnDigestMismatch, RecoverOptions, Recovered,
+    ServerKind, SyncMode,
 };
 use herdsman_tree::TreeOptions;
 use herdsman_tree::auth::{DigestAlgorithm, SaslScheme, Schemes, X509Scheme};
@@ -232,11 +232,11 @@ pub(crate) fn recover_options(config: &Config, tree: TreeOptions) -> RecoverOpti
         tree,
         trust_empty: storage.trust_empty_snapshot,
         accept_loss_after: storage.accept_loss_after.map(Zxid),
-        on_mismatch: OnMismatch::Refuse,
+        on_mismatch: OnDigestMismatch::Refuse,
         serves: match (&config.mode, storage.create_database) {
-            (Mode::Standalone, _) => Serves::Alone,
-            (Mode::Ensemble { .. }, true) => Serves::InEnsemble { empty: EmptyDirs::New },
-            (Mode::Ensemble { .. }, false) => Serves::InEnsemble { empty: EmptyDirs::Lost },
+            (Mode::Standalone, _) => ServerKind::Alone,
+            (Mode::Ensemble { .. }, true) => ServerKind::InEnsemble { empty: EmptyDirs::New },
+            (Mode::Ensemble { .. }, false) => ServerKind::InEnsemble { empty: EmptyDirs::Lost },
         },
     }
 }

@@ -7,8 +7,8 @@ use herdsman_node::membership_of;
 use herdsman_proto::Zxid;
 use herdsman_store::replace;
 use herdsman_store::{
-    DirLock, Dirs, Disk, EpochFile, Epochs, History, HistoryLimits, Progress, RecoverOptions,
-    Recovered, lock_dirs, read_epoch, read_history, recover_epochs, voting,
+    DirLock, Dirs, Disk, EpochFile, Epochs, HistoryLimits, Progress, RecoverOptions, Recovered,
+    TxnHistory, lock_dirs, read_epoch, read_history, recover_epochs, voting,
 };
 use herdsman_zab::{InitialState, Voting, ZabSettings};
 use tracing::{info, warn};
@@ -67,7 +67,7 @@ pub(crate) fn past(
         bytes_max: zab.history.bytes_max,
         after: history_floor(recovered),
     };
-    let History { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
+    let TxnHistory { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
     Ok(InitialState {
         membership: Arc::new(config.quorum.membership.clone()),
         in_tree: membership_of(&recovered.tree),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use herdsman_proto::reply::{self, ReplyHeader};
 use herdsman_proto::request::{CreateRequest, RequestHeader};
 use herdsman_proto::{
-    Acl, ConnectRequest, ConnectResponse, ErrorCode, EventType, OpCode, Perms, ReadRequest, Reader,
-    Request, SessionId, Stat, WatchedEvent, WriteRequest, Xid, Zxid,
+    Acl, ConnectRequest, ConnectResponse, ErrorCode, EventType, JuteReader, OpCode, Perms,
+    ReadRequest, Request, SessionId, Stat, WatchedEvent, WriteRequest, Xid, Zxid,
 };
 
 /// Long enough for the slowest machine; a test that runs into it has failed.
@@ -25,9 +25,9 @@ pub struct Frame {
 
 impl Frame {
     /// The body of a reply that must have succeeded.
-    pub fn ok(&self) -> Reader<'_> {
+    pub fn ok(&self) -> JuteReader<'_> {
         assert_eq!(self.error, 0, "request {:?} failed", self.xid);
-        Reader::new(&self.body)
+        JuteReader::new(&self.body)
     }
 }
 
@@ -172,7 +172,7 @@ impl<S: Read + Write> Client<S> {
     /// The next frame, event or reply; `None` when the connection is closed.
     pub fn receive(&mut self) -> Option<Frame> {
         let payload = receive_payload(&mut self.stream)?;
-        let mut reader = Reader::new(&payload);
+        let mut reader = JuteReader::new(&payload);
         let (xid, zxid, error) = ReplyHeader::decode(&mut reader).unwrap();
         Some(Frame { xid, zxid, error, body: reader.rest().to_vec() })
     }
@@ -184,7 +184,7 @@ impl<S: Read + Write> Client<S> {
             if frame.xid != Xid::NOTIFICATION {
                 return Some(frame);
             }
-            let (kind, path) = WatchedEvent::decode(&mut Reader::new(&frame.body)).unwrap();
+            let (kind, path) = WatchedEvent::decode(&mut JuteReader::new(&frame.body)).unwrap();
             self.events.push((kind, path, frame.zxid));
         }
     }
@@ -227,7 +227,7 @@ impl<S: Read + Write> Client<S> {
         let request =
             ReadRequest::GetChildren { path: path.into(), watch: false, with_stat: false };
         let reply = self.call(&Request::Read(request));
-        let names = reply.ok().vector(Reader::required_string).unwrap();
+        let names = reply.ok().vector(JuteReader::required_string).unwrap();
         let mut names: Vec<_> = names.into_iter().map(|name| name.into_owned()).collect();
         names.sort();
         names

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use herdsman_proto::request::CreateRequest;
 use herdsman_proto::{
-    Acl, EventType, Id, OpCode, Perms, ReadRequest, Reader, Request, Stat, WriteRequest, Xid,
+    Acl, EventType, Id, JuteReader, OpCode, Perms, ReadRequest, Request, Stat, WriteRequest, Xid,
 };
 use herdsman_testing::TestServer;
 
@@ -101,7 +101,8 @@ fn what_changed_during_an_absence_is_told_before_the_reply() {
     client.send(&Request::Read(ReadRequest::SetWatches(watches)));
     let event = client.receive().unwrap();
     assert_eq!((event.xid, event.zxid.0), (Xid::NOTIFICATION, -1));
-    let (kind, path) = herdsman_proto::WatchedEvent::decode(&mut Reader::new(&event.body)).unwrap();
+    let (kind, path) =
+        herdsman_proto::WatchedEvent::decode(&mut JuteReader::new(&event.body)).unwrap();
     assert_eq!((kind, path.as_str()), (EventType::NodeDeleted, "/gone"));
     client.receive().unwrap().ok();
     client.call(&set("/same", b"1")).ok();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{
-    ConnectRequest, ConnectResponse, ErrorCode, Reader, SessionId, WatchedEvent, Xid, Zxid,
+    ConnectRequest, ConnectResponse, ErrorCode, JuteReader, SessionId, WatchedEvent, Xid, Zxid,
 };
 
 use super::{Event, ServerIndex, World};
@@ -205,7 +205,7 @@ impl World {
         };
         self.clients[client].heard_ms = self.now_ms;
         self.mix(crate::chronicle::fingerprint(&frames));
-        let mut reader = Reader::new(&frames);
+        let mut reader = JuteReader::new(&frames);
         while !reader.is_empty() {
             let frame = reader.buffer().expect("whole frames").expect("whole frames");
             match self.clients[client].stage {
@@ -261,7 +261,7 @@ impl World {
     }
 
     fn client_receives(&mut self, client: usize, frame: &[u8]) {
-        let mut reader = Reader::new(frame);
+        let mut reader = JuteReader::new(frame);
         let (xid, zxid, code) = ReplyHeader::decode(&mut reader).expect("our own words");
         if xid == Xid::NOTIFICATION {
             let (kind, path) = WatchedEvent::decode(&mut reader).expect("our own words");
@@ -308,7 +308,7 @@ impl World {
             && create.is_sequential()
             && code == 0
         {
-            me.note_path(Reader::new(body).required_string().unwrap_or_default().into_owned());
+            me.note_path(JuteReader::new(body).required_string().unwrap_or_default().into_owned());
         }
         me.calm_session = Some(session).filter(|_| self.fault_state.is_calm());
         if op.is_write() && code == 0 {

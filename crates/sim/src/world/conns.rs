@@ -8,7 +8,7 @@ use herdsman_node::{ClientRequest, ConnId, Input, reads};
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{
-    ConnectRequest, Id, OpCode, Reader, Request, SessionId, TxnHeader, Xid, Zxid, reply,
+    ConnectRequest, Id, JuteReader, OpCode, Request, SessionId, TxnHeader, Xid, Zxid, reply,
 };
 use herdsman_tree::read;
 
@@ -133,10 +133,10 @@ impl World {
     }
 
     fn serve(&mut self, conn: u64, payload: &[u8]) {
-        let header = RequestHeader::decode(&mut Reader::new(payload)).expect("our own words");
+        let header = RequestHeader::decode(&mut JuteReader::new(payload)).expect("our own words");
         let op = OpCode::from_code(header.op).expect("an op that we know");
         let (xid, body) = (header.xid, &payload[8..]);
-        let request = Request::decode(op, &mut Reader::new(body)).expect("our own words");
+        let request = Request::decode(op, &mut JuteReader::new(body)).expect("our own words");
         let Some(entry) = self.conns.get_mut(&conn) else { return };
         let place = entry.place;
         let request = match request {
@@ -157,7 +157,7 @@ impl World {
         let Some(entry) = self.conns.get(&conn) else { return };
         let Some(process) = &self.servers[entry.place].process else { return };
         let session = entry.session.unwrap_or(SessionId::NONE);
-        let reader = read::Reader { session, watcher: ConnId(conn).watcher(), ids: &entry.ids };
+        let reader = read::ReadCaller { session, watcher: ConnId(conn).watcher(), ids: &entry.ids };
         let mut out = Vec::new();
         _ = reads::answer(&process.tree, reader, op, xid, body, &mut out);
         self.push_down(conn, Some(out));

@@ -8,7 +8,9 @@ use std::ops::ControlFlow;
 
 use herdsman_node::{Input, Node, Now, Output, Outputs, membership_in};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{OpCode, QuorumPacket, Reader, ServerId, ServerState, SessionId, Txn, Zxid};
+use herdsman_proto::{
+    JuteReader, OpCode, QuorumPacket, ServerId, ServerState, SessionId, Txn, Zxid,
+};
 use herdsman_tree::Tree;
 use herdsman_zab::log::LogStorage;
 use herdsman_zab::quorum::Electorate;
@@ -369,6 +371,6 @@ impl World {
 
 /// The session that a txn ends.
 fn closed_by(payload: &[u8]) -> Option<SessionId> {
-    let (header, op) = Entry::decode_header(&mut Reader::new(payload)).ok()?;
+    let (header, op) = Entry::decode_header(&mut JuteReader::new(payload)).ok()?;
     (op == OpCode::CloseSession.code()).then_some(header.session)
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use herdsman_node::Input;
 use herdsman_proto::{ServerState, SessionId};
 use herdsman_store::dir_bytes;
-use herdsman_tree::sweep::{SweepPlace, SweepTime};
+use herdsman_tree::sweep::{SweepPosition, SweepTime};
 use herdsman_zab::quorum::Electorate;
 
 use super::{Event, Server, ServerIndex, World};
@@ -401,7 +401,7 @@ impl World {
         let wall_ms = WALL_MS + i64::try_from(self.now_ms).expect("short histories");
         // Clocks may have been ahead when a znode was written.
         let time = SweepTime { now_ms: wall_ms - 1000, never_used_ms_max: None };
-        let mut place = SweepPlace::Start;
+        let mut place = SweepPosition::Start;
         !self.chronicle.tree().sweep_candidates(time, &mut place, usize::MAX).is_empty()
     }
 

@@ -6,8 +6,8 @@
 
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{
-    EPOCH_MAX, LearnerKind, Notification, QuorumPacket, Reader, ServerId, ServerState, SessionId,
-    Vote, Zxid,
+    EPOCH_MAX, JuteReader, LearnerKind, Notification, QuorumPacket, ServerId, ServerState,
+    SessionId, Vote, Zxid,
 };
 use herdsman_zab::{Input, LearnerPort, LinkId, Zab};
 
@@ -95,7 +95,7 @@ impl World {
             bytes[index] ^= 1 << self.random.index(8);
         }
         let place = self.intruders[&link];
-        match QuorumPacket::decode(&mut Reader::new(&bytes)) {
+        match QuorumPacket::decode(&mut JuteReader::new(&bytes)) {
             // Not what would lose an acknowledged write.
             Ok(QuorumPacket::Ack { zxid }) if zxid.epoch() != EPOCH_MAX - 1 => {}
             Ok(packet) => {

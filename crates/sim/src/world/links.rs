@@ -3,7 +3,7 @@
 //! Everything goes through the real codec. While the way between two servers is blocked, what is on a link
 //! stalls, as in TCP, until the way is free again or somebody gives up.
 
-use herdsman_proto::{Notification, QuorumPacket, Reader, ServerId, ServerState, Zxid};
+use herdsman_proto::{JuteReader, Notification, QuorumPacket, ServerId, ServerState, Zxid};
 use herdsman_store::receive_snapshot;
 use herdsman_zab::{Input, LearnerPort, LinkId};
 
@@ -224,7 +224,7 @@ impl World {
 
     fn packet_arrives(&mut self, link: LinkId, to: ServerIndex, end: usize, bytes: &[u8]) {
         self.mix(crate::chronicle::fingerprint(bytes));
-        let packet = QuorumPacket::decode(&mut Reader::new(bytes)).expect("our own words");
+        let packet = QuorumPacket::decode(&mut JuteReader::new(bytes)).expect("our own words");
         self.note(|| format!("{to} gets {packet:?} on link {}", link.0));
         if let QuorumPacket::Snap { zxid } = packet
             && let Some(entry) = self.links.get_mut(&link)

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use herdsman_proto::{QuorumPacket, Zxid};
-use herdsman_store::{Before, LogRange, WireSnapshot};
+use herdsman_store::{LogRange, PrecedingTxn, WireSnapshot};
 use herdsman_tree::Tree;
 use herdsman_zab::{Input, LinkId};
 
@@ -160,7 +160,7 @@ impl World {
         let storage = &self.servers[place].storage;
         let mut position = None;
         if diff.is_some() {
-            let range = storage.log_range((after, Before::MustBeOurs), to).ok()?;
+            let range = storage.log_range((after, PrecedingTxn::MustBeOurs), to).ok()?;
             let bytes_max = self.plan.log_bytes_max;
             position = Some(range.fits(bytes_max, &mut || ControlFlow::Continue(())).ok()??);
             self.counts.logs_sent += 1;

@@ -15,13 +15,13 @@
 
 use herdsman_proto::{DecodeError, Zxid};
 
-use super::pieces::{Content, Piece};
+use super::pieces::{LogPiece, PieceContent};
 use super::walk::follows;
 use crate::names::LogName;
 
 /// The first thing in a log that must not be stepped over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct LogFault {
     /// In which file.
     pub file: LogName,
     /// Where: up to here that file is good.
@@ -29,12 +29,12 @@ pub struct Trouble {
     /// The last txn before it, in the log or in the snapshot.
     pub last_good: Zxid,
     /// What it is.
-    pub kind: TroubleKind,
+    pub kind: LogFaultKind,
 }
 
 /// What must not be stepped over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TroubleKind {
+pub enum LogFaultKind {
     /// Damage that no snapshot covers.
     Damaged {
         /// What is wrong.
@@ -73,8 +73,8 @@ pub(crate) struct Chain<'a> {
     /// The file that is looked at, and whether a record of it was seen.
     file: Option<(LogName, bool)>,
     /// Damage behind `last` that nothing has shown to be harmless yet.
-    doubt: Option<Trouble>,
-    trouble: Option<Trouble>,
+    doubt: Option<LogFault>,
+    trouble: Option<LogFault>,
 }
 
 impl<'a> Chain<'a> {
@@ -89,12 +89,12 @@ impl<'a> Chain<'a> {
     }
 
     /// What must not be stepped over, if there is anything so far.
-    pub(crate) fn trouble(&self) -> Option<&Trouble> {
+    pub(crate) fn trouble(&self) -> Option<&LogFault> {
         self.trouble.as_ref()
     }
 
     /// Everything was looked at: damage that nothing has explained is trouble.
-    pub(crate) fn finish(self) -> (Zxid, Option<Trouble>) {
+    pub(crate) fn finish(self) -> (Zxid, Option<LogFault>) {
         (self.last, self.trouble.or(self.doubt))
     }
 
@@ -111,7 +111,7 @@ impl<'a> Chain<'a> {
     pub(crate) fn end_file(&mut self, name: LogName) {
         let is_empty = matches!(self.file.take(), Some((_, false)));
         if is_empty && name.zxid > self.last && !self.joins(name.zxid, None) {
-            self.fail(name, 0, TroubleKind::Gap { found: name.zxid });
+            self.fail(name, 0, LogFaultKind::Gap { found: name.zxid });
         }
     }
 
@@ -125,12 +125,12 @@ impl<'a> Chain<'a> {
             if self.last == self.base {
                 self.doubt = None;
             } else {
-                self.fail(file, offset, TroubleKind::Backwards { found: zxid });
+                self.fail(file, offset, LogFaultKind::Backwards { found: zxid });
             }
             return false;
         }
         if !self.joins(zxid, name.map(|(name, _)| name.zxid)) {
-            self.fail(file, offset, TroubleKind::Gap { found: zxid });
+            self.fail(file, offset, LogFaultKind::Gap { found: zxid });
             return false;
         }
         self.previous = std::mem::replace(&mut self.last, zxid);
@@ -145,8 +145,8 @@ impl<'a> Chain<'a> {
         offset: u64,
         (why, next_valid): (&'static str, Option<(u64, Zxid)>),
     ) {
-        let kind = TroubleKind::Damaged { why, next_valid };
-        let doubt = Trouble { file, offset, last_good: self.last, kind };
+        let kind = LogFaultKind::Damaged { why, next_valid };
+        let doubt = LogFault { file, offset, last_good: self.last, kind };
         self.doubt.get_or_insert(doubt);
     }
 
@@ -160,26 +160,26 @@ impl<'a> Chain<'a> {
     ) {
         if self.trouble.is_none() && zxid == self.last {
             self.last = self.previous;
-            self.fail(file, offset, TroubleKind::Undecodable { zxid, error });
+            self.fail(file, offset, LogFaultKind::Undecodable { zxid, error });
         }
     }
 
     /// A whole piece, as reading has seen it.
-    pub(crate) fn piece(&mut self, piece: &Piece) {
-        let Piece { file, start, .. } = *piece;
+    pub(crate) fn piece(&mut self, piece: &LogPiece) {
+        let LogPiece { file, start, .. } = *piece;
         if self.file.is_none() {
             self.start_file(file);
         }
         match piece.content {
-            Content::Run { first, last, .. } => self.run(file, start, (first, last)),
-            Content::Undecodable { zxid, error } => {
+            PieceContent::Run { first, last, .. } => self.run(file, start, (first, last)),
+            PieceContent::Undecodable { zxid, error } => {
                 if self.record(file, start, zxid) {
                     self.undecodable(file, start, zxid, error);
                 }
             }
-            Content::Damage { why, next_valid } => self.damage(file, start, (why, next_valid)),
-            Content::Torn => {}
-            Content::End => self.end_file(file),
+            PieceContent::Damage { why, next_valid } => self.damage(file, start, (why, next_valid)),
+            PieceContent::Torn => {}
+            PieceContent::End => self.end_file(file),
         }
     }
 
@@ -203,8 +203,8 @@ impl<'a> Chain<'a> {
     }
 
     /// Nothing is applied from here on. If there is damage before, that is the reason.
-    fn fail(&mut self, file: LogName, offset: u64, kind: TroubleKind) {
-        let trouble = Trouble { file, offset, last_good: self.last, kind };
+    fn fail(&mut self, file: LogName, offset: u64, kind: LogFaultKind) {
+        let trouble = LogFault { file, offset, last_good: self.last, kind };
         let first = self.doubt.take().unwrap_or(trouble);
         self.trouble.get_or_insert(first);
     }

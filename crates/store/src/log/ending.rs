@@ -61,7 +61,7 @@ static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
 /// Why the records stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum RecordsEnd {
     /// Nothing follows.
     Clean,
     /// The beginning of a record that was never completed follows.
@@ -70,12 +70,12 @@ pub enum Ending {
         bytes: u64,
     },
     /// What follows cannot come from an interrupted write.
-    Damaged(Damage),
+    Damaged(LogDamage),
 }
 
 /// What is wrong at the place where the records stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct LogDamage {
     /// In words.
     pub why: &'static str,
     /// The next valid record, if there is one in the file: its offset and zxid.
@@ -83,12 +83,12 @@ pub struct Damage {
 }
 
 /// Looks at what follows the last valid record.
-pub fn classify(reader: &RecordReader) -> io::Result<Ending> {
+pub fn classify(reader: &RecordReader) -> io::Result<RecordsEnd> {
     let file = reader.file();
     let start = reader.offset();
     let end = last_nonzero_end(file, start, reader.file_bytes())?;
     if end == start {
-        return Ok(Ending::Clean);
+        return Ok(RecordsEnd::Clean);
     }
     let mut search = Search::new(file, end, reader.last_zxid());
     let why = if reader.header_valid() {
@@ -103,8 +103,8 @@ pub fn classify(reader: &RecordReader) -> io::Result<Ending> {
         None => None,
     });
     Ok(match why {
-        None => Ending::Torn { bytes: end - start },
-        Some(why) => Ending::Damaged(Damage { why, next_valid }),
+        None => RecordsEnd::Torn { bytes: end - start },
+        Some(why) => RecordsEnd::Damaged(LogDamage { why, next_valid }),
     })
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::*;
 
 /// A file with these bytes, and how its records end.
-fn ending(content: Vec<u8>) -> (usize, Ending) {
+fn ending(content: Vec<u8>) -> (usize, RecordsEnd) {
     let disk = disk();
     disk.put(&log_path(1), content);
     let mut reader = RecordReader::open(&disk, &log_path(1)).unwrap();
@@ -35,13 +35,13 @@ fn a_write_torn_at_any_byte_is_a_torn_tail() {
             let (records, ending) = ending(padded(content[..cut].to_vec(), padding));
             assert_eq!(records, usize::from(cut >= first), "cut at {cut}");
             assert!(
-                matches!(ending, Ending::Clean | Ending::Torn { .. }),
+                matches!(ending, RecordsEnd::Clean | RecordsEnd::Torn { .. }),
                 "cut at {cut}: {ending:?}"
             );
         }
     }
     let (records, ending) = ending(padded(content, 5000));
-    assert_eq!((records, ending), (2, Ending::Clean));
+    assert_eq!((records, ending), (2, RecordsEnd::Clean));
 }
 
 /// Whatever bit turns over in a synced record, the record is still read or damage is reported.
@@ -55,7 +55,7 @@ fn a_flipped_bit_never_passes_for_a_torn_tail() {
                 let mut flipped = whole.clone();
                 flipped[offset] ^= 1 << bit;
                 let (records, ending) = ending(flipped);
-                let told = matches!(ending, Ending::Damaged(_));
+                let told = matches!(ending, RecordsEnd::Damaged(_));
                 assert!(records == 2 || told, "bit {bit} of {offset}: {ending:?}");
             }
         }
@@ -70,7 +70,7 @@ fn a_length_that_swallows_the_rest_of_the_file_is_found_out() {
             let mut content = padded(content.clone(), 200_000);
             content[at + 8..at + 12].copy_from_slice(&i32::to_be_bytes(length));
             let (_, ending) = ending(content);
-            assert!(matches!(ending, Ending::Damaged(_)), "{at} {length}: {ending:?}");
+            assert!(matches!(ending, RecordsEnd::Damaged(_)), "{at} {length}: {ending:?}");
         }
     }
 }
@@ -89,7 +89,7 @@ fn garbage_over_a_head_with_valid_records_behind_it_is_damage() {
                 content[start + 8..start + 12].copy_from_slice(&i32::to_be_bytes(length));
             }
             let (records, ending) = ending(content);
-            let Ending::Damaged(damage) = ending else {
+            let RecordsEnd::Damaged(damage) = ending else {
                 panic!("{from}..{until} with length {length}: {ending:?}");
             };
             assert_eq!(records, from);
@@ -107,7 +107,7 @@ fn garbage_over_the_head_of_the_last_record_is_damage() {
         let mut content = padded(content.clone(), padding);
         content[first..first + 8].fill(0xa5);
         content[first + 8..first + 12].copy_from_slice(&i32::to_be_bytes(900_000));
-        assert!(matches!(ending(content), (1, Ending::Damaged(_))));
+        assert!(matches!(ending(content), (1, RecordsEnd::Damaged(_))));
     }
 }
 
@@ -125,16 +125,18 @@ fn a_torn_record_that_holds_an_older_record_is_torn() {
     let cut = content.len() - 500;
     let (records, ending) = ending(padded(content[..cut].to_vec(), 3000));
     assert_eq!(records, 2);
-    assert!(matches!(ending, Ending::Torn { .. }), "{ending:?}");
+    assert!(matches!(ending, RecordsEnd::Torn { .. }), "{ending:?}");
 }
 
 #[test]
 fn damage_names_the_next_valid_record() {
     let (mut content, first) = two_records();
     content[100] ^= 1;
-    let expected =
-        Damage { why: "the record's checksum is wrong", next_valid: Some((first as u64, Zxid(2))) };
-    assert_eq!(ending(content), (0, Ending::Damaged(expected)));
+    let expected = LogDamage {
+        why: "the record's checksum is wrong",
+        next_valid: Some((first as u64, Zxid(2))),
+    };
+    assert_eq!(ending(content), (0, RecordsEnd::Damaged(expected)));
 }
 
 /// Record 1 is torn, record 2 of the same batch is whole: nothing tells this from rot, so it is damage.
@@ -146,7 +148,7 @@ fn a_hole_with_a_record_behind_it_is_damage() {
         content[hole.clone()].fill(0);
         let (records, ending) = ending(content);
         assert_eq!(records, 0);
-        let Ending::Damaged(damage) = ending else {
+        let RecordsEnd::Damaged(damage) = ending else {
             panic!("{hole:?}: {ending:?}");
         };
         assert_eq!(damage.next_valid, Some((first as u64, Zxid(2))));
@@ -156,16 +158,16 @@ fn a_hole_with_a_record_behind_it_is_damage() {
 #[test]
 fn headers() {
     let (content, _) = two_records();
-    assert_eq!(ending(Vec::new()), (0, Ending::Clean));
-    assert_eq!(ending(vec![0; 9000]), (0, Ending::Clean));
-    assert_eq!(ending(content[..16].to_vec()), (0, Ending::Clean));
-    assert_eq!(ending(padded(content[..3].to_vec(), 100)), (0, Ending::Torn { bytes: 3 }));
+    assert_eq!(ending(Vec::new()), (0, RecordsEnd::Clean));
+    assert_eq!(ending(vec![0; 9000]), (0, RecordsEnd::Clean));
+    assert_eq!(ending(content[..16].to_vec()), (0, RecordsEnd::Clean));
+    assert_eq!(ending(padded(content[..3].to_vec(), 100)), (0, RecordsEnd::Torn { bytes: 3 }));
     let mut missing = content.clone();
     missing[..16].fill(0);
-    assert!(matches!(ending(missing), (0, Ending::Damaged(_))));
+    assert!(matches!(ending(missing), (0, RecordsEnd::Damaged(_))));
     let mut snapshot = content;
     snapshot[..4].copy_from_slice(b"ZKSN");
-    assert!(matches!(ending(snapshot), (0, Ending::Damaged(_))));
+    assert!(matches!(ending(snapshot), (0, RecordsEnd::Damaged(_))));
 }
 
 /// Who only looks can go on behind the damage, up to the end.
@@ -179,11 +181,11 @@ fn reading_can_be_resumed_at_the_next_valid_record() {
     disk.put(&log_path(1), content);
     let mut reader = RecordReader::open(&disk, &log_path(1)).unwrap();
     while reader.next_record().unwrap().is_some() {}
-    let Ending::Damaged(damage) = classify(&reader).unwrap() else {
+    let RecordsEnd::Damaged(damage) = classify(&reader).unwrap() else {
         panic!("the second record is damaged");
     };
     assert_eq!(damage.next_valid, Some((third, Zxid(3))));
     reader.resume_at(third);
     assert_eq!(reader.next_record().unwrap().map(|record| record.zxid), Some(Zxid(3)));
-    assert_eq!(classify(&reader).unwrap(), Ending::Clean);
+    assert_eq!(classify(&reader).unwrap(), RecordsEnd::Clean);
 }

@@ -1,6 +1,6 @@
 //! Takes the log apart: what is there, file by file, good or bad. Nothing is decided here.
 //!
-//! In: log files, oldest first. Out: their [`Piece`]s in order, each with its file, its offsets and the zxids in it;
+//! In: log files, oldest first. Out: their [`LogPiece`]s in order, each with its file, its offsets and the zxids in it;
 //! and, while they are read, each record that continues the snapshot, for whoever applies it. Reading does not end
 //! at damage or a hole: what lies behind is part of the picture. [`super::chain`] says what continues what, and
 //! [`super::walk`] and [`crate::recover::plan`] decide what to make of it.
@@ -13,9 +13,9 @@ use std::path::Path;
 use herdsman_proto::{DecodeError, Zxid};
 
 use super::chain::Chain;
-use super::ending::{Ending, classify};
+use super::ending::{RecordsEnd, classify};
 use super::record::{Record, RecordReader};
-use crate::disk::{Disk, IoAt, io_at};
+use crate::disk::{Disk, IoErrorAt, io_at};
 use crate::names::LogName;
 
 /// Once there is a break and more pieces than this, later files are not read.
@@ -25,7 +25,7 @@ pub(crate) const DAMAGES_PER_FILE_MAX: usize = 100;
 
 /// A part of a log file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct LogPiece {
     /// In which file.
     pub file: LogName,
     /// Where it starts.
@@ -33,12 +33,12 @@ pub struct Piece {
     /// Where it ends.
     pub end: u64,
     /// What it is.
-    pub content: Content,
+    pub content: PieceContent,
 }
 
 /// What a part of a log file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum PieceContent {
     /// Valid records, each with the zxid of the one before plus one. Where a run ends and another one starts right
     /// behind it, there is a new epoch, a hole, or a step back.
     Run {
@@ -88,7 +88,7 @@ pub struct LogFiles<'a> {
 
 /// Where reading stopped because the last wanted txn was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stop {
+pub struct StopPoint {
     /// In which file.
     pub name: LogName,
     /// Up to here it is wanted.
@@ -101,28 +101,28 @@ pub struct Stop {
 
 /// All that was read.
 #[derive(Debug, Default)]
-pub struct Pieces {
+pub struct LogPieces {
     /// The pieces, in the order of the files.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<LogPiece>,
     /// Txns handed on.
     pub txns: u64,
     /// Their bytes in the files.
     pub bytes: u64,
     /// The last wanted txn was reached here.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopPoint>,
 }
 
 /// Takes each txn that continues the snapshot.
-pub type Visit<'a> = dyn FnMut(&Record<'_>) -> Result<(), DecodeError> + 'a;
+pub type VisitRecord<'a> = dyn FnMut(&Record<'_>) -> Result<(), DecodeError> + 'a;
 
 /// Reads the files. Fails only if the disk does.
 pub(crate) fn read_pieces(
     disk: &dyn Disk,
     log: &LogFiles<'_>,
-    visit: &mut Visit<'_>,
-) -> Result<Pieces, IoAt> {
+    visit: &mut VisitRecord<'_>,
+) -> Result<LogPieces, IoErrorAt> {
     let mut chain = Chain::new(log.after, log.known);
-    let mut found = Pieces::default();
+    let mut found = LogPieces::default();
     for (index, &name) in log.files.iter().enumerate() {
         let path = name.path(log.dir);
         let reader = RecordReader::open(disk, &path).map_err(io_at(&path))?;
@@ -157,8 +157,8 @@ impl FileReading<'_> {
     fn read(
         &mut self,
         chain: &mut Chain<'_>,
-        found: &mut Pieces,
-        visit: &mut Visit<'_>,
+        found: &mut LogPieces,
+        visit: &mut VisitRecord<'_>,
     ) -> std::io::Result<()> {
         loop {
             self.records(chain, found, visit)?;
@@ -171,28 +171,28 @@ impl FileReading<'_> {
             let last = self.reader.last_zxid().unwrap_or(chain.last());
             // The next file's name proves that what follows here was dropped by an earlier start.
             let is_continued = self.next.is_some_and(|next| next.zxid == last.next());
-            let ending = if is_continued { Ending::Clean } else { classify(&self.reader)? };
+            let ending = if is_continued { RecordsEnd::Clean } else { classify(&self.reader)? };
             let file_bytes = self.reader.file_bytes();
             match ending {
-                Ending::Clean => self.push(start, file_bytes, Content::End, found),
-                Ending::Torn { bytes } => {
-                    self.push(start, start + bytes, Content::Torn, found);
-                    self.push(start + bytes, file_bytes, Content::End, found);
+                RecordsEnd::Clean => self.push(start, file_bytes, PieceContent::End, found),
+                RecordsEnd::Torn { bytes } => {
+                    self.push(start, start + bytes, PieceContent::Torn, found);
+                    self.push(start + bytes, file_bytes, PieceContent::End, found);
                 }
-                Ending::Damaged(damage) => {
+                RecordsEnd::Damaged(damage) => {
                     self.damages += 1;
                     let gives_up = self.damages >= DAMAGES_PER_FILE_MAX;
                     let next_valid = damage.next_valid.filter(|_| !gives_up);
                     let why = damage.why;
                     let end = next_valid.map_or(file_bytes, |(offset, _)| offset);
-                    let content = Content::Damage { why, next_valid };
+                    let content = PieceContent::Damage { why, next_valid };
                     self.push(start, end, content, found);
                     chain.damage(self.name, start, (why, next_valid));
                     if let Some((offset, _)) = next_valid {
                         self.reader.resume_at(offset);
                         continue;
                     }
-                    self.push(file_bytes, file_bytes, Content::End, found);
+                    self.push(file_bytes, file_bytes, PieceContent::End, found);
                 }
             }
             return Ok(());
@@ -204,8 +204,8 @@ impl FileReading<'_> {
     fn records(
         &mut self,
         chain: &mut Chain<'_>,
-        found: &mut Pieces,
-        visit: &mut Visit<'_>,
+        found: &mut LogPieces,
+        visit: &mut VisitRecord<'_>,
     ) -> std::io::Result<()> {
         let mut before = self.reader.offset();
         while let Some(record) = self.reader.next_record()? {
@@ -219,7 +219,7 @@ impl FileReading<'_> {
             let visited = if continues { visit(&record) } else { Ok(()) };
             if let Err(error) = visited {
                 self.end_run(offset, found);
-                let content = Content::Undecodable { zxid, error };
+                let content = PieceContent::Undecodable { zxid, error };
                 self.push(offset, offset + record_bytes, content, found);
                 chain.undecodable(self.name, offset, zxid, error);
             } else {
@@ -239,11 +239,11 @@ impl FileReading<'_> {
         Ok(())
     }
 
-    fn stop(&self, wanted_bytes: u64, next: Option<Zxid>) -> Stop {
-        Stop { name: self.name, wanted_bytes, records: self.records, next }
+    fn stop(&self, wanted_bytes: u64, next: Option<Zxid>) -> StopPoint {
+        StopPoint { name: self.name, wanted_bytes, records: self.records, next }
     }
 
-    fn extend_run(&mut self, offset: u64, zxid: Zxid, found: &mut Pieces) {
+    fn extend_run(&mut self, offset: u64, zxid: Zxid, found: &mut LogPieces) {
         match &mut self.run {
             Some((_, _, last)) if zxid == last.next() => *last = zxid,
             _ => {
@@ -253,14 +253,14 @@ impl FileReading<'_> {
         }
     }
 
-    fn end_run(&mut self, end: u64, found: &mut Pieces) {
+    fn end_run(&mut self, end: u64, found: &mut LogPieces) {
         if let Some((start, first, last)) = self.run.take() {
             let records = (last.0 - first.0).cast_unsigned() + 1;
-            self.push(start, end, Content::Run { first, last, records }, found);
+            self.push(start, end, PieceContent::Run { first, last, records }, found);
         }
     }
 
-    fn push(&self, start: u64, end: u64, content: Content, found: &mut Pieces) {
-        found.pieces.push(Piece { file: self.name, start, end, content });
+    fn push(&self, start: u64, end: u64, content: PieceContent, found: &mut LogPieces) {
+        found.pieces.push(LogPiece { file: self.name, start, end, content });
     }
 }

@@ -21,10 +21,10 @@ use herdsman_proto::Zxid;
 use herdsman_proto::txn::Entry;
 
 use super::RECORD_EXTRA_BYTES;
-use super::ending::{Ending, classify};
+use super::ending::{RecordsEnd, classify};
 use super::record::RecordReader;
 use super::walk::{files_needed, follows_through};
-use crate::disk::{DirEntry, Dirs, Disk, IoAt, io_at};
+use crate::disk::{DirEntry, Dirs, Disk, IoErrorAt, io_at};
 use crate::names::{LogName, list_logs, list_snapshots};
 
 /// Why a part of the log cannot be read.
@@ -49,15 +49,15 @@ pub enum RangeError {
     },
 }
 
-impl From<IoAt> for RangeError {
-    fn from(IoAt { path, source }: IoAt) -> Self {
+impl From<IoErrorAt> for RangeError {
+    fn from(IoErrorAt { path, source }: IoErrorAt) -> Self {
         RangeError::Io { path, source }
     }
 }
 
 /// What is known about the txn before the first wanted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
+pub enum PrecedingTxn {
     /// It is in this server's history.
     Known,
     /// It is the end of another server's log. That is a prefix of ours if the log has it or a later txn of its
@@ -98,7 +98,7 @@ impl LogRange {
     pub fn open(
         disk: Arc<dyn Disk>,
         dirs: &Dirs,
-        (after, before): (Zxid, Before),
+        (after, before): (Zxid, PrecedingTxn),
         to: Zxid,
     ) -> Result<Self, RangeError> {
         let snapshots = list_snapshots(&*disk, &dirs.data).map_err(io_at(&dirs.data))?;
@@ -117,7 +117,7 @@ impl LogRange {
             known,
             last: after,
             to,
-            exactly_next: before == Before::MustBeOurs,
+            exactly_next: before == PrecedingTxn::MustBeOurs,
         })
     }
 
@@ -172,7 +172,7 @@ impl LogRange {
         after: Zxid,
         to: Zxid,
     ) -> Result<Self, RangeError> {
-        let mut range = LogRange::open(disk, dirs, (after, Before::Known), to)?;
+        let mut range = LogRange::open(disk, dirs, (after, PrecedingTxn::Known), to)?;
         let is_there = |at: &LogPosition| range.files.front() == Some(&at.file) && at.last <= after;
         if let Some(position) = position.filter(is_there) {
             range.open_next()?;
@@ -242,14 +242,14 @@ impl LogRange {
         let is_continued = self.files.front().is_some_and(|next| next.zxid == self.last.next());
         if !is_continued {
             let ending = classify(&reader).map_err(io_at(reader.path()))?;
-            self.exactly_next |= matches!(ending, Ending::Damaged(_));
+            self.exactly_next |= matches!(ending, RecordsEnd::Damaged(_));
         }
         Ok(())
     }
 }
 
 /// The lengths of all files but the first and the last one, which may be longer than what is in it.
-fn bytes_between(disk: &dyn Disk, dir: &Path, files: &[LogName]) -> Result<u64, IoAt> {
+fn bytes_between(disk: &dyn Disk, dir: &Path, files: &[LogName]) -> Result<u64, IoErrorAt> {
     let [_, between @ .., _] = files else { return Ok(0) };
     let names: Vec<_> = between.iter().map(|file| file.file_name()).collect();
     let entries = disk.list(dir).map_err(io_at(dir))?;

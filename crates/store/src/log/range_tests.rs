@@ -13,12 +13,12 @@ fn logs(files: &[Vec<i64>]) -> MemoryDisk {
     disk
 }
 
-fn open(disk: &MemoryDisk, after: i64, before: Before, to: i64) -> LogRange {
+fn open(disk: &MemoryDisk, after: i64, before: PrecedingTxn, to: i64) -> LogRange {
     LogRange::open(Arc::new(disk.clone()), &dirs(), (Zxid(after), before), Zxid(to)).unwrap()
 }
 
 /// The zxids that are handed out, and whether all that was wanted is among them.
-fn read(disk: &MemoryDisk, after: i64, before: Before, to: i64) -> (Vec<i64>, bool) {
+fn read(disk: &MemoryDisk, after: i64, before: PrecedingTxn, to: i64) -> (Vec<i64>, bool) {
     let mut range = open(disk, after, before, to);
     let mut found = Vec::new();
     loop {
@@ -34,12 +34,12 @@ fn read(disk: &MemoryDisk, after: i64, before: Before, to: i64) -> (Vec<i64>, bo
     }
 }
 
-fn check(disk: &MemoryDisk, after: i64, before: Before, to: i64, expected: &[i64]) {
+fn check(disk: &MemoryDisk, after: i64, before: PrecedingTxn, to: i64, expected: &[i64]) {
     assert_eq!(read(disk, after, before, to), (expected.to_vec(), true), "after {after:x}");
 }
 
 /// Nothing at all is handed out.
-fn check_missing(disk: &MemoryDisk, after: i64, before: Before, to: i64) {
+fn check_missing(disk: &MemoryDisk, after: i64, before: PrecedingTxn, to: i64) {
     assert_eq!(read(disk, after, before, to), (Vec::new(), false), "after {after:x}");
 }
 
@@ -49,7 +49,7 @@ const SECOND: i64 = 2 << 32;
 #[test]
 fn a_part_is_read_across_files() {
     let disk = logs(&[(15..=17).collect(), (18..=22).collect(), vec![23]]);
-    for before in [Before::Known, Before::MustBeOurs] {
+    for before in [PrecedingTxn::Known, PrecedingTxn::MustBeOurs] {
         check(&disk, 16, before, 23, &(17..=23).collect::<Vec<_>>());
         check(&disk, 17, before, 20, &[18, 19, 20]);
         check(&disk, 22, before, 23, &[23]);
@@ -63,22 +63,22 @@ fn a_part_is_read_across_files() {
 #[test]
 fn another_servers_last_txn_must_be_in_our_history() {
     let disk = logs(&[epoch(1, 1..=3), epoch(2, 1..=2)]);
-    check(&disk, FIRST | 3, Before::MustBeOurs, SECOND | 2, &epoch(2, 1..=2));
-    check(&disk, SECOND, Before::MustBeOurs, SECOND | 2, &epoch(2, 1..=2));
+    check(&disk, FIRST | 3, PrecedingTxn::MustBeOurs, SECOND | 2, &epoch(2, 1..=2));
+    check(&disk, SECOND, PrecedingTxn::MustBeOurs, SECOND | 2, &epoch(2, 1..=2));
     // It has more of the first epoch than we.
-    check_missing(&disk, FIRST | 4, Before::MustBeOurs, SECOND | 2);
+    check_missing(&disk, FIRST | 4, PrecedingTxn::MustBeOurs, SECOND | 2);
     // What we know to be ours needs no proof.
-    check(&disk, FIRST | 4, Before::Known, SECOND | 2, &epoch(2, 1..=2));
+    check(&disk, FIRST | 4, PrecedingTxn::Known, SECOND | 2, &epoch(2, 1..=2));
 }
 
 #[test]
 fn a_hole_ends_it() {
     let disk = logs(&[(1..=3).collect(), (5..=7).collect()]);
-    assert_eq!(read(&disk, 1, Before::Known, 7), (vec![2, 3], false));
+    assert_eq!(read(&disk, 1, PrecedingTxn::Known, 7), (vec![2, 3], false));
     let disk = logs(&[epoch(1, 1..=3), epoch(2, 1..=3)]);
     // A snapshot that the log does not go through came from a leader.
     disk.put(&dir().join(format!("snapshot.{:x}", FIRST | 9)), Vec::new());
-    assert_eq!(read(&disk, FIRST | 1, Before::Known, SECOND | 3), (epoch(1, 2..=3), false));
+    assert_eq!(read(&disk, FIRST | 1, PrecedingTxn::Known, SECOND | 3), (epoch(1, 2..=3), false));
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn damage_ends_it_unless_the_very_next_txn_follows() {
         disk
     };
     let disk = flip_last(FIRST | 1, &[epoch(1, 1..=3), epoch(2, 1..=3)]);
-    assert_eq!(read(&disk, FIRST | 1, Before::Known, SECOND | 3), (epoch(1, 2..=2), false));
+    assert_eq!(read(&disk, FIRST | 1, PrecedingTxn::Known, SECOND | 3), (epoch(1, 2..=2), false));
     // An earlier start has dropped what is damaged.
     let disk = flip_last(1, &[(1..=3).collect(), (3..=5).collect()]);
-    check(&disk, 1, Before::Known, 5, &[2, 3, 4, 5]);
+    check(&disk, 1, PrecedingTxn::Known, 5, &[2, 3, 4, 5]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn what_is_written_later_is_not_looked_at() {
     let disk = disk();
     let mut writer = writer(&disk, Zxid(0));
     write_batch(&mut writer, 1, 5);
-    let mut range = open(&disk, 2, Before::MustBeOurs, 4);
+    let mut range = open(&disk, 2, PrecedingTxn::MustBeOurs, 4);
     write_batch(&mut writer, 6, 9);
     assert_eq!(range.next_txn().unwrap().unwrap().0, Zxid(3));
     assert_eq!(range.next_txn().unwrap().unwrap().0, Zxid(4));
@@ -114,7 +114,7 @@ fn the_next_part_begins_where_one_has_ended() {
     let disk = disk();
     let mut writer = writer(&disk, Zxid(0));
     write_batch(&mut writer, 1, 5);
-    let mut range = open(&disk, 2, Before::MustBeOurs, 4);
+    let mut range = open(&disk, 2, PrecedingTxn::MustBeOurs, 4);
     while range.next_txn().unwrap().is_some() {}
     let position = range.position().unwrap();
     writer.roll();
@@ -138,7 +138,7 @@ fn the_next_part_begins_where_one_has_ended() {
 #[test]
 fn files_that_are_purged_are_missing() {
     let disk = logs(&[(1..=3).collect(), (4..=6).collect(), (7..=9).collect()]);
-    let mut range = open(&disk, 1, Before::Known, 9);
+    let mut range = open(&disk, 1, PrecedingTxn::Known, 9);
     assert_eq!(range.next_txn().unwrap().unwrap().0, Zxid(2));
     disk.remove(&log_path(1)).unwrap();
     disk.remove(&log_path(4)).unwrap();
@@ -151,7 +151,8 @@ fn the_size_is_known_before_anything_is_sent() {
     let disk = logs(&[(1..=3).collect(), (4..=6).collect()]);
     let record = (payload(&create(1, 40)).len() + RECORD_EXTRA_BYTES) as u64;
     let fits = |after, to, bytes| {
-        open(&disk, after, Before::MustBeOurs, to).fits(bytes, &mut || ControlFlow::Continue(()))
+        open(&disk, after, PrecedingTxn::MustBeOurs, to)
+            .fits(bytes, &mut || ControlFlow::Continue(()))
     };
     let start = fits(2, 6, 4 * record).unwrap().unwrap();
     let shared = Arc::new(disk.clone());
@@ -173,7 +174,7 @@ fn the_lengths_of_files_tell_that_it_is_too_much() {
         reads += 1;
         ControlFlow::Continue(())
     };
-    let range = open(&disk, 2, Before::MustBeOurs, 12);
+    let range = open(&disk, 2, PrecedingTxn::MustBeOurs, 12);
     assert_eq!(range.fits(between - 1, &mut count).unwrap(), None);
     assert_eq!(reads, 0);
 }
@@ -186,7 +187,7 @@ fn looking_can_be_given_up() {
         steps += 1;
         if steps == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let fits = open(&disk, 8, Before::MustBeOurs, 9).fits(1_000, &mut step);
+    let fits = open(&disk, 8, PrecedingTxn::MustBeOurs, 9).fits(1_000, &mut step);
     assert!(matches!(fits, Err(RangeError::Stopped)));
 }
 
@@ -198,6 +199,7 @@ fn a_txn_that_nobody_can_read_is_missing() {
     strange.truncate(40);
     crate::log::encode_record(&strange, &mut bytes);
     disk.put(&log_path(1), bytes);
-    let fits = open(&disk, 1, Before::MustBeOurs, 3).fits(1_000, &mut || ControlFlow::Continue(()));
+    let fits =
+        open(&disk, 1, PrecedingTxn::MustBeOurs, 3).fits(1_000, &mut || ControlFlow::Continue(()));
     assert!(matches!(fits, Err(RangeError::Missing { .. })));
 }

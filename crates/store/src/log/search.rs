@@ -12,7 +12,7 @@
 use std::io;
 
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{Reader, Zxid};
+use herdsman_proto::{JuteReader, Zxid};
 
 use super::ending::{CHUNK_BYTES, for_each_chunk, read_exactly};
 use super::{PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES, RECORD_HEAD_BYTES, parse_head};
@@ -90,7 +90,7 @@ impl<'a> Search<'a> {
         let crc = u32::try_from(crc).ok().filter(|crc| *crc != 0)?;
         let length = u64::try_from(length).ok()?;
         let fits = length >= PAYLOAD_BYTES_MIN as u64 && length + RECORD_EXTRA_BYTES as u64 <= rest;
-        let mut payload = Reader::new(&head[RECORD_HEAD_BYTES..]);
+        let mut payload = JuteReader::new(&head[RECORD_HEAD_BYTES..]);
         let (header, kind) = Entry::decode_header(&mut payload).ok()?;
         let is_later = header.zxid > self.after;
         (fits && is_later && TXN_TYPES.contains(&kind)).then_some((header.zxid, length, crc))

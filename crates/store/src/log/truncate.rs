@@ -11,8 +11,8 @@
 
 use std::path::Path;
 
-use super::walk::Walked;
-use crate::disk::{Disk, IoAt, io_at};
+use super::walk::LogEnd;
+use crate::disk::{Disk, IoErrorAt, io_at};
 use crate::names::LogName;
 
 /// What of the log is to go.
@@ -26,7 +26,7 @@ pub(crate) struct LogCut {
 
 impl LogCut {
     /// What of `files` lies behind the last txn of a walk.
-    pub(crate) fn behind(walked: &Walked, files: &[LogName]) -> Self {
+    pub(crate) fn behind(walked: &LogEnd, files: &[LogName]) -> Self {
         let from = |first: LogName| files.iter().copied().filter(|file| *file >= first).collect();
         match (walked.stop, &walked.tail) {
             (Some(stop), _) if stop.records == 0 => LogCut { remove: from(stop.name), end: None },
@@ -45,7 +45,7 @@ impl LogCut {
 }
 
 /// Removes and cuts, durably.
-pub(crate) fn cut_log(disk: &dyn Disk, dir: &Path, cut: &LogCut) -> Result<(), IoAt> {
+pub(crate) fn cut_log(disk: &dyn Disk, dir: &Path, cut: &LogCut) -> Result<(), IoErrorAt> {
     for name in cut.remove.iter().rev() {
         let path = name.path(dir);
         disk.remove(&path).map_err(io_at(&path))?;

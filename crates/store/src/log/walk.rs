@@ -1,7 +1,7 @@
 //! Reads the txns of all log files from a zxid on, and does not step over a hole.
 //!
 //! In: the files, oldest first, and the zxid up to which a snapshot has everything. Out: each later
-//! txn once, in order; then where and how the last file ends. Nothing is changed here: [`Walked`]
+//! txn once, in order; then where and how the last file ends. Nothing is changed here: [`LogEnd`]
 //! tells recovery what to mend.
 //!
 //! Invariant: a txn is handed on only if it follows the one before it. Inside an epoch zxids rise by
@@ -20,15 +20,15 @@ use std::path::{Path, PathBuf};
 
 use herdsman_proto::{DecodeError, Zxid};
 
-use super::chain::{Chain, Trouble, TroubleKind};
-pub use super::pieces::Visit;
-use super::pieces::{Content, LogFiles, Piece, Pieces, Stop, read_pieces};
-use crate::disk::{Disk, IoAt};
+use super::chain::{Chain, LogFault, LogFaultKind};
+pub use super::pieces::VisitRecord;
+use super::pieces::{LogFiles, LogPiece, LogPieces, PieceContent, StopPoint, read_pieces};
+use crate::disk::{Disk, IoErrorAt};
 use crate::names::LogName;
 
 /// Why the log cannot be read to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum WalkError {
+pub enum LogWalkError {
     /// The disk failed.
     #[error("cannot read {path}: {source}", path = path.display())]
     Io {
@@ -107,65 +107,65 @@ pub enum WalkError {
     },
 }
 
-impl WalkError {
+impl LogWalkError {
     /// The last txn before the trouble: giving up all that follows it is the way to go on.
     #[must_use]
     pub fn last_good(&self) -> Option<Zxid> {
         match self {
-            WalkError::Io { .. } => None,
-            WalkError::Damaged { last_good, .. }
-            | WalkError::Gap { last_good, .. }
-            | WalkError::Backwards { last_good, .. }
-            | WalkError::Undecodable { last_good, .. } => Some(*last_good),
+            LogWalkError::Io { .. } => None,
+            LogWalkError::Damaged { last_good, .. }
+            | LogWalkError::Gap { last_good, .. }
+            | LogWalkError::Backwards { last_good, .. }
+            | LogWalkError::Undecodable { last_good, .. } => Some(*last_good),
         }
     }
 
     /// What must not be stepped over, in a directory.
     #[must_use]
-    pub fn of(trouble: &Trouble, dir: &Path) -> Self {
-        let Trouble { file, offset, last_good, kind } = *trouble;
+    pub fn of(trouble: &LogFault, dir: &Path) -> Self {
+        let LogFault { file, offset, last_good, kind } = *trouble;
         let path = file.path(dir);
         match kind {
-            TroubleKind::Damaged { why, next_valid } => {
-                WalkError::Damaged { path, offset, why, last_good, next_valid }
+            LogFaultKind::Damaged { why, next_valid } => {
+                LogWalkError::Damaged { path, offset, why, last_good, next_valid }
             }
-            TroubleKind::Gap { found } => WalkError::Gap { path, offset, last_good, found },
-            TroubleKind::Backwards { found } => {
-                WalkError::Backwards { path, offset, last_good, found }
+            LogFaultKind::Gap { found } => LogWalkError::Gap { path, offset, last_good, found },
+            LogFaultKind::Backwards { found } => {
+                LogWalkError::Backwards { path, offset, last_good, found }
             }
-            TroubleKind::Undecodable { zxid, error } => {
-                WalkError::Undecodable { path, offset, zxid, last_good, source: error }
+            LogFaultKind::Undecodable { zxid, error } => {
+                LogWalkError::Undecodable { path, offset, zxid, last_good, source: error }
             }
         }
     }
 }
 
-impl From<IoAt> for WalkError {
-    fn from(IoAt { path, source }: IoAt) -> Self {
-        WalkError::Io { path, source }
+impl From<IoErrorAt> for LogWalkError {
+    fn from(IoErrorAt { path, source }: IoErrorAt) -> Self {
+        LogWalkError::Io { path, source }
     }
 }
 
 /// Where the log ends, and what has to be mended so that it does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct LogEnd {
     /// The last txn, in the log or in the snapshot.
     pub last_zxid: Zxid,
     /// The last file that has a txn in it.
-    pub tail: Option<Tail>,
+    pub tail: Option<LogTail>,
     /// Files behind it that have none: made for a txn that never became whole.
-    pub empty: Vec<Tail>,
+    pub empty: Vec<LogTail>,
     /// Files behind it, which hold what the operator gave up.
     pub given_up: Vec<LogName>,
     /// The trouble at which we were told to stop.
-    pub accepted: Option<Trouble>,
+    pub accepted: Option<LogFault>,
     /// The last wanted txn was reached here.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopPoint>,
 }
 
 /// How a file at the end of the log ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tail {
+pub struct LogTail {
     /// Which file.
     pub name: LogName,
     /// Up to here it is good.
@@ -175,12 +175,12 @@ pub struct Tail {
     /// Records in it.
     pub records: u64,
     /// What stands behind the good part.
-    pub rest: TailRest,
+    pub rest: TrailingBytes,
 }
 
 /// What stands behind the good part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TailRest {
+pub enum TrailingBytes {
     /// Zeros, or nothing.
     Nothing,
     /// The beginning of a record that was never completed.
@@ -213,31 +213,31 @@ pub(crate) fn follows_through(known: &[Zxid], last: Zxid, next: Zxid) -> bool {
 pub fn walk(
     disk: &dyn Disk,
     log: &LogFiles<'_>,
-    visit: &mut Visit<'_>,
-) -> Result<Walked, WalkError> {
+    visit: &mut VisitRecord<'_>,
+) -> Result<LogEnd, LogWalkError> {
     let found = read_pieces(disk, log, visit)?;
-    plan_log(log, &found, None).map_err(|trouble| WalkError::of(&trouble, log.dir))
+    plan_log(log, &found, None).map_err(|trouble| LogWalkError::of(&trouble, log.dir))
 }
 
 /// Decides where the log ends. Fails if it has to end at something that must not be stepped over, unless the
 /// operator gives up whatever follows that very txn.
 pub fn plan_log(
     log: &LogFiles<'_>,
-    found: &Pieces,
+    found: &LogPieces,
     accept_loss_after: Option<Zxid>,
-) -> Result<Walked, Trouble> {
+) -> Result<LogEnd, LogFault> {
     let mut chain = Chain::new(log.after, log.known);
     for piece in &found.pieces {
         chain.piece(piece);
     }
     let (last_zxid, trouble) = chain.finish();
-    let mut walked = Walked { last_zxid, stop: found.stop, ..Walked::default() };
+    let mut walked = LogEnd { last_zxid, stop: found.stop, ..LogEnd::default() };
     match trouble {
         None => end_files(&mut walked, &found.pieces),
         Some(trouble) if accept_loss_after == Some(trouble.last_good) => {
             let place = (trouble.file, trouble.offset);
-            let is_good = |piece: &&Piece| (piece.file, piece.start) < place;
-            let good: Vec<Piece> = found.pieces.iter().filter(is_good).cloned().collect();
+            let is_good = |piece: &&LogPiece| (piece.file, piece.start) < place;
+            let good: Vec<LogPiece> = found.pieces.iter().filter(is_good).cloned().collect();
             end_files(&mut walked, &good);
             give_up(&mut walked, &trouble, log.files, &found.pieces);
             walked.accepted = Some(trouble);
@@ -248,7 +248,7 @@ pub fn plan_log(
 }
 
 /// Notes how the last files end.
-fn end_files(walked: &mut Walked, pieces: &[Piece]) {
+fn end_files(walked: &mut LogEnd, pieces: &[LogPiece]) {
     for file in pieces.chunk_by(|left, right| left.file == right.file) {
         let tail = tail_of(file);
         if tail.records == 0 {
@@ -261,41 +261,41 @@ fn end_files(walked: &mut Walked, pieces: &[Piece]) {
 }
 
 /// How a file ends, of which these are the pieces.
-fn tail_of(pieces: &[Piece]) -> Tail {
-    let mut tail = Tail {
+fn tail_of(pieces: &[LogPiece]) -> LogTail {
+    let mut tail = LogTail {
         name: pieces[0].file,
         good_bytes: pieces[0].start,
         file_bytes: 0,
         records: 0,
-        rest: TailRest::Nothing,
+        rest: TrailingBytes::Nothing,
     };
     for piece in pieces {
         tail.file_bytes = piece.end;
         match piece.content {
-            Content::Run { records, .. } => {
+            PieceContent::Run { records, .. } => {
                 tail.records += records;
                 tail.good_bytes = piece.end;
             }
-            Content::Undecodable { .. } => {
+            PieceContent::Undecodable { .. } => {
                 tail.records += 1;
                 tail.good_bytes = piece.end;
             }
-            Content::Torn => tail.rest = TailRest::Torn,
-            Content::Damage { .. } | Content::End => {}
+            PieceContent::Torn => tail.rest = TrailingBytes::Torn,
+            PieceContent::Damage { .. } | PieceContent::End => {}
         }
     }
     tail
 }
 
 /// Ends the log before the trouble. A file that has nothing good before it is given up as a whole.
-fn give_up(walked: &mut Walked, trouble: &Trouble, files: &[LogName], pieces: &[Piece]) {
+fn give_up(walked: &mut LogEnd, trouble: &LogFault, files: &[LogName], pieces: &[LogPiece]) {
     let mut first_given_up = trouble.file;
     walked.empty.retain(|tail| tail.name < trouble.file);
     if let Some(tail) = walked.tail.as_mut().filter(|tail| tail.name == trouble.file) {
         let of_file = pieces.iter().filter(|piece| piece.file == trouble.file);
         tail.file_bytes = of_file.map(|piece| piece.end).max().unwrap_or(tail.file_bytes);
         tail.good_bytes = trouble.offset;
-        tail.rest = TailRest::GivenUp;
+        tail.rest = TrailingBytes::GivenUp;
         first_given_up.zxid = first_given_up.zxid.next();
     }
     walked.given_up = files.iter().copied().filter(|file| *file >= first_given_up).collect();

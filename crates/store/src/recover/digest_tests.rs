@@ -26,7 +26,8 @@ fn a_tree_with_a_wrong_digest_is_refused() {
         assert!(message.contains(part), "{part:?} is not in {message:?}");
     }
     // Whoever only looks is told, and so is nobody who has switched digests off.
-    let looks = RecoverOptions { on_mismatch: OnMismatch::Report, ..RecoverOptions::default() };
+    let looks =
+        RecoverOptions { on_mismatch: OnDigestMismatch::Report, ..RecoverOptions::default() };
     let mismatch = run(&disk, &looks).unwrap().digest_mismatch.unwrap();
     assert_eq!((mismatch.zxid, mismatch.last_fit), (Zxid(3), Some(Zxid(2))));
     let tree = TreeOptions { digest: false, ..TreeOptions::default() };

@@ -16,7 +16,7 @@ use herdsman_proto::Zxid;
 use herdsman_proto::txn::TxnDigest;
 use herdsman_tree::Tree;
 
-use super::Base;
+use super::ReplayBase;
 
 /// The tree does not have the digest that it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) struct DigestCheck {
 }
 
 impl DigestCheck {
-    pub(super) fn new(base: &Base) -> Self {
+    pub(super) fn new(base: &ReplayBase) -> Self {
         let mut check = DigestCheck { from: base.fuzzy_until(), last_fit: None, mismatch: None };
         let snapshot = base.snapshot.as_ref();
         let in_snapshot = snapshot.and_then(|snapshot| snapshot.trailer.digest);

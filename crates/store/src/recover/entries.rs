@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 
 use herdsman_proto::txn::Entry;
 
-use crate::ahead::{HandOn, Place, read_ahead};
-use crate::disk::{Disk, IoAt};
-use crate::log::pieces::{LogFiles, Pieces, read_pieces};
+use crate::ahead::{FillThread, PassBatch, read_ahead};
+use crate::disk::{Disk, IoErrorAt};
+use crate::log::pieces::{LogFiles, LogPieces, read_pieces};
 
 /// A batch is handed on when its payloads are longer.
 const BATCH_BYTES: usize = 128 << 10;
@@ -18,9 +18,9 @@ pub(super) fn read_entries(
     disk: &dyn Disk,
     log: &LogFiles<'_>,
     apply: &mut dyn FnMut(&Entry),
-) -> Result<Pieces, IoAt> {
-    let place = Place::for_bytes(bytes_of(disk, log));
-    let mut fill = |hand_on: &mut HandOn<'_, Vec<Entry>>| fill(disk, log, hand_on);
+) -> Result<LogPieces, IoErrorAt> {
+    let place = FillThread::for_bytes(bytes_of(disk, log));
+    let mut fill = |hand_on: &mut PassBatch<'_, Vec<Entry>>| fill(disk, log, hand_on);
     read_ahead(place, &mut fill, &mut |entries: &Vec<Entry>| {
         entries.iter().for_each(&mut *apply);
         ControlFlow::Continue(())
@@ -30,8 +30,8 @@ pub(super) fn read_entries(
 fn fill(
     disk: &dyn Disk,
     log: &LogFiles<'_>,
-    hand_on: &mut HandOn<'_, Vec<Entry>>,
-) -> Result<Pieces, IoAt> {
+    hand_on: &mut PassBatch<'_, Vec<Entry>>,
+) -> Result<LogPieces, IoErrorAt> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let found = read_pieces(disk, log, &mut |record| {
         batch.push(Entry::decode(record.payload)?);

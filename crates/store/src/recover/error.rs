@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use herdsman_proto::Zxid;
 
 use super::DigestMismatch;
-use crate::disk::IoAt;
-use crate::log::walk::WalkError;
+use crate::disk::IoErrorAt;
+use crate::log::walk::LogWalkError;
 use crate::snapshot::reader::SnapshotError;
 use crate::voting::VotingError;
 
@@ -63,7 +63,7 @@ pub enum RecoverError {
     #[error("{source}. {advice}{context}", advice = advice(source.last_good()), context = context(passed_over))]
     Log {
         /// Where and why.
-        source: WalkError,
+        source: LogWalkError,
         /// Newer snapshots that could not be used.
         passed_over: Vec<SnapshotError>,
     },
@@ -97,8 +97,8 @@ pub enum RecoverError {
     },
 }
 
-impl From<IoAt> for RecoverError {
-    fn from(IoAt { path, source }: IoAt) -> Self {
+impl From<IoErrorAt> for RecoverError {
+    fn from(IoErrorAt { path, source }: IoErrorAt) -> Self {
         RecoverError::Io { path, source }
     }
 }
@@ -111,9 +111,9 @@ impl From<VotingError> for RecoverError {
 
 impl RecoverError {
     /// A log that cannot be read to its end.
-    pub(crate) fn from_log(error: WalkError, passed_over: Vec<SnapshotError>) -> Self {
+    pub(crate) fn from_log(error: LogWalkError, passed_over: Vec<SnapshotError>) -> Self {
         match error {
-            WalkError::Io { path, source } => RecoverError::Io { path, source },
+            LogWalkError::Io { path, source } => RecoverError::Io { path, source },
             source => RecoverError::Log { source, passed_over },
         }
     }

@@ -5,11 +5,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Cut, RecoverError, Recovered};
-use crate::disk::{Dirs, Disk, IoAt, io_at, remove_if_there};
+use super::{RecoverError, Recovered, TornCut};
+use crate::disk::{Dirs, Disk, IoErrorAt, io_at, remove_if_there};
 use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
-use crate::log::walk::{Tail, TailRest, Walked};
+use crate::log::walk::{LogEnd, LogTail, TrailingBytes};
 use crate::names::{DAMAGED, LogName, SnapshotName, TEMPORARY, list_logs};
 use crate::replace::remove_staged;
 
@@ -21,8 +21,8 @@ pub(super) fn mend(
     disk: &dyn Disk,
     dirs: &Dirs,
     recovered: &Recovered,
-    walked: &Walked,
-) -> Result<Option<Cut>, RecoverError> {
+    walked: &LogEnd,
+) -> Result<Option<TornCut>, RecoverError> {
     remove_staged(disk, dirs)?;
     if let Some(snapshot) = &recovered.snapshot {
         disk.sync_file(&snapshot.path).map_err(io_at(&snapshot.path))?;
@@ -47,7 +47,11 @@ pub(super) fn mend(
 }
 
 /// Makes the log and all names durable, and a snapshot.
-pub(crate) fn sync_all(disk: &dyn Disk, dirs: &Dirs, snapshot: Option<&Path>) -> Result<(), IoAt> {
+pub(crate) fn sync_all(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    snapshot: Option<&Path>,
+) -> Result<(), IoErrorAt> {
     if let Some(path) = snapshot {
         disk.sync_file(path).map_err(io_at(path))?;
     }
@@ -89,13 +93,13 @@ fn put_snapshot_aside(
 }
 
 /// Ends a file after its last good record; one without any record goes.
-fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &Tail) -> io::Result<Option<Cut>> {
+fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<Option<TornCut>> {
     let path = tail.name.path(dir);
     if tail.records == 0 {
         tracing::warn!(path = %path.display(), "removing a log file without a txn");
         disk.remove(&path)?;
     } else {
-        if tail.rest == TailRest::GivenUp {
+        if tail.rest == TrailingBytes::GivenUp {
             copy_rest(disk, dir, tail)?;
         }
         if tail.file_bytes > tail.good_bytes {
@@ -104,10 +108,10 @@ fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &Tail) -> io::Result<Option<Cut>
             file.sync_data()?;
         }
     }
-    Ok((tail.rest == TailRest::Torn).then(|| {
+    Ok((tail.rest == TrailingBytes::Torn).then(|| {
         let offset = if tail.records == 0 { 0 } else { tail.good_bytes };
         tracing::warn!(path = %path.display(), offset, "cut off a write that a crash interrupted");
-        Cut { path, offset }
+        TornCut { path, offset }
     }))
 }
 
@@ -120,7 +124,7 @@ fn put_aside(disk: &dyn Disk, dir: &Path, name: LogName) -> io::Result<()> {
 }
 
 /// Keeps a copy of what is about to be cut off.
-fn copy_rest(disk: &dyn Disk, dir: &Path, tail: &Tail) -> io::Result<()> {
+fn copy_rest(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<()> {
     let aside: PathBuf =
         dir.join(format!("{DAMAGED}{}.from.{}", tail.name.file_name(), tail.good_bytes));
     tracing::warn!(path = %aside.display(), "kept what was given up");

@@ -4,30 +4,30 @@
 
 use herdsman_proto::Zxid;
 
-use super::{DigestMismatch, EmptyDirs, OnMismatch, RecoverOptions, Serves};
-use crate::log::chain::Trouble;
-use crate::log::pieces::{LogFiles, Pieces};
-use crate::log::walk::{Walked, plan_log};
+use super::{DigestMismatch, EmptyDirs, OnDigestMismatch, RecoverOptions, ServerKind};
+use crate::log::chain::LogFault;
+use crate::log::pieces::{LogFiles, LogPieces};
+use crate::log::walk::{LogEnd, plan_log};
 use crate::names::SnapshotName;
 
 /// What was found on disk.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct RecoveryInput<'a> {
     /// There are no snapshots and no logs.
     pub is_fresh: bool,
     /// The part of the log that was read.
     pub log: LogFiles<'a>,
     /// What is in it.
-    pub pieces: &'a Pieces,
+    pub pieces: &'a LogPieces,
     /// Snapshots that prove how far the log once went.
-    pub reaches: &'a [Reach],
+    pub reaches: &'a [SnapshotReach],
     /// A digest that does not fit the tree.
     pub digest_mismatch: Option<DigestMismatch>,
 }
 
 /// A snapshot that holds effects of txns up to some zxid, or is named by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct SnapshotReach {
     /// Which snapshot.
     pub snapshot: SnapshotName,
     /// The last txn that the log must have, unless the snapshot that is used has it.
@@ -36,13 +36,13 @@ pub struct Reach {
 
 /// Why a server must not start from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RecoveryRefusal {
     /// The log has something in it that must not be stepped over.
-    Log(Trouble),
+    Log(LogFault),
     /// The log ends before a snapshot that was taken of it.
     LogTooShort {
         /// The snapshot.
-        reach: Reach,
+        reach: SnapshotReach,
         /// The last txn in the log.
         last: Zxid,
     },
@@ -52,39 +52,46 @@ pub enum Refusal {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RecoveryPlan {
     /// Where the log ends, and what is mended at its end.
-    pub log: Walked,
+    pub log: LogEnd,
     /// What would have been refused, and is given up because the operator said so.
-    pub loss: Option<Refusal>,
+    pub loss: Option<RecoveryRefusal>,
     /// Why the server must not vote before a leader has brought it up to date.
     pub suspend_voting: Option<String>,
 }
 
 /// Decides.
-pub fn plan_recovery(found: &Found<'_>, options: &RecoverOptions) -> Result<Plan, Refusal> {
+pub fn plan_recovery(
+    found: &RecoveryInput<'_>,
+    options: &RecoverOptions,
+) -> Result<RecoveryPlan, RecoveryRefusal> {
     let mismatch = found.digest_mismatch.filter(|mismatch| mismatch.healed_by.is_none());
-    if let (Some(mismatch), OnMismatch::Refuse) = (mismatch, options.on_mismatch) {
-        return Err(Refusal::Digest(mismatch));
+    if let (Some(mismatch), OnDigestMismatch::Refuse) = (mismatch, options.on_mismatch) {
+        return Err(RecoveryRefusal::Digest(mismatch));
     }
     let accepted = options.accept_loss_after;
-    let log = plan_log(&found.log, found.pieces, accepted).map_err(Refusal::Log)?;
+    let log = plan_log(&found.log, found.pieces, accepted).map_err(RecoveryRefusal::Log)?;
     let last = log.last_zxid;
-    let mut loss = log.accepted.clone().map(Refusal::Log);
+    let mut loss = log.accepted.clone().map(RecoveryRefusal::Log);
     if let Some(reach) = found.reaches.iter().find(|reach| reach.zxid > last).copied() {
-        let refusal = Refusal::LogTooShort { reach, last };
+        let refusal = RecoveryRefusal::LogTooShort { reach, last };
         if accepted != Some(last) {
             return Err(refusal);
         }
         loss.get_or_insert(refusal);
     }
     let suspend_voting = suspend_voting(found, loss.as_ref().map(|_| last), options.serves);
-    Ok(Plan { log, loss, suspend_voting })
+    Ok(RecoveryPlan { log, loss, suspend_voting })
 }
 
 /// Why the server must not vote, if it must not.
-fn suspend_voting(found: &Found<'_>, lost_after: Option<Zxid>, serves: Serves) -> Option<String> {
-    let Serves::InEnsemble { empty } = serves else {
+fn suspend_voting(
+    found: &RecoveryInput<'_>,
+    lost_after: Option<Zxid>,
+    serves: ServerKind,
+) -> Option<String> {
+    let ServerKind::InEnsemble { empty } = serves else {
         return None;
     };
     match lost_after {

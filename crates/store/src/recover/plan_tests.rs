@@ -8,9 +8,9 @@ use std::path::Path;
 use herdsman_proto::DecodeError;
 
 use super::*;
-use crate::log::chain::TroubleKind;
-use crate::log::pieces::{Content, Piece};
-use crate::log::walk::TailRest;
+use crate::log::chain::LogFaultKind;
+use crate::log::pieces::{LogPiece, PieceContent};
+use crate::log::walk::TrailingBytes;
 use crate::names::{Compression, LogName};
 
 const HEADER_BYTES: u64 = crate::log::HEADER_BYTES;
@@ -28,25 +28,25 @@ fn shown(zxid: Zxid) -> String {
     }
 }
 
-fn content(word: &str) -> Content {
+fn content(word: &str) -> PieceContent {
     match word {
-        "damage" => Content::Damage { why: "damaged", next_valid: None },
-        "torn" => Content::Torn,
+        "damage" => PieceContent::Damage { why: "damaged", next_valid: None },
+        "torn" => PieceContent::Torn,
         run => match run.strip_prefix('?') {
             Some(unknown) => {
-                Content::Undecodable { zxid: zxid(unknown), error: DecodeError::Trailing(1) }
+                PieceContent::Undecodable { zxid: zxid(unknown), error: DecodeError::Trailing(1) }
             }
             None => {
                 let (first, last) = run.split_once('-').unwrap_or((run, run));
                 let (first, last) = (zxid(first), zxid(last));
-                Content::Run { first, last, records: (last.0 - first.0).cast_unsigned() + 1 }
+                PieceContent::Run { first, last, records: (last.0 - first.0).cast_unsigned() + 1 }
             }
         },
     }
 }
 
-fn parse(log: &str) -> (Vec<LogName>, Pieces) {
-    let (mut files, mut pieces) = (Vec::new(), Pieces::default());
+fn parse(log: &str) -> (Vec<LogName>, LogPieces) {
+    let (mut files, mut pieces) = (Vec::new(), LogPieces::default());
     for text in log.split('|').map(str::trim).filter(|text| !text.is_empty()) {
         let (name, rest) = text.split_once(':').unwrap();
         let file = LogName { zxid: zxid(name) };
@@ -54,10 +54,10 @@ fn parse(log: &str) -> (Vec<LogName>, Pieces) {
         let mut start = HEADER_BYTES;
         for word in rest.split_whitespace() {
             let end = start + PIECE_BYTES;
-            pieces.pieces.push(Piece { file, start, end, content: content(word) });
+            pieces.pieces.push(LogPiece { file, start, end, content: content(word) });
             start = end;
         }
-        pieces.pieces.push(Piece { file, start, end: start + 7, content: Content::End });
+        pieces.pieces.push(LogPiece { file, start, end: start + 7, content: PieceContent::End });
     }
     (files, pieces)
 }
@@ -67,32 +67,32 @@ fn place(file: LogName, offset: u64) -> String {
     format!("log.{}[{piece}]", shown(file.zxid))
 }
 
-fn refusal_text(refusal: &Refusal) -> String {
+fn refusal_text(refusal: &RecoveryRefusal) -> String {
     match refusal {
-        Refusal::Log(trouble) => {
+        RecoveryRefusal::Log(trouble) => {
             let kind = match trouble.kind {
-                TroubleKind::Damaged { .. } => "damage".to_owned(),
-                TroubleKind::Gap { found } => format!("gap before {}", shown(found)),
-                TroubleKind::Backwards { found } => format!("back to {}", shown(found)),
-                TroubleKind::Undecodable { zxid, .. } => format!("unknown {}", shown(zxid)),
+                LogFaultKind::Damaged { .. } => "damage".to_owned(),
+                LogFaultKind::Gap { found } => format!("gap before {}", shown(found)),
+                LogFaultKind::Backwards { found } => format!("back to {}", shown(found)),
+                LogFaultKind::Undecodable { zxid, .. } => format!("unknown {}", shown(zxid)),
             };
             let place = place(trouble.file, trouble.offset);
             format!("{kind} at {place} after {}", shown(trouble.last_good))
         }
-        Refusal::Digest(mismatch) => format!("digest at {}", shown(mismatch.zxid)),
-        Refusal::LogTooShort { reach, last } => {
+        RecoveryRefusal::Digest(mismatch) => format!("digest at {}", shown(mismatch.zxid)),
+        RecoveryRefusal::LogTooShort { reach, last } => {
             format!("ends at {} before {}", shown(*last), shown(reach.zxid))
         }
     }
 }
 
-fn plan_text(plan: &Plan) -> String {
+fn plan_text(plan: &RecoveryPlan) -> String {
     let mut text = format!("until {}", shown(plan.log.last_zxid));
     if let Some(tail) = &plan.log.tail {
         let rest = match tail.rest {
-            TailRest::Nothing => "",
-            TailRest::Torn => " torn",
-            TailRest::GivenUp => " given up",
+            TrailingBytes::Nothing => "",
+            TrailingBytes::Torn => " torn",
+            TrailingBytes::GivenUp => " given up",
         };
         text += &format!(", ends {}{rest}", place(tail.name, tail.good_bytes));
     }
@@ -120,17 +120,17 @@ struct Given {
     reaches: &'static [&'static str],
     accept: Option<&'static str>,
     digest_mismatch: Option<DigestMismatch>,
-    on_mismatch: OnMismatch,
-    serves: Serves,
+    on_mismatch: OnDigestMismatch,
+    serves: ServerKind,
 }
 
 fn check(given: &Given, log: &str, expected: &str) {
     let (files, pieces) = parse(log);
     let after = zxid(given.base);
-    let reaches: Vec<Reach> = given
+    let reaches: Vec<SnapshotReach> = given
         .reaches
         .iter()
-        .map(|text| Reach {
+        .map(|text| SnapshotReach {
             snapshot: SnapshotName { zxid: zxid(text), compression: Compression::None },
             zxid: zxid(text),
         })
@@ -139,7 +139,7 @@ fn check(given: &Given, log: &str, expected: &str) {
     let dir = Path::new("/log");
     let log_files = LogFiles { dir, files: &files, after, until: None, known: &known };
     let digest_mismatch = given.digest_mismatch;
-    let found = Found {
+    let found = RecoveryInput {
         is_fresh: log.is_empty() && after == Zxid::ZERO,
         log: log_files,
         pieces: &pieces,
@@ -244,9 +244,10 @@ fn the_log_must_reach_what_snapshots_show() {
 /// Only who has lost something must not vote.
 #[test]
 fn a_member_that_has_lost_something_does_not_vote() {
-    let [new, lost] = [EmptyDirs::New, EmptyDirs::Lost].map(|empty| Serves::InEnsemble { empty });
+    let [new, lost] =
+        [EmptyDirs::New, EmptyDirs::Lost].map(|empty| ServerKind::InEnsemble { empty });
     let no_data = "until 0; no vote: there were no snapshots and no logs, and db.autocreate=false";
-    for (serves, expected) in [(Serves::Alone, "until 0"), (new, "until 0"), (lost, no_data)] {
+    for (serves, expected) in [(ServerKind::Alone, "until 0"), (new, "until 0"), (lost, no_data)] {
         check(&Given { serves, ..from("0") }, "", expected);
     }
     for serves in [new, lost] {
@@ -271,7 +272,7 @@ fn a_tree_with_another_digest_is_refused() {
     // To give up what follows some damage does not make it right.
     let given = Given { accept: Some("9"), ..given };
     check(&given, "1: 1-9 damage 11", "refuse: digest at 7");
-    let looks = Given { on_mismatch: OnMismatch::Report, ..given };
+    let looks = Given { on_mismatch: OnDigestMismatch::Report, ..given };
     check(&looks, "1: 1-9", "until 9, ends log.1[1]");
     let healed = DigestMismatch { healed_by: Some(Zxid(8)), ..mismatch };
     let given = Given { digest_mismatch: Some(healed), ..from("5") };

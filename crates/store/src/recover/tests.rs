@@ -202,7 +202,7 @@ fn whoever_gives_up_txns_in_an_ensemble_does_not_vote() {
     };
     let accept_loss_after = Some(Zxid(2));
     let alone = RecoverOptions { accept_loss_after, ..RecoverOptions::default() };
-    let serves = Serves::InEnsemble { empty: EmptyDirs::New };
+    let serves = ServerKind::InEnsemble { empty: EmptyDirs::New };
     let member = RecoverOptions { serves, ..alone.clone() };
     let disk = damaged();
     run(&disk, &alone).unwrap();
@@ -230,7 +230,7 @@ fn whoever_gives_up_txns_in_an_ensemble_does_not_vote() {
 fn an_empty_member_does_not_vote_without_db_autocreate() {
     for (empty, is_suspended) in [(EmptyDirs::New, false), (EmptyDirs::Lost, true)] {
         let disk = disk();
-        let serves = Serves::InEnsemble { empty };
+        let serves = ServerKind::InEnsemble { empty };
         assert!(run(&disk, &RecoverOptions { serves, ..RecoverOptions::default() }).unwrap().fresh);
         disk.crash(|_| false);
         assert_eq!(voting::suspended(&disk, &dirs()).unwrap().is_some(), is_suspended);

@@ -16,7 +16,7 @@ use herdsman_tree::digest::znode_digest;
 
 use super::input::Input;
 use super::parts::{NodeView, SnapshotFault, SnapshotVisitor, view_node};
-use crate::ahead::{HandOn, Place, read_ahead};
+use crate::ahead::{FillThread, PassBatch, read_ahead};
 
 /// A batch is handed on when its paths and data are longer.
 const BATCH_BYTES: usize = 256 << 10;
@@ -29,16 +29,16 @@ const FORECAST_SHARE: u64 = 16;
 
 /// Znodes, one after the other.
 #[derive(Default)]
-struct Batch {
+struct ZnodeBatch {
     paths: String,
     data: Vec<u8>,
-    nodes: Vec<Noted>,
+    nodes: Vec<BatchEntry>,
     /// How much of the file had been read for it.
     file_bytes: u64,
 }
 
 /// A znode whose path and data follow those of the one before it.
-struct Noted {
+struct BatchEntry {
     /// Where it starts in the content.
     offset: u64,
     path_bytes: usize,
@@ -48,7 +48,7 @@ struct Noted {
     digest: Option<u32>,
 }
 
-impl Batch {
+impl ZnodeBatch {
     fn clear(&mut self) {
         // One long znode must not make all batches long for ever.
         self.data.clear();
@@ -65,7 +65,7 @@ impl Batch {
     fn note(&mut self, offset: u64, node: &NodeView<'_>, digest: Option<u32>) {
         self.paths.push_str(&node.path);
         self.data.extend_from_slice(node.data.unwrap_or_default());
-        self.nodes.push(Noted {
+        self.nodes.push(BatchEntry {
             offset,
             path_bytes: node.path.len(),
             data_bytes: node.data.map(<[u8]>::len),
@@ -109,14 +109,14 @@ pub(super) struct FileRead<'a> {
 }
 
 /// Tells a visitor how many znodes to expect, judging by the first part of the file.
-struct Forecast {
+struct ZnodeEstimate {
     bytes_total: u64,
     nodes: u64,
     is_told: bool,
 }
 
-impl Forecast {
-    fn note(&mut self, batch: &Batch, visitor: &mut dyn SnapshotVisitor) {
+impl ZnodeEstimate {
+    fn note(&mut self, batch: &ZnodeBatch, visitor: &mut dyn SnapshotVisitor) {
         self.nodes += batch.nodes.len() as u64;
         if !self.is_told && batch.file_bytes >= self.bytes_total / FORECAST_SHARE {
             self.is_told = true;
@@ -131,16 +131,17 @@ impl Forecast {
 /// batch how much of the file has been read.
 pub(super) fn read_nodes<R: Read + Send + ?Sized>(
     input: &mut Input<'_, R>,
-    place: Place,
+    place: FillThread,
     visitor: &mut dyn SnapshotVisitor,
     file: &FileRead<'_>,
     report: &mut dyn FnMut(u64),
 ) -> Result<u64, NodesFault> {
     let digests = visitor.wants_digests();
     let mut refused = None;
-    let mut forecast = Forecast { bytes_total: file.bytes_total, nodes: 0, is_told: false };
-    let mut fill = |hand_on: &mut HandOn<'_, Batch>| fill(input, digests, file.bytes, hand_on);
-    let read = read_ahead(place, &mut fill, &mut |batch: &Batch| {
+    let mut forecast = ZnodeEstimate { bytes_total: file.bytes_total, nodes: 0, is_told: false };
+    let mut fill =
+        |hand_on: &mut PassBatch<'_, ZnodeBatch>| fill(input, digests, file.bytes, hand_on);
+    let read = read_ahead(place, &mut fill, &mut |batch: &ZnodeBatch| {
         report(batch.file_bytes);
         forecast.note(batch, visitor);
         match batch.visit(visitor) {
@@ -162,10 +163,10 @@ fn fill(
     input: &mut Input<'_, impl Read + ?Sized>,
     digests: bool,
     file_bytes: &AtomicU64,
-    hand_on: &mut HandOn<'_, Batch>,
+    hand_on: &mut PassBatch<'_, ZnodeBatch>,
 ) -> Result<u64, SnapshotFault> {
     let mut nodes = 0;
-    let mut batch = Batch::default();
+    let mut batch = ZnodeBatch::default();
     loop {
         let result = fill_batch(input, digests, &mut batch);
         nodes += batch.nodes.len() as u64;
@@ -183,7 +184,7 @@ fn fill(
 fn fill_batch(
     input: &mut Input<'_, impl Read + ?Sized>,
     digests: bool,
-    batch: &mut Batch,
+    batch: &mut ZnodeBatch,
 ) -> Result<ControlFlow<()>, SnapshotFault> {
     while !batch.is_full() {
         let offset = input.offset();

@@ -17,7 +17,7 @@ enum Way {
     /// One by one, straight from the input.
     Plain,
     /// In batches.
-    Batches(Place),
+    Batches(FillThread),
 }
 
 /// A tree in the making, and the paths that it took.
@@ -102,7 +102,7 @@ fn read_plainly(input: &mut Input<'_, &[u8]>, witness: &mut Witness) -> Result<u
 
 fn check(what: &str, content: &[u8]) -> Seen {
     let plain = read(content, Way::Plain);
-    for place in [Place::Here, Place::Thread] {
+    for place in [FillThread::Here, FillThread::Thread] {
         let seen = read(content, Way::Batches(place));
         // Thousands of paths in a message help nobody.
         assert_eq!(seen.paths.len(), plain.paths.len(), "{what}, {place:?}");
@@ -191,7 +191,7 @@ fn a_znode_that_fits_nowhere_is_found_where_it_is() {
 #[test]
 fn progress_is_told_as_far_as_the_batch_was_read() {
     let (content, _) = content(&paths());
-    let told = [Place::Here, Place::Thread].map(|place| {
+    let told = [FillThread::Here, FillThread::Thread].map(|place| {
         let read = AtomicU64::new(0);
         let mut source = Counting { rest: &content, read: &read };
         let mut input = Input::of_file(&mut source);
@@ -237,7 +237,7 @@ fn how_many_znodes_will_come_is_told_once_and_about_right() {
     let mut input = Input::of_file(&mut source);
     let mut visitor = Expecting::default();
     let file = FileRead { bytes: &read, bytes_total: content.len() as u64 };
-    let nodes = read_nodes(&mut input, Place::Here, &mut visitor, &file, &mut |_| {});
+    let nodes = read_nodes(&mut input, FillThread::Here, &mut visitor, &file, &mut |_| {});
     let nodes = nodes.ok().unwrap() as usize;
     let [(seen, expected)] = visitor.told[..] else { panic!("{:?}", visitor.told) };
     assert!(seen < nodes / 4, "told after {seen} of {nodes}");

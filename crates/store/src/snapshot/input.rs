@@ -5,7 +5,7 @@
 
 use std::io::{self, Read};
 
-use herdsman_proto::{DecodeError, Reader};
+use herdsman_proto::{DecodeError, JuteReader};
 use simd_adler32::Adler32;
 
 use super::parts::SnapshotFault;
@@ -114,13 +114,13 @@ impl<'a, R: Read + ?Sized> Input<'a, R> {
     }
 
     pub(super) fn int(&mut self) -> Result<i32, SnapshotFault> {
-        let value = Reader::new(self.view(4)?).int()?;
+        let value = JuteReader::new(self.view(4)?).int()?;
         self.consume(4);
         Ok(value)
     }
 
     pub(super) fn long(&mut self) -> Result<i64, SnapshotFault> {
-        let value = Reader::new(self.view(8)?).long()?;
+        let value = JuteReader::new(self.view(8)?).long()?;
         self.consume(8);
         Ok(value)
     }
@@ -135,7 +135,7 @@ impl<'a, R: Read + ?Sized> Input<'a, R> {
 
     /// Bytes of the string or buffer at `at`, with its length field.
     pub(super) fn field_bytes(&mut self, at: usize) -> Result<usize, SnapshotFault> {
-        let length = Reader::new(&self.view(at + 4)?[at..]).int()?;
+        let length = JuteReader::new(&self.view(at + 4)?[at..]).int()?;
         match usize::try_from(length) {
             Ok(bytes) if bytes <= self.field_bytes_max => Ok(4 + bytes),
             Err(_) if length == -1 => Ok(4),

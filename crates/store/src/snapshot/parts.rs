@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::io::{self, Read};
 
-use herdsman_proto::{Acl, DecodeError, Reader, SessionId, StatPersisted, Zxid};
+use herdsman_proto::{Acl, DecodeError, JuteReader, SessionId, StatPersisted, Zxid};
 use herdsman_tree::{LoadError, Loader};
 
 use super::END_PATH;
@@ -167,7 +167,7 @@ fn read_acl(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Vec<Acl>, Snaps
         // perms, then two strings: find out how long they are, then decode in one go.
         let scheme = 4 + input.field_bytes(4)?;
         let bytes = scheme + input.field_bytes(scheme)?;
-        let mut reader = Reader::new(input.view(bytes)?);
+        let mut reader = JuteReader::new(input.view(bytes)?);
         acl.push(Acl::decode(&mut reader)?);
         input.consume(bytes);
     }
@@ -189,13 +189,13 @@ pub(super) fn view_node<'a>(
     input: &'a mut Input<'_, impl Read + ?Sized>,
 ) -> Result<Option<NodeView<'a>>, SnapshotFault> {
     let path_bytes = input.field_bytes(0)?;
-    let path = Reader::new(input.view(path_bytes)?).buffer()?.ok_or(DecodeError::Null)?;
+    let path = JuteReader::new(input.view(path_bytes)?).buffer()?.ok_or(DecodeError::Null)?;
     if path == END_PATH.as_bytes() {
         input.consume(path_bytes);
         return Ok(None);
     }
     let bytes = path_bytes + input.field_bytes(path_bytes)? + NODE_TAIL_BYTES;
-    let mut reader = Reader::new(input.view(bytes)?);
+    let mut reader = JuteReader::new(input.view(bytes)?);
     Ok(Some(NodeView {
         path: reader.required_string()?,
         data: reader.buffer()?,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use herdsman_proto::{Reader, Zxid};
+use herdsman_proto::{JuteReader, Zxid};
 use simd_adler32::Adler32;
 
 use super::batch::{FileRead, NodesFault, read_nodes};
@@ -24,7 +24,7 @@ use super::pack::{magic, unpack};
 use super::parts::read_tables;
 pub use super::parts::{SnapshotFault, SnapshotVisitor};
 use super::{HEADER, HEADER_CHECKED_BYTES, LAST_BYTES, Trailer, ZxidDigest};
-use crate::ahead::Place;
+use crate::ahead::FillThread;
 use crate::disk::{Disk, ReadFile, Stream};
 use crate::log::ending::read_exactly;
 use crate::names::{Compression, SnapshotName};
@@ -91,7 +91,7 @@ pub fn read_snapshot_at(
     let mut content = unpack(counted, compression);
     let mut input = Input::of_file(&mut *content);
     let result = read_head(&mut input, visitor).map_err(NodesFault::Input).and_then(|()| {
-        let place = Place::for_bytes(file_bytes);
+        let place = FillThread::for_bytes(file_bytes);
         let file = FileRead { bytes: &read, bytes_total: file_bytes };
         let nodes = read_nodes(&mut input, place, visitor, &file, progress)?;
         let trailer = read_end(&mut input).map_err(NodesFault::Input)?;
@@ -168,7 +168,7 @@ fn read_end(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Trailer, Snapsh
 /// Reads a seal and compares it with what came before.
 fn check_seal(input: &mut Input<'_, impl Read + ?Sized>) -> Result<(), SnapshotFault> {
     let computed = input.adler().finish();
-    let mut reader = Reader::new(input.view(SEAL_BYTES)?);
+    let mut reader = JuteReader::new(input.view(SEAL_BYTES)?);
     let stored = reader.long()?;
     if stored != i64::from(computed) || reader.rest() != LAST_BYTES {
         return Err(SnapshotFault::Seal { computed, stored });
@@ -186,7 +186,7 @@ fn read_trailer(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Trailer, Sn
     if rest.is_empty() {
         return Ok(Trailer::default());
     }
-    let tail = Tail { rest, adler };
+    let tail = TrailerBytes { rest, adler };
     let with_digest = tail.clone().digest().and_then(|(digest, tail)| {
         let last_zxid = match tail.rest.is_empty() {
             true => None,
@@ -201,14 +201,14 @@ fn read_trailer(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Trailer, Sn
 
 /// Bytes behind the first seal, and the checksum of all before them.
 #[derive(Clone)]
-struct Tail<'a> {
+struct TrailerBytes<'a> {
     rest: &'a [u8],
     adler: Adler32,
 }
 
-impl<'a> Tail<'a> {
-    fn digest(self) -> Option<(ZxidDigest, Tail<'a>)> {
-        let mut reader = Reader::new(self.rest);
+impl<'a> TrailerBytes<'a> {
+    fn digest(self) -> Option<(ZxidDigest, TrailerBytes<'a>)> {
+        let mut reader = JuteReader::new(self.rest);
         let zxid = Zxid(reader.long().ok()?);
         let version = reader.int().ok()?;
         let digest = if version < 2 {
@@ -224,18 +224,18 @@ impl<'a> Tail<'a> {
 
     /// The last zxid, its seal, and nothing else.
     fn last_zxid(self) -> Option<Zxid> {
-        let zxid = Zxid(Reader::new(self.rest).long().ok()?);
+        let zxid = Zxid(JuteReader::new(self.rest).long().ok()?);
         self.sealed(8)?.rest.is_empty().then_some(zxid)
     }
 
     /// What follows `bytes` and their seal, if the seal fits.
-    fn sealed(mut self, bytes: usize) -> Option<Tail<'a>> {
+    fn sealed(mut self, bytes: usize) -> Option<TrailerBytes<'a>> {
         let (content, rest) = self.rest.split_at_checked(bytes)?;
         self.adler.write(content);
         let (seal, rest) = rest.split_at_checked(SEAL_BYTES)?;
         let expected = [&i64::from(self.adler.finish()).to_be_bytes(), &LAST_BYTES[..]].concat();
         self.adler.write(seal);
-        (seal == expected).then_some(Tail { rest, adler: self.adler })
+        (seal == expected).then_some(TrailerBytes { rest, adler: self.adler })
     }
 }
 

@@ -28,7 +28,7 @@
 
 use std::io::Read;
 
-use herdsman_proto::{JuteWrite, Reader, Zxid};
+use herdsman_proto::{JuteReader, JuteWrite, Zxid};
 use herdsman_tree::{Dump, Loader, Tree, TreeOptions};
 
 use super::input::{Input, ReadAhead};
@@ -150,7 +150,7 @@ fn read_signed(
     }
     let nodes = read_parts(input, loader)?;
     let bytes = input.field_bytes(0)?;
-    let signature = Reader::new(input.view(bytes)?).required_string()?;
+    let signature = JuteReader::new(input.view(bytes)?).required_string()?;
     if signature != SIGNATURE {
         // Whatever it is, it need not fill a log.
         return Err(SnapshotFault::Signature(signature.chars().take(40).collect()));

@@ -60,7 +60,7 @@ pub struct SnapshotFile {
 }
 
 /// Is told how many bytes have just been written.
-pub type Pace<'a> = dyn FnMut(u64) + 'a;
+pub type WritePace<'a> = dyn FnMut(u64) + 'a;
 
 /// A snapshot being written.
 pub struct SnapshotWriter {
@@ -119,7 +119,7 @@ impl SnapshotWriter {
     }
 
     /// Takes what was noted down to the disk.
-    pub fn spill(&mut self, pace: &mut Pace<'_>) -> Result<(), SnapshotWriteError> {
+    pub fn spill(&mut self, pace: &mut WritePace<'_>) -> Result<(), SnapshotWriteError> {
         self.try_spill(pace).map_err(|source| self.error(source))
     }
 
@@ -127,7 +127,7 @@ impl SnapshotWriter {
     pub fn finish(
         mut self,
         trailer: &Trailer,
-        pace: &mut Pace<'_>,
+        pace: &mut WritePace<'_>,
     ) -> Result<SnapshotFile, SnapshotWriteError> {
         self.try_finish(trailer, pace).map_err(|source| self.error(source))
     }
@@ -136,12 +136,12 @@ impl SnapshotWriter {
     pub(crate) fn seal_unnamed(
         mut self,
         trailer: &Trailer,
-        pace: &mut Pace<'_>,
+        pace: &mut WritePace<'_>,
     ) -> Result<u64, SnapshotWriteError> {
         self.try_complete(trailer, pace).map_err(|source| self.error(source))
     }
 
-    fn try_spill(&mut self, pace: &mut Pace<'_>) -> io::Result<()> {
+    fn try_spill(&mut self, pace: &mut WritePace<'_>) -> io::Result<()> {
         let packer = self.packer.as_mut().expect("not finished yet");
         for piece in self.buffer.chunks(PIECE_BYTES) {
             let before = packer.file_bytes();
@@ -154,7 +154,7 @@ impl SnapshotWriter {
     }
 
     /// Writes what is left and waits until all of it is durable.
-    fn try_complete(&mut self, trailer: &Trailer, pace: &mut Pace<'_>) -> io::Result<u64> {
+    fn try_complete(&mut self, trailer: &Trailer, pace: &mut WritePace<'_>) -> io::Result<u64> {
         encode_end(&mut self.buffer);
         self.seal(pace)?;
         if let Some(digest) = trailer.digest {
@@ -175,7 +175,11 @@ impl SnapshotWriter {
         finished
     }
 
-    fn try_finish(&mut self, trailer: &Trailer, pace: &mut Pace<'_>) -> io::Result<SnapshotFile> {
+    fn try_finish(
+        &mut self,
+        trailer: &Trailer,
+        pace: &mut WritePace<'_>,
+    ) -> io::Result<SnapshotFile> {
         let bytes = self.try_complete(trailer, pace)?;
         let path = self.name.path(&self.dir);
         let renamed = self.disk.rename(&self.temporary(), &path);
@@ -187,7 +191,7 @@ impl SnapshotWriter {
     }
 
     /// Appends the checksum of everything so far.
-    fn seal(&mut self, pace: &mut Pace<'_>) -> io::Result<()> {
+    fn seal(&mut self, pace: &mut WritePace<'_>) -> io::Result<()> {
         self.try_spill(pace)?;
         self.buffer.put_long(i64::from(self.adler.finish()));
         self.buffer.put_string(END_PATH);
@@ -230,7 +234,7 @@ pub fn write_snapshot(
 }
 
 /// Is shown path and stat of each znode.
-pub(crate) type Witness<'a> = dyn FnMut(&str, &StatPersisted) + 'a;
+pub(crate) type ObserveZnode<'a> = dyn FnMut(&str, &StatPersisted) + 'a;
 
 /// Writes a standing tree up to its last znode; only the trailer is missing.
 pub(crate) fn write_nodes(
@@ -238,7 +242,7 @@ pub(crate) fn write_nodes(
     dir: &Path,
     compression: Compression,
     tree: &Tree,
-    witness: &mut Witness<'_>,
+    witness: &mut ObserveZnode<'_>,
 ) -> Result<SnapshotWriter, SnapshotWriteError> {
     let mut dump = Dump::start(tree);
     let head = (dump.zxid(), compression);

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::request::{RequestHeader, SetWatches};
 use herdsman_proto::{
-    EventType, OpCode, ReadRequest, Reader, Request, WatchedEvent, WriteRequest, Xid,
+    EventType, JuteReader, OpCode, ReadRequest, Request, WatchedEvent, WriteRequest, Xid,
 };
 
 /// A longer frame is not looked into: from there on bytes are passed on as they come. Far above
@@ -75,7 +75,7 @@ impl SeenRequest {
 
     /// A frame with its length in front, not the first.
     pub fn decode(frame: &[u8]) -> Self {
-        let mut reader = Reader::new(frame.get(LENGTH_BYTES..).unwrap_or_default());
+        let mut reader = JuteReader::new(frame.get(LENGTH_BYTES..).unwrap_or_default());
         let Ok(header) = RequestHeader::decode(&mut reader) else {
             return SeenRequest::default();
         };
@@ -144,7 +144,7 @@ pub(super) enum SeenAnswer {
 impl SeenAnswer {
     /// A frame with its length in front, not the first.
     pub fn decode(frame: &[u8]) -> Self {
-        let mut reader = Reader::new(frame.get(LENGTH_BYTES..).unwrap_or_default());
+        let mut reader = JuteReader::new(frame.get(LENGTH_BYTES..).unwrap_or_default());
         match ReplyHeader::decode(&mut reader) {
             Ok((Xid::NOTIFICATION, ..)) => {
                 SeenAnswer::Event(WatchedEvent::decode(&mut reader).ok())

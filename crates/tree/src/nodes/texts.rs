@@ -13,14 +13,14 @@ use super::NodeId;
 /// Where a text is among those of about its length. Never 0, so that a free slot of the arena needs no
 /// mark of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(NonZeroU32);
+pub(super) struct RowId(NonZeroU32);
 
 /// A row that was moved: the znode it belongs to has its text at another place now.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
-pub(super) struct Moved {
+pub(super) struct MovedRow {
     pub owner: NodeId,
-    pub to: Place,
+    pub to: RowId,
 }
 
 /// Bytes of a row before its text: the owner's id.
@@ -55,14 +55,14 @@ impl Texts {
 
     /// A part of the text of this length at a place. Each step of each path comes through here.
     #[inline(always)]
-    pub(super) fn get(&self, place: Place, bytes: usize, part: Range<usize>) -> &[u8] {
+    pub(super) fn get(&self, place: RowId, bytes: usize, part: Range<usize>) -> &[u8] {
         let rows = &self.sizes[size_of_text(bytes)];
         let (chunk, start) = rows.position(place);
         &rows.chunks[chunk][start + OWNER + part.start..start + OWNER + part.end]
     }
 
     /// Adds a text of two parts.
-    pub(super) fn insert(&mut self, owner: NodeId, name: &[u8], data: &[u8]) -> Place {
+    pub(super) fn insert(&mut self, owner: NodeId, name: &[u8], data: &[u8]) -> RowId {
         let bytes = name.len() + data.len();
         let row = self.sizes[size_of_text(bytes)].push(OWNER + bytes);
         let (head, text) = row.split_at_mut(OWNER);
@@ -73,14 +73,14 @@ impl Texts {
     }
 
     /// Takes out the text of this length at a place.
-    pub(super) fn remove(&mut self, place: Place, bytes: usize) -> Option<Moved> {
+    pub(super) fn remove(&mut self, place: RowId, bytes: usize) -> Option<MovedRow> {
         self.sizes[size_of_text(bytes)].remove(place)
     }
 
     /// Overwrites the end of a text, behind its first `kept` bytes, if the new one fits into its row.
     pub(super) fn overwrite(
         &mut self,
-        place: Place,
+        place: RowId,
         bytes: usize,
         kept: usize,
         end: &[u8],
@@ -126,14 +126,14 @@ impl Rows {
 
     /// Which chunk, and where in it the row begins.
     #[inline]
-    fn position(&self, place: Place) -> (usize, usize) {
+    fn position(&self, place: RowId) -> (usize, usize) {
         let row = place.0.get() - 1;
         let in_chunk = row & ((1 << self.rows_log2) - 1);
         ((row >> self.rows_log2) as usize, in_chunk as usize * self.row_bytes as usize)
     }
 
-    fn last(&self) -> Place {
-        Place(NonZeroU32::new(self.len).expect("there is a row"))
+    fn last(&self) -> RowId {
+        RowId(NonZeroU32::new(self.len).expect("there is a row"))
     }
 
     /// Adds a row and gives all that is behind its beginning.
@@ -148,7 +148,7 @@ impl Rows {
     }
 
     /// Takes a row out and puts the last one in its place.
-    fn remove(&mut self, place: Place) -> Option<Moved> {
+    fn remove(&mut self, place: RowId) -> Option<MovedRow> {
         let last = self.last();
         let ((to, to_start), (from, from_start)) = (self.position(place), self.position(last));
         self.len -= 1;
@@ -163,7 +163,7 @@ impl Rows {
             // A chunk that this leaves empty stays, for whoever comes and goes at its edge.
             self.chunks.truncate(from + 1);
         }
-        (place != last).then(|| Moved { owner: self.owner(to, to_start), to: place })
+        (place != last).then(|| MovedRow { owner: self.owner(to, to_start), to: place })
     }
 
     fn owner(&self, chunk: usize, start: usize) -> NodeId {
@@ -225,7 +225,7 @@ mod tests {
         let text = [name(7), b"x".to_vec()].concat();
         assert_eq!(texts.get(places[7], text.len(), 0..text.len()), text);
         let moved = texts.remove(places[7], text.len());
-        assert_eq!(moved, Some(Moved { owner: NodeId(4999), to: places[7] }));
+        assert_eq!(moved, Some(MovedRow { owner: NodeId(4999), to: places[7] }));
         assert_eq!(
             texts.get(places[7], text.len(), 0..text.len()),
             [name(4999), b"x".to_vec()].concat()
@@ -248,7 +248,7 @@ mod tests {
         assert!(texts.overwrite(place_a, a.len(), 9_999, &[3]).is_ok());
         assert_eq!(texts.get(place_a, a.len(), 0..a.len())[9_999], 3);
         let moved = texts.remove(place_a, a.len());
-        assert_eq!(moved, Some(Moved { owner: NodeId(2), to: place_a }));
+        assert_eq!(moved, Some(MovedRow { owner: NodeId(2), to: place_a }));
         assert_eq!(texts.get(place_a, b.len(), 0..b.len()), b);
         let _ = place_b;
     }

@@ -11,7 +11,7 @@ use herdsman_proto::txn::Data;
 use herdsman_proto::{StatPersisted, Zxid};
 
 use super::NodeId;
-use super::texts::{Place, Texts};
+use super::texts::{RowId, Texts};
 use crate::acls::AclSlot;
 
 /// Data of this size or more is shared with the txn that brought it: to copy it would cost more time
@@ -165,7 +165,7 @@ pub struct NewZnode<'a> {
 #[derive(Debug)]
 pub(super) struct Slot {
     /// Where its text is: the name, and behind it the data, if it has any that is not shared.
-    pub place: Place,
+    pub place: RowId,
     name: NameLen,
     data_bytes: u32,
     pub parent: NodeId,
@@ -222,7 +222,7 @@ impl NameLen {
 
 impl Slot {
     /// A znode whose text is at this place, behind all its brothers and sisters.
-    pub(super) fn new(place: Place, name: &str, parent: (NodeId, u32), new: &NewZnode<'_>) -> Self {
+    pub(super) fn new(place: RowId, name: &str, parent: (NodeId, u32), new: &NewZnode<'_>) -> Self {
         let stat = &new.stat;
         let mut slot = Slot {
             place,
@@ -256,7 +256,7 @@ impl Slot {
     }
 
     /// Other data, the unshared part of which stands in the text at this place now.
-    pub(super) fn set_data(&mut self, data: NewData<'_>, place: Place) {
+    pub(super) fn set_data(&mut self, data: NewData<'_>, place: RowId) {
         self.place = place;
         self.data_bytes = data.unshared().len() as u32;
         self.name.set_has_data(data.bytes().is_some());

@@ -8,7 +8,7 @@ use herdsman_proto::{ErrorCode, OpCode, Perms, StatPersisted, Txn, path};
 
 use super::Prepare;
 use crate::apply::owner_of;
-use crate::overlay::Pending;
+use crate::overlay::PendingZnode;
 use crate::owner::{Owner, ttl_owner};
 
 impl Prepare<'_> {
@@ -47,7 +47,7 @@ impl Prepare<'_> {
         let data = request.data.map(Arc::from);
         let owner = owner_of(kind, self.header.session);
         let stat = StatPersisted::created(zxid, self.header.time_ms, owner);
-        let znode = Pending::new(stat, self.tree.acls.find_or_arrange(&acl), data.clone());
+        let znode = PendingZnode::new(stat, self.tree.acls.find_or_arrange(&acl), data.clone());
         self.overlay.put(self.tree, zxid, parent_path, parent);
         self.overlay.put(self.tree, zxid, &full_path, znode);
         Ok(Txn::Create(CreateTxn { kind, path: full_path, data, acl, parent_cversion }))

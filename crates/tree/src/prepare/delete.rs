@@ -3,7 +3,7 @@
 use herdsman_proto::{ErrorCode, Perms, Txn, TxnHeader, path};
 
 use super::{Caller, Prepare, Prepared, next_version};
-use crate::overlay::{Overlay, Pending};
+use crate::overlay::{Overlay, PendingZnode};
 use crate::sweep::SweepTime;
 use crate::tree::Tree;
 
@@ -54,7 +54,7 @@ impl Prepare<'_> {
         Ok(Txn::Delete { path: path.into(), container: true })
     }
 
-    fn record_delete(&mut self, path: &str, parent_path: &str, mut parent: Pending) {
+    fn record_delete(&mut self, path: &str, parent_path: &str, mut parent: PendingZnode) {
         let zxid = self.header.zxid;
         parent.children -= 1;
         parent.stat.pzxid = zxid;

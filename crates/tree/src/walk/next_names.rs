@@ -7,7 +7,7 @@
 
 use super::noted;
 use crate::nodes::{NodeId, Znode};
-use crate::sight::Sight;
+use crate::visible::VisibleTree;
 use crate::walk::StepLimit;
 use herdsman_proto::Zxid;
 
@@ -37,7 +37,7 @@ impl NextNames {
     /// for them.
     pub(super) fn look(
         &mut self,
-        sight: Sight<'_>,
+        sight: VisibleTree<'_>,
         parent: Option<Znode<'_>>,
         age: Zxid,
         after: Option<&str>,

@@ -1,18 +1,18 @@
 //! Order, bounds of a step and of what is kept, and changes between steps.
 
 use super::*;
-use crate::sight::tests::{put, tree};
+use crate::visible::tests::{put, tree};
 use herdsman_proto::{Acl, Id, Perms};
 
 fn znodes(znodes: usize) -> StepLimit {
     StepLimit { znodes, bytes: usize::MAX }
 }
 
-fn walk_paths(walk: &mut Walk, sight: Sight<'_>, step: usize) -> Vec<String> {
+fn walk_paths(walk: &mut TreeWalk, sight: VisibleTree<'_>, step: usize) -> Vec<String> {
     let mut seen = Vec::new();
-    let mut note = |visit: Visit<'_>| {
+    let mut note = |visit: VisitedZnode<'_>| {
         seen.push(format!("{}{}", visit.path, if visit.znode.is_some() { "" } else { "!" }));
-        if visit.path == "/zookeeper" { Onward::Past } else { Onward::Into }
+        if visit.path == "/zookeeper" { WalkAction::SkipSubtree } else { WalkAction::Descend }
     };
     while walk.step(sight, znodes(step), &mut note) {}
     seen
@@ -23,30 +23,30 @@ fn a_walk_goes_by_name_and_stops_where_it_may_not_read() {
     let all = Perms::ALL;
     let znodes = [("/b", all), ("/a", all), ("/a/y", Perms::WRITE), ("/a/y/z", all)];
     let tree = tree(&[&znodes[..], &[("/a/x", all), ("/a/x/1", all)]].concat());
-    let sight = tree.seen_by(&[]);
+    let sight = tree.visible_to(&[]);
     for step in [1, 2, 100] {
-        let mut walk = Walk::start(sight, "/").unwrap();
+        let mut walk = TreeWalk::start(sight, "/").unwrap();
         let seen = walk_paths(&mut walk, sight, step);
         assert_eq!(seen, ["/", "/a", "/a/x", "/a/x/1", "/a/y!", "/b", "/zookeeper"], "{step}");
-        let mut walk = Walk::start(sight, "/a/x").unwrap();
+        let mut walk = TreeWalk::start(sight, "/a/x").unwrap();
         assert_eq!(walk_paths(&mut walk, sight, step), ["/a/x", "/a/x/1"]);
     }
-    assert_eq!(Walk::start(sight, "/none").unwrap_err(), ErrorCode::NoNode);
+    assert_eq!(TreeWalk::start(sight, "/none").unwrap_err(), ErrorCode::NoNode);
 }
 
 #[test]
 fn a_slot_that_was_taken_again_is_not_mistaken_for_the_old_znode() {
     let mut tree = tree(&[("/a", Perms::ALL), ("/a/x", Perms::ALL), ("/a/y", Perms::ALL)]);
-    let mut walk = Walk::start(tree.seen_by(&[]), "/a").unwrap();
-    let mut listing = Listing::start(tree.seen_by(&[]), "/a").unwrap();
-    assert!(walk.step(tree.seen_by(&[]), znodes(2), &mut |_| Onward::Into));
+    let mut walk = TreeWalk::start(tree.visible_to(&[]), "/a").unwrap();
+    let mut listing = ChildListing::start(tree.visible_to(&[]), "/a").unwrap();
+    assert!(walk.step(tree.visible_to(&[]), znodes(2), &mut |_| WalkAction::Descend));
     let y = tree.nodes.find("/a/y").unwrap();
     tree.nodes.remove(y);
     put(&mut tree, "/other", &[Acl::world(Perms::ALL)]);
     assert_eq!(tree.nodes.find("/other"), Some(y), "the slot is taken again");
-    assert!(walk_paths(&mut walk, tree.seen_by(&[]), 9).is_empty());
+    assert!(walk_paths(&mut walk, tree.visible_to(&[]), 9).is_empty());
     let mut names = Vec::new();
-    listing.step(tree.seen_by(&[]), znodes(9), &mut |name, _| names.push(name.to_owned()));
+    listing.step(tree.visible_to(&[]), znodes(9), &mut |name, _| names.push(name.to_owned()));
     assert_eq!(names, ["x"]);
 }
 
@@ -62,17 +62,17 @@ fn a_step_ends_after_a_number_of_bytes() {
     for number in 0..50 {
         put(&mut tree, &format!("/{number:05}{long}"), &acl);
     }
-    let sight = tree.seen_by(&[]);
+    let sight = tree.visible_to(&[]);
     let limit = |bytes| StepLimit { znodes: 1000, bytes };
-    let mut listing = Listing::start(sight, "/").unwrap();
+    let mut listing = ChildListing::start(sight, "/").unwrap();
     let mut shown = 0;
     assert!(listing.step(sight, limit(9_500), &mut |_, _| shown += 1));
     assert!((9..=11).contains(&shown), "{shown}");
     let visits = |bytes| {
-        let (mut walk, mut visits) = (Walk::start(sight, "/").unwrap(), 0);
+        let (mut walk, mut visits) = (TreeWalk::start(sight, "/").unwrap(), 0);
         walk.step(sight, limit(bytes), &mut |_| {
             visits += 1;
-            Onward::Into
+            WalkAction::Descend
         });
         visits
     };
@@ -90,15 +90,15 @@ fn the_names_of_a_long_list_are_looked_up_in_steps() {
     for number in 0..count {
         put(&mut tree, &format!("/{number:05}"), &[Acl::world(Perms::ALL)]);
     }
-    let mut walk = Walk::start(tree.seen_by(&[]), "/").unwrap();
+    let mut walk = TreeWalk::start(tree.visible_to(&[]), "/").unwrap();
     let mut seen = Vec::new();
     let mut step = |tree: &crate::Tree, limit| {
-        let mut note = |visit: Visit<'_>| {
+        let mut note = |visit: VisitedZnode<'_>| {
             seen.push(visit.path.to_owned());
-            if visit.path == "/zookeeper" { Onward::Past } else { Onward::Into }
+            if visit.path == "/zookeeper" { WalkAction::SkipSubtree } else { WalkAction::Descend }
         };
         walk.settle();
-        let more = walk.step(tree.seen_by(&[]), limit, &mut note);
+        let more = walk.step(tree.visible_to(&[]), limit, &mut note);
         (more, walk.names.as_ref().map_or(0, NextNames::len), seen.len())
     };
     assert_eq!(step(&tree, znodes(100)), (true, 0, 1), "the root, and the ids of its children");
@@ -113,7 +113,7 @@ fn the_names_of_a_long_list_are_looked_up_in_steps() {
     assert_eq!(seen.iter().filter(|path| path.len() == 6).count(), count);
 }
 
-fn kept_bytes(walk: &Walk) -> usize {
+fn kept_bytes(walk: &TreeWalk) -> usize {
     let lists: usize = walk.levels.iter().map(Level::bytes).sum();
     lists + walk.names.as_ref().map_or(0, NextNames::kept_bytes)
 }
@@ -128,12 +128,12 @@ fn an_open_walk_keeps_a_bounded_number_of_bytes() {
             put(&mut tree, &format!("{parent}/{number:05}{long}"), &[Acl::world(Perms::ALL)]);
         }
     }
-    let sight = tree.seen_by(&[]);
-    let mut walk = Walk::start(sight, "/").unwrap();
+    let sight = tree.visible_to(&[]);
+    let mut walk = TreeWalk::start(sight, "/").unwrap();
     let (mut kept, mut seen) = (0, Vec::new());
-    let mut note = |visit: Visit<'_>| {
+    let mut note = |visit: VisitedZnode<'_>| {
         seen.push(visit.path.to_owned());
-        if visit.path == "/zookeeper" { Onward::Past } else { Onward::Into }
+        if visit.path == "/zookeeper" { WalkAction::SkipSubtree } else { WalkAction::Descend }
     };
     while walk.step(sight, znodes(64), &mut note) {
         walk.settle();
@@ -151,12 +151,12 @@ fn long_lists_are_sorted_between_steps() {
     for number in (0..count).rev() {
         put(&mut tree, &format!("/{number:05}"), &[Acl::world(Perms::ALL)]);
     }
-    let sight = tree.seen_by(&[]);
-    let mut walk = Walk::start(sight, "/").unwrap();
+    let sight = tree.visible_to(&[]);
+    let mut walk = TreeWalk::start(sight, "/").unwrap();
     let seen = walk_paths(&mut walk, sight, 100);
     assert!(seen.is_sorted());
     assert_eq!(seen.len(), count + 2);
-    let mut listing = Listing::start(sight, "/").unwrap();
+    let mut listing = ChildListing::start(sight, "/").unwrap();
     assert_eq!(listing.total(), count + 1);
     let mut shown = 0;
     while listing.step(sight, znodes(100), &mut |_, znode| shown += usize::from(znode.is_some())) {}
@@ -183,12 +183,12 @@ fn branching_tree() -> crate::Tree {
 #[test]
 fn lists_that_are_dropped_are_looked_up_again_where_the_walk_left_them() {
     let tree = branching_tree();
-    let sight = tree.seen_by(&[]);
+    let sight = tree.visible_to(&[]);
     for top in ["/", "/3", "/3/3"] {
-        let expected = walk_paths(&mut Walk::start(sight, top).unwrap(), sight, 9);
+        let expected = walk_paths(&mut TreeWalk::start(sight, top).unwrap(), sight, 9);
         for bytes_max in [0, 150, 300, 600, 1200] {
             for step in [1, 3, 100] {
-                let mut walk = Walk { bytes_max, ..Walk::start(sight, top).unwrap() };
+                let mut walk = TreeWalk { bytes_max, ..TreeWalk::start(sight, top).unwrap() };
                 assert_eq!(
                     walk_paths(&mut walk, sight, step),
                     expected,
@@ -207,16 +207,21 @@ fn what_is_there_all_the_time_is_visited_once_whatever_changes_around_it() {
         for number in 0..200 {
             put(&mut tree, &format!("/w{number:03}"), &[Acl::world(Perms::ALL)]);
         }
-        let mut walk = Walk { bytes_max, ..Walk::start(tree.seen_by(&[]), "/").unwrap() };
+        let mut walk =
+            TreeWalk { bytes_max, ..TreeWalk::start(tree.visible_to(&[]), "/").unwrap() };
         let (mut seen, mut round) = (Vec::new(), 0);
         let limit = StepLimit { znodes: 3, bytes: 40 };
         loop {
             walk.settle();
-            let mut note = |visit: Visit<'_>| {
+            let mut note = |visit: VisitedZnode<'_>| {
                 seen.push(visit.path.to_owned());
-                if visit.path == "/zookeeper" { Onward::Past } else { Onward::Into }
+                if visit.path == "/zookeeper" {
+                    WalkAction::SkipSubtree
+                } else {
+                    WalkAction::Descend
+                }
             };
-            if !walk.step(tree.seen_by(&[]), limit, &mut note) {
+            if !walk.step(tree.visible_to(&[]), limit, &mut note) {
                 break;
             }
             // Every other one goes, from the middle on, and some of the slots are taken again.

@@ -1,9 +1,9 @@
 //! multi and multiRead: all or nothing, and the exact bytes of requests, txns and results.
 
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{OpCode, Reader, Request, Txn, WriteRequest};
+use herdsman_proto::{JuteReader, OpCode, Request, Txn, WriteRequest};
 use herdsman_tree::TreeOptions;
-use herdsman_tree::read::Reader as Asking;
+use herdsman_tree::read::ReadCaller as Asking;
 use herdsman_tree::{Outcome, Watcher};
 
 use crate::words;
@@ -87,7 +87,7 @@ fn a_multi_request_is_read_from_apaches_bytes() {
     let set = ["00000005 00 ffffffff", PATH, "ffffffff", "ffffffff"].concat();
     let check = ["0000000d 00 ffffffff", PATH, "00000003"].concat();
     let bytes = hex(&[&create, &delete, &set, &check, END]);
-    let mut reader = Reader::new(&bytes);
+    let mut reader = JuteReader::new(&bytes);
     let line = "multi create /a x ; delete /a v=7 ; set /a - ; check /a v=3";
     assert_eq!(Request::decode(OpCode::Multi, &mut reader), Ok(Request::Write(words::write(line))));
     assert!(reader.is_empty());
@@ -106,11 +106,11 @@ fn other_multi_requests_cannot_be_read() {
         &[],
     ] {
         let bytes = hex(pieces);
-        let request = Request::decode(OpCode::Multi, &mut Reader::new(&bytes));
+        let request = Request::decode(OpCode::Multi, &mut JuteReader::new(&bytes));
         assert!(request.is_err(), "{request:?}");
     }
     let empty = hex(&[END]);
-    let request = Request::decode(OpCode::Multi, &mut Reader::new(&empty));
+    let request = Request::decode(OpCode::Multi, &mut JuteReader::new(&empty));
     assert_eq!(request, Ok(Request::Write(WriteRequest::Multi(Vec::new()))));
 }
 
@@ -186,7 +186,8 @@ fn multi_read_results_are_apaches_bytes() {
         "00000008 00 ffffffff 00000002 2f62 00",
         END,
     ]);
-    let Ok(Request::Read(request)) = Request::decode(OpCode::MultiRead, &mut Reader::new(&bytes))
+    let Ok(Request::Read(request)) =
+        Request::decode(OpCode::MultiRead, &mut JuteReader::new(&bytes))
     else {
         panic!("a multiRead");
     };

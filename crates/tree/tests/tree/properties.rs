@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use herdsman_proto::{SessionId, Stat, Txn};
-use herdsman_tree::read::Reader;
+use herdsman_tree::read::ReadCaller;
 use herdsman_tree::{Dump, Outcome, Tree, Watcher};
 use proptest::prelude::*;
 
@@ -85,7 +85,7 @@ pub fn nodes(tree: &Tree) -> BTreeMap<String, ModelNode> {
 fn read(tree: &Tree, line: &str) -> Vec<u8> {
     let request = words::read(line).expect("a read");
     let ids = [herdsman_proto::Id::new("super", "")];
-    let reader = Reader { session: SessionId(1), watcher: Watcher(1), ids: &ids };
+    let reader = ReadCaller { session: SessionId(1), watcher: Watcher(1), ids: &ids };
     let mut out = Vec::new();
     tree.read(reader, &request, &mut out).expect("it is there");
     out
@@ -93,13 +93,13 @@ fn read(tree: &Tree, line: &str) -> Vec<u8> {
 
 fn exists(tree: &Tree, path: &str) -> Stat {
     let bytes = read(tree, &format!("exists {path}"));
-    Stat::decode(&mut herdsman_proto::Reader::new(&bytes)).expect("a stat")
+    Stat::decode(&mut herdsman_proto::JuteReader::new(&bytes)).expect("a stat")
 }
 
 fn children(tree: &Tree, path: &str) -> Vec<String> {
     let bytes = read(tree, &format!("ls {path}"));
-    let mut reader = herdsman_proto::Reader::new(&bytes);
-    let names = reader.vector(herdsman_proto::Reader::required_string);
+    let mut reader = herdsman_proto::JuteReader::new(&bytes);
+    let names = reader.vector(herdsman_proto::JuteReader::required_string);
     let prefix = path.trim_end_matches('/');
     let names = names.expect("a list");
     let mut paths: Vec<_> = names.iter().map(|name| format!("{prefix}/{name}")).collect();

@@ -1,7 +1,7 @@
 //! Reads: bodies of replies and their errors.
 
 use herdsman_proto::{ReadRequest, SessionId};
-use herdsman_tree::read::{REPLY_TOO_LARGE, Reader};
+use herdsman_tree::read::{REPLY_TOO_LARGE, ReadCaller};
 use herdsman_tree::{TreeOptions, Watcher};
 
 use crate::world::World;
@@ -123,7 +123,7 @@ fn a_list_that_is_too_long_is_refused_and_sets_no_watch() {
     for i in 0..20 {
         world.run(&format!("create /p/{i:0100}"));
     }
-    let reader = Reader { session: SessionId(1), watcher: Watcher(1), ids: &[] };
+    let reader = ReadCaller { session: SessionId(1), watcher: Watcher(1), ids: &[] };
     let children = |watch| ReadRequest::GetChildren { path: "/p".into(), watch, with_stat: false };
     let mut out = Vec::new();
     assert_eq!(world.tree.read(reader, &children(false), &mut out), Ok(()));
@@ -153,7 +153,7 @@ fn replies_fit_by_the_real_length_of_names_and_data() {
 fn a_list_that_was_read_before_shows_later_changes() {
     const CHILDREN: usize = 4_200;
     let mut world = World::new(TreeOptions::default(), &["create /p"]);
-    let reader = Reader { session: SessionId(1), watcher: Watcher(1), ids: &[] };
+    let reader = ReadCaller { session: SessionId(1), watcher: Watcher(1), ids: &[] };
     let list = |world: &World| {
         let request = ReadRequest::GetChildren { path: "/p".into(), watch: false, with_stat: true };
         let mut lists = (0..3).map(|_| {

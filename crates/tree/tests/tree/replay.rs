@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{SessionId, Zxid};
-use herdsman_tree::sweep::{SweepPlace, SweepTime};
+use herdsman_tree::sweep::{SweepPosition, SweepTime};
 use herdsman_tree::{Dump, Loader, Tree, TreeOptions};
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn seen(tree: &Tree) -> Seen {
         sessions: tree.sessions().collect(),
         ephemerals: tree.ephemeral_owners().into_iter().map(ephemerals).collect(),
         ephemeral_count: tree.ephemeral_count(),
-        idle: tree.sweep_candidates(time, &mut SweepPlace::Start, usize::MAX),
+        idle: tree.sweep_candidates(time, &mut SweepPosition::Start, usize::MAX),
         limited: tree.limited_paths().map(str::to_owned).collect(),
         digest: tree.digest(),
         data_size: tree.data_size(),

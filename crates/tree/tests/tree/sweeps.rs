@@ -1,7 +1,7 @@
 //! Containers and TTL znodes: when they are found, and what the sweep may delete.
 
 use herdsman_tree::TreeOptions;
-use herdsman_tree::sweep::{SweepPlace, SweepTime};
+use herdsman_tree::sweep::{SweepPosition, SweepTime};
 
 use crate::scripts::options;
 use crate::world::World;
@@ -27,8 +27,8 @@ fn idle_znodes_are_found_when_their_time_has_come() {
     let check = |now_ms, never_used_ms_max, expected: &[&str]| {
         let time = SweepTime { now_ms, never_used_ms_max };
         for paths_max in [1, 2, 3, usize::MAX] {
-            let (mut place, mut found) = (SweepPlace::Start, Vec::new());
-            while place != SweepPlace::End {
+            let (mut place, mut found) = (SweepPosition::Start, Vec::new());
+            while place != SweepPosition::End {
                 let next = world.tree.sweep_candidates(time, &mut place, paths_max);
                 assert!(next.len() <= paths_max);
                 found.extend(next);
@@ -48,7 +48,7 @@ fn writing_to_a_ttl_znode_lets_it_live_longer() {
     let mut world = World::new(options(true), &["createTTL /ttl ttl=5000", "set /ttl x"]);
     let found = |world: &World, now_ms| {
         let time = SweepTime { now_ms, never_used_ms_max: None };
-        world.tree.sweep_candidates(time, &mut SweepPlace::Start, usize::MAX)
+        world.tree.sweep_candidates(time, &mut SweepPosition::Start, usize::MAX)
     };
     assert!(found(&world, 7_000).is_empty());
     assert_eq!(found(&world, 7_001), ["/ttl".into()]);

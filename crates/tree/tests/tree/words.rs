@@ -9,8 +9,8 @@ use herdsman_proto::multi::MultiHeader;
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::request::{CreateRequest, ReconfigRequest, SetWatches, Text, WatcherType};
 use herdsman_proto::{
-    Acl, ErrorCode, Id, OpCode, Perms, ReadRequest, Reader, Stat, WatchedEvent, WriteRequest, Xid,
-    Zxid,
+    Acl, ErrorCode, Id, JuteReader, OpCode, Perms, ReadRequest, Stat, WatchedEvent, WriteRequest,
+    Xid, Zxid,
 };
 
 /// A line cut into its words and its `key=value` options.
@@ -221,13 +221,13 @@ pub fn stat(stat: &Stat) -> String {
 
 /// The body of a read's reply.
 pub fn body(request: &ReadRequest<'_>, bytes: &[u8]) -> String {
-    let mut reader = Reader::new(bytes);
+    let mut reader = JuteReader::new(bytes);
     let text = body_text(request, &mut reader);
     assert!(reader.is_empty(), "{request:?} answered with more: {bytes:?}");
     text
 }
 
-fn body_text(request: &ReadRequest<'_>, reader: &mut Reader<'_>) -> String {
+fn body_text(request: &ReadRequest<'_>, reader: &mut JuteReader<'_>) -> String {
     match request {
         ReadRequest::Exists { .. } => read_stat(reader),
         ReadRequest::GetData { .. } => format!("{} {}", read_data(reader), read_stat(reader)),
@@ -250,7 +250,7 @@ fn body_text(request: &ReadRequest<'_>, reader: &mut Reader<'_>) -> String {
         }
         ReadRequest::GetEphemerals { .. } => format!("[{}]", read_strings(reader).join(",")),
         ReadRequest::WhoAmI => {
-            let pair = |reader: &mut Reader<'_>| {
+            let pair = |reader: &mut JuteReader<'_>| {
                 let scheme = reader.required_string()?;
                 Ok(format!("{scheme}:{}", reader.required_string()?))
             };
@@ -267,7 +267,7 @@ fn body_text(request: &ReadRequest<'_>, reader: &mut Reader<'_>) -> String {
     }
 }
 
-fn multi_result(read: &ReadRequest<'_>, reader: &mut Reader<'_>) -> String {
+fn multi_result(read: &ReadRequest<'_>, reader: &mut JuteReader<'_>) -> String {
     let header = MultiHeader::decode(reader).expect("a header");
     if header.op == OpCode::Error.code() {
         assert_eq!(reader.int(), Ok(header.error));
@@ -276,11 +276,11 @@ fn multi_result(read: &ReadRequest<'_>, reader: &mut Reader<'_>) -> String {
     body_text(read, reader)
 }
 
-fn read_stat(reader: &mut Reader<'_>) -> String {
+fn read_stat(reader: &mut JuteReader<'_>) -> String {
     stat(&Stat::decode(reader).expect("a stat"))
 }
 
-fn read_data(reader: &mut Reader<'_>) -> String {
+fn read_data(reader: &mut JuteReader<'_>) -> String {
     match reader.buffer().expect("data") {
         None => "-".to_owned(),
         Some(b"") => "''".to_owned(),
@@ -288,17 +288,17 @@ fn read_data(reader: &mut Reader<'_>) -> String {
     }
 }
 
-fn read_strings(reader: &mut Reader<'_>) -> Vec<String> {
-    let string = |reader: &mut Reader<'_>| reader.required_string().map(Cow::into_owned);
+fn read_strings(reader: &mut JuteReader<'_>) -> Vec<String> {
+    let string = |reader: &mut JuteReader<'_>| reader.required_string().map(Cow::into_owned);
     reader.vector(string).expect("a list of texts")
 }
 
 /// Notification frames, one text each.
 pub fn late_events(frames: &[u8]) -> Vec<String> {
-    let mut frames = Reader::new(frames);
+    let mut frames = JuteReader::new(frames);
     let mut events = Vec::new();
     while let Some(frame) = (!frames.is_empty()).then(|| frames.buffer().expect("a frame")) {
-        let mut reader = Reader::new(frame.expect("a frame is not null"));
+        let mut reader = JuteReader::new(frame.expect("a frame is not null"));
         let (xid, zxid, error) = ReplyHeader::decode(&mut reader).expect("a header");
         assert_eq!((xid, error), (Xid::NOTIFICATION, 0));
         let (kind, path) = WatchedEvent::decode(&mut reader).expect("an event");

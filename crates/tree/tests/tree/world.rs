@@ -3,7 +3,7 @@
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, Id, ReadRequest, SessionId, TxnHeader, Zxid};
 use herdsman_tree::auth::{DIGEST, IP, SUPER};
-use herdsman_tree::read::Reader;
+use herdsman_tree::read::ReadCaller;
 use herdsman_tree::{Caller, Events, Outcome, Overlay, Tree, TreeOptions, Watcher};
 
 use crate::words;
@@ -119,8 +119,11 @@ impl World {
 
     fn read(&self, user: User, request: &ReadRequest<'_>) -> (String, Vec<String>) {
         let ids = user.ids();
-        let reader =
-            Reader { session: user.session, watcher: Watcher(user.session.0 as u64), ids: &ids };
+        let reader = ReadCaller {
+            session: user.session,
+            watcher: Watcher(user.session.0 as u64),
+            ids: &ids,
+        };
         let mut out = Vec::new();
         if let ReadRequest::SetWatches(watches) = request {
             let answer = match self.tree.set_watches(reader, watches, &mut out) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{Acl, OpCode, Perms, Reader, Xid};
+use herdsman_proto::{Acl, JuteReader, OpCode, Perms, Xid};
 
 use super::{Observation, Side};
 use crate::action::Cut;
@@ -70,9 +70,9 @@ impl Side {
         let folder = Some(cut.folder.as_bytes());
         self.ask(slot, &Call::path_only(OpCode::Sync, folder))?;
         let reply = self.ask(slot, &Call::read(OpCode::GetChildren, folder, false))?;
-        let mut reader = Reader::new(&reply);
+        let mut reader = JuteReader::new(&reply);
         ReplyHeader::decode(&mut reader)?;
-        let names = reader.vector(Reader::required_string)?;
+        let names = reader.vector(JuteReader::required_string)?;
         let mut names: Vec<String> = names.into_iter().map(|name| name.into_owned()).collect();
         names.sort();
         Ok(names)
@@ -89,7 +89,7 @@ impl Side {
             let Incoming::Frame(payload) = link.receive() else {
                 anyhow::bail!("no answer to {call} after a cut");
             };
-            let (got, _, error) = ReplyHeader::decode(&mut Reader::new(&payload))?;
+            let (got, _, error) = ReplyHeader::decode(&mut JuteReader::new(&payload))?;
             if got == Xid::NOTIFICATION {
                 continue;
             }

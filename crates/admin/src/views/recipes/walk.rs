@@ -3,7 +3,7 @@
 use herdsman_proto::{ErrorCode, Id, SessionId, path};
 use herdsman_recipes::lock::Contender;
 use herdsman_server::ServerHandle;
-use herdsman_tree::{Onward, StepLimit, Visit, Walk};
+use herdsman_tree::{StepLimit, TreeWalk, VisitedZnode, WalkAction};
 
 use super::assemble::{Lines, Peers, assemble};
 use super::classify::{Finding, classify};
@@ -25,9 +25,9 @@ pub fn look(server: &ServerHandle, ids: &[Id], top: &str) -> Result<Recipes, Err
     let core = server.core();
     let (mut walk, generation) = {
         let tree = core.tree();
-        let sight = tree.seen_by(ids);
+        let sight = tree.visible_to(ids);
         sight.znode(top)?;
-        (Walk::start(sight, top)?, core.tree_generation())
+        (TreeWalk::start(sight, top)?, core.tree_generation())
     };
     let mut gathering = Gathering::default();
     let mut is_complete = false;
@@ -39,7 +39,7 @@ pub fn look(server: &ServerHandle, ids: &[Id], top: &str) -> Result<Recipes, Err
         if core.tree_generation() != generation {
             break;
         }
-        let more = walk.step(tree.seen_by(ids), PER_GUARD, &mut |visit| gathering.visit(visit));
+        let more = walk.step(tree.visible_to(ids), PER_GUARD, &mut |visit| gathering.visit(visit));
         drop(tree);
         gathering.classify_closed();
         if !more {
@@ -65,7 +65,7 @@ fn peers(server: &ServerHandle) -> Peers {
 /// Takes out whoever is not there any more, all at one moment.
 fn keep_present(server: &ServerHandle, ids: &[Id], lines: &mut Lines) {
     let tree = server.core().tree();
-    let sight = tree.seen_by(ids);
+    let sight = tree.visible_to(ids);
     for (path, line) in lines {
         line.retain(|Contender { name, token, .. }| {
             let znode = sight.znode(&format!("{}/{name}", path.trim_end_matches('/')));
@@ -87,10 +87,10 @@ struct Gathering {
 }
 
 impl Gathering {
-    fn visit(&mut self, visit: Visit<'_>) -> Onward {
+    fn visit(&mut self, visit: VisitedZnode<'_>) -> WalkAction {
         self.scanned += 1;
         let Some(znode) = visit.znode.filter(|_| visit.path != path::ZOOKEEPER) else {
-            return Onward::Past;
+            return WalkAction::SkipSubtree;
         };
         let parent = path::split(visit.path).map_or("", |(parent, _)| parent);
         let parent = if parent.is_empty() { path::ROOT } else { parent };
@@ -103,7 +103,7 @@ impl Gathering {
         if znode.stat().num_children > 0 {
             self.open.push(Directory::read(visit.path, znode));
         }
-        Onward::Into
+        WalkAction::Descend
     }
 
     fn close(&mut self, directory: Directory) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use herdsman_node::Input;
 use herdsman_proto::limits::{CONNECTION_IDS_BYTES_MAX, CONNECTION_IDS_MAX, ids_fit};
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{ErrorCode, Id, OpCode, Reader, Request, Xid, Zxid, reply};
+use herdsman_proto::{ErrorCode, Id, JuteReader, OpCode, Request, Xid, Zxid, reply};
 
 use super::{Connection, Ended};
 
@@ -35,7 +35,7 @@ impl Connection {
     ) -> Result<(), Ended> {
         self.shared.core.stats.packets_sent.add(1);
         let op = OpCode::from_code(header.op).ok_or(Ended::Undecodable("op"))?;
-        match Request::decode(op, &mut Reader::new(&payload[8..])) {
+        match Request::decode(op, &mut JuteReader::new(&payload[8..])) {
             Ok(Request::Auth { scheme, credentials }) => {
                 let scheme = scheme.into_owned();
                 self.present_credentials(header.xid, &scheme, credentials)

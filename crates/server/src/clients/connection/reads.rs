@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herdsman_node::reads;
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{ErrorCode, OpCode, Reader, Request, Zxid};
+use herdsman_proto::{ErrorCode, JuteReader, OpCode, Request, Zxid};
 use herdsman_tree::{Tree, read};
 
 use super::serve::{Door, header_of};
@@ -79,7 +79,7 @@ impl Connection {
         }
         let mut run = Run::begin(&core, arrived_us);
         let Connection { intake, output, written, session, client, ids, .. } = self;
-        let reader = read::Reader { session: *session, watcher: client.id.watcher(), ids };
+        let reader = read::ReadCaller { session: *session, watcher: client.id.watcher(), ids };
         run.note_if_waited(intake)?;
         let mut next = ControlFlow::Continue(());
         while next.is_continue() && output.len() - *written < OUTPUT_BYTES_MAX {
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
 
     fn answer(
         &mut self,
-        reader: read::Reader<'_>,
+        reader: read::ReadCaller<'_>,
         tree: &Tree,
         header: RequestHeader,
         payload: &[u8],
@@ -224,7 +224,7 @@ impl Run<'_> {
     /// A read that cannot be decoded has the same answer.
     #[cold]
     fn note_if_too_large(&mut self, tree: &Tree, op: OpCode, body: &[u8]) {
-        let Ok(Request::Read(request)) = Request::decode(op, &mut Reader::new(body)) else {
+        let Ok(Request::Read(request)) = Request::decode(op, &mut JuteReader::new(body)) else {
             return;
         };
         let (count, first) = &mut self.too_large;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use herdsman_node::Input;
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{ErrorCode, OpCode, Reader, Zxid, reply};
+use herdsman_proto::{ErrorCode, JuteReader, OpCode, Zxid, reply};
 
 use super::{Connection, Ended};
 
@@ -35,7 +35,7 @@ fn door(op: Option<OpCode>) -> Door {
 }
 
 pub(super) fn header_of(payload: &[u8]) -> Result<(RequestHeader, Door), Ended> {
-    let header = RequestHeader::decode(&mut Reader::new(payload))
+    let header = RequestHeader::decode(&mut JuteReader::new(payload))
         .map_err(|_| Ended::Undecodable("request header"))?;
     Ok((header, door(OpCode::from_code(header.op))))
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use herdsman_node::{ClientRequest, Input};
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{OpCode, ReadRequest, Reader, Request};
+use herdsman_proto::{JuteReader, OpCode, ReadRequest, Request};
 use herdsman_tree::Tree;
 
 use super::serve::{Door, header_of};
@@ -98,7 +98,8 @@ impl Connection {
     }
 
     fn decode<'a>(&self, op: OpCode, body: &'a [u8]) -> ClientRequest<'a> {
-        let mut reader = Reader::with_limit(body, self.shared.settings.sizes.record_bytes_max());
+        let mut reader =
+            JuteReader::with_limit(body, self.shared.settings.sizes.record_bytes_max());
         match Request::decode(op, &mut reader) {
             Ok(Request::Write(write)) => ClientRequest::Write(write),
             Ok(Request::Sync { path }) => ClientRequest::Sync { path },
@@ -144,7 +145,7 @@ impl Connection {
 
 /// Whether a read may follow writes of its session through the core.
 fn goes_along(tree: &Tree, op: i32, body: &[u8]) -> bool {
-    match OpCode::from_code(op).map(|op| Request::decode(op, &mut Reader::new(body))) {
+    match OpCode::from_code(op).map(|op| Request::decode(op, &mut JuteReader::new(body))) {
         // A watch that is refused is told of where reads are answered: see `reads`.
         Some(Ok(Request::Read(request))) if tree.limits_watches() && sets_watch(&request) => false,
         Some(Ok(Request::Read(request))) => tree.reply_fits(&request, REPLY_BYTES_MAX),

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use herdsman_node::io::CloseReason;
 use herdsman_proto::reply::ReplyHeader;
-use herdsman_proto::{Id, OpCode, Reader, Xid};
+use herdsman_proto::{Id, JuteReader, OpCode, Xid};
 use tokio::time::Instant;
 
 use super::{Connection, LINGER};
@@ -250,7 +250,7 @@ impl<'a> Frames<'a> {
     /// The reply to a request: events before it are passed over.
     fn answer_to(&mut self, xid: Xid) -> Answer<'a> {
         while let Some(payload) = self.next() {
-            let mut reader = Reader::new(payload);
+            let mut reader = JuteReader::new(payload);
             match ReplyHeader::decode(&mut reader) {
                 Ok((replied, _, 0)) if replied == xid => return Answer::Done(reader.rest()),
                 Ok((replied, _, _)) if replied == xid => return Answer::Refused,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use herdsman_node::Input;
 use herdsman_proto::{QuorumPacket, Zxid};
-use herdsman_store::{Before, Dirs, Disk, LogPosition, LogRange, RangeError, WireSnapshot};
+use herdsman_store::{Dirs, Disk, LogPosition, LogRange, PrecedingTxn, RangeError, WireSnapshot};
 use herdsman_zab::{Input as PeerInput, LinkId};
 use tracing::warn;
 
@@ -142,7 +142,7 @@ impl LogWalk {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         };
-        let range = LogRange::open(Arc::clone(disk), dirs, (after, Before::MustBeOurs), to)?;
+        let range = LogRange::open(Arc::clone(disk), dirs, (after, PrecedingTxn::MustBeOurs), to)?;
         let Some(position) = range.fits(bytes_max, &mut step)? else { return Ok(None) };
         let range = LogRange::resume(Arc::clone(disk), dirs, Some(position), after, to)?;
         core.stats.ensemble.diffs.add(1);

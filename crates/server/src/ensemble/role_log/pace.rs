@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use herdsman_node::Now;
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{Reader, Zxid};
+use herdsman_proto::{JuteReader, Zxid};
 
 use crate::operators::stats::SharedDistribution;
 
@@ -44,7 +44,7 @@ impl Latency {
 impl Pace {
     /// A txn was appended. Gives how long it took to come here from the leader.
     pub fn appended(&mut self, now: Now, zxid: Zxid, payload: &[u8]) -> Option<u64> {
-        let header = Entry::decode_header(&mut Reader::new(payload));
+        let header = Entry::decode_header(&mut JuteReader::new(payload));
         let made_wall_ms = header.ok().map(|(header, _)| header.time_ms);
         let (appended_ms, appended_at) = (now.monotonic_ms, Instant::now());
         self.in_flight.push_back(InFlight { zxid, appended_ms, appended_at, made_wall_ms });

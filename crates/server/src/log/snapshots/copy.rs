@@ -25,7 +25,7 @@ use herdsman_store::snapshot::reader::{SnapshotError, SnapshotVisitor, read_snap
 use herdsman_store::{
     Compression, Disk, LastZxid, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer,
 };
-use herdsman_tree::{Dump, LoadError, NodeImage, Tables, TooManyChanges, Tree};
+use herdsman_tree::{Dump, LoadError, SnapshotTables, SnapshotZnode, TooManyChanges, Tree};
 use parking_lot::RwLockReadGuard;
 
 use super::desk::{SnapshotDesk, Turn};
@@ -166,8 +166,8 @@ struct Copying<'a> {
 
 /// What the tree was like at the moment that the copy shows.
 struct Moment {
-    images: HashMap<Box<str>, Option<NodeImage>>,
-    tables: Tables,
+    images: HashMap<Box<str>, Option<SnapshotZnode>>,
+    tables: SnapshotTables,
     trailer: Trailer,
     zxid: Zxid,
 }
@@ -195,7 +195,7 @@ impl Copying<'_> {
         &self,
         folder: &Path,
         zxid: Zxid,
-        tables: &Tables,
+        tables: &SnapshotTables,
     ) -> Result<SnapshotWriter, CopyError> {
         let disk = Arc::clone(&self.desk.settings.disk);
         let head = (zxid, Compression::None);
@@ -204,7 +204,8 @@ impl Copying<'_> {
 
     /// The first round: everything, each znode as it is when its turn comes.
     fn walk(&self, mut dump: Dump) -> Result<SnapshotWriter, CopyError> {
-        let tables = Tables { sessions: dump.sessions().to_vec(), acls: dump.acls().to_vec() };
+        let tables =
+            SnapshotTables { sessions: dump.sessions().to_vec(), acls: dump.acls().to_vec() };
         let mut writer = self.begin(self.folder, dump.zxid(), &tables)?;
         let mut more = true;
         while more {
@@ -273,7 +274,7 @@ impl Copying<'_> {
 struct Rewriter {
     writer: SnapshotWriter,
     /// Znodes that changed and have not had their turn.
-    images: HashMap<Box<str>, Option<NodeImage>>,
+    images: HashMap<Box<str>, Option<SnapshotZnode>>,
     failed: Option<SnapshotWriteError>,
 }
 
@@ -293,7 +294,7 @@ impl Rewriter {
         let mut rest: Vec<_> = std::mem::take(&mut self.images).into_iter().collect();
         rest.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (path, image) in rest {
-            if let Some(NodeImage { data, acl_key, stat }) = image {
+            if let Some(SnapshotZnode { data, acl_key, stat }) = image {
                 self.write(&path, data.as_deref(), acl_key, &stat);
             }
         }
@@ -320,7 +321,7 @@ impl SnapshotVisitor for Rewriter {
         match self.images.remove(path) {
             None => self.write(path, data, acl_key, &stat),
             Some(None) => {}
-            Some(Some(NodeImage { data, acl_key, stat })) => {
+            Some(Some(SnapshotZnode { data, acl_key, stat })) => {
                 self.write(path, data.as_deref(), acl_key, &stat);
             }
         }

@@ -7,7 +7,7 @@
 use herdsman_proto::multi::MultiHeader;
 use herdsman_proto::path;
 use herdsman_proto::request::{CreateMode, CreateRequest, Lifetime};
-use herdsman_proto::{Acl, OpCode, Perms, Reader, Request, Stat, WriteRequest};
+use herdsman_proto::{Acl, JuteReader, OpCode, Perms, Request, Stat, WriteRequest};
 
 use super::Asked;
 use super::line::Outcome;
@@ -56,7 +56,7 @@ const MULTI: &str = "multiOperation";
 pub(super) fn done(asked: &Asked<'_>, answer: &Answer<'_>) -> Vec<Done> {
     let Some(operation) = name(asked.op) else { return Vec::new() };
     let body = asked.payload.get(8..).unwrap_or_default();
-    let mut reader = Reader::with_limit(body, asked.field_bytes_max);
+    let mut reader = JuteReader::with_limit(body, asked.field_bytes_max);
     match Request::decode(asked.op, &mut reader) {
         Ok(Request::Write(WriteRequest::Multi(writes))) => done_by_multi(&writes, answer),
         Ok(Request::Write(write)) => vec![done_by(&write, answer)],
@@ -84,7 +84,7 @@ fn done_by(write: &WriteRequest<'_>, answer: &Answer<'_>) -> Done {
     match write {
         WriteRequest::Create(create) => {
             let made = match answer {
-                Answer::Done(reply) => Reader::new(reply).required_string().ok(),
+                Answer::Done(reply) => JuteReader::new(reply).required_string().ok(),
                 Answer::Refused | Answer::Unknown => None,
             };
             created(create, made.as_deref(), outcome)
@@ -160,7 +160,7 @@ fn done_by_multi(writes: &[WriteRequest<'_>], answer: &Answer<'_>) -> Vec<Done> 
 
 /// The paths of created znodes in the reply to a multi; `None` if it says that it failed.
 fn paths_made(reply: &[u8]) -> Option<Vec<String>> {
-    let mut reader = Reader::new(reply);
+    let mut reader = JuteReader::new(reply);
     let mut paths = Vec::new();
     loop {
         let header = MultiHeader::decode(&mut reader).ok()?;

@@ -1,6 +1,6 @@
 //! Counts znodes: how many, how large, where most of them are, and whose the ephemerals are.
 //!
-//! In: each znode once. Out: a [`Census`]. Memory grows with the parents and with the subtrees down to the
+//! In: each znode once. Out: a [`TreeCounts`]. Memory grows with the parents and with the subtrees down to the
 //! depth that is asked for, not with the data.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ use crate::show::OWNER_RULES;
 
 /// What was counted.
 #[derive(Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct TreeCounts {
     depth: usize,
     /// Znodes.
     pub(crate) nodes: u64,
@@ -43,10 +43,10 @@ pub(crate) struct Subtree {
     pub(crate) bytes: u64,
 }
 
-impl Census {
+impl TreeCounts {
     /// Counts subtrees whose top lies at most so deep.
     pub(crate) fn new(depth: usize) -> Self {
-        Census { depth, ..Census::default() }
+        TreeCounts { depth, ..TreeCounts::default() }
     }
 
     /// Counts a znode; the root's path is empty.
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn znodes_are_counted_where_they_are() {
-        let mut census = Census::new(2);
+        let mut census = TreeCounts::new(2);
         for (path, bytes, owner) in
             [("", 0, 0), ("/a", 1, 0), ("/a/b", 10, 7), ("/a/b/c", 100, i64::MIN), ("/d", 0, 7)]
         {

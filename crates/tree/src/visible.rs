@@ -16,7 +16,7 @@ use crate::tree::Tree;
 
 /// The tree as these ids may see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct VisibleTree<'a> {
     pub(crate) tree: &'a Tree,
     ids: &'a [Id],
 }
@@ -24,19 +24,19 @@ pub struct Sight<'a> {
 /// A znode that may be read.
 #[derive(Clone, Copy, Debug)]
 pub struct VisibleZnode<'a> {
-    sight: Sight<'a>,
+    sight: VisibleTree<'a>,
     pub(crate) node: Znode<'a>,
 }
 
 impl Tree {
     /// What these ids may see.
     #[must_use]
-    pub fn seen_by<'a>(&'a self, ids: &'a [Id]) -> Sight<'a> {
-        Sight { tree: self, ids }
+    pub fn visible_to<'a>(&'a self, ids: &'a [Id]) -> VisibleTree<'a> {
+        VisibleTree { tree: self, ids }
     }
 }
 
-impl<'a> Sight<'a> {
+impl<'a> VisibleTree<'a> {
     /// The number of leading bytes of a path that name a znode which is there: 0 if only the root is. Each name is
     /// looked up once.
     #[must_use]
@@ -161,7 +161,7 @@ pub(crate) mod tests {
     fn permissions_are_those_of_the_acl() {
         let tree =
             tree(&[("/open", Perms(Perms::READ.0 | Perms::DELETE.0)), ("/shut", Perms::DELETE)]);
-        let sight = tree.seen_by(&[]);
+        let sight = tree.visible_to(&[]);
         let open = sight.znode("/open").unwrap();
         assert!(open.allows(Perms::DELETE) && !open.allows(Perms::ADMIN));
         assert_eq!(sight.check("/shut", Perms::DELETE), Ok(()));
@@ -172,7 +172,7 @@ pub(crate) mod tests {
     #[test]
     fn only_readers_see_a_znode() {
         let tree = tree(&[("/open", Perms::READ), ("/shut", Perms::ADMIN)]);
-        let sight = tree.seen_by(&[]);
+        let sight = tree.visible_to(&[]);
         assert_eq!(sight.znode("/open").unwrap().data(), Some(&b"/open"[..]));
         assert_eq!(sight.znode("/shut").unwrap_err(), ErrorCode::NoAuth);
         assert_eq!(sight.znode("/none").unwrap_err(), ErrorCode::NoNode);
@@ -188,7 +188,7 @@ pub(crate) mod tests {
         put(&mut tree, "/c", &[Acl { perms: Perms::ADMIN, id: alice.clone() }]);
         let ids = [alice.clone()];
         let shown = |ids: &[Id], path| {
-            tree.seen_by(ids).acl(path).map(|(acl, _)| acl.last().unwrap().id.id.clone())
+            tree.visible_to(ids).acl(path).map(|(acl, _)| acl.last().unwrap().id.id.clone())
         };
         assert_eq!(shown(&ids, "/a").unwrap(), "alice:hash");
         assert_eq!(shown(&ids, "/b").unwrap(), "alice:x");
@@ -200,7 +200,7 @@ pub(crate) mod tests {
     #[test]
     fn the_prefix_that_exists_is_found_name_by_name() {
         let tree = tree(&[("/a", Perms(0)), ("/a/bc", Perms::ALL)]);
-        let sight = tree.seen_by(&[]);
+        let sight = tree.visible_to(&[]);
         let rows = [("", 0), ("/", 0), ("/x/y", 0), ("/a", 2), ("/a/b", 2), ("/a/bc/d/e", 5)];
         for (path, end) in rows {
             assert_eq!(sight.existing_prefix(path), end, "{path}");

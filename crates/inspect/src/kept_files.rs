@@ -12,7 +12,7 @@ use herdsman_store::Disk as _;
 use crate::durable::{ToolDisk, stamp};
 
 /// Where files are kept, one directory for each directory that they came from.
-pub(crate) struct Keeper {
+pub(crate) struct KeptFiles {
     disk: ToolDisk,
     /// The label and the time.
     name: String,
@@ -22,9 +22,14 @@ pub(crate) struct Keeper {
     files: Vec<PathBuf>,
 }
 
-impl Keeper {
+impl KeptFiles {
     pub(crate) fn new(label: &str, disk: ToolDisk) -> Self {
-        Keeper { disk, name: format!("{label}-{}", stamp()), dirs: Vec::new(), files: Vec::new() }
+        KeptFiles {
+            disk,
+            name: format!("{label}-{}", stamp()),
+            dirs: Vec::new(),
+            files: Vec::new(),
+        }
     }
 
     /// The directories that were made.
