@@ -1,7 +1,7 @@
 //! `herdsman backup`: one snapshot file with the whole state, from a directory or from a running server.
 //!
 //! In: a data directory (of a server that runs or not), or the address of an admin server. Out: a snapshot
-//! in Apache's format that was read back and found sound, under a name that it gets only then. From a
+//! in Apache's format, which gets its name only after it was read back and verified. From a
 //! directory the newest snapshot and the log give the state as of the last txn in the log; a member of an
 //! ensemble may have logged a txn or two that are not agreed on yet.
 
@@ -27,26 +27,26 @@ use crate::show::size_text;
 use crate::snapshot_file::{DigestVerdict, LoadedSnapshot};
 use crate::verify::data_dir::load_options;
 
-/// While a server runs, it may purge a file between our listing and our reading.
+/// A running server may purge a file after it was listed and before it is read.
 const ATTEMPTS: usize = 3;
-/// Begins the remark that the rest of the output fails.
+/// The start of the message about output that cannot be written.
 const WRITTEN: &str = "the backup is written";
 
 /// Write one snapshot file with the whole state, from a data directory or over the admin port.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("source").required(true).args(["data_dir", "admin", "config"]), after_help = help())]
 pub struct BackupArguments {
-    /// Back up this server's dataDir; the server may run.
+    /// Back up this server's dataDir; the server may be running.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     place: LocationArguments,
     #[command(flatten)]
     server: ServerArguments,
-    /// The file to write; .gz and .snappy are packed. In a directory it is named snapshot.<zxid>.
+    /// The file to write; .gz and .snappy select compression. If it is a directory, the file is named snapshot.<zxid>.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Replace a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     force: bool,
 }
@@ -67,7 +67,7 @@ The file is readable only by its owner (mode 0600), because it contains all data
 }
 
 impl BackupArguments {
-    /// Carries the command out on the given console.
+    /// Runs the command on the given console.
     pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
         let target = Target::new(&self.output, self.force)?;
         self.place.refuse_beside_server(&self.server)?;
@@ -82,7 +82,7 @@ impl BackupArguments {
     }
 }
 
-/// Where the backup goes.
+/// The file to write.
 struct Target {
     /// An existing directory.
     dir: PathBuf,
@@ -98,7 +98,7 @@ impl Target {
             return Ok(Target { dir: output.to_owned(), name: None, force });
         }
         let name = output.file_name().and_then(|name| name.to_str());
-        let name = name.with_context(|| format!("{} is no file name", output.display()))?;
+        let name = name.with_context(|| format!("{} is not a file name", output.display()))?;
         let dir = match output.parent() {
             Some(dir) if dir != Path::new("") => dir.to_owned(),
             _ => PathBuf::from("."),
@@ -123,13 +123,13 @@ impl Target {
         }
     }
 
-    /// A place beside the target that goes if the work is not finished.
+    /// Creates a directory beside the target, which is removed if the work is not finished.
     fn scratch(&self) -> Result<ScratchDir> {
         let dir = ScratchDir::new(".herdsman-backup-", &self.dir);
         dir.with_context(|| format!("cannot write in {}", self.dir.display()))
     }
 
-    /// Gives a finished file its name.
+    /// Renames the finished file to its final name.
     fn take(&self, finished: &Path, default_name: &str) -> Result<PathBuf> {
         let name = self.name.as_deref().unwrap_or(default_name);
         let path = if self.dir == Path::new(".") { name.into() } else { self.dir.join(name) };
@@ -162,11 +162,11 @@ fn refuse_no_file(path: &Path) -> Result<()> {
     }
 }
 
-/// In its `version-2` a server would take the backup for a snapshot of its own.
+/// Refuses a `version-2` directory: a server would take the backup for a snapshot of its own.
 fn refuse_version_dir(dir: &Path) -> Result<()> {
     if dir.canonicalize().is_ok_and(|dir| dir.ends_with(VERSION_DIR)) {
         bail!(
-            "{} is a directory in which a server reads every snapshot: write the backup elsewhere",
+            "{} is a directory from which a server reads every snapshot: write the backup elsewhere",
             dir.display()
         );
     }
@@ -179,7 +179,7 @@ fn back_up_dir(location: &Location, target: &Target, console: &mut Console<'_>) 
         bail!("{} has no snapshots and no logs: nothing to back up", location.dirs.data.display());
     }
     for damaged in &recovered.damaged_snapshots {
-        console.remark(format_args!("{damaged}; an older one was used, and nothing is missing"));
+        console.note(format_args!("{damaged}; an older one was used, nothing is missing"));
     }
     let scratch = target.scratch()?;
     let disk = Arc::new(ToolDisk::private());
@@ -190,15 +190,17 @@ fn back_up_dir(location: &Location, target: &Target, console: &mut Console<'_>) 
     drop(tree);
     let loaded = read_back(&written.path, console)?;
     if loaded.tree.digest() != digest {
-        bail!("what was written does not read as it should: is the disk failing? Nothing was kept");
+        bail!(
+            "the file does not read back as it was written: is the disk failing? Nothing was kept"
+        );
     }
     let path = target.take(&written.path, &written.name.file_name())?;
     console.set_changed(WRITTEN);
-    report(&path, &loaded, "read back and sound", console)?;
+    report(&path, &loaded, "read back and verified", console)?;
     Ok(Outcome::Sound)
 }
 
-/// Loads a directory in which a server may be at work.
+/// Loads the directory of a server that may be running.
 fn load_while_it_runs(location: &Location, console: &Console<'_>) -> Result<Recovered> {
     let mut attempt = 1;
     loop {
@@ -237,7 +239,7 @@ fn back_up_server(
     file.sync_data().context("cannot write here")?;
     drop(meter);
     let loaded =
-        read_back(&received, console).context("what the server sent is not a sound snapshot")?;
+        read_back(&received, console).context("the server did not send a valid snapshot")?;
     let verdict = loaded.digest_verdict();
     let zxid = last_zxid.as_deref().and_then(|zxid| zxid.strip_prefix("0x")).unwrap_or("");
     let is_hex = !zxid.is_empty() && zxid.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -246,22 +248,17 @@ fn back_up_server(
     let path = target.take(&received, &name)?;
     console.set_changed(WRITTEN);
     if matches!(verdict, DigestVerdict::Fuzzy | DigestVerdict::Differs { .. }) {
-        report(
-            &path,
-            &loaded,
-            "read back, but its znodes do not have the digest it records",
-            console,
-        )?;
-        console.remark(
-            "it was taken while writes went on, so it is not exactly of one moment, and restore needs --accept-fuzzy for it. For an exact one, back up a data directory, or repeat this when no client writes",
+        report(&path, &loaded, "read back, but its digest does not match its znodes", console)?;
+        console.note(
+            "it was taken during writes, so it does not show a single point in time, and restore needs --accept-fuzzy for it. For an exact backup, back up a data directory, or repeat this while no client writes",
         );
         return Ok(Outcome::Problems);
     }
-    report(&path, &loaded, "read back and sound", console)?;
+    report(&path, &loaded, "read back and verified", console)?;
     Ok(Outcome::Sound)
 }
 
-/// Writes one piece behind the other.
+/// A sequential writer over a [`WriteFile`].
 struct AppendWriter {
     file: Box<dyn WriteFile>,
     at: u64,
@@ -279,7 +276,7 @@ impl Write for AppendWriter {
     }
 }
 
-/// Reads what was written, to its last byte.
+/// Reads the written file to its last byte.
 fn read_back(path: &Path, console: &Console<'_>) -> Result<LoadedSnapshot> {
     let bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut meter = Meter::of_bytes(console, "verifying", bytes);
@@ -292,7 +289,7 @@ fn report(
     verdict: &str,
     console: &mut Console<'_>,
 ) -> Result<()> {
-    console.say(format_args!(
+    console.print(format_args!(
         "{}: {} znodes as of txn {}, {}, digest {}; {verdict}",
         path.display(),
         loaded.tree.node_count(),

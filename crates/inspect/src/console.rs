@@ -1,8 +1,8 @@
-//! Where a command prints, whom it asks, and how it ends.
+//! The input, output and exit code of a command.
 //!
 //! Commands get a [`Console`] instead of using the process's streams, so that tests can read what an
-//! operator would see. A reader that has gone away (`herdsman inspect log … | head`) ends the command
-//! quietly: `println!` would panic. A command that has begun to change something goes on to its end, and prints the
+//! operator would see. A closed pipe (`herdsman inspect log … | head`) ends the command
+//! quietly: `println!` would panic. A command that has begun to change something continues to its end, and prints the
 //! rest on standard error.
 
 use std::fmt::Display;
@@ -15,24 +15,24 @@ use serde::Serialize;
 use crate::location::Location;
 use crate::show::json_line;
 
-/// Behind the help of the commands that look.
+/// The end of the help texts of the commands that only read.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0    sound, or nothing was asked to be checked
-  1    problems were found, or a difference
-  2    it could not be done: wrong usage, missing files, files of another format
+  0    no problems found, or no check requested
+  1    problems or differences were found
+  2    the command failed: wrong usage, missing files, files of another format
   141  standard output was closed";
 
-/// Behind the help of the commands that change something.
+/// The end of the help texts of the commands that change something.
 pub(crate) const EXIT_CODES_OF_CHANGES: &str = "\
 Exit codes:
-  0    done, and what was written is sound
-  1    problems were found or remain, or the question was answered with no
-  2    it could not be done; the text says why, and whether anything was changed
+  0    done, and the new files were verified
+  1    problems were found or remain, or you answered no
+  2    the command failed; the message says why, and whether anything was changed
   141  standard output was closed; nothing was changed
-Once something is changed, output that cannot be written goes to standard error, and the code is the same.";
+Once something has changed, lines that cannot be written to standard output go to standard error, and the code stays the same.";
 
-/// How a command ended, when it could be carried out.
+/// The result of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Sound, equal or done.
@@ -41,19 +41,19 @@ pub enum Outcome {
     Problems,
 }
 
-/// What a command prints to and asks.
+/// The streams that a command prints to and reads answers from.
 pub struct Console<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
     answers: Option<&'a mut dyn BufRead>,
     draws_progress: bool,
-    /// What was changed, for the remark that `out` has failed.
+    /// What was changed, for the message that `out` has failed.
     changed: Option<&'static str>,
-    /// `out` has failed since.
+    /// `out` has failed after that.
     out_failed: bool,
 }
 
-/// Nobody reads standard output any more.
+/// Standard output is closed.
 #[derive(Debug)]
 struct OutputClosed;
 
@@ -66,13 +66,13 @@ impl Display for OutputClosed {
 impl std::error::Error for OutputClosed {}
 
 impl<'a> Console<'a> {
-    /// Results go to `out`, remarks to `err`; there is nobody to ask.
+    /// Results go to `out`, notes to `err`; questions cannot be asked.
     pub fn new(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
         let (answers, draws_progress, changed, out_failed) = (None, false, None, false);
         Console { out, err, answers, draws_progress, changed, out_failed }
     }
 
-    /// Somebody answers questions.
+    /// Reads the answers to questions from `answers`.
     #[must_use]
     pub fn answered_by(mut self, answers: &'a mut dyn BufRead) -> Self {
         self.answers = Some(answers);
@@ -80,7 +80,7 @@ impl<'a> Console<'a> {
     }
 
     /// Prints a line of the result.
-    pub(crate) fn say(&mut self, line: impl Display) -> Result<()> {
+    pub(crate) fn print(&mut self, line: impl Display) -> Result<()> {
         if self.changed.is_none() {
             return writeln!(self.out, "{line}").map_err(write_failed);
         }
@@ -89,47 +89,45 @@ impl<'a> Console<'a> {
             self.note_failure(printed);
         }
         if self.out_failed {
-            self.remark(line);
+            self.note(line);
         }
         Ok(())
     }
 
-    /// From now on a failure of the output does not end the command, because something was changed: what cannot be
-    /// printed becomes a remark, and before it one that begins with this text.
+    /// From now on a failure of the output does not end the command, because something was changed: a line that was not
+    /// printed goes to standard error, after a note that begins with this text.
     pub(crate) fn set_changed(&mut self, what: &'static str) {
         self.changed = Some(what);
     }
 
-    /// Remarks that the output has failed after something was changed.
+    /// Notes that the output has failed after something was changed.
     fn note_failure(&mut self, printed: io::Result<()>) {
         if let (Err(error), Some(changed)) = (printed, self.changed) {
             self.out_failed = true;
-            self.remark(format_args!(
-                "{changed}, but standard output cannot be written to: {error}"
-            ));
+            self.note(format_args!("{changed}, but standard output cannot be written to: {error}"));
         }
     }
 
     /// Prints a value as one line of JSON.
-    pub(crate) fn say_json(&mut self, value: &impl Serialize) -> Result<()> {
-        self.say(json_line(value)?)
+    pub(crate) fn print_json(&mut self, value: &impl Serialize) -> Result<()> {
+        self.print(json_line(value)?)
     }
 
-    /// Prints a remark beside the result.
-    pub(crate) fn remark(&mut self, line: impl Display) {
-        // Without a standard error there is nobody to tell.
+    /// Prints a note on standard error.
+    pub(crate) fn note(&mut self, line: impl Display) {
+        // If standard error is closed, the note is lost.
         let _ = writeln!(self.err, "herdsman: {line}");
     }
 
-    /// Remarks that a log is missing, if it is: what is shown may be an old state.
-    pub(crate) fn remark_missing_log(&mut self, location: &Location) -> Result<()> {
+    /// Notes that a log is missing, if it is: the output may show an old state.
+    pub(crate) fn note_missing_log(&mut self, location: &Location) -> Result<()> {
         if let Some(reason) = location.missing_log()? {
-            self.remark(reason);
+            self.note(reason);
         }
         Ok(())
     }
 
-    /// Hands on what was printed, so that it stands before a question or a long silence.
+    /// Flushes the output, so that it appears before a question or a long wait.
     pub(crate) fn flush(&mut self) -> Result<()> {
         if self.changed.is_none() {
             return self.out.flush().map_err(write_failed);
@@ -141,12 +139,12 @@ impl<'a> Console<'a> {
         Ok(())
     }
 
-    /// Whether somebody can be asked.
+    /// Whether questions can be asked.
     pub(crate) fn can_ask(&self) -> bool {
         self.answers.is_some()
     }
 
-    /// Asks; only `y` and `yes` mean yes.
+    /// Asks a question; only `y` and `yes` mean yes.
     pub(crate) fn ask(&mut self, question: &str) -> Result<bool> {
         self.flush()?;
         let Some(answers) = self.answers.as_mut() else {
@@ -158,7 +156,7 @@ impl<'a> Console<'a> {
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
-    /// Whether a progress bar would be seen and not be in the way.
+    /// Whether progress bars are drawn.
     pub(crate) fn draws_progress(&self) -> bool {
         self.draws_progress
     }
@@ -171,7 +169,7 @@ fn write_failed(error: io::Error) -> anyhow::Error {
     }
 }
 
-/// An error with its causes. Some name their cause themselves; it is printed once.
+/// Formats an error with its causes. A cause that an error names itself is printed once.
 #[must_use]
 pub fn describe(error: &anyhow::Error) -> String {
     let mut text = String::new();
@@ -203,9 +201,9 @@ pub(crate) fn run(command: impl FnOnce(&mut Console<'_>) -> Result<Outcome>) -> 
         Ok(Outcome::Problems) => ExitCode::from(1),
         Err(error) if error.is::<OutputClosed>() => ExitCode::from(141),
         Err(error) => {
-            // What was found before the failure comes before its reason.
+            // Print what was found before the failure, then its reason.
             let _ = console.flush();
-            console.remark(describe(&error));
+            console.note(describe(&error));
             ExitCode::from(2)
         }
     }
@@ -230,7 +228,7 @@ mod tests {
     fn a_closed_pipe_is_told_from_a_failure() {
         let (mut out, mut err) = (Closed, Vec::new());
         let mut console = Console::new(&mut out, &mut err);
-        assert!(console.say("a line").unwrap_err().is::<OutputClosed>());
+        assert!(console.print("a line").unwrap_err().is::<OutputClosed>());
     }
 
     /// What is still in a buffer when the command ends.
@@ -238,7 +236,7 @@ mod tests {
     fn a_change_is_done_when_the_last_output_fails() {
         let (mut out, mut err) = (io::BufWriter::new(Closed), Vec::new());
         let mut console = Console::new(&mut out, &mut err);
-        console.say("a line").unwrap();
+        console.print("a line").unwrap();
         assert!(console.flush().unwrap_err().is::<OutputClosed>());
         console.set_changed("restored");
         console.flush().unwrap();

@@ -1,7 +1,7 @@
-//! Counts znodes: how many, how large, where most of them are, and whose the ephemerals are.
+//! Counts znodes: their number, their size, the largest subtrees, and the ephemerals of each session.
 //!
 //! In: each znode once. Out: a [`TreeCounts`]. Memory grows with the parents and with the subtrees down to the
-//! depth that is asked for, not with the data.
+//! requested depth, not with the data.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::show::OWNER_RULES;
 
-/// What was counted.
+/// Counts and sizes of the znodes of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct TreeCounts {
     depth: usize,
@@ -30,11 +30,11 @@ pub(crate) struct TreeCounts {
     pub(crate) ephemerals: BTreeMap<SessionId, u64>,
     children: HashMap<String, u64>,
     subtrees: HashMap<String, Subtree>,
-    /// The znode with most data.
+    /// The znode with the most data.
     pub(crate) largest: Option<(String, u64)>,
 }
 
-/// A znode and all below it.
+/// A znode and its descendants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Subtree {
     /// Znodes.
@@ -44,7 +44,7 @@ pub(crate) struct Subtree {
 }
 
 impl TreeCounts {
-    /// Counts subtrees whose top lies at most so deep.
+    /// Counts subtrees whose root is at most this deep.
     pub(crate) fn new(depth: usize) -> Self {
         TreeCounts { depth, ..TreeCounts::default() }
     }
@@ -70,7 +70,7 @@ impl TreeCounts {
         self.count_subtrees(path, path.len() as u64 + data_bytes);
     }
 
-    /// Adds a znode to every subtree that it is in.
+    /// Adds a znode to every subtree that contains it.
     fn count_subtrees(&mut self, path: &str, bytes: u64) {
         let ends = path.match_indices('/').map(|(index, _)| index).skip(1);
         for end in ends.chain([path.len()]).take(self.depth) {
@@ -83,19 +83,19 @@ impl TreeCounts {
         }
     }
 
-    /// The parents with most children.
+    /// The parents with the most children.
     pub(crate) fn top_parents(&self, top: usize) -> Vec<(String, u64)> {
         let parents =
             self.children.iter().map(|(path, count)| (shown_path(path), *count)).collect();
         largest_first(parents, top, |count| *count)
     }
 
-    /// The subtrees with most bytes.
+    /// The subtrees with the most bytes.
     pub(crate) fn top_by_bytes(&self, top: usize) -> Vec<(String, Subtree)> {
         largest_first(self.subtrees(), top, |subtree| subtree.bytes)
     }
 
-    /// The subtrees with most znodes.
+    /// The subtrees with the most znodes.
     pub(crate) fn top_by_nodes(&self, top: usize) -> Vec<(String, Subtree)> {
         largest_first(self.subtrees(), top, |subtree| subtree.nodes)
     }
@@ -105,7 +105,7 @@ impl TreeCounts {
     }
 }
 
-/// Changes an entry, and makes a key of its own only for a new one.
+/// Changes an entry. Allocates a key only for a new one.
 fn increase<V: Default>(map: &mut HashMap<String, V>, key: &str, change: impl FnOnce(&mut V)) {
     match map.get_mut(key) {
         Some(value) => change(value),
@@ -113,7 +113,7 @@ fn increase<V: Default>(map: &mut HashMap<String, V>, key: &str, change: impl Fn
     }
 }
 
-/// The path that people use.
+/// The path as users write it.
 pub(crate) fn shown_path(path: &str) -> String {
     if path.is_empty() { ROOT.to_owned() } else { path.to_owned() }
 }

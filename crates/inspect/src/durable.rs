@@ -1,14 +1,14 @@
-//! Every change that the tools make on disk goes through this module.
+//! All changes that the tools make on disk.
 //!
 //! The tools are run by an administrator in directories of the server's user, who can put links there. So they work
-//! with that user's rights (`identity`). Besides, a new file is created and never opened if it exists already, its
+//! with that user's rights (`identity`). Also, a new file is created and never opened if it exists already, its
 //! owner and mode are set through its descriptor before anything is in it, and no change follows a link in the last
 //! part of a path.
 //!
 //! Files with data belong to the owner of the directory and have the mode of the files beside them, or are
 //! for their owner alone. Only the super user can give files away; files that other users create are their own.
 //!
-//! In tests each change asks `faults` first, which can fail it, or fail it and all that follow, as a kill would.
+//! In tests each change calls `faults` first, which can fail it, or fail it and all later ones, as a kill would.
 
 #[cfg(test)]
 pub(crate) mod faults;
@@ -32,10 +32,10 @@ use tempfile::TempDir;
 const PRIVATE_FILE: u32 = 0o600;
 /// The same for a directory.
 const PRIVATE_DIR: u32 = 0o700;
-/// What of a mode is about who may do what.
+/// The permission bits of a mode.
 const PERMISSIONS: u32 = 0o777;
 
-/// Asked before each change.
+/// Called before each change.
 #[cfg(not(test))]
 fn before_change() -> io::Result<()> {
     Ok(())
@@ -43,12 +43,12 @@ fn before_change() -> io::Result<()> {
 #[cfg(test)]
 use faults::before_change;
 
-/// This moment, as part of a name.
+/// The current time, as part of a file name.
 pub(crate) fn stamp() -> String {
     Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
-/// Whose files are written, and who may read them.
+/// A disk that creates files with a given owner and mode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ToolDisk {
     /// User and group; `None` for those of this process.
@@ -63,9 +63,9 @@ impl ToolDisk {
         ToolDisk { owner: None, file_mode: PRIVATE_FILE, dir_mode: PRIVATE_DIR }
     }
 
-    /// For files in a directory, which is there: of the same owner, and of the mode of the file `like`.
+    /// For files in an existing directory: of the same owner, and with the mode of the file `like`.
     pub(crate) fn in_dir(dir: &Path, like: Option<&Path>) -> Result<Self> {
-        let failed = || format!("cannot look at {}", dir.display());
+        let failed = || format!("cannot access {}", dir.display());
         let metadata = fs::metadata(dir).with_context(failed)?;
         let file_mode = match like {
             None => PRIVATE_FILE,
@@ -79,12 +79,12 @@ impl ToolDisk {
         before_change()?;
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(PRIVATE_FILE).open(path)?;
-        self.give(&file, self.file_mode)?;
+        self.set_owner_and_mode(&file, self.file_mode)?;
         Ok(file)
     }
 
-    /// Gives a file or directory that was just created its owner and mode.
-    fn give(&self, file: &File, mode: u32) -> io::Result<()> {
+    /// Sets the owner and mode of a file or directory that was just created.
+    fn set_owner_and_mode(&self, file: &File, mode: u32) -> io::Result<()> {
         let metadata = file.metadata()?;
         if let Some((user, group)) = self.owner.filter(|it| *it != (metadata.uid(), metadata.gid()))
         {
@@ -99,15 +99,15 @@ impl ToolDisk {
         Ok(())
     }
 
-    /// Makes a directory that must not be there yet.
+    /// Creates a directory that must not exist yet.
     pub(crate) fn make_dir(&self, dir: &Path) -> io::Result<()> {
         before_change()?;
         DirBuilder::new().mode(PRIVATE_DIR).create(dir)?;
-        self.give(&open_unlinked(dir, OFlags::DIRECTORY)?, self.dir_mode)
+        self.set_owner_and_mode(&open_unlinked(dir, OFlags::DIRECTORY)?, self.dir_mode)
     }
 
-    /// Makes a second name for a file, or a copy where there are no second names. Of a link, another one to the same
-    /// file. The directory is not synced.
+    /// Makes a hard link to a file, or a copy if the file system has no hard links. For a symbolic link, makes a second
+    /// one to the same file. Does not sync the directory.
     pub(crate) fn keep(&self, from: &Path, to: &Path) -> io::Result<()> {
         let metadata = fs::symlink_metadata(from)?;
         if metadata.is_symlink() {
@@ -129,11 +129,11 @@ impl ToolDisk {
         target.sync_data()
     }
 
-    /// Renames, but does not replace what came into being in the meantime.
+    /// Renames a file, but does not replace one that was created in the meantime.
     pub(crate) fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         before_change()?;
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // Not every file system knows how.
+            // Not every file system supports this.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
                 if fs::symlink_metadata(to).is_ok() =>
             {
@@ -178,7 +178,7 @@ fn permissions(metadata: &Metadata) -> u32 {
     metadata.mode() & PERMISSIONS
 }
 
-/// Opens what is at this path itself and not what a link there points to.
+/// Opens the file at this path without following a link.
 fn open_unlinked(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).expect("the flags are small numbers");
@@ -248,13 +248,13 @@ impl Disk for ToolDisk {
     }
 }
 
-/// A file whose changes are asked for.
+/// A file that calls [`before_change`] for each change.
 struct ToolFile(File);
 
 impl WriteFile for ToolFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = before_change() {
-            // A write that is interrupted has written some of it.
+            // An interrupted write leaves part of its bytes.
             let _ = WriteFile::write_at(&mut self.0, offset, &bytes[..bytes.len() / 2]);
             return Err(error);
         }
@@ -281,7 +281,7 @@ impl WriteFile for ToolFile {
     }
 }
 
-/// A directory of a name that cannot be foreseen, for this user alone, which goes with this value.
+/// A temporary directory with a random name, accessible to this user alone. Removed when this value is dropped.
 pub(crate) struct ScratchDir(Option<TempDir>);
 
 impl ScratchDir {
@@ -298,7 +298,7 @@ impl ScratchDir {
 impl Drop for ScratchDir {
     fn drop(&mut self) {
         if let (Some(dir), Err(_)) = (self.0.take(), before_change()) {
-            // A process that was killed removes nothing.
+            // A killed process removes nothing.
             let _ = dir.keep();
         }
     }

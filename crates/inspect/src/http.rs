@@ -1,9 +1,9 @@
 //! The two commands of an admin server that move whole trees: `snapshot` and `restore`.
 //!
-//! In: the address of a Herdsman or an Apache 3.9 admin server, and credentials. Out: a snapshot as it
-//! comes, or the zxid that was restored; else one line that says what the server said and what to do.
+//! In: the address of a Herdsman or an Apache 3.9 admin server, and credentials. Out: a snapshot as a
+//! stream, or the zxid that was restored; or an error with the server's reason and what to do.
 //! Apache streams the file that it has just written, packed if `snapshot.compression.method` says so, and
-//! takes only a plain one back. Apache: `Commands.SnapshotCommand`, `RestoreCommand`.
+//! accepts only an uncompressed one. Apache: `Commands.SnapshotCommand`, `RestoreCommand`.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -18,21 +18,21 @@ use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body, SendBody};
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// A server writes its snapshot to disk before it answers.
-const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// What is read of an answer that is no snapshot.
+/// A server writes its snapshot to disk before it responds.
+const RESPONSE_WAIT_MAX: Duration = Duration::from_secs(600);
+/// Limit of a response that is not a snapshot.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 const PIECE_BYTES: usize = 128 << 10;
-/// What is shown of a server's reason.
+/// Limit of a server's reason in a message.
 const REASON_CHARS_MAX: usize = 500;
-const NO_REASON: &str = "it does not say why";
-/// Behind the error of a restore that was sent and not answered.
-const MAYBE_RESTORED: &str = "the server may have restored it, or may still do so: look at its last zxid (srvr) before you try again";
+const NO_REASON: &str = "it gave no reason";
+/// The end of the error message of a restore that was sent and got no response.
+const MAYBE_RESTORED: &str = "the server may have restored it, or may still do so: check its last zxid (srvr) before you try again";
 
-/// Which admin server, and who asks.
+/// The admin server and the credentials.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerArguments {
-    /// The admin server, as http://host:8080, or https:// with --tls-trust-store. Who asks needs all
+    /// The admin server, as http://host:8080, or https:// with --tls-trust-store. The credentials need all
     /// permissions on /.
     #[arg(long, alias = "server", value_name = "URL")]
     pub(crate) admin: Option<String>,
@@ -43,23 +43,23 @@ pub(crate) struct ServerArguments {
 }
 
 impl ServerArguments {
-    /// The server, if one is named.
+    /// The client of the admin server, if one is named.
     pub(crate) fn open(&self) -> Result<Option<AdminServer>> {
         let Some(url) = &self.admin else {
             return match self.auth.any_flag().or(self.tls.any_flag()) {
-                Some(flag) => bail!("{flag} goes with --admin"),
+                Some(flag) => bail!("{flag} can only be used with --admin"),
                 None => Ok(None),
             };
         };
         let credentials = self.auth.credentials()?;
         if credentials.len() > 1 {
-            bail!("an admin server takes one --auth");
+            bail!("an admin server accepts only one --auth");
         }
         AdminServer::new(url, credentials.first(), self.tls.settings()?).map(Some)
     }
 }
 
-/// An admin server.
+/// A client of an admin server.
 pub(crate) struct AdminServer {
     agent: Agent,
     /// Without a slash at its end.
@@ -67,12 +67,12 @@ pub(crate) struct AdminServer {
     authorization: Option<Secret>,
 }
 
-/// A snapshot that is about to come.
+/// A response whose body is a snapshot.
 pub(crate) struct SnapshotStream {
     body: Body,
     /// The txn that names it.
     pub(crate) last_zxid: Option<String>,
-    /// Its length, if the server has told it.
+    /// Its length, if the server has announced it.
     pub(crate) bytes: Option<u64>,
 }
 
@@ -89,8 +89,8 @@ impl AdminServer {
             .max_redirects_will_error(false)
             .proxy(None)
             .timeout_connect(Some(CONNECT_MAX))
-            .timeout_per_read(Some(SILENCE_MAX))
-            .timeout_per_write(Some(SILENCE_MAX))
+            .timeout_per_read(Some(RESPONSE_WAIT_MAX))
+            .timeout_per_write(Some(RESPONSE_WAIT_MAX))
             .build();
         Ok(AdminServer { agent: https::agent(config, tls)?, base, authorization })
     }
@@ -100,7 +100,7 @@ impl AdminServer {
         &self.base
     }
 
-    /// Asks for a snapshot.
+    /// Requests a snapshot.
     pub(crate) fn snapshot(&self) -> Result<SnapshotStream> {
         let mut request = self.agent.get(format!("{}/commands/snapshot?streaming=true", self.base));
         if let Some(authorization) = &self.authorization {
@@ -119,7 +119,7 @@ impl AdminServer {
         Ok(SnapshotStream { body: response.into_body(), last_zxid, bytes })
     }
 
-    /// Sends a plain snapshot. Returns the last zxid of the answer. Errors say whether the server may have restored it.
+    /// Sends an uncompressed snapshot. Returns the last zxid of the response. Errors say whether it may be restored.
     pub(crate) fn restore(&self, content: &mut dyn Read, bytes: Option<u64>) -> Result<String> {
         let mut request = self
             .agent
@@ -152,8 +152,8 @@ impl AdminServer {
                 Ok(format!("{zxid:#x}"))
             }
             _ => match reason(&answer) {
-                Some(why) => bail!("{} did not restore: {why}", self.base),
-                None => bail!("{}: no complete answer; {MAYBE_RESTORED}", self.base),
+                Some(why) => bail!("{}: restore failed: {why}", self.base),
+                None => bail!("{}: incomplete response; {MAYBE_RESTORED}", self.base),
             },
         }
     }
@@ -162,7 +162,7 @@ impl AdminServer {
         anyhow!("{}: {error}", self.base)
     }
 
-    /// Puts a refusal into one line: the server's reason, and what to do.
+    /// The error for a refusal: the server's reason, and what to do.
     fn refusal(&self, response: Response<Body>, command: &str) -> anyhow::Error {
         let status = response.status().as_u16();
         let answer = read_answer(response.into_body());
@@ -184,7 +184,7 @@ impl AdminServer {
     }
 }
 
-/// A body that notes whether sending it has begun.
+/// A body that records whether sending it has begun.
 struct TrackedBody<'a> {
     content: &'a mut dyn Read,
     is_read: bool,
@@ -197,7 +197,7 @@ impl Read for TrackedBody<'_> {
     }
 }
 
-/// What to do about a status.
+/// Advice for a status code.
 fn hint(status: u16) -> Option<&'static str> {
     Some(match status {
         401 => {
@@ -205,24 +205,24 @@ fn hint(status: u16) -> Option<&'static str> {
         }
         403 => "these credentials do not have all permissions on /",
         404 | 405 => {
-            "it has no such command: that takes the admin server of Herdsman or of Apache 3.9"
+            "it does not have this command: use an admin server of Herdsman or of Apache ZooKeeper 3.9"
         }
         429 => {
-            "it was asked too often: one an interval is allowed (admin.rateLimiterIntervalInMS, 5 minutes unless set)"
+            "too many requests: one per interval is allowed (admin.rateLimiterIntervalInMS, 5 minutes by default)"
         }
         503 => {
-            "the command is switched off there (admin.snapshot.enabled, admin.restore.enabled), or it does not serve"
+            "the command is disabled (admin.snapshot.enabled, admin.restore.enabled), or the server does not serve"
         }
-        300..=399 => "it sends elsewhere, perhaps to https",
+        300..=399 => "it redirects, perhaps to https",
         500..=599 => {
-            "it failed; its log says why (serializeLastProcessedZxid.enabled must be true)"
+            "the command failed; see the server's log (serializeLastProcessedZxid.enabled must be true)"
         }
         _ => return None,
     })
 }
 
 impl SnapshotStream {
-    /// Writes the snapshot to a file. Fails if more or less comes than was said.
+    /// Writes the snapshot to a file. Fails if its length is not the announced one.
     pub(crate) fn copy_to(
         mut self,
         file: &mut dyn Write,
@@ -232,14 +232,15 @@ impl SnapshotStream {
         let mut piece = vec![0; PIECE_BYTES];
         let mut total = 0;
         loop {
-            let count = reader.read(&mut piece).context("the snapshot stopped coming")?;
+            let count =
+                reader.read(&mut piece).context("the transfer of the snapshot was interrupted")?;
             if count == 0 {
                 break;
             }
             total += count as u64;
             if self.bytes.is_some_and(|bytes| total > bytes) {
                 bail!(
-                    "the server sends more than the {} bytes that it spoke of",
+                    "the server sent more than the {} bytes that it announced",
                     self.bytes.unwrap_or(0)
                 );
             }
@@ -248,25 +249,25 @@ impl SnapshotStream {
         }
         match self.bytes {
             Some(bytes) if bytes != total => {
-                bail!("the server spoke of {bytes} bytes and sent {total}")
+                bail!("the server announced {bytes} bytes and sent {total}")
             }
             _ => Ok(total),
         }
     }
 }
 
-/// Credentials as the header that admin servers want.
+/// Formats credentials as the header that admin servers expect.
 fn authorization(auth: &Credentials) -> Secret {
     Secret::new(format!("{} {}", auth.scheme, auth.secret.expose()))
 }
 
-/// What a server says in JSON; null if it is none.
+/// Decodes a response as JSON; null if it is not JSON.
 fn read_answer(mut body: Body) -> Value {
     let text = body.with_config().limit(ANSWER_BYTES_MAX).read_to_string().unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// The server's own words, safe to print: the sentence where it has one, else the error.
+/// The server's reason, safe to print: its message if there is one, else its error.
 fn reason(answer: &Value) -> Option<String> {
     let text = |field| answer.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let text = text("message").or(text("error"))?;

@@ -1,9 +1,9 @@
-//! With whose rights the tools work in the directories of a server.
+//! Runs the tools with the rights of the server's user.
 //!
 //! The super user runs the tools, and the directories belong to the server's user, who can replace any file or
 //! directory there by a link at any moment. So the tool takes the effective ids of that user before it works there: it
 //! can then do nothing that this user could not do, wherever a path leads. What it creates belongs to that user.
-//! Directories of the super user in which others may write do not say who that user is, and are refused.
+//! Directories of the super user in which other users may write do not show who that user is, and are refused.
 //!
 //! The ids are those of the calling thread, as Linux keeps them; threads that it starts inherit them. Real and saved
 //! ids stay, so that the server's user can neither trace nor signal the tool.
@@ -21,21 +21,21 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use crate::console::Console;
 use crate::location::Location;
 
-/// The group of files without one, for a directory whose group is that of the super user.
+/// The group `nogroup`, for a directory whose group is that of the super user.
 const NO_GROUP: u32 = 65534;
-/// Bits of a mode: the group or all others may write.
+/// Mode bits: the group or all other users may write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Only the owner of a file may rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// Rights of the server's user, until dropped.
+/// The rights of the server's user, until dropped.
 pub(crate) struct OwnerRights {
-    /// The group ids to take back; `None` if they were not changed.
+    /// The group ids to restore; `None` if they were not changed.
     former: Option<(Gid, Vec<Gid>)>,
 }
 
 impl OwnerRights {
-    /// Takes the rights of the owner of the directories, if this is the super user and they belong to another one.
+    /// Takes the rights of the owner of the directories, if this is the super user and they belong to another user.
     pub(crate) fn take(location: &Location) -> Result<Self> {
         if !geteuid().is_root() {
             return Ok(OwnerRights { former: None });
@@ -47,7 +47,7 @@ impl OwnerRights {
                 Ok(OwnerRights { former: None })
             }
             [(user, group)] => Self::become_user(*user, *group)
-                .with_context(|| format!("cannot take the rights of user {user}")),
+                .with_context(|| format!("cannot switch to user {user}")),
             [(one, _), (other, _), ..] => bail!(
                 "{} and {} belong to users {one} and {other}: give them to one user, or run this command as the user of the server. Nothing was changed",
                 location.dirs.data.display(),
@@ -79,25 +79,25 @@ impl Drop for OwnerRights {
     }
 }
 
-/// Says that the new files belong to the user who runs the tool, if that is neither the super user, who can give files
-/// away, nor the owner of the directory. Which user the server of a directory of root runs as is not known.
-pub(crate) fn say_other_owner(location: &Location, console: &mut Console<'_>) -> Result<()> {
+/// Reports that the new files belong to the user who runs the tool, if that is neither the super user, who can chown
+/// files, nor the owner of the directory. For a directory of root, the user of the server is not known.
+pub(crate) fn report_other_owner(location: &Location, console: &mut Console<'_>) -> Result<()> {
     let dir = &location.dirs.data;
-    let failed = || format!("cannot look at {}", dir.display());
+    let failed = || format!("cannot access {}", dir.display());
     let owner = fs::metadata(dir).with_context(failed)?.uid();
     let user = geteuid();
     if user.is_root() || owner == 0 || owner == user.as_raw() {
         return Ok(());
     }
-    console.say(format_args!(
+    console.print(format_args!(
         "the new files in {} belong to user {}, and the directory to user {owner}: give them to the server's user (chown) before the server starts",
         dir.display(),
         user.as_raw()
     ))
 }
 
-/// The directories that are worked in, or links in their place. What is missing is created in the last directory that
-/// is there.
+/// The directories that the tool works in, or links in their place. A missing one is created in the last directory
+/// that exists.
 fn places(location: &Location) -> Result<Vec<(PathBuf, Metadata)>> {
     let mut places = Vec::new();
     for (dir, below) in
@@ -119,8 +119,8 @@ fn owners(places: &[(PathBuf, Metadata)]) -> BTreeMap<u32, u32> {
     all.filter(|(user, _)| *user != 0).collect()
 }
 
-/// Refuses directories of the super user in which others can put a link in the place of what the super user has made
-/// there. With the sticky bit they cannot.
+/// Refuses directories of the super user in which other users can replace a file of the super user by a link.
+/// With the sticky bit they cannot.
 fn refuse_shared(places: &[(PathBuf, Metadata)]) -> Result<()> {
     let is_shared = |metadata: &Metadata| {
         let mode = metadata.mode();
@@ -129,7 +129,7 @@ fn refuse_shared(places: &[(PathBuf, Metadata)]) -> Result<()> {
     match places.iter().find(|(_, metadata)| is_shared(metadata)) {
         None => Ok(()),
         Some((dir, _)) => bail!(
-            "{} belongs to root and is writable by its group or by others, who could make root write elsewhere. Run this command as the user of the server, give the directory to that user (chown), or make it writable by root alone (chmod go-w). Nothing was changed",
+            "{} belongs to root and is writable by its group or by other users, who could make root write elsewhere. Run this command as the user of the server, give the directory to that user (chown), or make it writable by root alone (chmod go-w). Nothing was changed",
             dir.display()
         ),
     }

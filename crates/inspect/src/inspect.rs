@@ -20,34 +20,34 @@ use herdsman_proto::txn::Entry;
 use crate::console::{Console, EXIT_CODES, Outcome};
 use crate::show::{DataShown, time_text};
 
-/// Look into txn logs, snapshots and data directories, and verify them. Never changes a file.
+/// Print, verify and compare txn logs, snapshots and data directories. Never changes a file.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct InspectArguments {
     #[command(subcommand)]
-    what: What,
+    command: Command,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  herdsman inspect data-dir /var/lib/zookeeper             what is in there
-  herdsman inspect data-dir /var/lib/zookeeper --verify    is it sound: every checksum, every digest
+  herdsman inspect data-dir /var/lib/zookeeper             summary
+  herdsman inspect data-dir /var/lib/zookeeper --verify    check every checksum and digest
   herdsman inspect log /var/lib/zookeeper/version-2/log.1 --tail 20
   herdsman inspect log /var/lib/zookeeper --path /app --since 2h --json
   herdsman inspect snapshot snapshot.5400 --path /app --data
   herdsman inspect compare old/version-2 new/version-2 --brief
   herdsman inspect history /app/leader --data-dir /var/lib/zookeeper
 
-It reads what Herdsman and Apache ZooKeeper 3.4 to 3.9 write, also while a server runs.
+Reads files of Herdsman and of Apache ZooKeeper 3.4 to 3.9, even while a server is running.
 
 Exit codes:
-  0    sound, or nothing was asked to be checked
-  1    problems were found, or a difference
-  2    it could not be done: wrong usage, missing files, files of another format
+  0    no problems found, or no check requested
+  1    problems or differences were found
+  2    the command failed: wrong usage, missing files, files of another format
   141  standard output was closed";
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Command {
     #[command(after_help = EXIT_CODES)]
     Log(log::LogArguments),
     #[command(after_help = EXIT_CODES)]
@@ -61,19 +61,19 @@ enum What {
 }
 
 impl InspectArguments {
-    /// Carries the command out on the given console.
+    /// Runs the command on the given console.
     pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
-        match &self.what {
-            What::Log(arguments) => log::execute(arguments, console),
-            What::Snapshot(arguments) => snapshot::execute(arguments, console),
-            What::DataDir(arguments) => data_dir::execute(arguments, console),
-            What::Compare(arguments) => compare::execute(arguments, console),
-            What::History(arguments) => history::execute(arguments, console),
+        match &self.command {
+            Command::Log(arguments) => log::execute(arguments, console),
+            Command::Snapshot(arguments) => snapshot::execute(arguments, console),
+            Command::DataDir(arguments) => data_dir::execute(arguments, console),
+            Command::Compare(arguments) => compare::execute(arguments, console),
+            Command::History(arguments) => history::execute(arguments, console),
         }
     }
 }
 
-/// A txn in one line, for lists of what is lost.
+/// Formats a txn as one line, for lists of what is lost.
 pub(crate) fn change_line(entry: &Entry) -> String {
     let change = txn_view::change_text(&entry.txn, DataShown::Preview);
     let header = &entry.header;

@@ -1,7 +1,7 @@
-//! Keeps every file before it is changed or removed.
+//! Keeps a copy of every file before it is changed or removed.
 //!
-//! In: files. Out: the same files in a directory `<label>-<time>`, durable before the caller goes on. A second name
-//! costs no room and cannot be half done; where there are none, the file is copied.
+//! In: files. Out: the same files in a directory `<label>-<time>`, durable when the call returns. A hard link
+//! takes no space and cannot be half done; where there are no hard links, the file is copied.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use herdsman_store::Disk as _;
 
 use crate::durable::{ToolDisk, stamp};
 
-/// Where files are kept, one directory for each directory that they came from.
+/// The directories with the kept files: one for each directory that they came from.
 pub(crate) struct KeptFiles {
     disk: ToolDisk,
     /// The label and the time.
@@ -32,23 +32,23 @@ impl KeptFiles {
         }
     }
 
-    /// The directories that were made.
+    /// The directories that were created.
     pub(crate) fn dirs(&self) -> &[PathBuf] {
         &self.dirs
     }
 
-    /// Keeps a file in a directory that is made in `below`.
+    /// Keeps a file in a directory that is created in `below`.
     pub(crate) fn keep(&mut self, path: &Path, below: &Path) -> Result<()> {
         let dir = self.dir_in(below)?;
         let name = path.file_name().context("a file has a name")?;
-        let failed = || format!("cannot keep {} in {}", path.display(), dir.display());
+        let failed = || format!("cannot save {} in {}", path.display(), dir.display());
         let kept = dir.join(name);
         self.files.push(kept.clone());
         self.disk.keep(path, &kept).with_context(failed)?;
         self.disk.sync_dir(&dir).with_context(failed)
     }
 
-    /// Removes what was kept, because nothing was changed after all. What cannot be removed stays and does no harm.
+    /// Removes the kept files, because nothing was changed after all. What cannot be removed stays and does no harm.
     pub(crate) fn discard(&mut self) {
         for file in self.files.drain(..) {
             let _ = self.disk.remove(&file);

@@ -1,17 +1,17 @@
-//! A look into data directories, and what can be done about damage: `herdsman inspect`, `repair`,
+//! Offline tools for data directories: `herdsman inspect`, `repair`,
 //! `backup` and `restore`.
 //!
 //! In: the arguments of a command, and files that a server (Herdsman, or Apache ZooKeeper 3.4 to 3.9)
 //! has written. Out: text or JSON, an exit code, and for the last three commands new files.
-//! How files are laid out and read is in `herdsman_store`; here is what an operator sees of it.
+//! The file formats are in `herdsman_store`; this crate is what an operator sees of them.
 //!
 //! Invariants:
-//! - [`inspect`] opens files for reading only. It makes no file, takes no lock and can be pointed at the
+//! - [`inspect`] opens files for reading only. It creates no file, takes no lock and can be pointed at the
 //!   directory of a running server or at a read-only mount.
 //! - [`repair`], [`backup`] and [`restore`] leave the old state or the new one, wherever they are stopped: they write
-//!   a new file, sync it, and rename it. Whatever they take away is kept, and they say where. All changes go
+//!   a new file, sync it, and rename it. Files that they remove are kept, and they print where. All changes go
 //!   through `durable`, and a test stops them at each.
-//! - Whatever stands in a file is data: it is never printed in a way that a terminal would obey.
+//! - The content of a file is data: no control character in it reaches a terminal.
 //!
 //! Apache: `TxnLogToolkit`, `SnapshotFormatter`, `SnapshotComparer`, `SnapshotRecursiveSummary`, and the
 //! commands `snapshot` and `restore` of its AdminServer, of which only the first can change a file.

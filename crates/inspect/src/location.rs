@@ -1,7 +1,7 @@
-//! Finds the directories of a server from what an operator has typed.
+//! Finds the directories of a server from command-line arguments.
 //!
 //! In: `dataDir` or its `version-2`, and the same for `dataLogDir`; or zoo.cfg, which names both. Out: the four paths,
-//! or a line that says what is missing. A dataLogDir that was forgotten is noticed by what the snapshots say.
+//! or an error that says what is missing. A dataLogDir that was forgotten is detected from the snapshots.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,10 +19,10 @@ use crate::http::ServerArguments;
 use crate::log_file::{LogItem, read_log};
 
 pub(crate) const VERSION_DIR: &str = "version-2";
-/// A process id and the end of its line are shorter.
+/// Limit for a process id with its line end.
 const PROCESS_ID_BYTES_MAX: usize = 64;
 
-/// Which server's files.
+/// The directories of a server.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DirArguments {
     /// The server's dataDir, or the version-2 directory in it.
@@ -32,31 +32,31 @@ pub(crate) struct DirArguments {
     place: LocationArguments,
 }
 
-/// Where the txn logs are, if elsewhere; or the file that says where everything is.
+/// The directory of the txn logs, if it is another one; or the configuration file that names both.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LocationArguments {
     /// The server's dataLogDir. If it has none, give the dataDir again.
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     log_dir: Option<PathBuf>,
-    /// Take dataDir and dataLogDir from this zoo.cfg.
+    /// Read dataDir and dataLogDir from this zoo.cfg.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 impl DirArguments {
-    /// The directories, which must be there.
+    /// Finds the directories, which must exist.
     pub(crate) fn locate(&self) -> Result<Location> {
         self.place.locate(self.dir.as_deref())
     }
 }
 
 impl LocationArguments {
-    /// Whether zoo.cfg says where the directories are.
+    /// Whether zoo.cfg names the directories.
     pub(crate) fn is_configured(&self) -> bool {
         self.config.is_some()
     }
 
-    /// A running server knows its own directories.
+    /// Refuses `--log-dir` with `--admin`: a running server knows its own directories.
     pub(crate) fn refuse_beside_server(&self, server: &ServerArguments) -> Result<()> {
         if self.log_dir.is_some() && server.admin.is_some() {
             bail!("--log-dir cannot be used with --admin");
@@ -64,7 +64,7 @@ impl LocationArguments {
         Ok(())
     }
 
-    /// The directories, which must be there.
+    /// Finds the directories, which must exist.
     pub(crate) fn locate(&self, dir: Option<&Path>) -> Result<Location> {
         let (dir, log_dir) = self.directories(dir)?;
         let (data_dir, data) = find_one(&dir, "dataDir")?;
@@ -79,7 +79,7 @@ impl LocationArguments {
         Ok(Location { data_dir, log_dir, dirs, log_is_assumed }.with_one_name())
     }
 
-    /// The directories to write a new state into, which need not be there yet.
+    /// Finds the directories to write a new state to, which need not exist yet.
     pub(crate) fn target(&self, dir: Option<&Path>) -> Result<Location> {
         let (dir, log_dir) = self.directories(dir)?;
         let data_dir = target_dir(&dir)?;
@@ -90,7 +90,7 @@ impl LocationArguments {
         Ok(Location { data_dir, log_dir, dirs, log_is_assumed }.with_one_name())
     }
 
-    /// dataDir, and dataLogDir if there is one of its own.
+    /// dataDir, and dataLogDir if it is set.
     fn directories(&self, dir: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
         match (&self.config, dir) {
             (Some(config), _) => configured(config),
@@ -100,7 +100,7 @@ impl LocationArguments {
     }
 }
 
-/// What zoo.cfg says. Relative paths are those of this process, as for a server.
+/// Reads dataDir and dataLogDir from zoo.cfg. Relative paths are resolved by this process, as by a server.
 fn configured(config: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
     let name = config.display();
     let bytes = fs::read(config).with_context(|| format!("cannot read {name}"))?;
@@ -110,7 +110,7 @@ fn configured(config: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
     };
     let read = |key: &str| match properties.get(key) {
         Some(entry) if properties.beyond_ascii.contains(&entry.line) => bail!(
-            "{name}: {key} is not ASCII, which Apache reads in another way. Give the directories with --data-dir and --log-dir"
+            "{name}: {key} contains characters that are not ASCII, which Apache reads differently. Give the directories with --data-dir and --log-dir"
         ),
         entry => Ok(entry.map(|entry| PathBuf::from(&entry.value))),
     };
@@ -125,19 +125,19 @@ pub(crate) struct Location {
     pub(crate) data_dir: PathBuf,
     /// `dataLogDir`; may be the same.
     pub(crate) log_dir: PathBuf,
-    /// What is below them.
+    /// Their `version-2` directories.
     pub(crate) dirs: Dirs,
-    /// It was not said where the logs are.
+    /// The directory of the logs was not given.
     log_is_assumed: bool,
 }
 
 impl Location {
-    /// The directories of a server of which only this one was given.
+    /// Finds the directories of a server of which only this one was given.
     pub(crate) fn find(dir: &Path) -> Result<Self> {
         LocationArguments { log_dir: None, config: None }.locate(Some(dir))
     }
 
-    /// One directory that was given under two names gets one, so that it is known to be the same.
+    /// If both are the same directory under two names, uses one name for both, so that they compare equal.
     fn with_one_name(mut self) -> Self {
         let is_same = |a: &Path, b: &Path| match (fs::metadata(a), fs::metadata(b)) {
             (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
@@ -150,7 +150,7 @@ impl Location {
         self
     }
 
-    /// Makes sure that no server runs on these directories, until the lock is dropped.
+    /// Ensures that no server runs on these directories until the lock is dropped.
     pub(crate) fn lock(&self) -> Result<DirLock> {
         self.refuse_if_apache_runs()?;
         let disk = ToolDisk::private();
@@ -158,18 +158,18 @@ impl Location {
             .context("nothing was changed")
     }
 
-    /// For files beside those that are there: of their owner and mode.
+    /// The disk for new files beside the existing ones: with their owner and mode.
     pub(crate) fn disk(&self) -> Result<ToolDisk> {
         let dir = if self.dirs.data.is_dir() { &self.dirs.data } else { &self.data_dir };
         let snapshots = list_snapshots(&RealDisk, dir)?.into_iter().map(|name| name.path(dir));
         let logs = list_logs(&RealDisk, &self.dirs.log).unwrap_or_default();
         let logs = logs.into_iter().map(|name| name.path(&self.dirs.log));
-        // A link that leads nowhere has no mode.
+        // A dangling link has no mode.
         let like = snapshots.rev().chain(logs.rev()).find(|path| path.exists());
         ToolDisk::in_dir(dir, like.as_deref())
     }
 
-    /// Why the logs must be elsewhere, if it was not said where they are and they are not here.
+    /// Explains why the logs must be elsewhere, if their directory was not given and they are not here.
     pub(crate) fn missing_log(&self) -> Result<Option<String>> {
         let Dirs { data, log } = &self.dirs;
         let is_pending = || !matches!(replace::pending(&RealDisk, &self.dirs), Ok(None));
@@ -180,7 +180,7 @@ impl Location {
             return Ok(None);
         };
         let advice = format!(
-            "does the server have a dataLogDir? Give it with --log-dir, or zoo.cfg with --config. --log-dir {} says that there is no other log",
+            "does the server have a dataLogDir? Give it with --log-dir, or give zoo.cfg with --config. If there is no other log, use --log-dir {}",
             self.data_dir.display()
         );
         let Some(last) = list_logs(&RealDisk, log)?.pop() else {
@@ -197,7 +197,7 @@ impl Location {
         }))
     }
 
-    /// Refuses to take snapshots for everything whose log is elsewhere.
+    /// Fails if the log is elsewhere, because the snapshots alone are not the whole state.
     pub(crate) fn refuse_missing_log(&self) -> Result<()> {
         match self.missing_log()? {
             Some(reason) => bail!("{reason}. Nothing was changed"),
@@ -205,7 +205,7 @@ impl Location {
         }
     }
 
-    /// Apache takes no lock, but its script leaves the process id.
+    /// Apache takes no lock, but its script writes the process id to a file.
     fn refuse_if_apache_runs(&self) -> Result<()> {
         let path = self.data_dir.join("zookeeper_server.pid");
         let mut start = [0; PROCESS_ID_BYTES_MAX];
@@ -219,14 +219,14 @@ impl Location {
         match process_id.filter(|id| runs(*id)) {
             None => Ok(()),
             Some(process_id) => bail!(
-                "{} says that a server runs as process {process_id}. Stop it, or remove that file if it is an old one. Nothing was changed",
+                "according to {}, a server runs as process {process_id}. Stop it, or remove that file if it is stale. Nothing was changed",
                 path.display()
             ),
         }
     }
 }
 
-/// The last txn of a log that can be read; `None` if the file says nothing about it.
+/// The last txn of a log; `None` if the file cannot be read or has none.
 fn last_txn(path: &Path) -> Option<Zxid> {
     let mut last = None;
     let read = read_log(path, &mut |piece| {
@@ -238,7 +238,7 @@ fn last_txn(path: &Path) -> Option<Zxid> {
     read.ok().and(last)
 }
 
-/// Refuses what does not exist or is not a directory.
+/// Fails if a path does not exist or is not a directory.
 pub(crate) fn refuse_no_dir(dir: &Path) -> Result<()> {
     match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
@@ -246,24 +246,24 @@ pub(crate) fn refuse_no_dir(dir: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             bail!("{} does not exist", dir.display())
         }
-        Err(error) => Err(error).with_context(|| format!("cannot look at {}", dir.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot access {}", dir.display())),
     }
 }
 
-/// A configured directory and what is below it.
+/// Finds a configured directory and its `version-2`.
 fn find_one(dir: &Path, setting: &str) -> Result<(PathBuf, PathBuf)> {
     refuse_no_dir(dir)?;
     let below = dir.join(VERSION_DIR);
     if below.is_dir() {
         return Ok((dir.to_owned(), below));
     }
-    // `.` has no name of its own. In its dataDir, `version-2` may be a link.
+    // `.` has no name. In its dataDir, `version-2` may be a link.
     let full = absolute(dir)?;
     if let (true, Some(parent)) = (full.ends_with(VERSION_DIR), full.parent()) {
         return Ok((parent.to_owned(), dir.to_owned()));
     }
-    // A link of another name stands for what it leads to: the lock and the old files belong there, not beside the link.
-    let real = full.canonicalize().with_context(|| format!("cannot look at {}", dir.display()))?;
+    // Resolve a link with another name: the lock and the old files belong beside its target, not beside the link.
+    let real = full.canonicalize().with_context(|| format!("cannot access {}", dir.display()))?;
     if let (true, Some(parent)) = (is_version_dir(&real), real.parent()) {
         return Ok((parent.to_owned(), real));
     }
@@ -273,9 +273,9 @@ fn find_one(dir: &Path, setting: &str) -> Result<(PathBuf, PathBuf)> {
     );
 }
 
-/// A configured directory from its own path or that of its `version-2`.
+/// Finds a configured directory from its own path or from that of its `version-2`.
 fn target_dir(dir: &Path) -> Result<PathBuf> {
-    // `.` has no name of its own, and `version-2` no parent.
+    // `.` has no name, and `version-2` no parent.
     let full = absolute(dir)?;
     let real = full.canonicalize().unwrap_or_else(|_| full.clone());
     let is_below = |dir: &Path| dir.ends_with(VERSION_DIR) && !dir.join(VERSION_DIR).is_dir();
@@ -292,7 +292,7 @@ fn target_dir(dir: &Path) -> Result<PathBuf> {
     }
     if has_files(&found) && !found.join(VERSION_DIR).is_dir() {
         bail!(
-            "{} has snapshots or txn logs itself and is not called {VERSION_DIR}: give a dataDir, in which a server expects a directory {VERSION_DIR}",
+            "{} contains snapshots or txn logs and is not named {VERSION_DIR}: give a dataDir, in which a server expects a directory {VERSION_DIR}",
             found.display()
         );
     }

@@ -1,8 +1,8 @@
-//! Reads a txn log as far as there is anything to read, also behind damage.
+//! Reads a txn log to its end, also after damage.
 //!
-//! In: a file. Out: its [`LogItem`]s in order: txns, and what stands between or behind them that is no
-//! txn. A server stops at damage; whoever looks into a file wants to know what follows, so reading goes
-//! on at the next record whose checksum fits.
+//! In: a file. Out: its [`LogItem`]s in order: txns, and what is between or after them that is not a
+//! txn. A server stops at damage; an operator who inspects a file needs to see what follows, so reading continues
+//! at the next record with a valid checksum.
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +14,16 @@ use herdsman_store::log::record::RecordReader;
 use herdsman_store::names::{LogName, list_logs};
 use herdsman_store::{Disk, RealDisk};
 
-/// What is found in a log file.
+/// An item of a log file.
 pub(crate) enum LogItem<'a> {
-    /// A txn whose checksum fits.
+    /// A txn with a valid checksum.
     Txn {
         /// Where its record starts.
         offset: u64,
         /// The txn.
         entry: &'a Entry,
     },
-    /// A record whose checksum fits, with a txn in it that we do not know.
+    /// A record with a valid checksum and a txn that cannot be decoded.
     Unknown {
         /// Where it starts.
         offset: u64,
@@ -32,18 +32,18 @@ pub(crate) enum LogItem<'a> {
         /// What is wrong.
         error: DecodeError,
     },
-    /// Something that is no record and no torn write.
+    /// Bytes that are neither a record nor a torn write.
     Damage(DamagedRange),
     /// The beginning of a record that was never completed.
     Torn {
         /// Where it starts.
         offset: u64,
-        /// How much of it there is.
+        /// Its length so far.
         bytes: u64,
     },
 }
 
-/// Something in a log that is no record and no torn write.
+/// Bytes in a log that are neither a record nor a torn write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DamagedRange {
     /// Where it starts.
@@ -57,7 +57,7 @@ pub(crate) struct DamagedRange {
 }
 
 impl DamagedRange {
-    /// What is wrong, and what follows.
+    /// Describes the damage and what follows.
     pub(crate) fn text(&self) -> String {
         let next = match self.next_valid {
             Some((offset, zxid)) => {
@@ -69,21 +69,21 @@ impl DamagedRange {
     }
 }
 
-/// Takes the pieces of a log.
+/// Called for each item of a log.
 pub(crate) type VisitLogItem<'a> = dyn FnMut(&LogItem<'_>) -> Result<()> + 'a;
 
-/// What a whole file holds.
+/// Totals of a log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogTotals {
-    /// Records whose checksum fits.
+    /// Records with a valid checksum.
     pub(crate) records: u64,
     /// The first one's zxid.
     pub(crate) first: Option<Zxid>,
     /// The last one's zxid.
     pub(crate) last: Option<Zxid>,
-    /// Up to here there are records.
+    /// The end of the last record.
     pub(crate) used_bytes: u64,
-    /// The file's length, with what was preallocated.
+    /// The file's length, preallocated space included.
     pub(crate) file_bytes: u64,
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn read_log(path: &Path, visit: &mut VisitLogItem<'_>) -> Result<LogT
     Ok(totals)
 }
 
-/// Hands on records up to the next place where there is none. The visitor's own failure comes back
+/// Passes on records up to the next place where there is none. A failure of the visitor is returned
 /// apart from the disk's.
 fn read_records(
     reader: &mut RecordReader,
@@ -149,14 +149,14 @@ fn read_records(
     Ok(None)
 }
 
-/// The file begins as a log does, whatever follows.
+/// Whether the file begins with the magic number of a log.
 fn has_magic(path: &Path) -> Result<bool> {
     let mut magic = [0; 4];
     let read = RealDisk.open_read(path)?.read_at(0, &mut magic)?;
     Ok(read == 4 && magic == herdsman_store::log::HEADER[..4])
 }
 
-/// The log files that an operator means: files as given, directories as what is in them, or in their
+/// The log files that the arguments name: files as given, and the logs in directories or in their
 /// `version-2`.
 pub(crate) fn log_paths(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
@@ -177,12 +177,12 @@ pub(crate) fn log_paths(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The name by which a server would know a file.
+/// The log name of a file, if a server would read it as a log.
 pub(crate) fn log_name(path: &Path) -> Option<LogName> {
     path.file_name()?.to_str().and_then(LogName::parse)
 }
 
-/// A file's own name, for people.
+/// A file's name without its directory, for messages.
 pub(crate) fn short_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     crate::show::clean(&name.to_string_lossy())

@@ -1,7 +1,7 @@
-//! Finishes what a restore or a server has decided and not finished.
+//! Finishes an interrupted restore, or an interrupted installation of a leader's tree.
 //!
-//! In: directories that this process has locked. Out: the same state as a start of the server would give. A tool that
-//! changes something starts from there, because until then the files do not say what the state is.
+//! In: directories that this process has locked. Out: the state that a start of the server would give. A tool that
+//! changes something needs it first, because until then the files do not show what the state is.
 
 use anyhow::{Context, Result};
 use herdsman_store::recover::load;
@@ -12,8 +12,8 @@ use crate::durable::ToolDisk;
 use crate::location::Location;
 use crate::verify::data_dir::load_options;
 
-/// Finishes it, if there is something to finish and it can be read. Returns the snapshot that has taken the place of
-/// all others.
+/// Finishes an interrupted operation, if there is one and its snapshot can be read. Returns the snapshot that has
+/// replaced all others.
 pub(crate) fn finish_pending(
     location: &Location,
     disk: &ToolDisk,
@@ -29,10 +29,10 @@ pub(crate) fn finish_pending(
         Err(error) => return Err(error.into()),
     }
     replace::finish(disk, &location.dirs, name)
-        .context("a restore or an installation of a leader's tree was decided before, and cannot be finished")?;
-    console.set_changed("what was interrupted is finished");
-    console.say(format_args!(
-        "finished what was interrupted: {} has taken the place of what was there before",
+        .context("an earlier restore, or the installation of a leader's tree, was interrupted and cannot be finished")?;
+    console.set_changed("an interrupted operation is finished");
+    console.print(format_args!(
+        "finished an interrupted operation: {} has replaced the previous state",
         name.file_name()
     ))?;
     Ok(Some(name))

@@ -1,6 +1,6 @@
 //! A progress bar on standard error, for work that takes long.
 //!
-//! In: how far the work is. Out: nothing for the first second, and nothing at all when standard error is
+//! In: how much work is done. Out: nothing for the first second, and nothing at all when standard error is
 //! not a terminal: scripts and logs see no bar.
 
 use std::time::{Duration, Instant};
@@ -9,18 +9,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::console::Console;
 
-/// Work that is done by then needs no bar.
+/// Work that takes less time shows no bar.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How far some work is.
+/// The progress of some work.
 pub(crate) struct Meter {
     bar: ProgressBar,
-    /// When the bar is to be shown; `None` if never, or already.
+    /// When to show the bar; `None` if never, or if it is shown.
     shows_at: Option<Instant>,
 }
 
 impl Meter {
-    /// Work on so many bytes; 0 if that is not known.
+    /// Starts a meter for this many bytes; 0 if their number is not known.
     pub(crate) fn of_bytes(console: &Console<'_>, what: &str, bytes_total: u64) -> Self {
         let template = match bytes_total {
             0 => "{msg} {bytes} {bytes_per_sec} {spinner}",
@@ -36,13 +36,13 @@ impl Meter {
         Meter { bar, shows_at }
     }
 
-    /// The work is that far.
+    /// Sets how many bytes are done.
     pub(crate) fn set(&mut self, bytes: u64) {
         self.bar.set_position(bytes);
         self.appear();
     }
 
-    /// The work is so much further.
+    /// Adds to the bytes that are done.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bar.inc(bytes);
         self.appear();

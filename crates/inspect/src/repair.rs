@@ -1,9 +1,9 @@
-//! `herdsman repair`: says what is wrong with a data directory and which repair would do what; then, when
-//! asked to, does exactly that one thing.
+//! `herdsman repair`: diagnoses a data directory and lists the possible repairs with their effects; then, if
+//! requested, carries out exactly one of them.
 //!
 //! In: a directory of a server that does not run. Out: files that a server starts from, and a backup of
-//! every file that was changed or removed. What a server's own start mends (a torn tail, unfinished files)
-//! can be mended here too; what it refuses to decide (damage, a hole) is decided here by the operator.
+//! every file that was changed or removed. What a server repairs at its start (a torn tail, unfinished files)
+//! can be repaired here too; what it refuses to decide (damage, missing txns) the operator decides here.
 //!
 //! Steps: diagnose, plan, show the plan, ask, back up, change, verify. A plan is made and shown before
 //! anything is touched, and each change is a new file that is synced and renamed.
@@ -20,7 +20,7 @@ use herdsman_store::{EpochFile, RealDisk, read_epoch, voting};
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
 use crate::durable::ToolDisk;
-use crate::identity::{OwnerRights, say_other_owner};
+use crate::identity::{OwnerRights, report_other_owner};
 use crate::location::{DirArguments, Location};
 use crate::pending::finish_pending;
 use crate::verify::Verdict;
@@ -29,9 +29,9 @@ use crate::verify::data_dir::verify_data_dir;
 use diagnosis::Diagnosis;
 use plan::RepairPlan;
 
-/// Say what is wrong with a data directory and how it can be repaired; or repair it.
+/// Diagnose a data directory, or repair it.
 ///
-/// Without an action nothing is changed. The server must not run. Every file that is changed or
+/// Without an action nothing is changed. The server must be stopped. Every file that is changed or
 /// removed is kept in a directory repair-backup-TIME beside version-2.
 #[derive(Args, Debug)]
 #[command(after_help = help())]
@@ -40,22 +40,22 @@ pub struct RepairArguments {
     dir: DirArguments,
     #[command(flatten)]
     action: ActionArguments,
-    /// Only say what would be done.
+    /// Only print what would be done.
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask. Needed where there is no terminal.
+    /// Do not ask for confirmation. Required if there is no terminal.
     #[arg(long, short)]
     yes: bool,
 }
 
-/// At most one thing at a time.
+/// The action; at most one.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 struct ActionArguments {
-    /// Cut off the end of the log that a crash left unfinished. Nothing that was ever confirmed is lost.
+    /// Cut off an incomplete write that a crash left at the end of the log. No acknowledged txn is lost.
     #[arg(long)]
     cut_torn_tail: bool,
-    /// Give up txns that are damaged or missing, and say which.
+    /// Give up txns that are damaged or missing, and list them.
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "later")]
     accept_loss: Option<Loss>,
     /// Write a new snapshot from an older one and the logs, in the place of damaged ones. The older
@@ -64,7 +64,7 @@ struct ActionArguments {
     rebuild_snapshot: Option<Option<String>>,
 }
 
-/// How much is given up.
+/// Which txns are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Loss {
     /// The damaged txn and all later ones: the result is a state that existed.
@@ -73,14 +73,14 @@ enum Loss {
     DamagedOnly,
 }
 
-/// What to do.
+/// The requested action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
     CutTornTail,
     AcceptLoss(Loss),
-    /// From the newest that can be used.
+    /// From the newest usable snapshot.
     RebuildSnapshot,
-    /// From this one.
+    /// From this snapshot.
     RebuildSnapshotFrom(String),
 }
 
@@ -100,8 +100,8 @@ and does not vote before.
     )
 }
 
-/// A member of an ensemble that gives something up must not vote before a leader has brought it up to date.
-/// That must be durable before anything is given up.
+/// Suspends voting: a member of an ensemble that gives up txns must not vote until a leader has brought it up to date.
+/// This must be durable before anything is given up.
 fn suspend_voting(location: &Location, disk: &ToolDisk, console: &mut Console<'_>) -> Result<()> {
     let data = &location.dirs.data;
     let is_member = location.data_dir.join("myid").exists()
@@ -110,13 +110,13 @@ fn suspend_voting(location: &Location, disk: &ToolDisk, console: &mut Console<'_
         return Ok(());
     }
     voting::suspend(disk, &location.dirs, "txns were given up by herdsman repair")?;
-    console.say(format_args!(
-        "a member of an ensemble: it will not vote before a leader has brought it up to date. If the whole ensemble starts from this state, create the empty file {} first",
+    console.print(format_args!(
+        "this is a member of an ensemble: it will not vote until a leader has brought it up to date. If the whole ensemble starts from this state, create the empty file {} first",
         location.data_dir.join(voting::INITIALIZE_FILE).display()
     ))
 }
 
-/// Verifies what a repair has left. If there are no logs, they were taken away because they had to be.
+/// Verifies the directory after a repair. If there are no logs, the repair had to remove them.
 fn verified(location: &Location, console: &mut Console<'_>) -> Result<Outcome> {
     let mut verdict = Verdict::default();
     verify_data_dir(location, None, &mut verdict, console)?;
@@ -135,12 +135,12 @@ impl ActionArguments {
 }
 
 impl RepairArguments {
-    /// Carries the command out on the given console.
+    /// Runs the command on the given console.
     pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
         let location = self.dir.locate()?;
         let Some(action) = self.action.action() else {
             if let Some(reason) = location.missing_log()? {
-                console.remark(format_args!("{reason}. Without it nothing can be said"));
+                console.note(format_args!("{reason}. Without the log there is no diagnosis"));
                 return Ok(Outcome::Problems);
             }
             return Diagnosis::of(&location).print(&location, console);
@@ -148,11 +148,12 @@ impl RepairArguments {
         let _rights = if self.dry_run { None } else { Some(OwnerRights::take(&location)?) };
         location.refuse_missing_log()?;
         let disk = location.disk()?;
-        // Before anything is read: what is read must not change until it is repaired.
+        // Lock before anything is read: it must not change until it is repaired.
         let _lock = if self.dry_run { None } else { Some(location.lock()?) };
         if !self.dry_run && finish_pending(&location, &disk, console)?.is_some() {
-            console
-                .say("the files that this repair was for are replaced: nothing else was done")?;
+            console.print(
+                "the files that this repair was for have been replaced: nothing else was done",
+            )?;
             return verified(&location, console);
         }
         let plan = RepairPlan::make(&action, &location)?;
@@ -161,19 +162,19 @@ impl RepairArguments {
             return Ok(Outcome::Sound);
         }
         if self.dry_run {
-            console.say("nothing was changed: this was a dry run")?;
+            console.print("nothing was changed: this was a dry run")?;
             return Ok(Outcome::Sound);
         }
         if !self.confirmed(console)? {
-            console.say("nothing was changed")?;
+            console.print("nothing was changed")?;
             return Ok(Outcome::Problems);
         }
-        console.set_changed("the repair goes on");
+        console.set_changed("the repair continues");
         if !plan.lost.is_empty() {
             suspend_voting(&location, &disk, console)?;
         }
         plan.carry_out(&location, disk, console)?;
-        say_other_owner(&location, console)?;
+        report_other_owner(&location, console)?;
         verified(&location, console)
     }
 
@@ -183,7 +184,7 @@ impl RepairArguments {
         }
         if !console.can_ask() {
             bail!(
-                "there is no terminal to ask on: add --yes to repair, or --dry-run to look. Nothing was changed"
+                "no terminal to ask for confirmation: use --yes to repair, or --dry-run to see what would be done. Nothing was changed"
             );
         }
         console.ask("Proceed?")

@@ -1,8 +1,8 @@
-//! `herdsman restore`: puts a backup in the place of a server's state, in its directory or over its admin
+//! `herdsman restore`: replaces a server's state by a backup, in its directory or over its admin
 //! port.
 //!
-//! In: a snapshot file of any name and packing, found sound. Out: a data directory with this snapshot and
-//! nothing else (`directory.rs`), or a running server that has taken it.
+//! In: a snapshot file of any name and compression, which is verified. Out: a data directory with this snapshot and
+//! nothing else (`directory.rs`), or a running server that has loaded it.
 //!
 //! An ensemble is restored by stopping all servers, restoring the same file on each, and starting them: a
 //! member that keeps newer data would win the election and undo it.
@@ -32,20 +32,20 @@ pub struct RestoreArguments {
     /// A snapshot: what herdsman backup wrote, or one from a server's version-2.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Restore into this dataDir; its server must not run.
+    /// Restore into this dataDir; its server must be stopped.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     place: LocationArguments,
     #[command(flatten)]
     server: ServerArguments,
-    /// Restore although there is a state: it is kept in version-2/before-restore-TIME.
+    /// Restore even if there is a state: it is kept in version-2/before-restore-TIME.
     #[arg(long)]
     force: bool,
-    /// Restore a snapshot that was taken while writes went on, without the log that completes it.
+    /// Restore a snapshot that was taken during writes, without the log that completes it.
     #[arg(long)]
     accept_fuzzy: bool,
-    /// Do not ask. Needed where there is no terminal and something is replaced.
+    /// Do not ask for confirmation. Required if there is no terminal and something is replaced.
     #[arg(long, short)]
     yes: bool,
 }
@@ -72,7 +72,7 @@ a start of the server, finishes what was decided; until then Apache ZooKeeper re
 }
 
 impl RestoreArguments {
-    /// Carries the command out on the given console.
+    /// Runs the command on the given console.
     pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
         self.place.refuse_beside_server(&self.server)?;
         let loaded = self.read_backup(console)?;
@@ -92,10 +92,10 @@ impl RestoreArguments {
         let file = self.file.display();
         match loaded.digest_verdict() {
             DigestVerdict::Differs { expected, found } => bail!(
-                "{file} says digest {expected}, but its znodes give {found}: it is damaged. Nothing was changed"
+                "{file} records digest {expected}, but its znodes have digest {found}: it is damaged. Nothing was changed"
             ),
             _ if loaded.is_fuzzy() && !self.accept_fuzzy => bail!(
-                "{file} was taken while writes went on and is not of one moment; the log that would complete it is not here. --accept-fuzzy restores it all the same. Nothing was changed"
+                "{file} was taken during writes and does not show a single point in time; the log that would complete it is missing. --accept-fuzzy restores it anyway. Nothing was changed"
             ),
             DigestVerdict::Fuzzy | DigestVerdict::Fits | DigestVerdict::Absent => Ok(loaded),
         }
@@ -106,11 +106,11 @@ impl RestoreArguments {
             return Ok(true);
         }
         if !console.can_ask() {
-            bail!("there is no terminal to ask on: add --yes. Nothing was changed");
+            bail!("no terminal to ask for confirmation: use --yes. Nothing was changed");
         }
         let is_confirmed = console.ask(question)?;
         if !is_confirmed {
-            console.say("nothing was changed")?;
+            console.print("nothing was changed")?;
         }
         Ok(is_confirmed)
     }
@@ -133,18 +133,19 @@ impl RestoreArguments {
         let file = fs::File::open(&self.file)?;
         let bytes = file.metadata()?.len();
         let meter = Meter::of_bytes(console, "sending", bytes);
-        // Admin servers take only plain snapshots.
+        // Admin servers accept only uncompressed snapshots.
         let plain_bytes = (compression == Compression::None).then_some(bytes);
         let mut content = unpack(Metered { file, meter }, compression);
         let last_zxid = server.restore(&mut *content, plain_bytes)?;
         drop(content);
         console.set_changed("restored");
-        console.say(format_args!("{} restored: txn {last_zxid}, {nodes} znodes", server.base()))?;
+        console
+            .print(format_args!("{} restored: txn {last_zxid}, {nodes} znodes", server.base()))?;
         Ok(Outcome::Sound)
     }
 }
 
-/// A file whose reading is shown.
+/// A reader that updates a progress bar.
 struct Metered {
     file: fs::File,
     meter: Meter,

@@ -1,6 +1,6 @@
-//! How values look in text and in JSON: times, data, ACLs, sizes.
+//! Formats values as text and JSON: times, data, ACLs, sizes.
 //!
-//! Invariant: nothing that came from a file reaches a terminal as a control character.
+//! Invariant: no control character from a file reaches a terminal.
 
 use std::fmt::Write as _;
 
@@ -12,14 +12,14 @@ use herdsman_tree::owner::{Owner, OwnerRules};
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// Bytes of data that are shown when all of it was not asked for.
+/// Bytes of data that are shown without `--data`.
 pub(crate) const PREVIEW_BYTES: usize = 48;
 
-/// TTL znodes are shown as what they are, also in a directory of a server that has them switched off.
+/// TTL znodes are shown as TTL znodes, also in a directory of a server that has them disabled.
 pub(crate) const OWNER_RULES: OwnerRules =
     OwnerRules { extended_types: true, emulate_353_ttl: false };
 
-/// How much data is shown.
+/// How much of the data is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataShown {
     /// The beginning.
@@ -29,7 +29,7 @@ pub(crate) enum DataShown {
 }
 
 impl DataShown {
-    /// As the flag `--data` says.
+    /// The value for the flag `--data`.
     pub(crate) fn from_flag(whole: bool) -> Self {
         if whole { DataShown::Whole } else { DataShown::Preview }
     }
@@ -42,7 +42,7 @@ impl DataShown {
     }
 }
 
-/// A moment, in UTC.
+/// Formats a time, in UTC.
 pub(crate) fn time_text(ms: i64) -> String {
     match Timestamp::from_millisecond(ms) {
         Ok(time) => time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
@@ -50,7 +50,7 @@ pub(crate) fn time_text(ms: i64) -> String {
     }
 }
 
-/// Text from a file, with what a terminal might obey made visible.
+/// Escapes the characters of a text that a terminal would interpret.
 pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for symbol in text.chars() {
@@ -58,21 +58,21 @@ pub(crate) fn clean(text: &str) -> String {
             '\n' => clean.push_str("\\n"),
             '\t' => clean.push_str("\\t"),
             '\r' => clean.push_str("\\r"),
-            _ if is_obeyed(symbol) => _ = write!(clean, "\\u{{{:x}}}", symbol as u32),
+            _ if is_interpreted(symbol) => _ = write!(clean, "\\u{{{:x}}}", symbol as u32),
             _ => clean.push(symbol),
         }
     }
     clean
 }
 
-/// Control characters, and those that turn the direction of what follows.
-fn is_obeyed(symbol: char) -> bool {
+/// Whether a terminal would interpret a character: control characters, and those that change the text direction.
+fn is_interpreted(symbol: char) -> bool {
     symbol.is_control()
         || matches!(symbol, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A value as one line of JSON. Inside strings, the only place where they can be, what a terminal might
-/// obey is written as an escape.
+/// Formats a value as one line of JSON. Characters that a terminal would interpret can only be inside strings, and are
+/// escaped there.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<String> {
     let line = serde_json::to_string(value).context("writing JSON")?;
     if !line.contains(is_obeyed) {
@@ -80,7 +80,7 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String> {
     }
     let mut clean = String::with_capacity(line.len());
     for symbol in line.chars() {
-        if is_obeyed(symbol) {
+        if is_interpreted(symbol) {
             let _ = write!(clean, "\\u{:04x}", symbol as u32);
         } else {
             clean.push(symbol);
@@ -89,12 +89,12 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String> {
     Ok(clean)
 }
 
-/// A number of things.
+/// Formats a count with its noun.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Data as text in quotes, or as hex where it is no text.
+/// Formats data as quoted text, or as hex if it is not text.
 pub(crate) fn data_text(data: Option<&[u8]>, shown: DataShown) -> String {
     let Some(data) = data else {
         return "null".to_owned();
@@ -116,7 +116,7 @@ pub(crate) fn data_text(data: Option<&[u8]>, shown: DataShown) -> String {
     text
 }
 
-/// The part of the data that is shown, and whether that is all. A character is not cut in two.
+/// The part of the data that is shown, and whether it is all. Does not split a character.
 fn start_of(data: &[u8], shown: DataShown) -> (&[u8], bool) {
     let bytes_max = shown.bytes_max();
     if data.len() <= bytes_max {
@@ -129,7 +129,7 @@ fn start_of(data: &[u8], shown: DataShown) -> (&[u8], bool) {
     }
 }
 
-/// Text that a person can read: valid, and with no control characters but white space.
+/// The data as text, if it is UTF-8 without control characters other than white space.
 fn readable(data: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(data).ok()?;
     let is_odd = |symbol: char| symbol.is_control() && !matches!(symbol, '\n' | '\r' | '\t');
@@ -144,13 +144,13 @@ pub(crate) struct DataJson {
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
-    /// Only the beginning is here.
+    /// Whether this is only the beginning.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
 }
 
 impl DataJson {
-    /// The value for some data; null stays null.
+    /// Formats data; null stays null.
     pub(crate) fn of(data: Option<&[u8]>, shown: DataShown) -> Option<Self> {
         let data = data?;
         let (start, whole) = start_of(data, shown);
@@ -162,7 +162,7 @@ impl DataJson {
     }
 }
 
-/// Permissions as zkCli writes them.
+/// Formats permissions like zkCli.
 pub(crate) fn perms_text(perms: Perms) -> String {
     let letters = [
         (Perms::CREATE, 'c'),
@@ -176,7 +176,7 @@ pub(crate) fn perms_text(perms: Perms) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-/// The entries of an ACL as zkCli writes them.
+/// Formats the entries of an ACL like zkCli.
 pub(crate) fn acl_texts(acl: &[Acl]) -> Vec<String> {
     let entry = |acl: &Acl| {
         format!("{}:{}:{}", clean(&acl.id.scheme), clean(&acl.id.id), perms_text(acl.perms))
@@ -184,7 +184,7 @@ pub(crate) fn acl_texts(acl: &[Acl]) -> Vec<String> {
     acl.iter().map(entry).collect()
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes with a unit.
 pub(crate) fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
@@ -199,7 +199,7 @@ pub(crate) fn size_text(bytes: u64) -> String {
     format!("{size:.1} {}", UNITS[unit])
 }
 
-/// What a stored owner means, in words; `None` for a plain znode.
+/// Describes a stored owner; `None` for a plain znode.
 pub(crate) fn owner_text(stored: i64) -> Option<String> {
     match OWNER_RULES.owner(stored) {
         Owner::Nobody => None,
@@ -209,7 +209,7 @@ pub(crate) fn owner_text(stored: i64) -> Option<String> {
     }
 }
 
-/// Lines up columns; the last one is left as it is.
+/// Aligns columns; the last one is left as it is.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_json_and_obeys_nobody() {
+    fn json_stays_json_and_is_escaped() {
         let text = "a\u{9b}2J\u{202e}b\"\u{1b}\u{7f}";
         let line = json_line(&text).unwrap();
         assert!(!line.contains(is_obeyed), "{line:?}");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_times_are_for_people() {
+    fn sizes_and_times_are_readable() {
         assert_eq!(size_text(1023), "1023 B");
         assert_eq!(size_text(1536), "1.5 KiB");
         assert_eq!(size_text(5 << 30), "5.0 GiB");

@@ -1,6 +1,6 @@
-//! Reads a snapshot of any name, packed or not.
+//! Reads a snapshot of any name, compressed or not.
 //!
-//! In: a file. Out: its parts, or a whole tree and what its trailer claims about it.
+//! In: a file. Out: its parts, or a whole tree and its trailer.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -18,21 +18,21 @@ use herdsman_tree::{Loader, Tree, TreeOptions};
 
 use crate::show::OWNER_RULES;
 
-/// The rules by which trees are built to be looked at.
+/// The options of trees that are only inspected.
 pub(crate) fn tree_options() -> TreeOptions {
     TreeOptions { owner_rules: OWNER_RULES, ..TreeOptions::default() }
 }
 
-/// The name by which a server would know a file.
+/// The snapshot name of a file, if a server would read it as a snapshot.
 pub(crate) fn snapshot_name(path: &Path) -> Option<SnapshotName> {
     path.file_name()?.to_str().and_then(SnapshotName::parse)
 }
 
-/// Why a snapshot was not read.
+/// An error of reading a snapshot.
 pub(crate) enum SnapshotReadError {
     /// The file cannot be read at all, or is something else.
     Other(anyhow::Error),
-    /// It begins as a snapshot and is damaged.
+    /// It begins like a snapshot and is damaged.
     Damaged(SnapshotError),
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn read_parts(
         .map_err(SnapshotReadError::Damaged)
 }
 
-/// The first bytes of a file, where a snapshot has its magic number.
+/// Describes the first bytes of a file, where a snapshot has its magic number.
 fn magic_text(path: &Path) -> String {
     let mut magic = [0; 4];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
@@ -76,7 +76,7 @@ fn magic_text(path: &Path) -> String {
 pub(crate) struct LoadedSnapshot {
     /// The tree; its zxid is `as_of`.
     pub(crate) tree: Tree,
-    /// What the file says besides.
+    /// The rest of the file: trailer and sizes.
     pub(crate) summary: SnapshotSummary,
     /// The zxid in its name, if it has one.
     pub(crate) named: Option<Zxid>,
@@ -86,20 +86,20 @@ pub(crate) struct LoadedSnapshot {
     pub(crate) as_of: Zxid,
 }
 
-/// What the digest in a snapshot's trailer tells.
+/// The result of comparing the digest in a snapshot's trailer with its znodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DigestVerdict {
-    /// There is none, or none that we compute.
+    /// There is no digest, or one of a version that is not computed here.
     Absent,
-    /// The znodes have it.
+    /// It is the digest of the znodes.
     Fits,
-    /// They do not, and need not: the snapshot was taken while writes went on, and the log completes it.
+    /// It differs, and may differ: the snapshot was taken during writes, and the log completes it.
     Fuzzy,
-    /// They do not, and no write went on: something is wrong.
+    /// It differs although no write was in progress: something is wrong.
     Differs {
-        /// What the file says.
+        /// The digest in the file.
         expected: i64,
-        /// What its znodes give.
+        /// The digest of its znodes.
         found: i64,
     },
 }
@@ -122,7 +122,7 @@ impl LoadedSnapshot {
         Ok(LoadedSnapshot { tree, summary, named, newest_effect, as_of })
     }
 
-    /// Whether it was taken while writes went on, so that only the log makes it complete.
+    /// Whether it was taken during writes, so that only the log makes it complete.
     pub(crate) fn is_fuzzy(&self) -> bool {
         match self.digest_verdict() {
             DigestVerdict::Fuzzy => true,

@@ -1,7 +1,7 @@
-//! Whether files are sound: every checksum, every digest, every number that must follow another.
+//! Verifies files: every checksum, every digest, every zxid that must follow another.
 //!
-//! In: files. Out: a [`Verdict`], a list of findings of which each names its file and what was found.
-//! Nothing is changed; `herdsman repair` is apart.
+//! In: files. Out: a [`Verdict`]: a list of findings, each with its file and a description.
+//! Nothing is changed; that is `herdsman repair`.
 
 pub(crate) mod data_dir;
 pub(crate) mod log;
@@ -17,25 +17,25 @@ use crate::console::{Console, Outcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// It was checked and is right.
+    /// Checked and correct.
     Ok,
-    /// Worth knowing, and nothing is lost: what a crash leaves, what could not be checked.
+    /// Worth knowing, but nothing is lost: what a crash leaves, what could not be checked.
     Note,
     /// Something is wrong.
     Problem,
 }
 
-/// One thing that was checked.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
-    /// The file, or what else it is about.
+    /// The file, or the subject of the check.
     pub(crate) subject: String,
-    /// In words.
+    /// The description.
     pub(crate) text: String,
 }
 
-/// All that was checked.
+/// The results of all checks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Verdict {
     pub(crate) findings: Vec<Finding>,
@@ -58,12 +58,12 @@ impl Verdict {
         self.add(Level::Problem, subject, text);
     }
 
-    /// How many things are wrong.
+    /// The number of problems.
     pub(crate) fn problems(&self) -> usize {
         self.findings.iter().filter(|finding| finding.level == Level::Problem).count()
     }
 
-    /// How a command that has come to this verdict ends.
+    /// The outcome of a command with this verdict.
     pub(crate) fn outcome(&self) -> Outcome {
         if self.problems() == 0 { Outcome::Sound } else { Outcome::Problems }
     }
@@ -77,10 +77,10 @@ impl Verdict {
         }
     }
 
-    /// Prints the findings: lines of text, or one object.
+    /// Prints the findings: lines of text, or one JSON object.
     pub(crate) fn print(&self, json: bool, console: &mut Console<'_>) -> Result<Outcome> {
         if json {
-            console.say_json(&serde_json::json!({
+            console.print_json(&serde_json::json!({
                 "sound": self.problems() == 0,
                 "problems": self.problems(),
                 "findings": self.findings,
@@ -93,9 +93,9 @@ impl Verdict {
                 Level::Note => "note",
                 Level::Problem => "PROBLEM",
             };
-            console.say(format_args!("{mark:<8} {}: {}", finding.subject, finding.text))?;
+            console.print(format_args!("{mark:<8} {}: {}", finding.subject, finding.text))?;
         }
-        console.say(self.summary())?;
+        console.print(self.summary())?;
         Ok(self.outcome())
     }
 }

@@ -1,11 +1,11 @@
-//! Faults of a disk on command, for this thread: the tools make all their changes on the thread that runs them.
+//! Disk faults on command, for this thread: the tools make all their changes on the thread that runs them.
 
 use std::cell::Cell;
 use std::io;
 
 use rustix::io::Errno;
 
-/// What happens to a change.
+/// The fault of a change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// The process is killed: this change and all later ones do not happen.
@@ -21,8 +21,8 @@ thread_local! {
     static PLAN: Cell<Option<(u64, Fault)>> = const { Cell::new(None) };
 }
 
-/// Runs something whose change with this number, counted from 0, has a fault. Returns also how many changes were asked
-/// for.
+/// Runs something whose change with this number, counted from 0, has a fault. Also returns how many changes were
+/// attempted.
 pub(crate) fn with_fault<T>(fault: Option<(u64, Fault)>, run: impl FnOnce() -> T) -> (T, u64) {
     CHANGES.set(0);
     PLAN.set(fault);
@@ -31,7 +31,7 @@ pub(crate) fn with_fault<T>(fault: Option<(u64, Fault)>, run: impl FnOnce() -> T
     (result, CHANGES.get())
 }
 
-/// Counts a change, and refuses it if that was planned.
+/// Counts a change, and fails it if that was planned.
 pub(super) fn before_change() -> io::Result<()> {
     let number = CHANGES.replace(CHANGES.get() + 1);
     match PLAN.get() {

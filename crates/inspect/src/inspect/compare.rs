@@ -1,7 +1,7 @@
 //! `herdsman inspect compare`: what differs between two snapshots, or two data directories.
 //!
-//! In: two files or directories; a directory is taken as a server that starts from it would have it. Out:
-//! znodes that only one side has, znodes whose data, stat or ACL differ, and how many. Apache:
+//! In: two files or directories; of a directory, the state that a server would start with. Out:
+//! znodes that only one side has, znodes whose data, stat or ACL differ, and counts. Apache:
 //! `SnapshotComparer`, which compares sizes of subtrees.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,25 +36,25 @@ pub(super) struct CompareArguments {
     /// Another one.
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Only this znode and those below it.
+    /// Only this znode and its descendants.
     #[arg(long, value_name = "PREFIX")]
     path: Option<String>,
-    /// Only how many differ.
+    /// Only print the counts.
     #[arg(long)]
     brief: bool,
-    /// One JSON object a line; the last one has the counts.
+    /// Print one JSON object per line; the last one has the counts.
     #[arg(long)]
     json: bool,
 }
 
-/// A znode, as far as it is compared.
+/// The compared parts of a znode.
 struct ZnodeContent {
     data: Option<Box<[u8]>>,
     stat: StatPersisted,
     acl: Arc<Vec<String>>,
 }
 
-/// One of the two.
+/// One of the two sides.
 struct Side {
     name: String,
     zxid: Zxid,
@@ -86,8 +86,9 @@ pub(super) fn execute(arguments: &CompareArguments, console: &mut Console<'_>) -
         for (mark, side) in [("a", &a), ("b", &b)] {
             let Side { name, zxid, digest, nodes } = side;
             let nodes = nodes.len();
-            console
-                .say(format_args!("{mark}: {name}, txn {zxid}, {nodes} znodes, digest {digest}"))?;
+            console.print(format_args!(
+                "{mark}: {name}, txn {zxid}, {nodes} znodes, digest {digest}"
+            ))?;
         }
     }
     let mut counts = Counts::default();
@@ -105,12 +106,12 @@ pub(super) fn execute(arguments: &CompareArguments, console: &mut Console<'_>) -
 
 fn print_counts(counts: &Counts, json: bool, console: &mut Console<'_>) -> Result<()> {
     if json {
-        return console.say_json(&json!({ "equal": counts.is_equal(), "counts": counts }));
+        return console.print_json(&json!({ "equal": counts.is_equal(), "counts": counts }));
     }
     if counts.is_equal() {
-        return console.say(format_args!("equal: {} znodes", counts.equal));
+        return console.print(format_args!("equal: {} znodes", counts.equal));
     }
-    console.say(format_args!(
+    console.print(format_args!(
         "{} equal, {} only in a, {} only in b; {} differ in data, {} in stat, {} in ACL",
         counts.equal,
         counts.only_in_a,
@@ -127,8 +128,8 @@ impl Side {
         let tree = if path.is_dir() {
             let location = Location::find(path)?;
             if location.missing_log()?.is_some() {
-                console.remark(format_args!(
-                    "{}: the txn log is missing or ends before the newest snapshot, so this may be an old state. If the server has a dataLogDir, compare a file that herdsman backup has written",
+                console.note(format_args!(
+                    "{}: the txn log is missing or ends before the newest snapshot, so this may be an old state. If the server has a dataLogDir, compare a file written by herdsman backup",
                     path.display()
                 ));
             }
@@ -164,7 +165,7 @@ fn collect(tree: &Tree, prefix: Option<&str>) -> BTreeMap<String, ZnodeContent> 
     nodes
 }
 
-/// How a znode differs between the sides.
+/// The difference of a znode between the sides.
 enum Difference<'a> {
     None,
     OnlyInA(&'a str),
@@ -216,23 +217,23 @@ impl<'a> Difference<'a> {
         match self {
             Difference::None => Ok(()),
             Difference::OnlyInA(path) if json => {
-                console.say_json(&json!({"path": path, "only_in": "a"}))
+                console.print_json(&json!({"path": path, "only_in": "a"}))
             }
             Difference::OnlyInB(path) if json => {
-                console.say_json(&json!({"path": path, "only_in": "b"}))
+                console.print_json(&json!({"path": path, "only_in": "b"}))
             }
-            Difference::OnlyInA(path) => console.say(format_args!("only in a  {}", clean(path))),
-            Difference::OnlyInB(path) => console.say(format_args!("only in b  {}", clean(path))),
+            Difference::OnlyInA(path) => console.print(format_args!("only in a  {}", clean(path))),
+            Difference::OnlyInB(path) => console.print(format_args!("only in b  {}", clean(path))),
             Difference::Both { path, a, b, data, stat, acl } if json => {
                 let kinds = [("data", data), ("stat", stat), ("acl", acl)];
                 let differs: Vec<&str> =
                     kinds.iter().filter(|(_, is)| **is).map(|(name, _)| *name).collect();
-                console.say_json(&json!({
+                console.print_json(&json!({
                     "path": path, "differs": differs, "a": held_json(a), "b": held_json(b),
                 }))
             }
             Difference::Both { path, a, b, data, stat, acl } => {
-                console.say(format_args!("differs    {}", clean(path)))?;
+                console.print(format_args!("differs    {}", clean(path)))?;
                 let mut lines = Vec::new();
                 if *data {
                     let [a, b] =
@@ -245,7 +246,7 @@ impl<'a> Difference<'a> {
                 if *acl {
                     lines.push(format!("acl {} -> {}", a.acl.join(","), b.acl.join(",")));
                 }
-                lines.iter().try_for_each(|line| console.say(format_args!("             {line}")))
+                lines.iter().try_for_each(|line| console.print(format_args!("             {line}")))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `herdsman inspect data-dir`: what is in a server's directory, and whether it is sound.
+//! `herdsman inspect data-dir`: summarizes or verifies a server's directory.
 
 use anyhow::Result;
 use clap::Args;
@@ -19,7 +19,7 @@ pub(super) struct DataDirArguments {
     /// How many snapshots a purge would keep (at least 3).
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     retain: u16,
-    /// Print nothing but whether it is sound. Reads every file and replays all txns.
+    /// Only verify it. Reads every file and replays all txns.
     #[arg(long)]
     verify: bool,
     /// One JSON object.
@@ -34,10 +34,10 @@ pub(super) fn execute(arguments: &DataDirArguments, console: &mut Console<'_>) -
         verify_data_dir(&location, location.missing_log()?, &mut verdict, console)?;
         return verdict.print(arguments.json, console);
     }
-    console.remark_missing_log(&location)?;
+    console.note_missing_log(&location)?;
     let summary = DirSummary::read(&location, arguments.retain.into(), &arguments.top, console)?;
     if arguments.json {
-        console.say_json(&summary)?;
+        console.print_json(&summary)?;
     } else {
         summary.print(console)?;
     }

@@ -1,4 +1,4 @@
-//! Which txns an operator wants to see.
+//! Command-line filters for txns.
 
 use clap::Args;
 use herdsman_proto::txn::Entry;
@@ -6,23 +6,23 @@ use herdsman_proto::{OpCode, SessionId, Txn, Zxid, path};
 
 use super::time::{parse_moment, parse_session, parse_txn_type, parse_zxid};
 
-/// Which txns; all conditions must hold.
+/// A filter for txns; all conditions must hold.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Which txns")]
+#[command(next_help_heading = "Filters")]
 pub(super) struct TxnFilter {
-    /// From this txn on.
+    /// Start at this txn.
     #[arg(long, value_name = "ZXID", value_parser = parse_zxid)]
     from: Option<Zxid>,
-    /// Up to and with this txn.
+    /// Up to and including this txn.
     #[arg(long, value_name = "ZXID", value_parser = parse_zxid)]
     to: Option<Zxid>,
-    /// From this time on: 2026-11-15, 2026-11-15T19:37:46Z, or 2h for two hours ago.
+    /// Start at this time: 2026-11-15, 2026-11-15T19:37:46Z, or 2h for two hours ago.
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     since: Option<i64>,
-    /// Up to this time.
+    /// End at this time.
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     until: Option<i64>,
-    /// Only txns that touch this znode or one below it.
+    /// Only txns that touch this znode or one of its descendants.
     #[arg(long, value_name = "PREFIX")]
     path: Option<String>,
     /// Only txns of this session.
@@ -34,7 +34,7 @@ pub(super) struct TxnFilter {
 }
 
 impl TxnFilter {
-    /// Whether a txn is wanted.
+    /// Whether a txn passes the filter.
     pub(super) fn wants(&self, entry: &Entry) -> bool {
         let header = &entry.header;
         self.from.is_none_or(|from| header.zxid >= from)
@@ -52,7 +52,7 @@ fn has_type(txn: &Txn, types: &[OpCode]) -> bool {
         || matches!(txn, Txn::Multi(parts) if parts.iter().any(|part| has_type(part, types)))
 }
 
-/// Whether a txn touches a znode or one below it.
+/// Whether a txn touches a znode or one of its descendants.
 pub(super) fn touches(txn: &Txn, prefix: &str) -> bool {
     let is_below = |path: &str| prefix == path::ROOT || path::is_prefix(prefix, path);
     match txn {

@@ -1,6 +1,6 @@
-//! `herdsman inspect history`: who changed a znode, when and how, as far back as the logs go.
+//! `herdsman inspect history`: lists the changes of a znode with their sessions and times, as far back as the logs go.
 //!
-//! In: the logs, and the oldest snapshot for what was there before them. Out: each txn that created,
+//! In: the logs, and the oldest snapshot for the state before them. Out: each txn that created,
 //! changed or deleted the znode, also inside a multi, and also when its owner's session ended. Logs of
 //! servers before 3.6 do not list what the end of a session deletes, so owners are followed from their
 //! creates. A multi that failed changed nothing and is left out.
@@ -26,7 +26,7 @@ use crate::log_file::{LogItem, read_log, short_name};
 use crate::show::{DataJson, DataShown, OWNER_RULES, acl_texts, clean, data_text, time_text};
 use crate::snapshot_file::read_parts;
 
-/// Find the txns that changed a znode: who, when, how.
+/// List the txns that changed a znode, with their sessions and times.
 #[derive(Args, Debug)]
 pub(super) struct HistoryArguments {
     /// The znode.
@@ -37,13 +37,13 @@ pub(super) struct HistoryArguments {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     place: LocationArguments,
-    /// Also the znodes below it.
+    /// Include its descendants.
     #[arg(long, short)]
     recursive: bool,
-    /// Show all of the data and not only its beginning.
+    /// Show the complete data instead of only its beginning.
     #[arg(long)]
     data: bool,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -56,7 +56,7 @@ pub(super) fn execute(arguments: &HistoryArguments, console: &mut Console<'_>) -
         );
     }
     let location = arguments.place.locate(arguments.data_dir.as_deref())?;
-    console.remark_missing_log(&location)?;
+    console.note_missing_log(&location)?;
     let logs = list_logs(&RealDisk, &location.dirs.log)
         .with_context(|| format!("cannot list {}", location.dirs.log.display()))?;
     let mut history =
@@ -69,7 +69,7 @@ pub(super) fn execute(arguments: &HistoryArguments, console: &mut Console<'_>) -
     }
     if history.found == 0 && !arguments.json {
         let path = clean(&arguments.path);
-        history.console.say(format_args!("nothing in these files says anything about {path}"))?;
+        history.console.print(format_args!("no txn or snapshot in these files contains {path}"))?;
     }
     Ok(if history.is_damaged { Outcome::Problems } else { Outcome::Sound })
 }
@@ -77,13 +77,13 @@ pub(super) fn execute(arguments: &HistoryArguments, console: &mut Console<'_>) -
 struct History<'a, 'c> {
     arguments: &'a HistoryArguments,
     console: &'a mut Console<'c>,
-    /// The ephemerals that we follow, by session.
+    /// The ephemerals that were created so far, by session.
     owners: HashMap<SessionId, Vec<String>>,
     found: u64,
     is_damaged: bool,
 }
 
-/// What happened to a znode.
+/// A change of a znode.
 struct Change<'t> {
     path: &'t str,
     what: &'static str,
@@ -97,12 +97,12 @@ impl History<'_, '_> {
             || (self.arguments.recursive && path::is_prefix(&self.arguments.path, path))
     }
 
-    /// What the oldest snapshot knows: there is no telling who made it.
+    /// Prints what the oldest snapshot has. It does not name the session that created a znode.
     fn before_the_logs(&mut self, location: &Location) -> Result<()> {
         let data = &location.dirs.data;
         let snapshots = list_snapshots(&RealDisk, data)
             .with_context(|| format!("cannot list {}", data.display()))?;
-        // A damaged one is passed over: its znodes cannot be trusted.
+        // Skip a damaged one: its znodes cannot be trusted.
         for name in snapshots {
             let mut finder = Finder { arguments: self.arguments, found: Vec::new() };
             if read_parts(&name.path(data), &mut finder, &mut |_| {}).is_ok() {
@@ -121,13 +121,13 @@ impl History<'_, '_> {
             self.owners.entry(session).or_default().push(path.to_owned());
         }
         if self.arguments.json {
-            return self.console.say_json(&json!({
+            return self.console.print_json(&json!({
                 "file": file, "what": "exists", "path": path,
                 "czxid": stat.czxid.to_string(), "mzxid": stat.mzxid.to_string(),
                 "version": stat.version, "mtime": time_text(stat.mtime),
             }));
         }
-        self.console.say(format_args!(
+        self.console.print(format_args!(
             "{}  exists in {file}: created by txn {}, last set by {} at {}, version {}",
             clean(path),
             stat.czxid,
@@ -154,13 +154,13 @@ impl History<'_, '_> {
             LogItem::Torn { .. } => Ok(()),
             LogItem::Damage(_) | LogItem::Unknown { .. } => {
                 self.is_damaged = true;
-                self.console.remark(format_args!("{file} is damaged: txns may be missing here"));
+                self.console.note(format_args!("{file} is damaged: txns may be missing here"));
                 Ok(())
             }
         }
     }
 
-    /// What a txn did to the znodes that are wanted.
+    /// The changes of a txn to the requested znodes.
     fn changes<'t>(&'t self, entry: &'t Entry) -> Vec<Change<'t>> {
         let mut changes = Vec::new();
         match &entry.txn {
@@ -212,7 +212,7 @@ impl History<'_, '_> {
                 path,
                 what: txn.op().name(),
                 details: if *container {
-                    "by the server's sweep".to_owned()
+                    "by the server (container or TTL)".to_owned()
                 } else {
                     String::new()
                 },
@@ -227,7 +227,7 @@ impl History<'_, '_> {
         self.is_wanted(change.path).then_some(change)
     }
 
-    /// Keeps track of whose the ephemerals are, and tells when a session's end deletes them unlisted.
+    /// Tracks the owners of ephemerals, to know what the end of a session deletes when its txn has no list.
     fn follow_owners(&mut self, session: SessionId, txn: &Txn) {
         match txn {
             Txn::Create(create) => {
@@ -278,13 +278,13 @@ impl History<'_, '_> {
     fn print(&mut self, line: &Line) -> Result<()> {
         self.found += 1;
         match line {
-            Line::Text(text) => self.console.say(text.trim_end()),
-            Line::Json(value) => self.console.say_json(value),
+            Line::Text(text) => self.console.print(text.trim_end()),
+            Line::Json(value) => self.console.print_json(value),
         }
     }
 }
 
-/// A change, as it is printed.
+/// A printed change.
 enum Line {
     Text(String),
     Json(Value),
@@ -299,7 +299,7 @@ fn closed(path: &str) -> Change<'_> {
     }
 }
 
-/// Finds the wanted znodes of a snapshot.
+/// Finds the requested znodes in a snapshot.
 struct Finder<'a> {
     arguments: &'a HistoryArguments,
     found: Vec<(String, StatPersisted)>,

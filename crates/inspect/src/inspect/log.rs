@@ -1,4 +1,4 @@
-//! `herdsman inspect log`: the txns of log files, and whether the files are sound.
+//! `herdsman inspect log`: prints the txns of log files, or verifies the files.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -19,22 +19,22 @@ use crate::verify::log::verify_logs;
 /// Print the txns of log files, or verify the files.
 #[derive(Args, Debug)]
 pub(super) struct LogArguments {
-    /// Log files, or directories with some.
+    /// Log files, or directories that contain them.
     #[arg(value_name = "FILE|DIR", required = true)]
     files: Vec<PathBuf>,
-    /// Only the last N of them.
+    /// Only the last N txns.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tail: Option<u32>,
-    /// Show all of the data and not only its beginning.
+    /// Show the complete data instead of only its beginning.
     #[arg(long)]
     data: bool,
-    /// Print nothing but whether the files are sound: checksums, order, names.
+    /// Only verify the files: checksums, order, names.
     #[arg(long, conflicts_with_all = ["from", "to", "since", "until", "path", "session", "types", "tail", "data"])]
     verify: bool,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
-    // The last one, because its heading would go on to whatever follows.
+    // The last one, because its heading would apply to every argument after it.
     #[command(flatten)]
     filter: TxnFilter,
 }
@@ -48,7 +48,7 @@ pub(super) fn execute(arguments: &LogArguments, console: &mut Console<'_>) -> Re
     }
     let mut printer = Printer { arguments, console, held: VecDeque::new(), is_damaged: false };
     if !arguments.json {
-        printer.console.say(COLUMNS)?;
+        printer.console.print(COLUMNS)?;
     }
     for path in &paths {
         printer.print_file(path)?;
@@ -59,7 +59,7 @@ pub(super) fn execute(arguments: &LogArguments, console: &mut Console<'_>) -> Re
 struct Printer<'a, 'c> {
     arguments: &'a LogArguments,
     console: &'a mut Console<'c>,
-    /// The last ones, if only those are wanted.
+    /// The last txns, with `--tail`.
     held: VecDeque<Vec<String>>,
     is_damaged: bool,
 }
@@ -68,7 +68,7 @@ impl Printer<'_, '_> {
     fn print_file(&mut self, path: &Path) -> Result<()> {
         let name = short_name(path);
         let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        // The bar is drawn only where the txns go elsewhere or are few.
+        // Draw the bar only where few txns are printed.
         let mut meter =
             (self.arguments.tail.is_some()).then(|| Meter::of_bytes(self.console, &name, bytes));
         read_log(path, &mut |piece| {
@@ -94,22 +94,22 @@ impl Printer<'_, '_> {
             LogItem::Txn { .. } => Ok(()),
             LogItem::Unknown { offset, zxid, error } => {
                 let text = format!("txn {zxid} cannot be read: {error}");
-                self.trouble(name, *offset, "unknown", &text)
+                self.problem(name, *offset, "unknown", &text)
             }
-            LogItem::Damage(damage) => self.trouble(name, damage.offset, "damage", &damage.text()),
+            LogItem::Damage(damage) => self.problem(name, damage.offset, "damage", &damage.text()),
             LogItem::Torn { offset, bytes } => {
                 let text = format!("{bytes} bytes of a write that was never completed");
-                self.say_trouble(name, *offset, "torn", &text)
+                self.print_problem(name, *offset, "torn", &text)
             }
         }
     }
 
-    fn trouble(&mut self, name: &str, offset: u64, kind: &str, text: &str) -> Result<()> {
+    fn problem(&mut self, name: &str, offset: u64, kind: &str, text: &str) -> Result<()> {
         self.is_damaged = true;
-        self.say_trouble(name, offset, kind, text)
+        self.print_problem(name, offset, kind, text)
     }
 
-    fn say_trouble(&mut self, name: &str, offset: u64, kind: &str, text: &str) -> Result<()> {
+    fn print_problem(&mut self, name: &str, offset: u64, kind: &str, text: &str) -> Result<()> {
         let line = if self.arguments.json {
             json_line(&json!({ "file": name, "offset": offset, kind: text }))?
         } else {
@@ -120,7 +120,7 @@ impl Printer<'_, '_> {
 
     fn put(&mut self, lines: Vec<String>) -> Result<()> {
         let Some(tail) = self.arguments.tail else {
-            return lines.iter().try_for_each(|line| self.console.say(line));
+            return lines.iter().try_for_each(|line| self.console.print(line));
         };
         if self.held.len() == tail as usize {
             self.held.pop_front();
@@ -131,7 +131,7 @@ impl Printer<'_, '_> {
 
     fn finish(self) -> Result<Outcome> {
         for line in self.held.iter().flatten() {
-            self.console.say(line)?;
+            self.console.print(line)?;
         }
         Ok(if self.is_damaged { Outcome::Problems } else { Outcome::Sound })
     }

@@ -1,4 +1,4 @@
-//! `herdsman inspect snapshot`: the content of a snapshot, a summary of it, or whether it is sound.
+//! `herdsman inspect snapshot`: prints, summarizes or verifies a snapshot.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(super) struct SnapshotArguments {
     /// A snapshot; plain, gzip or snappy, whatever its name.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only this znode and those below it.
+    /// Only this znode and its descendants.
     #[arg(long, value_name = "PREFIX")]
     path: Option<String>,
     /// Show the data of each znode.
@@ -33,15 +33,15 @@ pub(super) struct SnapshotArguments {
     /// Show all fields of each znode's stat, as they are stored.
     #[arg(long)]
     stat: bool,
-    /// Count instead of printing: znodes, bytes, the largest subtrees.
+    /// Print a summary instead: znodes, bytes, the largest subtrees.
     #[arg(long, conflicts_with_all = ["path", "data", "stat"])]
     summary: bool,
     #[command(flatten)]
     top: TopArguments,
-    /// Print nothing but whether the file is sound: checksums, digest, name.
+    /// Only verify the file: checksums, digest, name.
     #[arg(long, conflicts_with_all = ["path", "data", "stat", "summary"])]
     verify: bool,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -57,17 +57,17 @@ pub(super) fn execute(arguments: &SnapshotArguments, console: &mut Console<'_>) 
     Ok(match problem {
         None => Outcome::Sound,
         Some(text) => {
-            console.remark(text);
+            console.note(text);
             Outcome::Problems
         }
     })
 }
 
 fn damaged(error: &impl std::fmt::Display) -> String {
-    format!("{error}. What was printed before is not to be trusted")
+    format!("{error}. Do not trust what was printed before this")
 }
 
-/// Prints all parts. Returns what is wrong: the file is damaged, or has no such znode.
+/// Prints all parts. Returns the problem, if the file is damaged or does not have the requested znode.
 fn print(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result<Option<String>> {
     let shown = Shown {
         path: arguments.path.clone(),
@@ -101,9 +101,9 @@ fn summarise(arguments: &SnapshotArguments, console: &mut Console<'_>) -> Result
     }
     let summary = TreeSummary::of(&counter.census, counter.sessions, &arguments.top);
     if arguments.json {
-        console.say_json(&summary)?;
+        console.print_json(&summary)?;
     } else {
-        console.say(short_name(&arguments.file))?;
+        console.print(short_name(&arguments.file))?;
         summary.print(console)?;
     }
     Ok(None)

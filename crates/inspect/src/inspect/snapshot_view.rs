@@ -1,4 +1,4 @@
-//! The parts of a snapshot as an operator sees them, each as a line of text or an object of JSON.
+//! Prints the parts of a snapshot, each as a line of text or an object of JSON.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,25 @@ use crate::console::Console;
 use crate::counts::shown_path;
 use crate::show::{DataJson, DataShown, acl_texts, clean, data_text, owner_text, time_text};
 
-/// What of a snapshot is shown, and how.
+/// The selected parts of a snapshot and their format.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
-    /// Only this znode and those below it.
+    /// Only this znode and its descendants.
     pub(super) path: Option<String>,
-    /// The data, or only how much of it there is.
+    /// Show the data, not only its length.
     pub(super) with_data: bool,
-    /// All stat fields.
+    /// Show all stat fields.
     pub(super) with_stat: bool,
     pub(super) json: bool,
 }
 
-/// Prints the parts of a snapshot as they come.
+/// Prints the parts of a snapshot as they are read.
 pub(super) struct PartPrinter<'a, 'c> {
     shown: &'a Shown,
     console: &'a mut Console<'c>,
     acls: HashMap<i64, Vec<String>>,
     section: &'static str,
-    /// Whether a znode was wanted.
+    /// Whether a znode was selected.
     has_znodes: bool,
     /// Printing has failed; nothing more is printed.
     failure: Option<anyhow::Error>,
@@ -49,12 +49,12 @@ impl<'a, 'c> PartPrinter<'a, 'c> {
         }
     }
 
-    /// Whether a znode has come until now that was wanted.
+    /// Whether a selected znode was read so far.
     pub(super) fn has_znodes(&self) -> bool {
         self.has_znodes
     }
 
-    /// Prints the trailer, and says whether all could be printed.
+    /// Prints the trailer. Fails if something could not be printed.
     pub(super) fn finish(mut self, trailer: &Trailer) -> Result<()> {
         let digest = trailer.digest;
         let value = json!({
@@ -72,7 +72,7 @@ impl<'a, 'c> PartPrinter<'a, 'c> {
         self.stop()
     }
 
-    /// Ends without a trailer, and says whether all could be printed.
+    /// Ends without a trailer. Fails if something could not be printed.
     pub(super) fn stop(self) -> Result<()> {
         self.failure.map_or(Ok(()), Err)
     }
@@ -84,10 +84,10 @@ impl<'a, 'c> PartPrinter<'a, 'c> {
         let heading = if self.section == section { "" } else { section };
         self.section = section;
         let printed = if self.shown.json {
-            self.console.say_json(value)
+            self.console.print_json(value)
         } else {
-            let title = if heading.is_empty() { Ok(()) } else { self.console.say(heading) };
-            title.and_then(|()| self.console.say(format_args!("  {}", text())))
+            let title = if heading.is_empty() { Ok(()) } else { self.console.print(heading) };
+            title.and_then(|()| self.console.print(format_args!("  {}", text())))
         };
         self.failure = printed.err();
     }
@@ -157,7 +157,7 @@ impl PartPrinter<'_, '_> {
     }
 }
 
-/// A stored stat. `cversion` counts children ever created; clients see another number.
+/// Formats a stored stat. `cversion` counts the children ever created; clients see another number.
 pub(super) fn stat_json(stat: &StatPersisted) -> Value {
     json!({
         "czxid": stat.czxid.to_string(),

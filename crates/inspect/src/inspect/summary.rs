@@ -1,7 +1,7 @@
-//! What is in a data directory, counted: files, znodes, sessions, txns over time, what a purge would keep.
+//! A summary of a data directory: files, znodes, sessions, txns over time, what a purge would keep.
 //!
-//! In: a directory. Out: a [`DirSummary`], which is JSON as it stands; [`super::summary_text`] makes text
-//! of it.
+//! In: a directory. Out: a [`DirSummary`], which is serialized as JSON; [`super::summary_text`] formats it
+//! as text.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -22,16 +22,16 @@ use crate::log_file::{LogItem, LogTotals, read_log};
 use crate::progress::Meter;
 use crate::verify::data_dir::load_options;
 
-/// Znodes that are counted in one go.
+/// Znodes that are counted in one step.
 const STEP_NODES: usize = 4096;
 
-/// How long the lists of a summary are.
+/// The size of the lists in a summary.
 #[derive(Args, Clone, Debug)]
 pub(super) struct TopArguments {
-    /// Lines in each list of the largest.
+    /// Number of lines in each top list.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
     top: u16,
-    /// How deep subtrees are looked for.
+    /// Maximum depth of the subtrees in these lists.
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     depth: u16,
 }
@@ -42,7 +42,7 @@ impl TopArguments {
     }
 }
 
-/// All that is counted in a directory.
+/// The summary of a directory.
 #[derive(Serialize)]
 pub(super) struct DirSummary {
     pub(super) data_dir: String,
@@ -52,9 +52,9 @@ pub(super) struct DirSummary {
     pub(super) snapshots: Vec<SnapshotRow>,
     pub(super) logs: Vec<LogRow>,
     pub(super) purge_keeps: usize,
-    /// The tree as a server that starts would have it.
+    /// The tree that a server would start with.
     pub(super) tree: Option<TreeSummary>,
-    /// Why there is none.
+    /// Why there is no tree.
     pub(super) refused: Option<String>,
     pub(super) last_zxid: Option<String>,
     pub(super) digest: Option<i64>,
@@ -68,7 +68,7 @@ pub(super) struct SnapshotRow {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) zxid: String,
-    /// As far as a quick look tells.
+    /// The result of a quick check of both ends of the file.
     pub(super) looks_whole: bool,
     pub(super) purge: PurgeAction,
 }
@@ -79,7 +79,7 @@ pub(super) struct LogRow {
     pub(super) name: String,
     /// The file's length.
     pub(super) bytes: u64,
-    /// What of it holds records; the rest was preallocated.
+    /// Bytes up to the end of the last record; the rest was preallocated.
     pub(super) used_bytes: u64,
     pub(super) txns: u64,
     pub(super) first_zxid: Option<String>,
@@ -103,7 +103,7 @@ impl PurgeAction {
     }
 }
 
-/// What is in a tree.
+/// The summary of a tree.
 #[derive(Serialize)]
 pub(super) struct TreeSummary {
     pub(super) znodes: u64,
@@ -154,7 +154,7 @@ impl TreeSummary {
 }
 
 impl DirSummary {
-    /// Reads everything once.
+    /// Reads the whole directory.
     pub(super) fn read(
         location: &Location,
         keep: usize,
@@ -194,7 +194,7 @@ impl DirSummary {
     }
 }
 
-/// The files, and what a purge would do with each.
+/// Lists the files, and what a purge would do with each.
 fn list_files(location: &Location, keep: usize) -> Result<(Vec<SnapshotRow>, Vec<LogRow>)> {
     let dirs = &location.dirs;
     let failed = |dir: &std::path::Path| format!("cannot list {}", dir.display());

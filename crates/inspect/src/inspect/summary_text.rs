@@ -1,4 +1,4 @@
-//! A summary as text: aligned lists and a small chart.
+//! Formats a summary as text: aligned lists and a small chart.
 
 use anyhow::Result;
 
@@ -12,21 +12,21 @@ const BAR_WIDTH: u64 = 40;
 
 impl DirSummary {
     pub(super) fn print(&self, console: &mut Console<'_>) -> Result<()> {
-        console.say(&self.data_dir)?;
+        console.print(&self.data_dir)?;
         if self.log_dir != self.data_dir {
-            console.say(format_args!("txn logs in {}", self.log_dir))?;
+            console.print(format_args!("txn logs in {}", self.log_dir))?;
         }
         self.print_files(console)?;
         match (&self.tree, &self.refused) {
             (Some(tree), _) => {
                 let zxid = self.last_zxid.as_deref().unwrap_or_default();
                 let digest = self.digest.unwrap_or_default();
-                console.say(format_args!("\nTree as of txn {zxid}, digest {digest}"))?;
+                console.print(format_args!("\nTree as of txn {zxid}, digest {digest}"))?;
                 tree.print(console)?;
             }
             (None, refused) => {
                 let why = refused.as_deref().unwrap_or_default();
-                console.say(format_args!("\nA server would refuse to start from this: {why}"))?;
+                console.print(format_args!("\nA server would refuse to start from this: {why}"))?;
             }
         }
         self.print_txns(console)
@@ -34,28 +34,29 @@ impl DirSummary {
 
     fn print_files(&self, console: &mut Console<'_>) -> Result<()> {
         if let (Some(current), Some(accepted)) = (self.current_epoch, self.accepted_epoch) {
-            console.say(format_args!("currentEpoch {current}, acceptedEpoch {accepted}"))?;
+            console.print(format_args!("currentEpoch {current}, acceptedEpoch {accepted}"))?;
         }
-        console.say(format_args!(
+        console.print(format_args!(
             "\nFiles (a purge that keeps {} snapshots would remove those marked)",
             self.purge_keeps
         ))?;
         let snapshots = self.snapshots.iter().map(snapshot_cells);
         let rows: Vec<Vec<String>> = snapshots.chain(self.logs.iter().map(log_cells)).collect();
         if rows.is_empty() {
-            console.say("  none")?;
+            console.print("  none")?;
         }
         if self.logs.is_empty() && !self.snapshots.is_empty() {
-            console.say("  no txn logs; if the server has a dataLogDir, give it with --log-dir")?;
+            console
+                .print("  no txn logs; if the server has a dataLogDir, give it with --log-dir")?;
         }
-        aligned(&rows).iter().try_for_each(|line| console.say(format_args!("  {line}")))
+        aligned(&rows).iter().try_for_each(|line| console.print(format_args!("  {line}")))
     }
 
     fn print_txns(&self, console: &mut Console<'_>) -> Result<()> {
         if self.txn_types.is_empty() {
             return Ok(());
         }
-        console.say("\nTxns by type")?;
+        console.print("\nTxns by type")?;
         let rows: Vec<_> = self
             .txn_types
             .iter()
@@ -63,7 +64,7 @@ impl DirSummary {
             .collect();
         print_rows(&rows, console)?;
         let seconds = self.txns_over_time.first().map_or(0, |bucket| bucket.seconds);
-        console.say(format_args!("\nTxns over time, {} each", length_text(seconds)))?;
+        console.print(format_args!("\nTxns over time, {} each", length_text(seconds)))?;
         let most = self.txns_over_time.iter().map(|bucket| bucket.txns).max().unwrap_or(0);
         let rows: Vec<_> =
             self.txns_over_time.iter().map(|bucket| bucket_cells(bucket, most)).collect();
@@ -74,7 +75,7 @@ impl DirSummary {
 impl TreeSummary {
     /// Prints the counts and the lists of the largest.
     pub(super) fn print(&self, console: &mut Console<'_>) -> Result<()> {
-        console.say(format_args!(
+        console.print(format_args!(
             "  {}, {} of data, {} of paths; {}, {}, {} with a TTL; {}",
             counted(self.znodes, "znode"),
             size_text(self.data_bytes),
@@ -85,9 +86,15 @@ impl TreeSummary {
             counted(self.sessions, "session"),
         ))?;
         if let Some((path, bytes)) = &self.largest_znode {
-            console.say(format_args!("  most data: {} with {}", clean(path), size_text(*bytes)))?;
+            console.print(format_args!(
+                "  most data: {} with {}",
+                clean(path),
+                size_text(*bytes)
+            ))?;
         }
-        print_list("Parents with most children", &self.top_parents, console, |n| n.to_string())?;
+        print_list("Parents with the most children", &self.top_parents, console, |n| {
+            n.to_string()
+        })?;
         let subtree = |tree: &Subtree| {
             format!("{} in {}", size_text(tree.bytes), counted(tree.nodes, "znode"))
         };
@@ -95,7 +102,7 @@ impl TreeSummary {
         print_list("Largest subtrees by znodes", &self.top_subtrees_by_znodes, console, |tree| {
             format!("{}, {}", counted(tree.nodes, "znode"), size_text(tree.bytes))
         })?;
-        print_list("Sessions with most ephemerals", &self.ephemerals_by_session, console, |n| {
+        print_list("Sessions with the most ephemerals", &self.ephemerals_by_session, console, |n| {
             n.to_string()
         })
     }
@@ -110,20 +117,20 @@ fn print_list<V>(
     if entries.is_empty() {
         return Ok(());
     }
-    console.say(format_args!("\n{title}"))?;
+    console.print(format_args!("\n{title}"))?;
     let rows: Vec<_> =
         entries.iter().map(|(name, value)| vec![clean(name), value_text(value)]).collect();
     print_rows(&rows, console)
 }
 
 fn print_rows(rows: &[Vec<String>], console: &mut Console<'_>) -> Result<()> {
-    aligned(rows).iter().try_for_each(|line| console.say(format_args!("  {line}")))
+    aligned(rows).iter().try_for_each(|line| console.print(format_args!("  {line}")))
 }
 
 fn snapshot_cells(row: &SnapshotRow) -> Vec<String> {
     let state = if row.looks_whole { "" } else { "not whole" };
     let range = format!("up to {}", row.zxid);
-    vec![row.name.clone(), size_text(row.bytes), range, state.to_owned(), fate_text(row.purge)]
+    vec![row.name.clone(), size_text(row.bytes), range, state.to_owned(), purge_text(row.purge)]
 }
 
 fn log_cells(row: &LogRow) -> Vec<String> {
@@ -137,10 +144,10 @@ fn log_cells(row: &LogRow) -> Vec<String> {
         (_, true) => "torn at its end",
         _ => "",
     };
-    vec![row.name.clone(), size, range, state.to_owned(), fate_text(row.purge)]
+    vec![row.name.clone(), size, range, state.to_owned(), purge_text(row.purge)]
 }
 
-fn fate_text(fate: PurgeAction) -> String {
+fn purge_text(fate: PurgeAction) -> String {
     match fate {
         PurgeAction::Keep => String::new(),
         PurgeAction::Remove => "purge".to_owned(),

@@ -1,12 +1,12 @@
-//! Moments and txn numbers as an operator types them.
+//! Parses times, zxids, session ids and txn types from the command line.
 
 use herdsman_proto::{OpCode, SessionId, Zxid};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-/// A moment in milliseconds since 1970: a date, a date and time (UTC unless it says otherwise), or a
-/// time before now such as `90m`.
+/// Parses a time in milliseconds since 1970: a date, a date and time (UTC unless it has an offset), or a
+/// duration before now such as `90m`.
 pub(super) fn parse_moment(text: &str) -> Result<i64, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time.as_millisecond());
@@ -29,7 +29,7 @@ pub(super) fn parse_moment(text: &str) -> Result<i64, String> {
     }
 }
 
-/// A zxid: hex with `0x`, or decimal.
+/// Parses a zxid: hex with `0x`, or decimal.
 pub(super) fn parse_zxid(text: &str) -> Result<Zxid, String> {
     parse_number(text)
         .filter(|number| *number >= 0)
@@ -37,7 +37,7 @@ pub(super) fn parse_zxid(text: &str) -> Result<Zxid, String> {
         .ok_or_else(|| "a zxid such as 0x100000054".to_owned())
 }
 
-/// A session id: hex with `0x`, or decimal.
+/// Parses a session id: hex with `0x`, or decimal.
 pub(super) fn parse_session(text: &str) -> Result<SessionId, String> {
     parse_number(text)
         .map(SessionId)
@@ -51,7 +51,7 @@ fn parse_number(text: &str) -> Option<i64> {
     }
 }
 
-/// What a txn can be.
+/// The types of txns.
 const TXN_TYPES: [OpCode; 14] = [
     OpCode::Create,
     OpCode::Create2,
@@ -69,7 +69,7 @@ const TXN_TYPES: [OpCode; 14] = [
     OpCode::Error,
 ];
 
-/// A kind of txn by Apache's name, in any case.
+/// Parses a type of txn: Apache's name, in upper or lower case.
 pub(super) fn parse_txn_type(text: &str) -> Result<OpCode, String> {
     let found = TXN_TYPES.into_iter().find(|op| op.name().eq_ignore_ascii_case(text));
     found.ok_or_else(|| {

@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use crate::show::time_text;
 
-/// At most so many lines.
+/// The maximum number of buckets, one line each.
 const BUCKETS_MAX: i64 = 24;
-/// Lengths of buckets that people think in, in seconds; longer ones are whole weeks.
+/// Round bucket lengths in seconds; longer ones are whole weeks.
 const LENGTHS: [i64; 15] =
     [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172_800, 604_800];
 
-/// How many txns there were of each type, and when.
+/// Counts of txns by type and time.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     /// By second.
@@ -21,7 +21,7 @@ pub(super) struct Timeline {
     totals: BTreeMap<&'static str, u64>,
 }
 
-/// Some time, and what happened in it.
+/// A period and its txns.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Bucket {
     pub(super) from: String,
@@ -38,14 +38,14 @@ impl Timeline {
         *self.totals.entry(op.name()).or_default() += 1;
     }
 
-    /// How many there were of each type, most first.
+    /// The number of txns of each type, most frequent first.
     pub(super) fn totals(&self) -> Vec<(&'static str, u64)> {
         let mut totals: Vec<_> = self.totals.iter().map(|(name, count)| (*name, *count)).collect();
         totals.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
         totals
     }
 
-    /// The buckets from the first txn to the last, also those in which nothing happened.
+    /// The buckets from the first txn to the last, empty ones included.
     pub(super) fn buckets(&self) -> Vec<Bucket> {
         let (Some((&first, _)), Some((&last, _))) =
             (self.seconds.first_key_value(), self.seconds.last_key_value())
@@ -76,7 +76,7 @@ impl Timeline {
     }
 }
 
-/// The shortest round length that gives few enough buckets.
+/// The shortest round length that does not give too many buckets.
 fn bucket_length(span: i64) -> i64 {
     let fits = |length: &i64| span / length + 1 < BUCKETS_MAX;
     const WEEK: i64 = 604_800;

@@ -1,4 +1,4 @@
-//! A txn as an operator sees it: one line of text (and one for each part of a multi), or one object of
+//! Formats a txn: one line of text (and one for each part of a multi), or one object of
 //! JSON.
 
 use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
@@ -26,7 +26,7 @@ pub(super) struct TxnJson {
     digest_version: Option<i32>,
 }
 
-/// What a txn does, in JSON; also a part of a multi.
+/// The change of a txn in JSON; also of a part of a multi.
 #[derive(Default, Serialize)]
 struct ChangeJson {
     #[serde(rename = "type")]
@@ -128,7 +128,7 @@ impl ChangeJson {
     }
 }
 
-/// A txn in text: its line, and one for each part of a multi.
+/// Formats a txn as text: its line, and one for each part of a multi.
 pub(super) fn txn_lines(entry: &Entry, shown: DataShown) -> Vec<String> {
     let header = &entry.header;
     let mut first = format!(
@@ -149,11 +149,11 @@ pub(super) fn txn_lines(entry: &Entry, shown: DataShown) -> Vec<String> {
     lines
 }
 
-/// The columns of [`txn_lines`].
+/// The headings of [`txn_lines`].
 pub(super) const COLUMNS: &str =
     "zxid         time                      session              cxid  what";
 
-/// What a txn does.
+/// Formats the change of a txn.
 pub(super) fn change_text(txn: &Txn, shown: DataShown) -> String {
     let name = txn.op().name();
     match txn {
@@ -200,7 +200,7 @@ fn create_text(name: &str, create: &CreateTxn, shown: DataShown) -> String {
     )
 }
 
-/// An error's number and name.
+/// Formats an error's number and name.
 fn error_text(code: i32) -> String {
     match ErrorCode::from_code(code) {
         Some(known) => format!("{code} {known:?}"),

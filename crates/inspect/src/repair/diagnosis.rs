@@ -1,4 +1,4 @@
-//! What is wrong with a directory, as a server that starts from it would see it, and which repair helps.
+//! Finds out what a server that starts from a directory would refuse, and which repair helps.
 
 use anyhow::Result;
 use herdsman_proto::Zxid;
@@ -12,10 +12,10 @@ use crate::location::Location;
 use crate::show::clean;
 use crate::verify::data_dir::load_options;
 
-/// What a server would find.
+/// The result of loading a directory as a server would.
 pub(super) struct Diagnosis {
     pub(super) loaded: Result<(Recovered, RecoveryPlan), RecoverError>,
-    /// The logs seem to go back to the very first txn, so no snapshot is needed.
+    /// The logs seem to begin with the very first txn, so no snapshot is needed.
     pub(super) logs_are_complete: bool,
 }
 
@@ -27,7 +27,7 @@ impl Diagnosis {
         }
     }
 
-    /// Says what is wrong, and the commands that would help.
+    /// Prints the problems, and the commands that would repair them.
     pub(super) fn print(&self, location: &Location, console: &mut Console<'_>) -> Result<Outcome> {
         let command = |action: &str| {
             let mut command = format!("herdsman repair {}", shell_quoted(location));
@@ -37,19 +37,19 @@ impl Diagnosis {
         };
         let findings = self.findings();
         if findings.is_empty() {
-            console.say(self.sound_text())?;
-            console.say(
-                "Nothing needs to be repaired. herdsman inspect data-dir --verify looks closer",
+            console.print(self.sound_text())?;
+            console.print(
+                "Nothing needs to be repaired. For a closer check, run herdsman inspect data-dir --verify",
             )?;
             return Ok(Outcome::Sound);
         }
         for Finding { what, offers } in &findings {
-            console.say(what)?;
+            console.print(what)?;
             for (action, effect) in offers {
-                console.say(format_args!("\n  {}\n      {effect}", command(action)))?;
+                console.print(format_args!("\n  {}\n      {effect}", command(action)))?;
             }
         }
-        console.say("\nNothing was changed")?;
+        console.print("\nNothing was changed")?;
         Ok(Outcome::Problems)
     }
 
@@ -78,7 +78,7 @@ impl Diagnosis {
         }
     }
 
-    /// What a server would refuse to start with.
+    /// The reason why a server would refuse to start.
     fn refusal(&self, error: &RecoverError) -> Finding {
         let what = format!("A server refuses to start from this: {error}");
         let offers = match error {
@@ -88,7 +88,7 @@ impl Diagnosis {
             RecoverError::LogTooShort { last, .. } => vec![(
                 "--accept-loss".to_owned(),
                 format!(
-                    "goes on with the snapshot as it stands. Txns after {last} of which it shows only a part are lost in part"
+                    "continues with the snapshot as it is. Txns after {last} that it contains only in part are lost in part"
                 ),
             )],
             RecoverError::NoSnapshot { .. } | RecoverError::SnapshotsDamaged { .. }
@@ -102,13 +102,12 @@ impl Diagnosis {
             }
             _ => Vec::new(),
         };
-        let what =
-            if offers.is_empty() { format!("{what}\nNo repair here can help") } else { what };
+        let what = if offers.is_empty() { format!("{what}\nNo repair can help") } else { what };
         Finding { what, offers }
     }
 }
 
-/// Something that is wrong, and what can be done: the action and its effect.
+/// A problem and the possible repairs: each action with its effect.
 struct Finding {
     what: String,
     offers: Vec<(String, String)>,
@@ -147,12 +146,12 @@ fn damaged_snapshots(recovered: &Recovered) -> Option<Finding> {
         format!("{}. A server starts from an older one and loses nothing", errors.join("; "));
     let last = recovered.tree.last_zxid();
     let effect = format!(
-        "writes snapshot {last} from the older one and the logs, and takes the damaged ones away"
+        "writes snapshot {last} from the older one and the logs, and removes the damaged ones"
     );
     Some(Finding { what, offers: vec![("--rebuild-snapshot".to_owned(), effect)] })
 }
 
-/// A tree that does not have the digest that the files say.
+/// A tree whose digest is not the one in the files.
 fn wrong_digest(recovered: &Recovered) -> Option<Finding> {
     let mismatch = recovered.digest_mismatch?;
     let used = recovered.snapshot.as_ref().filter(|used| used.name.zxid == mismatch.zxid);
@@ -161,7 +160,7 @@ fn wrong_digest(recovered: &Recovered) -> Option<Finding> {
             return None;
         }
         let what = format!(
-            "A server refuses to start from this: {mismatch}. Txns are missing before it. No repair here can help: restore a backup, or let the server take everything from the leader of its ensemble"
+            "A server refuses to start from this: {mismatch}. Txns are missing before it. No repair can help: restore a backup, or let the server take everything from the leader of its ensemble"
         );
         return Some(Finding { what, offers: Vec::new() });
     };
@@ -175,7 +174,7 @@ fn wrong_digest(recovered: &Recovered) -> Option<Finding> {
             None => "A server refuses to start from it",
         }
     );
-    let effect = "writes a new one from an older one that you trust (herdsman inspect data-dir --verify tells which are sound) and the logs";
+    let effect = "writes a new one from an older one that you trust (herdsman inspect data-dir --verify shows which are valid) and the logs";
     Some(Finding { what, offers: vec![("--rebuild-snapshot=OLDER".to_owned(), effect.to_owned())] })
 }
 
@@ -187,19 +186,19 @@ fn loss_offers(last_good: Zxid) -> Vec<(String, String)> {
         ),
         (
             "--accept-loss=damaged-only".to_owned(),
-            "gives up only the txns that are damaged or missing and keeps later ones. More is kept, but as a state that never existed; clients may see parts that do not fit".to_owned(),
+            "gives up only the txns that are damaged or missing and keeps later ones. More is kept, but as a state that never existed; clients may see inconsistent data".to_owned(),
         ),
     ]
 }
 
-/// The first log starts at a server's very first txn: counter 1 of the epoch of a standalone server or of
+/// Whether the first log starts at a server's very first txn: counter 1 of the epoch of a standalone server or of
 /// an ensemble's first leader. A later epoch also starts with 1, but then earlier ones are missing.
 fn logs_are_complete(location: &Location) -> bool {
     let logs = list_logs(&RealDisk, &location.dirs.log).unwrap_or_default();
     logs.first().is_some_and(|log| log.zxid.counter() == 1 && log.zxid.epoch() <= 1)
 }
 
-/// The directories as arguments that a shell takes as they are.
+/// The directories as quoted arguments for a shell.
 fn shell_quoted(location: &Location) -> String {
     let quote = |path: &std::path::Path| {
         let text = path.display().to_string();

@@ -1,4 +1,4 @@
-//! Plans that give something up, and what exactly that is.
+//! Plans for repairs that give up txns, with a list of what is lost.
 
 use std::ops::Range;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::log_file::{DamagedRange, LogItem, read_log, short_name};
 use crate::snapshot_file::LoadedSnapshot;
 use crate::verify::data_dir::load_options;
 
-/// Back to the last good txn; everything after it goes.
+/// Goes back to the last good txn; everything after it is removed.
 pub(super) fn accept_later(last_good: Zxid, location: &Location) -> Result<RepairPlan> {
     let (recovered, walked) = load_until(last_good, location)?;
     let mut plan = RepairPlan { lost: lost_after(last_good, location)?, ..RepairPlan::default() };
@@ -44,7 +44,7 @@ pub(super) fn accept_later(last_good: Zxid, location: &Location) -> Result<Repai
     Ok(plan)
 }
 
-/// Only what is damaged or missing goes; a new snapshot stands behind the hole.
+/// Gives up only what is damaged or missing; a new snapshot covers the gap.
 pub(super) fn accept_damaged_only(
     last_good: Zxid,
     trouble: &LogWalkError,
@@ -65,7 +65,7 @@ pub(super) fn accept_damaged_only(
                 LogItem::Txn { entry, .. } if entry.header.zxid > tree.last_zxid() => {
                     let (last, next) = (tree.last_zxid(), entry.header.zxid);
                     if !herdsman_store::log::walk::follows(last, next) {
-                        plan.lost.push(format!("whatever came after txn {last} and before {next}"));
+                        plan.lost.push(format!("any txns after {last} and before {next}"));
                     }
                     tree.replay(entry);
                 }
@@ -82,15 +82,14 @@ pub(super) fn accept_damaged_only(
         }
     }
     if plan.lost.is_empty() {
-        plan.lost
-            .push(format!("what stood behind txn {last_good}; no txn that can be read follows"));
+        plan.lost.push(format!("everything after txn {last_good}; no readable txn follows"));
     }
     plan.steps.push(RepairStep::snapshot(tree, location));
     plan.steps.extend(rewrites);
     Ok(plan)
 }
 
-/// The parts of a log between its damages.
+/// The parts of a log between its damaged ranges.
 fn without(damages: &[DamagedRange], used_bytes: u64) -> Vec<Range<u64>> {
     let mut kept = Vec::new();
     let mut start = HEADER_BYTES;
@@ -103,11 +102,11 @@ fn without(damages: &[DamagedRange], used_bytes: u64) -> Vec<Range<u64>> {
     kept
 }
 
-/// The log ends before the snapshot does: the snapshot is taken as it stands, as of the last txn that it
-/// shows anything of.
+/// Plans for a log that ends before the snapshot does: takes the snapshot as it is, as of the last txn that it
+/// shows an effect of.
 pub(super) fn accept_short_log(last: Zxid, location: &Location) -> Result<RepairPlan> {
     let (recovered, _) = load_until(last, location)?;
-    // Written down and read again, it is known by the last txn of which it shows an effect.
+    // Once written and read again, it is named by the last txn of which it shows an effect.
     let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
     let written = write_snapshot(
         Arc::new(RealDisk),
@@ -131,7 +130,7 @@ fn load_until(last_good: Zxid, location: &Location) -> Result<(Recovered, LogEnd
     Ok((recovered, plan.log))
 }
 
-/// Every txn after the last good one, as far as it can still be read.
+/// Lists every txn after the last good one that can still be read.
 fn lost_after(last_good: Zxid, location: &Location) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     let logs = list_logs(&RealDisk, &location.dirs.log)?;
@@ -152,7 +151,7 @@ fn lost_in(log: LogName, path: &Path, last_good: Zxid, lost: &mut Vec<String>) -
             LogItem::Damage(damage) => {
                 let name = short_name(path);
                 lost.push(format!(
-                    "what stood at offset {} of {name}: {}",
+                    "the bytes at offset {} of {name}: {}",
                     damage.offset,
                     damage.text()
                 ));
@@ -162,7 +161,7 @@ fn lost_in(log: LogName, path: &Path, last_good: Zxid, lost: &mut Vec<String>) -
         Ok(())
     });
     if let Err(error) = read {
-        // A file of another format is given up too, and nothing can be said about its txns.
+        // A file of another format is given up too; its txns are not known.
         lost.push(format!("all of {}: {error:#}", log.file_name()));
     }
     Ok(())

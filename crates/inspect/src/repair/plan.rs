@@ -1,6 +1,6 @@
-//! What a repair will do, decided before anything is touched.
+//! The plan of a repair, made before anything is changed.
 //!
-//! In: what was asked for and what is on disk. Out: a [`RepairPlan`], which can be shown and carried out.
+//! In: the requested action and the files. Out: a [`RepairPlan`], which can be printed and carried out.
 //! Steps are ordered so that a crash between two of them leaves a directory that a server either starts
 //! from with the same state or refuses, and that can be repaired again.
 
@@ -16,21 +16,21 @@ use super::{Action, Loss};
 use crate::console::Console;
 use crate::location::Location;
 
-/// More lost txns than that need not be listed.
+/// The maximum number of lost txns that are listed.
 const LOST_LISTED_MAX: usize = 50;
 
-/// What will be done.
+/// The steps of a repair and their consequences.
 #[derive(Default)]
 pub(super) struct RepairPlan {
     pub(super) steps: Vec<RepairStep>,
     /// What is lost, a line each.
     pub(super) lost: Vec<String>,
-    /// Said when there is nothing to do.
+    /// Printed if there is nothing to do.
     pub(super) remark: String,
 }
 
 impl RepairPlan {
-    /// Decides. Fails if what was asked for cannot be done here.
+    /// Makes a plan. Fails if the requested action is not possible here.
     pub(super) fn make(action: &Action, location: &Location) -> Result<Self> {
         let diagnosis = Diagnosis::of(location);
         match action {
@@ -47,22 +47,22 @@ impl RepairPlan {
 
     pub(super) fn print(&self, console: &mut Console<'_>) -> Result<()> {
         if self.is_empty() {
-            return console.say(&self.remark);
+            return console.print(&self.remark);
         }
-        console.say("What will be done:")?;
+        console.print("What will be done:")?;
         for step in &self.steps {
-            console.say(format_args!("  {step}"))?;
+            console.print(format_args!("  {step}"))?;
         }
         if self.lost.is_empty() {
-            return console.say("No txn is lost");
+            return console.print("No txn is lost");
         }
-        console.say("What is lost:")?;
+        console.print("What is lost:")?;
         for line in self.lost.iter().take(LOST_LISTED_MAX) {
-            console.say(format_args!("  {line}"))?;
+            console.print(format_args!("  {line}"))?;
         }
         match self.lost.len().saturating_sub(LOST_LISTED_MAX) {
             0 => Ok(()),
-            more => console.say(format_args!(
+            more => console.print(format_args!(
                 "  and {more} more: herdsman inspect log shows them, here and later in the backup"
             )),
         }
@@ -82,7 +82,7 @@ fn cut_torn_tail(diagnosis: Diagnosis, location: &Location) -> Result<RepairPlan
     Ok(plan)
 }
 
-/// The file is cut to its records; one without any goes.
+/// Cuts a file after its last record; removes a file without records.
 #[expect(clippy::single_range_in_vec_init, reason = "one part is kept, and it is a range")]
 pub(super) fn end_after_records(tail: &LogTail, location: &Location) -> RepairStep {
     let path = tail.name.path(&location.dirs.log);
@@ -92,10 +92,10 @@ pub(super) fn end_after_records(tail: &LogTail, location: &Location) -> RepairSt
     RepairStep::Rewrite { path, kept: vec![herdsman_store::log::HEADER_BYTES..tail.good_bytes] }
 }
 
-/// Another repair has to come before this one.
+/// The error for a repair that another one has to precede.
 pub(super) fn not_first(error: &RecoverError) -> anyhow::Error {
     anyhow::anyhow!(
-        "that does not help here. Without an action this command says what would. {error}. Nothing was changed"
+        "this repair does not help here. Run the command without an action to see which one would. {error}. Nothing was changed"
     )
 }
 

@@ -1,4 +1,4 @@
-//! Plans that write a snapshot anew, from an older one and the logs or from the logs alone.
+//! Plans for a new snapshot, from an older one and the logs or from the logs alone.
 
 use std::path::PathBuf;
 
@@ -17,11 +17,11 @@ use super::steps::RepairStep;
 use crate::location::Location;
 use crate::snapshot_file::{LoadedSnapshot, read_parts, tree_options};
 
-/// From the newest snapshot that can be used, or from the logs alone if they are complete.
+/// Builds from the newest usable snapshot, or from the logs alone if they are complete.
 pub(super) fn rebuild_snapshot(diagnosis: Diagnosis, location: &Location) -> Result<RepairPlan> {
     let is_complete = diagnosis.logs_are_complete;
     let tree = match diagnosis.loaded {
-        Ok((recovered, _)) if recovered.fresh => bail!("there is nothing to make a snapshot of"),
+        Ok((recovered, _)) if recovered.fresh => bail!("there is no state to write a snapshot of"),
         Ok((recovered, _)) => recovered.tree,
         Err(RecoverError::NoSnapshot { .. } | RecoverError::SnapshotsDamaged { .. })
             if is_complete =>
@@ -42,7 +42,7 @@ pub(super) fn rebuild_snapshot(diagnosis: Diagnosis, location: &Location) -> Res
     Ok(plan)
 }
 
-/// Every snapshot that is damaged, also one that is older than the newest good one: a repair that was stopped has left
+/// Every damaged snapshot, also one that is older than the newest good one: an interrupted repair may have left
 /// it.
 fn damaged_snapshots(location: &Location) -> Result<Vec<PathBuf>> {
     let data = &location.dirs.data;
@@ -55,7 +55,7 @@ fn damaged_snapshots(location: &Location) -> Result<Vec<PathBuf>> {
     Ok(damaged)
 }
 
-/// From the snapshot that the operator trusts; all later ones make way.
+/// Builds from the snapshot that the operator trusts; all later ones are removed.
 pub(super) fn rebuild_from(older: &str, location: &Location) -> Result<RepairPlan> {
     let data = &location.dirs.data;
     let snapshots = list_snapshots(&RealDisk, data)?;
@@ -73,7 +73,7 @@ pub(super) fn rebuild_from(older: &str, location: &Location) -> Result<RepairPla
     let reached = later.iter().map(|name| name.zxid).fold(fuzzy_until, Zxid::max);
     if tree.last_zxid() < reached {
         bail!(
-            "the log ends at {}, but snapshots go on to {reached}: from {} they cannot be rebuilt. Nothing was changed",
+            "the log ends at {}, but snapshots reach {reached}: they cannot be rebuilt from {}. Nothing was changed",
             tree.last_zxid(),
             older.file_name()
         );
@@ -89,14 +89,14 @@ pub(super) fn rebuild_from(older: &str, location: &Location) -> Result<RepairPla
     Ok(plan)
 }
 
-/// The tree that the logs alone make, from the first txn on.
+/// Builds the tree from the logs alone, starting with the first txn.
 fn replay_all(location: &Location) -> Result<Tree> {
     let mut tree = Tree::new(tree_options());
     replay(&mut tree, location)?;
     Ok(tree)
 }
 
-/// Brings a tree to the end of the log, in which no txn may be missing.
+/// Replays the log, in which no txn may be missing, to its end.
 fn replay(tree: &mut Tree, location: &Location) -> Result<()> {
     let logs = list_logs(&RealDisk, &location.dirs.log)?;
     let after = tree.last_zxid();

@@ -1,4 +1,4 @@
-//! The changes that a repair is made of. Each keeps the file that it changes or removes, writes a new one
+//! The steps of a repair. Each keeps the file that it changes or removes, writes a new one
 //! beside it, syncs and renames.
 
 use std::fmt;
@@ -21,13 +21,13 @@ use crate::kept_files::KeptFiles;
 use crate::location::Location;
 use crate::log_file::short_name;
 
-/// One change.
+/// A change of one file.
 pub(super) enum RepairStep {
-    /// A log keeps only these parts of it.
+    /// Rewrites a log with only these parts.
     Rewrite { path: PathBuf, kept: Vec<Range<u64>> },
-    /// A file goes.
+    /// Removes a file.
     Remove { path: PathBuf, why: String },
-    /// A snapshot of this tree is written.
+    /// Writes a snapshot of this tree.
     WriteSnapshot { path: PathBuf, tree: Box<Tree> },
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for RepairStep {
             RepairStep::Rewrite { path, kept } => {
                 let parts: Vec<String> =
                     kept.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
-                write!(f, "keep of {} only the records at {}", short_name(path), parts.join(", "))
+                write!(f, "keep only the records of {} at {}", short_name(path), parts.join(", "))
             }
             RepairStep::Remove { path, why } => write!(f, "remove {}: {why}", short_name(path)),
             RepairStep::WriteSnapshot { path, tree } => {
@@ -48,13 +48,13 @@ impl fmt::Display for RepairStep {
 }
 
 impl RepairStep {
-    /// Writes a tree where its name belongs.
+    /// The step that writes a snapshot of a tree under its name.
     pub(super) fn snapshot(tree: Tree, location: &Location) -> Self {
         let name = SnapshotName { zxid: tree.last_zxid(), compression: Compression::None };
         RepairStep::WriteSnapshot { path: name.path(&location.dirs.data), tree: Box::new(tree) }
     }
 
-    /// The file that is changed, removed or made.
+    /// The file that is changed, removed or created.
     pub(super) fn target(&self) -> PathBuf {
         match self {
             RepairStep::Rewrite { path, .. }
@@ -88,7 +88,7 @@ impl RepairStep {
     }
 }
 
-/// Writes a log anew from parts of it. If it is a link, the new file takes the place of the link.
+/// Rewrites a log from parts of it. If it is a link, the new file replaces the link.
 fn rewrite(path: &Path, kept: &[Range<u64>], disk: ToolDisk) -> Result<()> {
     let dir = path.parent().context("a log lies in a directory")?;
     let temporary = dir.join(format!("{TEMPORARY}{}", short_name(path)));
@@ -96,7 +96,7 @@ fn rewrite(path: &Path, kept: &[Range<u64>], disk: ToolDisk) -> Result<()> {
         .and_then(|()| Ok(disk.rename(&temporary, path)?))
         .and_then(|()| Ok(disk.sync_dir(dir)?));
     if result.is_err() {
-        // It may not even be there.
+        // It may not exist.
         let _ = disk.remove(&temporary);
     }
     result.with_context(|| format!("cannot rewrite {}", path.display()))
@@ -120,8 +120,8 @@ fn copy_parts(from: &Path, to: &Path, kept: &[Range<u64>], disk: ToolDisk) -> Re
 }
 
 impl RepairPlan {
-    /// Does it, in order. Says where the old files are, also when something fails in between. Output that fails is no
-    /// reason to stop: the caller has told the console that something is being changed.
+    /// Carries out the steps in order. Prints where the old files are, also if a step fails. Output that fails is no
+    /// reason to stop: the caller has called `Console::set_changed`.
     pub(super) fn carry_out(
         &self,
         location: &Location,
@@ -133,14 +133,14 @@ impl RepairPlan {
         let result = self.steps.iter().try_for_each(|step| {
             step.carry_out(&mut keeper, disk, location)?;
             done += 1;
-            console.say(format_args!("done: {step}"))
+            console.print(format_args!("done: {step}"))
         });
         for dir in keeper.dirs() {
-            console.say(format_args!("the files as they were are in {}", dir.display()))?;
+            console.print(format_args!("the original files are in {}", dir.display()))?;
         }
         let steps = self.steps.len();
         result.with_context(|| {
-            format!("{done} of {steps} steps are done; run the same command again for the others")
+            format!("{done} of {steps} steps are done; run the same command again for the rest")
         })
     }
 }

@@ -1,14 +1,14 @@
-//! A restore into the directories of a server that does not run.
+//! Restores into the directories of a server that does not run.
 //!
 //! In: a snapshot that was read, and the directories. Out: this snapshot and nothing else that a server reads; the
 //! files as they were are in `before-restore-<time>` in the same `version-2` directories. `myid` and the rest of
 //! dataDir stay as they are. Files are exchanged and not directories, so `version-2` keeps its owner and mode, and may
 //! be a link or a mount point. What happens in which order is in [`herdsman_store::replace`].
 //!
-//! The epoch files: `currentEpoch` is the epoch of the snapshot's last txn, for that is the history that
+//! The epoch files: `currentEpoch` is the epoch of the snapshot's last txn, because that is the history that
 //! this server now has; `acceptedEpoch` is that or what the server had promised before, whichever is
-//! later, since a promise to a leader holds whatever data one has. Where that file is missing, the other epoch file and
-//! the names of logs and snapshots show what was promised at least. So the next leader's epoch is later
+//! later, since a promise to a leader holds for any data. If that file is missing, the other epoch file and
+//! the names of logs and snapshots give a lower bound of what was promised. So the next leader's epoch is later
 //! than any before, and no zxid is given twice.
 
 use std::fs;
@@ -27,7 +27,7 @@ use herdsman_store::{
 use super::RestoreArguments;
 use crate::console::{Console, Outcome};
 use crate::durable::ToolDisk;
-use crate::identity::{OwnerRights, say_other_owner};
+use crate::identity::{OwnerRights, report_other_owner};
 use crate::kept_files::KeptFiles;
 use crate::location::Location;
 use crate::pending::finish_pending;
@@ -35,7 +35,7 @@ use crate::show::clean;
 use crate::snapshot_file::LoadedSnapshot;
 use crate::verify::data_dir::load_options;
 
-/// Starts the name of the directory in which the old files are kept.
+/// The prefix of the name of the directory with the old files.
 const KEPT: &str = "before-restore";
 
 impl RestoreArguments {
@@ -56,7 +56,7 @@ impl RestoreArguments {
                 console.set_changed("restored");
                 for dir in &kept {
                     let dir = clean(&dir.display().to_string());
-                    console.say(format_args!("what was there is in {dir}"))?;
+                    console.print(format_args!("the previous state is in {dir}"))?;
                 }
                 let is_resumed = is_finished || !kept.is_empty();
                 let done = if is_resumed { "restored" } else { "already has this state" };
@@ -64,7 +64,7 @@ impl RestoreArguments {
             }
             if is_finished {
                 bail!(
-                    "what was interrupted is finished, but its epochs are not those of {}. Nothing else was changed; the same command again restores it",
+                    "an interrupted operation is finished, but its epochs are not those of {}. Nothing else was changed; run the same command again to restore it",
                     self.file.display()
                 );
             }
@@ -79,19 +79,19 @@ impl RestoreArguments {
         let kept = self.put_in_place(&location, loaded, nothing)?;
         console.set_changed("restored");
         for dir in kept {
-            console.say(format_args!("what was there is in {}", dir.display()))?;
+            console.print(format_args!("the previous state is in {}", dir.display()))?;
         }
         if is_new && rustix::process::geteuid().is_root() {
-            console.say(format_args!(
+            console.print(format_args!(
                 "{} is new and belongs to root: give it to the server's user (chown -R) before the server starts",
                 location.data_dir.display()
             ))?;
         }
-        say_other_owner(&location, console)?;
+        report_other_owner(&location, console)?;
         report(&location, loaded, "restored", console)
     }
 
-    /// Whether what is there may make way.
+    /// Whether an existing state may be replaced.
     fn may_replace(&self, location: &Location, console: &mut Console<'_>) -> Result<bool> {
         location.refuse_missing_log()?;
         if !has_data(&location.dirs)? {
@@ -99,16 +99,16 @@ impl RestoreArguments {
         }
         if !self.force {
             bail!(
-                "{} is not empty; --force keeps what is there in a directory of its own, and restores. Nothing was changed",
+                "{} is not empty; --force moves the existing state to a separate directory and restores. Nothing was changed",
                 location.dirs.data.display()
             );
         }
         let question =
-            format!("Put the state in {} aside and restore?", location.data_dir.display());
+            format!("Move the state in {} aside and restore?", location.data_dir.display());
         self.confirmed(&question, console)
     }
 
-    /// Exchanges the files. Returns where the old ones are. `nothing` is what was changed if it fails before the
+    /// Replaces the files. Returns where the old ones are. `nothing` is what was changed if this fails before the
     /// decision.
     fn put_in_place(
         &self,
@@ -124,14 +124,14 @@ impl RestoreArguments {
             .and_then(|epochs| prepare(dirs, disk, loaded, epochs, keeper.dirs()));
         let decided = prepared.and_then(|staged| Ok(staged.decide(&disk)?));
         if let Err(error) = decided {
-            // What it cannot remove may never have been there: a read-only file system says nothing about that.
+            // A file that cannot be removed may not exist: a read-only file system does not tell.
             let _ = replace::discard(&disk, dirs);
             keeper.discard();
             let guard = dirs.log.join(GUARD);
             return Err(error).context(match fs::symlink_metadata(&guard) {
                 Err(_) => format!("{nothing} was changed"),
                 Ok(_) => format!(
-                    "{nothing} was changed, but files of this attempt are left: Apache ZooKeeper refuses to start while {} is there. A start of Herdsman removes it, and so does the same command",
+                    "{nothing} was changed, but files of this attempt are left: Apache ZooKeeper refuses to start while {} exists. Start Herdsman or run the same command again to remove it",
                     guard.display()
                 ),
             });
@@ -142,7 +142,7 @@ impl RestoreArguments {
         Ok(kept)
     }
 
-    /// The epochs that go with the snapshot. A file that cannot be read counts as missing if the operator insists.
+    /// The epochs to store with the snapshot. A file that cannot be read counts as missing with `--force`.
     fn epochs(&self, dirs: &Dirs, loaded: &LoadedSnapshot) -> Result<Epochs> {
         let current = loaded.as_of.epoch();
         let mut accepted = current;
@@ -162,8 +162,8 @@ impl RestoreArguments {
     }
 }
 
-/// An earlier run of this command may have done it, or all but the end of it. Another restore that was interrupted is
-/// finished only once it is known that this one may replace it.
+/// Whether an earlier run of this command has done it, or all but the end of it. Another interrupted restore is
+/// finished only when it is known that this one may replace it.
 fn may_be_done(location: &Location, loaded: &LoadedSnapshot) -> Result<bool> {
     let Dirs { data, log } = &location.dirs;
     if !data.is_dir() || !log.is_dir() {
@@ -213,7 +213,7 @@ fn has_data(dirs: &Dirs) -> Result<bool> {
     Ok(has_snapshots || has_logs(&dirs.data)? || has_logs(&dirs.log)?)
 }
 
-/// Makes the directories where they are missing, and makes sure that no server runs on them.
+/// Creates the directories where they are missing, and ensures that no server runs on them.
 fn create_and_lock(location: &Location) -> Result<DirLock> {
     let create = |dir: &Path| {
         let created = ToolDisk::private().create_dir(dir);
@@ -224,19 +224,19 @@ fn create_and_lock(location: &Location) -> Result<DirLock> {
     location.lock()
 }
 
-/// What to do when the new state is decided on and the old files are still in its way.
+/// The error for a restore that is decided while some of the old files are still there.
 fn unfinished(location: &Location, error: &InstallError, kept: &[PathBuf]) -> anyhow::Error {
     let dir = location.dirs.data.display();
     let mut text = format!(
-        "{dir} is restored, but the old files are not all removed yet: {error}. Run the same command again, or start the server: both finish it"
+        "{dir} is restored, but some of the old files are not removed yet: {error}. Run the same command again, or start the server: either finishes it"
     );
     for dir in kept {
-        text.push_str(&format!(". What was there is in {}", dir.display()));
+        text.push_str(&format!(". The previous state is in {}", dir.display()));
     }
     anyhow!(text)
 }
 
-/// Gives every file of the old state a second name.
+/// Keeps every file of the old state.
 fn keep_all(keeper: &mut KeptFiles, dirs: &Dirs) -> Result<()> {
     let mut places = vec![&dirs.data];
     if dirs.log != dirs.data {
@@ -271,12 +271,12 @@ fn prepare(
     let staged = replace::stage(&shared, dirs, &loaded.tree, epochs, kept)?;
     let found = LoadedSnapshot::load(&staged.path(), &mut |_| {})?;
     if found.tree.digest() != loaded.tree.digest() || found.as_of != loaded.as_of {
-        bail!("what was written does not read as it should: is the disk failing?");
+        bail!("the file does not read back as it was written: is the disk failing?");
     }
     Ok(staged)
 }
 
-/// Loads what was restored as a server would, and says so.
+/// Loads the restored state as a server would, and prints it.
 fn report(
     location: &Location,
     loaded: &LoadedSnapshot,
@@ -285,12 +285,12 @@ fn report(
 ) -> Result<Outcome> {
     let data = location.dirs.data.display();
     let (recovered, _) = load(&RealDisk, &location.dirs, &load_options(), &mut |_| {})
-        .with_context(|| format!("{data} is restored, but cannot be read as a server would"))?;
+        .with_context(|| format!("{data} is restored, but cannot be loaded"))?;
     let tree = &recovered.tree;
     if tree.digest() != loaded.tree.digest() || tree.last_zxid() != loaded.as_of {
-        bail!("{data} is restored, but does not read as it was written: is the disk failing?");
+        bail!("{data} is restored, but does not read back as it was written: is the disk failing?");
     }
-    console.say(format_args!(
+    console.print(format_args!(
         "{} {done}: {} znodes as of txn {}, digest {}",
         location.dirs.data.display(),
         tree.node_count(),
@@ -298,10 +298,10 @@ fn report(
         tree.digest()
     ))?;
     if let Some(reason) = location.missing_log()?.filter(|_| done != "restored") {
-        console.remark(reason);
+        console.note(reason);
     }
     if location.data_dir.join("myid").exists() {
-        console.say("a member of an ensemble: restore the same file on every other member before any of them starts")?;
+        console.print("this is a member of an ensemble: restore the same file on every other member before any of them starts")?;
     }
     Ok(Outcome::Sound)
 }

@@ -1,5 +1,5 @@
-//! Whether a whole data directory is sound: each file for itself, all of them together, and what a server
-//! that starts from it would say.
+//! Verifies a whole data directory: each file, all of them together, and what a server
+//! that starts from it would report.
 
 use anyhow::{Context, Result};
 use herdsman_proto::Zxid;
@@ -18,17 +18,17 @@ use crate::console::Console;
 use crate::location::Location;
 use crate::snapshot_file::tree_options;
 
-/// What a file is that was being written when its writer was stopped.
-const UNFINISHED: &str = "is not finished; it is not read, and the next start removes it";
+/// The description of a file that was being written when its writer was stopped.
+const UNFINISHED: &str = "is unfinished; it is not read, and the next start removes it";
 
-/// How a directory is loaded to be looked at.
+/// The options for loading a directory that is only inspected.
 pub(crate) fn load_options() -> RecoverOptions {
     let on_mismatch = OnDigestMismatch::Report;
     RecoverOptions { tree: tree_options(), on_mismatch, ..RecoverOptions::default() }
 }
 
-/// Verifies everything. `missing_log` says why the logs must be elsewhere; what a server would start with is then not
-/// known.
+/// Verifies everything. `missing_log` says why the logs must be elsewhere; then it is not known what a server would
+/// start with.
 pub(crate) fn verify_data_dir(
     location: &Location,
     missing_log: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) fn verify_data_dir(
     for name in &names {
         match verify_snapshot(&name.path(&dirs.data), verdict, console) {
             Ok(good) => snapshots.extend(good),
-            // In a directory, a file with a snapshot's name is one, whatever it holds.
+            // In a data directory, a file with a snapshot's name counts as a snapshot, whatever its content.
             Err(error) => verdict.problem(&name.file_name(), format!("{error:#}")),
         }
     }
@@ -72,21 +72,21 @@ pub(crate) fn verify_data_dir(
         }
         None => report_start(load(&RealDisk, dirs, &load_options(), &mut |_| {}), verdict),
     };
-    // Those of a state that is being replaced say nothing about the new one.
+    // Epochs of a state that is being replaced say nothing about the new one.
     if !is_pending {
         report_epochs(location, last, verdict);
     }
     Ok(())
 }
 
-/// What a server would say that starts from here. The last txn comes back.
+/// Reports the result of a server's start. Returns the last txn.
 fn report_start(
     loaded: Result<(Recovered, RecoveryPlan), RecoverError>,
     verdict: &mut Verdict,
 ) -> Option<Zxid> {
     match loaded {
         Ok((recovered, _)) if recovered.fresh => {
-            verdict.note("start", "there is nothing: a server would start empty");
+            verdict.note("start", "no files: a server would start empty");
             None
         }
         Ok((recovered, _)) => {
@@ -106,7 +106,7 @@ fn report_start(
     }
 }
 
-/// Files that a crash has left. Returns whether a new tree is taking the place of all other files.
+/// Reports files that a crash has left. Returns whether a new tree is replacing all other files.
 fn report_leftovers(location: &Location, verdict: &mut Verdict) -> Result<bool> {
     let dirs = &location.dirs;
     let is_pending = !matches!(replace::pending(&RealDisk, dirs), Ok(None));
@@ -117,7 +117,7 @@ fn report_leftovers(location: &Location, verdict: &mut Verdict) -> Result<bool> 
         } else if entry.name.starts_with(INSTALLING) {
             verdict.note(
                 &entry.name,
-                "the tree of a leader or a restore is taking the place of all other files; the next start finishes that",
+                "a leader's tree or a restore is replacing all other files; the next start finishes this",
             );
         }
     }
@@ -128,12 +128,12 @@ fn report_leftovers(location: &Location, verdict: &mut Verdict) -> Result<bool> 
         }
     }
     if logs.iter().any(|entry| entry.name == GUARD) {
-        verdict.note(GUARD, "is not a log: it keeps Apache from starting until a restore is finished or given up, and the next start of Herdsman removes it");
+        verdict.note(GUARD, "is not a log: it keeps Apache from starting until a restore is finished or abandoned, and the next start of Herdsman removes it");
     }
     Ok(is_pending)
 }
 
-/// The two epoch files, which only members of an ensemble have.
+/// Reports the two epoch files, which only members of an ensemble have.
 fn report_epochs(location: &Location, last: Option<Zxid>, verdict: &mut Verdict) {
     let mut read = |file| match read_epoch(&RealDisk, &location.dirs.data, file) {
         Ok(epoch) => epoch,

@@ -1,4 +1,4 @@
-//! Whether txn logs are sound: checksums, readable txns, rising zxids without a hole, names.
+//! Verifies txn logs: checksums, readable txns, rising zxids without gaps, names.
 
 use std::path::{Path, PathBuf};
 
@@ -12,23 +12,23 @@ use crate::log_file::{DamagedRange, LogItem, LogTotals, log_name, read_log, shor
 use crate::progress::Meter;
 use crate::show::counted;
 
-/// What is known about one log once it has been read.
+/// The result of reading one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogCheck {
-    /// Its name, for people.
+    /// Its name, for messages.
     pub(crate) name: String,
-    /// What is in it.
+    /// Its totals.
     pub(crate) totals: LogTotals,
-    /// Damage in it.
+    /// Its damaged ranges.
     pub(crate) damages: Vec<DamagedRange>,
-    /// Where a write that was never completed begins, and how much of it there is.
+    /// Offset and length of a write that was never completed.
     pub(crate) torn: Option<(u64, u64)>,
-    /// Holes and steps back, each as the txn before and the txn behind.
+    /// Gaps and steps back, each as the txn before and the txn after it.
     pub(crate) breaks: Vec<(Zxid, Zxid)>,
     /// The zxid that names it, if its first txn is another one: a server may then start reading in the
     /// wrong file.
     pub(crate) misnamed: Option<Zxid>,
-    /// Records that hold no txn that we know.
+    /// Records whose txn cannot be decoded.
     pub(crate) unknown: Vec<(u64, Zxid, String)>,
 }
 
@@ -55,12 +55,12 @@ pub(crate) fn verify_logs(
     }
     verdict.note(
         "digests",
-        "not compared: that takes a snapshot too, as in herdsman inspect data-dir DIR --verify",
+        "not compared: this needs a snapshot too, as in herdsman inspect data-dir DIR --verify",
     );
     Ok(())
 }
 
-/// Reads a whole log and notes down what is wrong with it.
+/// Reads a whole log and collects its problems.
 pub(crate) fn check_log(path: &Path, console: &Console<'_>) -> Result<LogCheck> {
     let name = short_name(path);
     let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
@@ -83,28 +83,28 @@ pub(crate) fn check_log(path: &Path, console: &Console<'_>) -> Result<LogCheck> 
         Ok(())
     })?;
     let named = log_name(path).map(|name| name.zxid);
-    // Where the beginning is damaged, the first txn that can be read says nothing about the name.
+    // If the beginning is damaged, the first readable txn says nothing about the name.
     check.misnamed = named.filter(|named| {
         check.damages.is_empty() && check.totals.first.is_some_and(|first| first != *named)
     });
     Ok(check)
 }
 
-/// The hole before this txn, if there is one.
+/// The gap before this txn, if there is one.
 fn break_before(last: &mut Option<Zxid>, zxid: Zxid) -> Option<(Zxid, Zxid)> {
     let before = last.replace(zxid)?;
     (!follows(before, zxid)).then_some((before, zxid))
 }
 
 impl LogCheck {
-    /// What is wrong here was dropped by an earlier restart: the next file begins with exactly the txn
+    /// Whether an earlier restart dropped what is wrong here: the next file begins with exactly the txn
     /// that is missing.
     fn is_continued_by(&self, next: Option<&LogCheck>, last_good: Option<Zxid>) -> bool {
         let first = next.and_then(|next| next.totals.first);
         matches!((last_good, first), (Some(last), Some(first)) if first == last.next())
     }
 
-    /// Puts it into words. `next` is the file that follows; up to `covered` a snapshot has everything.
+    /// Adds the findings. `next` is the file that follows; a snapshot covers everything up to `covered`.
     pub(crate) fn report(&self, next: Option<&LogCheck>, covered: Zxid, verdict: &mut Verdict) {
         let name = &self.name;
         if self.is_sound() {
@@ -117,7 +117,7 @@ impl LogCheck {
             if self.is_continued_by(next, damage.last_good) {
                 verdict.note(
                     name,
-                    format!("{text}. Harmless: the next file goes on where this one is good"),
+                    format!("{text}. Harmless: the next file continues after the last good txn"),
                 );
             } else if damage.next_valid.is_some_and(|(_, zxid)| zxid <= covered.next()) {
                 verdict.note(name, format!("{text}. Harmless: a later snapshot covers it"));
@@ -158,16 +158,16 @@ impl LogCheck {
         if is_end {
             verdict.note(
                 &self.name,
-                format!("{text}. A crash leaves that (or a server is writing now), and the next start cuts it off"),
+                format!("{text}. A crash leaves this (or a server is writing now), and the next start cuts it off"),
             );
         } else if self.is_continued_by(next, self.totals.last) {
-            verdict.note(&self.name, format!("{text}. Harmless: the next file goes on there"));
+            verdict.note(&self.name, format!("{text}. Harmless: the next file continues there"));
         } else {
             verdict.problem(&self.name, text);
         }
     }
 
-    /// Nothing in it is out of the ordinary.
+    /// Whether the log has no problems.
     fn is_sound(&self) -> bool {
         self.damages.is_empty()
             && self.unknown.is_empty()
@@ -180,7 +180,7 @@ impl LogCheck {
         match (self.totals.first, self.totals.last) {
             (Some(first), Some(last)) => {
                 let txns = counted(self.totals.records, "txn");
-                format!("{txns}, {first} to {last}; every checksum fits")
+                format!("{txns}, {first} to {last}; all checksums match")
             }
             _ => "no txns".to_owned(),
         }

@@ -1,10 +1,10 @@
-//! Replays the whole history that is on disk and compares the tree's digest with every digest that was
-//! written down.
+//! Replays the whole history on disk and compares the tree's digest with every recorded
+//! digest.
 //!
 //! In: the snapshots that can be used and the logs. Out: findings. Replay starts from the *oldest*
-//! snapshot, not from the newest as a server's start does, so that every txn with a digest has its turn
+//! snapshot, not from the newest as a server's start does, so that every txn with a digest is compared
 //! and every later snapshot is compared with what the log makes of the one before it. Where txns are
-//! missing it goes on from the next snapshot behind the hole.
+//! missing it continues from the next snapshot after the gap.
 
 use std::path::Path;
 
@@ -24,10 +24,10 @@ use crate::progress::Meter;
 use crate::show::counted;
 use crate::snapshot_file::{read_parts, tree_options};
 
-/// More than that need not be listed.
+/// The maximum number of listed mismatches.
 const MISMATCHES_LISTED_MAX: usize = 10;
 
-/// Replays, and reports what does not fit.
+/// Replays, and reports mismatches.
 pub(super) fn verify_digests(
     dirs: &Dirs,
     snapshots: &[GoodSnapshot],
@@ -60,9 +60,9 @@ pub(super) fn verify_digests(
 struct Replay<'a> {
     dirs: &'a Dirs,
     snapshots: &'a [GoodSnapshot],
-    /// The tree, and up to which txn it may be ahead of the log.
+    /// The tree, and the txn up to which it may be ahead of the log.
     state: Option<(Tree, Zxid)>,
-    /// A hole was met that no snapshot bridges.
+    /// There is a gap that no snapshot covers.
     is_lost: bool,
     txns: u64,
     compared: u64,
@@ -88,7 +88,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Takes the tree of a snapshot, as of the txn that names it.
+    /// Starts from the tree of a snapshot, as of the txn that names it.
     fn start_from(&mut self, snapshot: GoodSnapshot) -> Result<()> {
         let path = snapshot.name.path(&self.dirs.data);
         self.state = Some(load_named(&path, snapshot.name.zxid)?);
@@ -108,7 +108,7 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         if !follows(last, zxid) {
-            self.step_over_hole(last, zxid)?;
+            self.step_over_gap(last, zxid)?;
             return self.txn_again(entry);
         }
         self.apply(entry);
@@ -125,8 +125,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Goes on from the first snapshot behind a hole.
-    fn step_over_hole(&mut self, last: Zxid, next: Zxid) -> Result<()> {
+    /// Continues from the first snapshot after a gap.
+    fn step_over_gap(&mut self, last: Zxid, next: Zxid) -> Result<()> {
         let bridges = |snapshot: &&GoodSnapshot| {
             let zxid = snapshot.name.zxid;
             zxid > last && (zxid >= next || follows(zxid, next))
@@ -142,7 +142,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The txn behind a hole, over the tree that was found behind it.
+    /// Applies the txn after a gap to the tree of the snapshot that covers the gap.
     fn txn_again(&mut self, entry: &Entry) -> Result<()> {
         let last = self.state.as_ref().map(|(tree, _)| tree.last_zxid());
         match last {
@@ -206,7 +206,7 @@ impl<'a> Replay<'a> {
         }
         if self.mismatches_more > 0 {
             verdict
-                .problem("digests", format!("and {} more that do not fit", self.mismatches_more));
+                .problem("digests", format!("and {} more that do not match", self.mismatches_more));
         }
         let text = format!(
             "{} replayed; compared with the digests of {} and {}",
@@ -222,7 +222,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// A snapshot's tree as of the txn that names it, and up to which txn it may be ahead of the log.
+/// Loads a snapshot as of the txn that names it. Also returns the txn up to which it may be ahead of the log.
 fn load_named(path: &Path, zxid: Zxid) -> Result<(Tree, Zxid)> {
     let mut loader = herdsman_tree::Loader::new(tree_options());
     let summary = read_parts(path, &mut loader, &mut |_| {})?;

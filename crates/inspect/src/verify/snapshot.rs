@@ -1,4 +1,4 @@
-//! Whether a snapshot is sound: its checksums, that its znodes make a tree, its digest, its name.
+//! Verifies a snapshot: its checksums, that its znodes make a tree, its digest, its name.
 
 use std::path::Path;
 
@@ -14,16 +14,16 @@ use crate::progress::Meter;
 use crate::show::counted;
 use crate::snapshot_file::{DigestVerdict, LoadedSnapshot, SnapshotReadError, snapshot_name};
 
-/// A snapshot that can be used.
+/// A usable snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GoodSnapshot {
     /// Its name.
     pub(crate) name: SnapshotName,
-    /// What it says about itself.
+    /// Its trailer and sizes.
     pub(crate) trailer: Trailer,
 }
 
-/// Verifies one file. What is damaged is a finding; what is no snapshot at all is an error.
+/// Verifies one file. Damage is a finding; a file that is not a snapshot is an error.
 pub(crate) fn verify_snapshot(
     path: &Path,
     verdict: &mut Verdict,
@@ -49,21 +49,21 @@ pub(crate) fn verify_snapshot(
 fn report(loaded: &LoadedSnapshot, subject: &str, verdict: &mut Verdict) {
     let nodes = loaded.summary.nodes;
     let nodes = counted(nodes, "znode");
-    verdict.ok(subject, format!("{nodes} as of txn {}; its checksums fit", loaded.as_of));
+    verdict.ok(subject, format!("{nodes} as of txn {}; its checksums match", loaded.as_of));
     match loaded.digest_verdict() {
-        DigestVerdict::Fits => verdict.ok(subject, "the digest in its trailer is that of its znodes"),
+        DigestVerdict::Fits => verdict.ok(subject, "the digest in its trailer matches its znodes"),
         DigestVerdict::Absent => {
             verdict.note(subject, "has no digest to compare (not every server writes one)");
         }
         DigestVerdict::Fuzzy => verdict.note(
             subject,
             format!(
-                "was taken while writes went on: it needs the txns up to {} from the log, and its digest is compared there",
+                "was taken during writes: it needs the txns up to {} from the log, and its digest is compared in the replay",
                 loaded.as_of
             ),
         ),
         DigestVerdict::Differs { expected, found } => verdict
-            .problem(subject, format!("its trailer says digest {expected}, its znodes give {found}")),
+            .problem(subject, format!("its trailer has digest {expected}, but its znodes have {found}")),
     }
     let trailer_zxid = loaded.summary.trailer.fuzzy_until(Zxid::ZERO);
     if let Some(named) = loaded.named

@@ -19,7 +19,7 @@ fn every_fixture_is_backed_up_with_apaches_digest() {
         for name in ["plain.snapshot", "packed.gz", "packed.snappy"] {
             let file = target.path().join(name);
             let ran = run(&["backup", "--data-dir", text(&variant), "-o", text(&file), "--force"])
-                .expect(0, &["read back and sound", &expected_zxid(&variant)]);
+                .expect(0, &["read back and verified", &expected_zxid(&variant)]);
             if let Some(digest) = expected_digest(&variant) {
                 assert!(ran.out.contains(&format!("digest {digest};")), "{}", ran.out);
             }
@@ -99,7 +99,7 @@ fn a_server_streams_its_snapshot() {
             "-o",
             text(target.path()),
         ];
-        run(&arguments).expect(0, &["read back and sound"]);
+        run(&arguments).expect(0, &["read back and verified"]);
         assert_eq!(fs::read(target.path().join("snapshot.54")).unwrap(), body);
         let request = stub.request();
         assert_eq!(request.line, "GET /commands/snapshot?streaming=true HTTP/1.1");

@@ -139,7 +139,7 @@ fn a_txn_with_another_effect_than_its_digest_says_is_found() {
     bytes[offset..offset + 8].copy_from_slice(&crc.to_be_bytes());
     fs::write(copy.file("log.1"), bytes).unwrap();
     run(&["inspect", "data-dir", copy.text(), "--verify"])
-        .expect(1, &["PROBLEM  digests: after txn 0x3 the txn says", "more that do not fit"]);
+        .expect(1, &["PROBLEM  digests: after txn 0x3 the txn says", "more that do not match"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn creates_sets_and_deletes_are_found_also_in_multis() {
         .expect(0, &["0x36", "create", "in multi /app/multi/a", "setData in multi"]);
     assert!(multi.out.contains("session 0x"), "{}", multi.out);
     run(&["inspect", "history", "/nothing/here", "--data-dir", copy.text()])
-        .expect(0, &["nothing in these files"]);
+        .expect(0, &["no txn or snapshot in these files"]);
     let all =
         run(&["inspect", "history", "/app", "--data-dir", copy.text(), "-r", "--json"]).json();
     assert!(all.len() > 30, "{}", all.len());

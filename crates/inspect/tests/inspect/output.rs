@@ -54,7 +54,7 @@ fn a_backup_is_done_when_its_output_fails() {
             let arguments = [&["backup", "-o", file, "--force"], &from[..]].concat();
             let ran = run_failing_output("znodes", kind, &arguments)
                 .expect(0, &["the backup is written, but standard output cannot be written to"]);
-            assert!(ran.err.contains("read back and sound"), "{ran:#?}");
+            assert!(ran.err.contains("read back and verified"), "{ran:#?}");
             run(&["inspect", "snapshot", file, "--verify"]).expect(0, &["sound"]);
         }
         stub.request();

@@ -43,7 +43,7 @@ fn the_reason_for_a_refusal_is_passed_on() {
             br#"{"command":"restore","error":"the disk is full"}"#,
             "answered 503 to restore: the disk is full",
         ),
-        ("418 I'm a teapot", b"{}", "answered 418 to restore: it does not say why"),
+        ("418 I'm a teapot", b"{}", "answered 418 to restore: it gave no reason"),
     ];
     for (status, body, piece) in rows {
         let said = restore_refused(status, body);

@@ -174,7 +174,7 @@ fn a_snapshot_is_rebuilt_from_the_logs_alone() {
     for name in ["snapshot.0", "snapshot.54", "log.1"] {
         fs::remove_file(copy.file(name)).unwrap();
     }
-    run(&["repair", copy.text()]).expect(1, &["No repair here can help"]);
+    run(&["repair", copy.text()]).expect(1, &["No repair can help"]);
     run(&["repair", copy.text(), "--rebuild-snapshot", "--yes"]).expect(2, &["does not help here"]);
 }
 

@@ -96,7 +96,7 @@ fn a_used_directory_is_moved_aside_only_when_told_to() {
     let arguments = ["restore", text(&file), "--data-dir", copy.text()];
     run(&arguments).expect(2, &["is not empty", "Nothing was changed"]);
     let forced = [&arguments[..], &["--force"]].concat();
-    run(&forced).expect(2, &["add --yes"]);
+    run(&forced).expect(2, &["use --yes"]);
     run_answering("n\n", &forced).expect(1, &["nothing was changed"]);
     assert_eq!(bytes_of(&copy.path().join("version-2")), before);
     let ran = run_answering("y\n", &forced).expect(
@@ -213,7 +213,7 @@ fn a_server_is_sent_a_plain_snapshot() {
     let stub = StubServer::start("200 OK", &["Content-Type: application/json"], answer);
     let arguments =
         ["restore", text(&file), "--server", &stub.url, "--auth", "digest:super:secret"];
-    run(&arguments).expect(2, &["add --yes"]);
+    run(&arguments).expect(2, &["use --yes"]);
     run(&[&arguments[..], &["--yes"]].concat()).expect(0, &["restored: txn 0x71"]);
     let request = stub.request();
     assert_eq!(request.line, "POST /commands/restore HTTP/1.1");
@@ -252,7 +252,7 @@ fn a_lost_answer_leaves_open_whether_the_server_was_restored() {
         StubServer::start("200 OK", &["Content-Type: application/json"], b"{}"),
     ] {
         let ran = restore(&stub.url).expect(2, &["may have restored it", "last zxid"]);
-        assert!(!ran.err.contains("did not restore"), "{ran:?}");
+        assert!(!ran.err.contains("restore failed"), "{ran:?}");
         assert!(stub.request().body.ends_with(b"\0\0\0\x01/"));
     }
 }
@@ -284,7 +284,10 @@ fn a_fuzzy_backup_is_restored_only_when_told_to() {
     fs::rename(copy.file("snapshot.54"), &file).unwrap();
     let target = tempfile::tempdir().unwrap();
     let arguments = ["restore", text(&file), "--data-dir", text(target.path())];
-    run(&arguments).expect(2, &["not of one moment", "--accept-fuzzy", "Nothing was changed"]);
+    run(&arguments).expect(
+        2,
+        &["does not show a single point in time", "--accept-fuzzy", "Nothing was changed"],
+    );
     assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0);
     run(&[&arguments[..], &["--accept-fuzzy"]].concat()).expect(0, &["restored", "txn 0x54"]);
     let verify = ["inspect", "data-dir", text(target.path()), "--verify"];
@@ -294,7 +297,7 @@ fn a_fuzzy_backup_is_restored_only_when_told_to() {
     let stub = StubServer::start("200 OK", &["Content-Type: application/octet-stream"], &body);
     let received = target.path().join("received");
     run(&["backup", "--server", &stub.url, "-o", text(&received)])
-        .expect(1, &["taken while writes went on", "do not have the digest"]);
+        .expect(1, &["taken during writes", "does not match its znodes"]);
     stub.request();
 }
 
@@ -401,6 +404,9 @@ fn a_fuzzy_snapshot_without_a_digest_is_refused() {
     fs::copy(newest, &file).unwrap();
     let target = tempfile::tempdir().unwrap();
     let arguments = ["restore", text(&file), "--data-dir", text(target.path())];
-    run(&arguments).expect(2, &["not of one moment", "--accept-fuzzy", "Nothing was changed"]);
+    run(&arguments).expect(
+        2,
+        &["does not show a single point in time", "--accept-fuzzy", "Nothing was changed"],
+    );
     run(&[&arguments[..], &["--accept-fuzzy"]].concat()).expect(0, &["restored"]);
 }

@@ -67,7 +67,8 @@ pub(crate) fn past(
         bytes_max: zab.history.bytes_max,
         after: history_floor(recovered),
     };
-    let TxnHistory { base, txns } = read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
+    let TxnHistory { base, txns } =
+        read_history(disk, dirs, last_zxid, limits).map_err(Box::new)?;
     Ok(InitialState {
         membership: Arc::new(config.quorum.membership.clone()),
         in_tree: membership_of(&recovered.tree),
